@@ -1,0 +1,66 @@
+//! The three traits of an engine, the batch they work on, and how they fail.
+
+use std::sync::Arc;
+
+use crate::{Device, ModelSource, ModelSpec, NamedTensor, Stop};
+
+/// An engine: it turns files into models.
+pub trait Backend: Send + Sync {
+    /// The name in a model's configuration, for example `onnxruntime`.
+    fn name(&self) -> &'static str;
+
+    /// Loads one model version. Blocking.
+    fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;
+}
+
+/// A loaded model version: immutable, shared by its instances.
+pub trait Model: Send + Sync {
+    /// The inputs and outputs of its graph. `None` where the engine takes whatever the configuration
+    /// says (the identity engine does).
+    fn spec(&self) -> Option<&ModelSpec>;
+
+    /// Makes one more instance. Blocking.
+    fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError>;
+}
+
+/// What runs batches. One thread at a time holds it, not always the same one.
+pub trait Instance: Send {
+    /// Runs one batch and returns whole-batch outputs, each at most once, in any order.
+    ///
+    /// At least the outputs in `batch.outputs` are returned.
+    ///
+    /// # Errors
+    /// [`BackendError::InvalidInput`] when the batch's data is at fault, else the fitting variant. After
+    /// an error the instance must be able to run the next batch.
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError>;
+}
+
+/// The work of one execution.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    /// The inputs, each with `rows` in its first dimension when the model batches.
+    pub inputs: &'a [NamedTensor],
+    /// The outputs that somebody asked for, without repetition; never empty.
+    pub outputs: &'a [Arc<str>],
+    /// Rows in the batch; 1 for a model without a batch dimension.
+    pub rows: usize,
+    /// Says when nobody waits for the result any more.
+    pub stop: &'a Stop,
+}
+
+/// Why an engine could not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BackendError {
+    /// The model cannot be loaded: file, format, settings, device.
+    #[error("{0}")]
+    Load(String),
+    /// The engine refuses the data it was given.
+    #[error("{0}")]
+    InvalidInput(String),
+    /// Memory of the host or of a device ran out.
+    #[error("{0}")]
+    OutOfMemory(String),
+    /// The run failed, or was ended through its [`Stop`].
+    #[error("{0}")]
+    Execute(String),
+}

@@ -1,0 +1,22 @@
+//! The contract between the server and an inference engine, and the tensors that cross it.
+//!
+//! An engine is three traits. A [`Backend`] turns files into a [`Model`]; a model describes itself
+//! ([`ModelSpec`]) and makes [`Instance`]s; an instance runs one [`Batch`] at a time, on whichever
+//! thread holds it. Nothing here knows about HTTP, queues or an async runtime.
+//!
+//! A [`Tensor`] is a type, a shape and a list of byte segments, so that a batch is formed by listing
+//! buffers. The one copy that remains, into memory that an engine can read in one piece, is made by the
+//! engine on its own thread.
+#![forbid(unsafe_code)]
+
+mod contract;
+mod dtype;
+mod spec;
+mod stop;
+mod tensor;
+
+pub use contract::{Backend, BackendError, Batch, Instance, Model};
+pub use dtype::{DataType, Element};
+pub use spec::{Device, ModelSource, ModelSpec, TensorSpec};
+pub use stop::Stop;
+pub use tensor::{NamedTensor, Shape, SizeMismatch, Strings, Tensor, encode_strings};

@@ -1,0 +1,93 @@
+//! A way to ask a running batch to end.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// One per execution. The engine looks at it or hangs a hook on it; somebody else pulls it.
+#[derive(Default)]
+pub struct Stop {
+    stopped: AtomicBool,
+    /// Guards the hook that an engine left for [`Stop::stop`] to call.
+    hook: Mutex<Option<Hook>>,
+}
+
+impl Stop {
+    /// A stop that nobody has pulled.
+    pub fn new() -> Stop {
+        Stop::default()
+    }
+
+    /// Asks the batch to end. Idempotent; returns at once.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        let hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(hook) = hook {
+            hook();
+        }
+    }
+
+    /// Has somebody asked?
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Calls `hook` once when somebody asks; at once if that has happened already. A later hook takes
+    /// the place of an earlier one.
+    pub fn on_stop(&self, hook: impl FnOnce() + Send + 'static) {
+        let mut slot = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_stopped() {
+            drop(slot);
+            hook();
+        } else {
+            *slot = Some(Box::new(hook));
+        }
+    }
+
+    /// Forgets the hook: the run it would have ended is over.
+    pub fn clear_hook(&self) {
+        self.hook.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl std::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stop").field("stopped", &self.is_stopped()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, atomic::AtomicUsize};
+
+    #[test]
+    fn a_hook_runs_once_whether_it_comes_before_or_after_the_stop() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = |calls: &Arc<AtomicUsize>| {
+            let calls = calls.clone();
+            move || {
+                calls.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        let stop = Stop::new();
+        stop.on_stop(count(&calls));
+        assert!(!stop.is_stopped());
+        stop.stop();
+        stop.stop();
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        stop.on_stop(count(&calls));
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn a_cleared_hook_is_not_called() {
+        let stop = Stop::new();
+        stop.on_stop(|| panic!("the run is over"));
+        stop.clear_hook();
+        stop.stop();
+    }
+}

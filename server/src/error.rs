@@ -1,0 +1,168 @@
+//! Everything that can go wrong with a request, as causes. What a cause means on a wire is decided by
+//! one table per protocol (`http/status.rs`), over [`Kind`].
+
+use std::time::Duration;
+
+use backend::BackendError;
+
+/// Why a request was not answered with a result. The text says what was wrong, where, and what was
+/// expected; it is meant for the client.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The body or a parameter cannot be understood. The text points at the place (`inputs[0].shape`).
+    #[error("{0}")]
+    InvalidRequest(String),
+    /// One input does not fit the model.
+    #[error("input '{name}': {problem}")]
+    InvalidInput {
+        /// Name of the input.
+        name: String,
+        /// What was expected and what was given.
+        problem: String,
+    },
+    /// There is no such model, version or address.
+    #[error("{0}")]
+    NotFound(String),
+    /// The address exists, the method does not.
+    #[error("{method} is not allowed here; allowed: {allowed}")]
+    MethodNotAllowed {
+        /// What was asked.
+        method: String,
+        /// What could have been.
+        allowed: &'static str,
+    },
+    /// The model or version exists but cannot serve now.
+    #[error("model '{model}' version {version} is not ready: {reason}")]
+    ModelNotReady {
+        /// Name of the model.
+        model: String,
+        /// The version that was asked for, or `any`.
+        version: String,
+        /// Its state, or why it failed.
+        reason: String,
+    },
+    /// No decoder for this content type.
+    #[error("{0}")]
+    UnsupportedMediaType(String),
+    /// No encoder for any type that the client accepts.
+    #[error("{0}")]
+    NotAcceptable(String),
+    /// The body is larger than the server takes.
+    #[error(
+        "the body of {given} bytes is larger than the limit of {limit} bytes (--http-max-input-size)"
+    )]
+    BodyTooLarge {
+        /// Bytes declared or read so far.
+        given: u64,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// The client did not send its body in time.
+    #[error("the body did not arrive within {} seconds", .0.as_secs())]
+    BodyTimeout(Duration),
+    /// The request would have to wait longer than the server lets requests wait.
+    #[error("model '{model}' is overloaded: {reason}")]
+    Overloaded {
+        /// Name of the model.
+        model: String,
+        /// Predicted wait and its bound, or the count and its limit.
+        reason: String,
+        /// When to come back.
+        retry_after: Duration,
+    },
+    /// The server's budget for bodies in memory is spent.
+    #[error("{0}")]
+    OutOfBudget(String),
+    /// The request waited in the queue for longer than its queue policy allows.
+    #[error(
+        "the request to model '{model}' waited {} us in the queue, its limit is {} us",
+        .waited.as_micros(), .limit.as_micros()
+    )]
+    QueueTimeout {
+        /// Name of the model.
+        model: String,
+        /// How long it waited.
+        waited: Duration,
+        /// How long it might have.
+        limit: Duration,
+    },
+    /// The deadline that came with the request has passed.
+    #[error("the deadline of the request to model '{model}' passed before it was answered")]
+    DeadlineExceeded {
+        /// Name of the model.
+        model: String,
+    },
+    /// The server or the model's version is going away.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// Understood, and not offered.
+    #[error("{0}")]
+    Unimplemented(String),
+    /// The engine failed.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// A defect of the server itself.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// What sort of failure it is: as much as the status tables need to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Kind {
+    InvalidArgument,
+    NotFound,
+    MethodNotAllowed,
+    UnsupportedMediaType,
+    NotAcceptable,
+    TooLarge,
+    RequestTimeout,
+    Unavailable,
+    Overloaded,
+    DeadlineExceeded,
+    OutOfMemory,
+    Unimplemented,
+    Internal,
+}
+
+impl Error {
+    /// The sort of failure.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Error::InvalidRequest(_) | Error::InvalidInput { .. } => Kind::InvalidArgument,
+            Error::NotFound(_) => Kind::NotFound,
+            Error::MethodNotAllowed { .. } => Kind::MethodNotAllowed,
+            Error::UnsupportedMediaType(_) => Kind::UnsupportedMediaType,
+            Error::NotAcceptable(_) => Kind::NotAcceptable,
+            Error::BodyTooLarge { .. } => Kind::TooLarge,
+            Error::BodyTimeout(_) => Kind::RequestTimeout,
+            Error::ModelNotReady { .. } | Error::ShuttingDown => Kind::Unavailable,
+            Error::Overloaded { .. } | Error::OutOfBudget(_) | Error::QueueTimeout { .. } => {
+                Kind::Overloaded
+            }
+            Error::DeadlineExceeded { .. } => Kind::DeadlineExceeded,
+            Error::Unimplemented(_) => Kind::Unimplemented,
+            Error::Backend(BackendError::InvalidInput(_)) => Kind::InvalidArgument,
+            Error::Backend(BackendError::OutOfMemory(_)) => Kind::OutOfMemory,
+            Error::Backend(BackendError::Load(_) | BackendError::Execute(_))
+            | Error::Internal(_) => Kind::Internal,
+        }
+    }
+
+    /// When it is worth trying again; `None` where it is not, or nobody knows.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Overloaded { retry_after, .. } => Some(*retry_after),
+            Error::OutOfBudget(_)
+            | Error::QueueTimeout { .. }
+            | Error::ModelNotReady { .. }
+            | Error::ShuttingDown => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
+
+    /// An [`Error::InvalidInput`].
+    pub fn input(name: impl Into<String>, problem: impl Into<String>) -> Error {
+        Error::InvalidInput { name: name.into(), problem: problem.into() }
+    }
+}

@@ -1,0 +1,6 @@
+//! muster: a model server.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod request;
+pub mod signature;

@@ -1,0 +1,84 @@
+//! What clients see of a model: names, types and shapes of its inputs and outputs.
+
+use std::sync::Arc;
+
+use backend::DataType;
+
+/// The face of one model version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Signature {
+    /// Name of the model.
+    pub model: Arc<str>,
+    /// Its version.
+    pub version: u64,
+    /// Most rows in one request. 0: the model has no batch dimension, and shapes are exactly `dims`;
+    /// else the shape of every input and output is `[rows]` followed by `dims`.
+    pub max_batch_size: usize,
+    /// Inputs, in the order of the configuration.
+    pub inputs: Vec<Port>,
+    /// Outputs, in the order of the configuration.
+    pub outputs: Vec<Port>,
+}
+
+/// One input or output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Port {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Element type.
+    pub dtype: DataType,
+    /// Dimensions without the batch dimension; `None` takes any size. `[]` for a scalar.
+    pub dims: Vec<Option<usize>>,
+    /// An input that may be left out.
+    pub optional: bool,
+    /// Names of an output's classes, by index; empty where the model has none.
+    pub labels: Arc<[String]>,
+}
+
+impl Signature {
+    /// Does every shape begin with a batch dimension?
+    pub fn batches(&self) -> bool {
+        self.max_batch_size > 0
+    }
+
+    /// The input of that name.
+    pub fn input(&self, name: &str) -> Option<&Port> {
+        self.inputs.iter().find(|it| &*it.name == name)
+    }
+
+    /// The output of that name.
+    pub fn output(&self, name: &str) -> Option<&Port> {
+        self.outputs.iter().find(|it| &*it.name == name)
+    }
+
+    /// The shape that a client writes for this port, as text: `[-1,30]`, the batch dimension included.
+    pub fn shape_text(&self, port: &Port) -> String {
+        let batch = self.batches().then_some(None);
+        let dims = batch.into_iter().chain(port.dims.iter().copied());
+        let dims: Vec<String> =
+            dims.map(|it| it.map_or("-1".to_owned(), |size| size.to_string())).collect();
+        format!("[{}]", dims.join(","))
+    }
+}
+
+/// The name among `known` that is most like `given`, if any is alike enough to be meant.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|it| (strsim::damerau_levenshtein(&it.to_lowercase(), &given.to_lowercase()), it))
+        .filter(|&(distance, it)| distance <= it.len().max(given.len()).div_ceil(3))
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, it)| it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_found_and_a_far_one_is_not() {
+        assert_eq!(nearest("max_batchsize", ["name", "max_batch_size"]), Some("max_batch_size"));
+        assert_eq!(nearest("INPUT0", ["input0", "other"]), Some("input0"));
+        assert_eq!(nearest("colour", ["max_batch_size", "x"]), None);
+    }
+}
