@@ -1,0 +1,198 @@
+//! Faults on demand: which there are, when they strike and what they do. Armed by parameters only.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use backend::{BackendError, Batch, DataType, Element, NamedTensor, Tensor};
+
+use crate::{latency::wait, stopped};
+
+/// Bytes that one execution with [`Fault::Leak`] never gives back.
+const LEAK_BYTES: usize = 1 << 20;
+
+/// What goes wrong in an execution: the values of the parameter `fault`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// `fail`: a [`BackendError::Execute`].
+    Fail,
+    /// `invalid`: a [`BackendError::InvalidInput`].
+    Invalid,
+    /// `out_of_memory`: a [`BackendError::OutOfMemory`].
+    OutOfMemory,
+    /// `panic`: the thread panics.
+    Panic,
+    /// `hang`: the execution never ends unless it is stopped.
+    Hang,
+    /// `abort`: the process dies.
+    Abort,
+    /// `leak`: the execution goes well, and 1 MiB is lost.
+    Leak,
+    /// `wrong_rows`: every output has one row less than the batch.
+    WrongRows,
+    /// `missing_output`: the last wanted output is not returned.
+    MissingOutput,
+}
+
+impl Fault {
+    /// Every fault under its name in the parameter.
+    pub(crate) const ALL: [(&'static str, Fault); 9] = [
+        ("fail", Fault::Fail),
+        ("invalid", Fault::Invalid),
+        ("out_of_memory", Fault::OutOfMemory),
+        ("panic", Fault::Panic),
+        ("hang", Fault::Hang),
+        ("abort", Fault::Abort),
+        ("leak", Fault::Leak),
+        ("wrong_rows", Fault::WrongRows),
+        ("missing_output", Fault::MissingOutput),
+    ];
+
+    /// Does the damage; `outputs` is what would have been returned.
+    pub(crate) fn strike(
+        self,
+        mut outputs: Vec<NamedTensor>,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<NamedTensor>, BackendError> {
+        match self {
+            Fault::Fail => Err(BackendError::Execute("told to fail by 'fault'".to_owned())),
+            Fault::Invalid => {
+                Err(BackendError::InvalidInput("told to refuse the input by 'fault'".to_owned()))
+            }
+            Fault::OutOfMemory => {
+                Err(BackendError::OutOfMemory("told to be out of memory by 'fault'".to_owned()))
+            }
+            Fault::Panic => panic!("told to panic by 'fault'"),
+            Fault::Hang => {
+                wait(batch.stop, None).map_err(stopped)?;
+                Ok(outputs)
+            }
+            Fault::Abort => std::process::abort(),
+            Fault::Leak => {
+                // Ones, so that the pages are really taken.
+                Box::leak(vec![1u8; LEAK_BYTES].into_boxed_slice());
+                Ok(outputs)
+            }
+            Fault::WrongRows => {
+                for output in &mut outputs {
+                    let rows = output.tensor.shape().rows().unwrap_or(0);
+                    let shorter = output.tensor.slice_rows(0, rows.saturating_sub(1));
+                    output.tensor = shorter.unwrap_or_else(|| output.tensor.clone());
+                }
+                Ok(outputs)
+            }
+            Fault::MissingOutput => {
+                outputs.pop();
+                Ok(outputs)
+            }
+        }
+    }
+}
+
+/// What goes wrong before the first execution: the values of the parameter `load_fault`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadFault {
+    /// `fail`: the model does not load.
+    Fail,
+    /// `panic`: loading panics.
+    Panic,
+    /// `instance`: the model loads, but no instance can be made.
+    Instance,
+}
+
+impl LoadFault {
+    /// Every fault under its name in the parameter.
+    pub(crate) const ALL: [(&'static str, LoadFault); 3] =
+        [("fail", LoadFault::Fail), ("panic", LoadFault::Panic), ("instance", LoadFault::Instance)];
+}
+
+/// What the parameters say about faults.
+#[derive(Debug, Clone)]
+pub(crate) struct FaultSettings {
+    pub(crate) fault: Option<Fault>,
+    /// Only batches with such a row are struck.
+    pub(crate) marker: Option<Marker>,
+    /// Executions that go well first.
+    pub(crate) after: u64,
+    /// How often the fault strikes; `None` for ever.
+    pub(crate) times: Option<u64>,
+}
+
+/// When does the fault strike? Shared by the instances of a model.
+#[derive(Debug)]
+pub(crate) struct FaultPlan {
+    settings: FaultSettings,
+    /// Executions that met the marker, or all of them without one.
+    executions: AtomicU64,
+}
+
+impl FaultPlan {
+    pub(crate) fn new(settings: FaultSettings) -> FaultPlan {
+        FaultPlan { settings, executions: AtomicU64::new(0) }
+    }
+
+    /// Counts this execution, and says what goes wrong in it.
+    pub(crate) fn next(&self, batch: &Batch<'_>) -> Option<Fault> {
+        let fault = self.settings.fault?;
+        if self.settings.marker.as_ref().is_some_and(|it| !it.is_in(batch)) {
+            return None;
+        }
+        let execution = self.executions.fetch_add(1, Ordering::Relaxed);
+        let strikes_before = execution.checked_sub(self.settings.after)?;
+        let left = self.settings.times.is_none_or(|times| strikes_before < times);
+        left.then_some(fault)
+    }
+}
+
+/// The value that marks a row when it is the row's first element, in any input.
+#[derive(Debug, Clone)]
+pub(crate) struct Marker {
+    text: String,
+    /// `None` where the text is not a number: then only strings can be marked.
+    number: Option<f64>,
+}
+
+impl Marker {
+    pub(crate) fn new(text: &str) -> Marker {
+        Marker { text: text.to_owned(), number: text.parse().ok() }
+    }
+
+    fn is_in(&self, batch: &Batch<'_>) -> bool {
+        batch.inputs.iter().any(|it| self.is_in_tensor(&it.tensor, batch.rows))
+    }
+
+    fn is_in_tensor(&self, tensor: &Tensor, rows: usize) -> bool {
+        let per_row = tensor.elements().checked_div(rows).unwrap_or(0).max(1);
+        match tensor.dtype() {
+            DataType::Bytes => {
+                tensor.strings().step_by(per_row).any(|it| it == self.text.as_bytes())
+            }
+            DataType::Bool | DataType::Uint8 => self.marks::<u8>(tensor, per_row, f64::from),
+            DataType::Uint16 => self.marks::<u16>(tensor, per_row, f64::from),
+            DataType::Uint32 => self.marks::<u32>(tensor, per_row, f64::from),
+            DataType::Int8 => self.marks::<i8>(tensor, per_row, f64::from),
+            DataType::Int16 => self.marks::<i16>(tensor, per_row, f64::from),
+            DataType::Int32 => self.marks::<i32>(tensor, per_row, f64::from),
+            // Markers are small numbers; what is lost above 2^53 does not matter.
+            DataType::Uint64 => self.marks::<u64>(tensor, per_row, |it| it as f64),
+            DataType::Int64 => self.marks::<i64>(tensor, per_row, |it| it as f64),
+            DataType::Fp16 => self.marks::<half::f16>(tensor, per_row, f64::from),
+            DataType::Bf16 => self.marks::<half::bf16>(tensor, per_row, f64::from),
+            DataType::Fp32 => self.marks::<f32>(tensor, per_row, f64::from),
+            DataType::Fp64 => self.marks::<f64>(tensor, per_row, |it| it),
+        }
+    }
+
+    /// Is it the first element of a row? The tensor's elements are read as `T`, which has their size.
+    fn marks<T: Element>(
+        &self,
+        tensor: &Tensor,
+        per_row: usize,
+        to_number: impl Fn(T) -> f64,
+    ) -> bool {
+        let Some(marker) = self.number else { return false };
+        // No element is cut by the end of a segment, so each segment holds whole ones.
+        let elements = tensor.segments().iter().flat_map(|it| it.chunks_exact(size_of::<T>()));
+        elements
+            .step_by(per_row)
+            .any(|it| to_number(bytemuck::pod_read_unaligned::<T>(it)) == marker)
+    }
+}

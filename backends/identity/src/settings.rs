@@ -1,0 +1,116 @@
+//! The model's parameters, read and checked once at load.
+
+use std::time::Duration;
+
+use backend::{BackendError, ModelSource};
+
+use crate::{
+    fault::{Fault, FaultSettings, LoadFault, Marker},
+    latency::{Latency, Mode},
+};
+
+/// Longest delay that a parameter can ask for, in seconds: more is taken for a wrong unit.
+const LONGEST_SECONDS: f64 = 86_400.0;
+
+/// What the parameters of one model say.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// How much longer loading takes.
+    pub(crate) creation_delay: Duration,
+    /// How long an execution takes.
+    pub(crate) latency: Latency,
+    /// What goes wrong in executions.
+    pub(crate) faults: FaultSettings,
+    /// What goes wrong before them.
+    pub(crate) load_fault: Option<LoadFault>,
+}
+
+impl Settings {
+    /// # Errors
+    /// [`BackendError::Load`] that names the parameter, its value and what is allowed.
+    pub(crate) fn read(source: &ModelSource) -> Result<Settings, BackendError> {
+        let options = Options(source);
+        let latency = Latency {
+            delay: options.duration("execute_delay_ms", 1e-3)?,
+            instance_multiplier: options.count("instance_wise_delay_multiplier")?.unwrap_or(0),
+            alpha: options.duration("latency_alpha_us", 1e-6)?,
+            beta: options.duration("latency_beta_us", 1e-6)?,
+            mode: options.choice("latency_mode", &Mode::ALL)?.unwrap_or(Mode::Sleep),
+        };
+        Ok(Settings {
+            creation_delay: options.duration("creation_delay_sec", 1.0)?,
+            latency,
+            faults: read_faults(&options)?,
+            load_fault: options.choice("load_fault", &LoadFault::ALL)?,
+        })
+    }
+}
+
+fn read_faults(options: &Options<'_>) -> Result<FaultSettings, BackendError> {
+    let given = options.choice("fault", &Fault::ALL)?;
+    let marker = options.text("fault_marker").map(Marker::new);
+    let fail_marked = options.choice("fail_marked_rows", &[("true", true), ("false", false)])?;
+    let fault = match (fail_marked, given) {
+        (Some(true), Some(Fault::Fail) | None) if marker.is_some() => Some(Fault::Fail),
+        (Some(true), Some(Fault::Fail) | None) => {
+            return Err(
+                options.refuse("fault_marker", "a number or a string with fail_marked_rows")
+            );
+        }
+        (Some(true), Some(_)) => {
+            return Err(options.refuse("fault", "'fail' or nothing with fail_marked_rows"));
+        }
+        (Some(false) | None, given) => given.or(marker.as_ref().map(|_| Fault::Fail)),
+    };
+    Ok(FaultSettings {
+        fault,
+        marker,
+        after: options.count("fault_after")?.unwrap_or(0),
+        times: options.count("fault_times")?,
+    })
+}
+
+struct Options<'a>(&'a ModelSource);
+
+impl Options<'_> {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.0.options.get(key).map(|it| it.trim())
+    }
+
+    /// A delay of `value · unit` seconds; zero where nothing is said.
+    fn duration(&self, key: &str, unit: f64) -> Result<Duration, BackendError> {
+        let Some(text) = self.text(key) else { return Ok(Duration::ZERO) };
+        let most = LONGEST_SECONDS / unit;
+        match text.parse::<f64>() {
+            Ok(value) if (0.0..=most).contains(&value) => Ok(Duration::from_secs_f64(value * unit)),
+            _ => Err(self.refuse(key, &format!("a number from 0 to {most:.0}"))),
+        }
+    }
+
+    fn count(&self, key: &str) -> Result<Option<u64>, BackendError> {
+        let Some(text) = self.text(key) else { return Ok(None) };
+        match text.parse() {
+            Ok(count) => Ok(Some(count)),
+            Err(_) => Err(self.refuse(key, "a whole number from 0")),
+        }
+    }
+
+    fn choice<T: Copy>(&self, key: &str, allowed: &[(&str, T)]) -> Result<Option<T>, BackendError> {
+        let Some(text) = self.text(key) else { return Ok(None) };
+        match allowed.iter().find(|(name, _)| *name == text) {
+            Some((_, choice)) => Ok(Some(*choice)),
+            None => {
+                let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+                Err(self.refuse(key, &format!("one of {}", names.join(", "))))
+            }
+        }
+    }
+
+    fn refuse(&self, key: &str, allowed: &str) -> BackendError {
+        let name = &self.0.name;
+        let given = self.text(key).map_or("nothing".to_owned(), |it| format!("'{it}'"));
+        BackendError::Load(format!(
+            "model '{name}': parameter '{key}': expected {allowed}, given {given}"
+        ))
+    }
+}

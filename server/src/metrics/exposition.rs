@@ -1,0 +1,291 @@
+//! From counters to text: every family, its name, help and type, one after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use prometheus::{
+    TextEncoder,
+    proto::{Bucket, Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType},
+};
+
+use super::{
+    Inner,
+    histogram::Histogram,
+    lock,
+    model::{FailureReason, Labels, Series},
+};
+
+/// A family with one number for each model: name, help, where the number comes from.
+type ModelNumber = (&'static str, &'static str, fn(&Series) -> f64);
+
+const MODEL_COUNTERS: [ModelNumber; 3] = [
+    ("nv_inference_request_success", "Requests answered with a result", |it| {
+        whole(it.request.count())
+    }),
+    ("nv_inference_count", "Rows of requests answered with a result", |it| {
+        whole(it.rows.load(Relaxed))
+    }),
+    ("nv_inference_exec_count", "Executions of a batch", |it| whole(it.batch_rows.count())),
+];
+
+const MODEL_LATENCIES: [ModelNumber; 5] = [
+    (
+        "nv_inference_request_duration_us",
+        "Microseconds from acceptance to response, over successful requests",
+        |it| microseconds(it.request.sum()),
+    ),
+    (
+        "nv_inference_queue_duration_us",
+        "Microseconds in the queue, over successful requests",
+        |it| microseconds(it.queue.sum()),
+    ),
+    (
+        "nv_inference_compute_input_duration_us",
+        "Microseconds of gathering inputs, over successful requests",
+        |it| microseconds(it.compute_input.load(Relaxed)),
+    ),
+    (
+        "nv_inference_compute_infer_duration_us",
+        "Microseconds of running the model, over successful requests",
+        |it| microseconds(it.compute_infer.load(Relaxed)),
+    ),
+    (
+        "nv_inference_compute_output_duration_us",
+        "Microseconds of scattering outputs, over successful requests",
+        |it| microseconds(it.compute_output.load(Relaxed)),
+    ),
+];
+
+/// The two agree; muster's own has the name that its dashboards use.
+const MODEL_GAUGES: [ModelNumber; 2] = [
+    ("nv_inference_pending_request_count", "Requests accepted and not yet executing", |it| {
+        whole(it.pending.get())
+    }),
+    ("muster_queue_depth", "Requests in the queue", |it| whole(it.pending.get())),
+];
+
+/// A family with one histogram for each model: name, help, observed units in one shown unit, source.
+type ModelHistogram = (&'static str, &'static str, f64, fn(&Series) -> Option<&Histogram>);
+
+const NANOSECONDS: f64 = 1e9;
+
+const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
+    (
+        "nv_inference_first_response_histogram_ms",
+        "Milliseconds from acceptance to the first response",
+        1.0,
+        |it| it.first_response.as_ref(),
+    ),
+    (
+        "muster_request_duration_seconds",
+        "From acceptance to response, of successful requests",
+        NANOSECONDS,
+        |it| Some(&it.request),
+    ),
+    ("muster_queue_duration_seconds", "In the queue, of successful requests", NANOSECONDS, |it| {
+        Some(&it.queue)
+    }),
+    (
+        "muster_compute_duration_seconds",
+        "Gathering, running and scattering, of successful requests",
+        NANOSECONDS,
+        |it| Some(&it.compute),
+    ),
+    ("muster_batch_rows", "Rows of executed batches", 1.0, |it| Some(&it.batch_rows)),
+];
+
+/// The text of everything, the models being those given.
+pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
+    let mut text = Text(String::new());
+    model_families(&mut text, models, metrics.options.counter_latencies);
+    server_families(&mut text, metrics);
+    machine_families(&mut text, metrics);
+    text.0
+}
+
+fn model_families(text: &mut Text, models: &[Arc<Series>], counter_latencies: bool) {
+    let latencies = if counter_latencies { MODEL_LATENCIES.as_slice() } else { &[] };
+    for (name, help, number) in MODEL_COUNTERS.iter().chain(latencies) {
+        text.counters(name, help, models.iter().map(|it| (it.labels.clone(), number(it))));
+    }
+    let failures = models.iter().flat_map(|it| {
+        let counts = FailureReason::ALL.iter().zip(&it.failures);
+        counts.map(|(reason, count)| {
+            (with_label(&it.labels, "reason", reason.name()), whole(count.load(Relaxed)))
+        })
+    });
+    text.counters("nv_inference_request_failure", "Requests accepted and failed", failures);
+    for (name, help, number) in MODEL_GAUGES {
+        text.gauges(name, help, models.iter().map(|it| (it.labels.clone(), number(it))));
+    }
+    // One time for many models would say nothing.
+    let loads = models.iter().filter(|it| !it.is_overflow);
+    text.gauges(
+        "nv_model_load_duration_secs",
+        "Seconds that loading the model took",
+        loads.map(|it| (it.labels.clone(), whole(it.load.load(Relaxed)) / NANOSECONDS)),
+    );
+    for (name, help, scale, histogram) in MODEL_HISTOGRAMS {
+        let metrics = models
+            .iter()
+            .filter_map(|it| Some(histogram_metric(&it.labels, histogram(it)?, scale)))
+            .collect();
+        text.family(name, help, MetricType::HISTOGRAM, metrics);
+    }
+}
+
+fn server_families(text: &mut Text, metrics: &Inner) {
+    let requests = metrics.http.seen().map(|(protocol, status, count)| {
+        let labels = vec![
+            ("protocol".to_owned(), protocol.name().to_owned()),
+            ("status".to_owned(), status),
+        ];
+        (labels, whole(count))
+    });
+    text.counters("muster_http_requests_total", "Answered HTTP requests", requests);
+    text.gauge("muster_http_connections", "Open HTTP connections", metrics.connections.get());
+    text.gauge(
+        "muster_bytes_in_flight",
+        "Bytes of request bodies in memory",
+        metrics.bytes_in_flight.get(),
+    );
+    let version = ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    text.gauges("muster_build_info", "The version of muster", [(vec![version], 1.0)]);
+}
+
+fn machine_families(text: &mut Text, metrics: &Inner) {
+    let sampler = lock(&metrics.sampler);
+    if let Some(machine) = sampler.machine() {
+        text.gauges(
+            "nv_cpu_utilization",
+            "Share of the machine's processors in use since the last sample, 0 to 1",
+            [(vec![], machine.utilization)],
+        );
+        text.gauge(
+            "nv_cpu_memory_total_bytes",
+            "Memory of the machine",
+            machine.memory_total_bytes,
+        );
+        text.gauge(
+            "nv_cpu_memory_used_bytes",
+            "Memory of the machine that is not available",
+            machine.memory_used_bytes,
+        );
+    }
+    if let Some(process) = sampler.process() {
+        text.counters(
+            "process_cpu_seconds_total",
+            "CPU time of the process, user and system",
+            [(vec![], process.cpu_seconds)],
+        );
+        text.gauge(
+            "process_resident_memory_bytes",
+            "Resident memory of the process",
+            process.resident_bytes,
+        );
+        text.gauge("process_open_fds", "Open file descriptors of the process", process.open_fds);
+        text.gauges(
+            "process_start_time_seconds",
+            "When the process started, in seconds since 1970",
+            [(vec![], process.start_time_seconds)],
+        );
+    }
+}
+
+/// The text so far.
+struct Text(String);
+
+impl Text {
+    fn counters(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) {
+        let metric = |(labels, value): (Labels, f64)| {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            let mut metric = Metric::from_label(pairs(&labels));
+            metric.set_counter(counter);
+            metric
+        };
+        let metrics = values.into_iter().map(metric).collect();
+        self.family(name, help, MetricType::COUNTER, metrics);
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
+        let metric = |(labels, value): (Labels, f64)| {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            let mut metric = Metric::from_label(pairs(&labels));
+            metric.set_gauge(gauge);
+            metric
+        };
+        let metrics = values.into_iter().map(metric).collect();
+        self.family(name, help, MetricType::GAUGE, metrics);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.gauges(name, help, [(vec![], whole(value))]);
+    }
+
+    /// A family without metrics is left out: the format has no way to write one.
+    fn family(&mut self, name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) {
+        if metrics.is_empty() {
+            return;
+        }
+        let mut family = MetricFamily::default();
+        family.set_name(name.to_owned());
+        family.set_help(help.to_owned());
+        family.set_field_type(kind);
+        family.set_metric(metrics);
+        // One family at a time, so that with many models no more than one is held in this form.
+        TextEncoder::new()
+            .encode_utf8(&[family], &mut self.0)
+            .expect("a family with a name and metrics, written to memory");
+    }
+}
+
+fn histogram_metric(labels: &Labels, histogram: &Histogram, scale: f64) -> Metric {
+    let (by_bound, all) = histogram.cumulative();
+    let bucket = |(bound, count): (u64, u64)| {
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(whole(bound) / scale);
+        bucket.set_cumulative_count(count);
+        bucket
+    };
+    let mut shown = prometheus::proto::Histogram::default();
+    shown.set_bucket(by_bound.into_iter().map(bucket).collect());
+    shown.set_sample_count(all);
+    shown.set_sample_sum(whole(histogram.sum()) / scale);
+    let mut metric = Metric::from_label(pairs(labels));
+    metric.set_histogram(shown);
+    metric
+}
+
+fn with_label(labels: &Labels, name: &str, value: &str) -> Labels {
+    let mut labels = labels.clone();
+    let place = labels.partition_point(|(other, _)| other.as_str() < name);
+    labels.insert(place, (name.to_owned(), value.to_owned()));
+    labels
+}
+
+fn pairs(labels: &Labels) -> Vec<LabelPair> {
+    let pair = |(name, value): &(String, String)| {
+        let mut pair = LabelPair::default();
+        pair.set_name(name.clone());
+        pair.set_value(value.clone());
+        pair
+    };
+    labels.iter().map(pair).collect()
+}
+
+/// Exact up to 2^53, and written without decimals.
+fn whole(count: u64) -> f64 {
+    count as f64
+}
+
+/// Whole microseconds.
+fn microseconds(nanoseconds: u64) -> f64 {
+    whole(nanoseconds / 1000)
+}

@@ -1,0 +1,90 @@
+//! Answered HTTP requests by protocol and status.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Which family of addresses a request was for: the label `protocol`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// `/v2/...`.
+    KserveV2,
+    /// Metrics, and addresses that nobody knows.
+    Other,
+    /// `/ping`, `/invocations`, `/models`.
+    Sagemaker,
+    /// `/v1/...`.
+    TensorflowServing,
+}
+
+impl Protocol {
+    /// Every protocol, in the order of the declaration.
+    const ALL: [Protocol; 4] =
+        [Protocol::KserveV2, Protocol::Other, Protocol::Sagemaker, Protocol::TensorflowServing];
+
+    /// The value of the label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::KserveV2 => "kserve_v2",
+            Protocol::Other => "other",
+            Protocol::Sagemaker => "sagemaker",
+            Protocol::TensorflowServing => "tensorflow_serving",
+        }
+    }
+}
+
+/// Slots for each protocol: one for every status below 600, of which 0 stands for whatever is not one.
+const SLOTS: usize = 600;
+
+/// One counter for every protocol and status, whether it has been seen or not.
+pub(super) struct HttpRequests(Box<[AtomicU64]>);
+
+impl HttpRequests {
+    pub(super) fn new() -> HttpRequests {
+        HttpRequests((0..Protocol::ALL.len() * SLOTS).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(super) fn count(&self, protocol: Protocol, status: u16) {
+        let slot = match status {
+            100..600 => usize::from(status),
+            _ => 0,
+        };
+        if let Some(count) = self.0.get(protocol as usize * SLOTS + slot) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What has been seen: protocol, status (`other` where it is not one of HTTP), count.
+    pub(super) fn seen(&self) -> impl Iterator<Item = (Protocol, String, u64)> {
+        let counts = self.0.chunks_exact(SLOTS).zip(Protocol::ALL);
+        counts.flat_map(|(counts, protocol)| {
+            counts.iter().enumerate().filter_map(move |(status, count)| {
+                let status = if status == 0 { "other".to_owned() } else { status.to_string() };
+                let count = count.load(Relaxed);
+                (count > 0).then_some((protocol, status, count))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_protocol_and_status_has_its_own_count() {
+        let requests = HttpRequests::new();
+        for protocol in Protocol::ALL {
+            for status in [0, 99, 100, 200, 200, 599, 600, u16::MAX] {
+                requests.count(protocol, status);
+            }
+        }
+        let seen: Vec<_> = requests.seen().collect();
+        let expect: Vec<_> = Protocol::ALL
+            .into_iter()
+            .flat_map(|protocol| {
+                [("other", 4), ("100", 1), ("200", 2), ("599", 1)]
+                    .map(|(status, count)| (protocol, status.to_owned(), count))
+            })
+            .collect();
+        assert_eq!(seen, expect);
+    }
+}

@@ -1,0 +1,204 @@
+//! What the server counts, and the text that Prometheus reads.
+//!
+//! Handles are made once, when a model is loaded, and live in whoever counts; counting is a few relaxed
+//! additions to atomics. Names and labels are Triton's where Triton has them (`nv_*`); muster's own
+//! (`muster_*`) stand beside them with microsecond resolution. Nothing here is global.
+
+mod exposition;
+mod histogram;
+mod http;
+mod model;
+mod process;
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use http::HttpRequests;
+pub use http::Protocol;
+use model::Models;
+pub use model::{FailureReason, ModelMetrics, ModelOptions, Pending, Sample};
+use process::Sampler;
+
+/// The content type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// So many models are rendered anew for every scrape.
+const ALWAYS_FRESH_MODELS: usize = 50;
+
+/// With more models the text is used again for that long per model: rendering one takes about 25 us,
+/// so that scrapes, however many, take no more than about an eighth of one core.
+const REUSE_PER_MODEL: Duration = Duration::from_micros(200);
+
+/// What is counted and shown.
+#[derive(Debug, Clone)]
+pub struct MetricsOptions {
+    /// Show `nv_inference_*_duration_us`. Triton's `--metrics-config counter_latencies`.
+    pub counter_latencies: bool,
+    /// Show `nv_inference_first_response_histogram_ms`. `--metrics-config histogram_latencies`.
+    pub histogram_latencies: bool,
+    /// Show the use of the machine's processors and memory. `--allow-cpu-metrics`.
+    pub cpu_metrics: bool,
+    /// Models with series of their own, each version and set of tags counting as one. At the bound,
+    /// further models are summed under `model="_other"`.
+    pub max_models: usize,
+}
+
+impl Default for MetricsOptions {
+    fn default() -> MetricsOptions {
+        MetricsOptions {
+            counter_latencies: true,
+            histogram_latencies: false,
+            cpu_metrics: true,
+            max_models: 1000,
+        }
+    }
+}
+
+/// All metrics of one server. Clones count into the same place.
+#[derive(Clone)]
+pub struct Metrics(Arc<Inner>);
+
+struct Inner {
+    options: MetricsOptions,
+    /// Guards which models there are, not their counts.
+    models: Mutex<Models>,
+    http: HttpRequests,
+    connections: Gauge,
+    bytes_in_flight: Gauge,
+    /// Guards the last sample of the process and the machine.
+    sampler: Mutex<Sampler>,
+    /// Guards the last text. Held while a new one is made, so that scrapes that come together share one.
+    rendered: Mutex<Option<Rendered>>,
+}
+
+struct Rendered {
+    at: Instant,
+    models: usize,
+    text: Bytes,
+}
+
+impl Metrics {
+    /// Metrics that are all zero, and a first sample of the process.
+    pub fn new(options: MetricsOptions) -> Metrics {
+        let models = Models::new(options.max_models);
+        let sampler = Sampler::new(options.cpu_metrics);
+        let metrics = Metrics(Arc::new(Inner {
+            options,
+            models: Mutex::new(models),
+            http: HttpRequests::new(),
+            connections: Gauge::default(),
+            bytes_in_flight: Gauge::default(),
+            sampler: Mutex::new(sampler),
+            rendered: Mutex::new(None),
+        }));
+        metrics.sample_process();
+        metrics
+    }
+
+    /// The counters of one model version. They are shown until the last clone of the handle is dropped.
+    ///
+    /// While they live, the same name, version and options give the same counters: a reload goes on
+    /// counting.
+    pub fn model(&self, name: &str, version: u64, options: &ModelOptions) -> ModelMetrics {
+        let buckets = self.0.options.histogram_latencies.then_some(&*options.first_response_ms);
+        lock(&self.0.models).get(name, version, &options.tags, buckets)
+    }
+
+    /// Counts one answered HTTP request.
+    pub fn http(&self, protocol: Protocol, status: u16) {
+        self.0.http.count(protocol, status);
+    }
+
+    /// Counts an open connection until the guard is dropped.
+    pub fn connection(&self) -> Connection {
+        self.0.connections.add(1);
+        Connection(self.0.clone())
+    }
+
+    /// Bytes of request bodies in memory; whoever holds the budget keeps it right.
+    pub fn bytes_in_flight(&self) -> &Gauge {
+        &self.0.bytes_in_flight
+    }
+
+    /// Reads the state of the process and the machine, to be shown from now on. To be called every
+    /// metrics interval. Blocks for a few short reads below `/proc`.
+    pub fn sample_process(&self) {
+        lock(&self.0.sampler).sample();
+    }
+
+    /// The text of all metrics, of the type [`CONTENT_TYPE`].
+    ///
+    /// Blocks for about 25 us per model. With more than 50 models the same text is given again for
+    /// 200 us per model, so that it is at most 200 ms old with 1000 models.
+    pub fn render(&self) -> Bytes {
+        let mut rendered = lock(&self.0.rendered);
+        if let Some(last) = &*rendered
+            && last.at.elapsed() < reuse(last.models)
+        {
+            return last.text.clone();
+        }
+        let at = Instant::now();
+        let models = lock(&self.0.models).live();
+        let text = Bytes::from(exposition::text(&self.0, &models));
+        *rendered = Some(Rendered { at, models: models.len(), text: text.clone() });
+        text
+    }
+}
+
+/// For how long is a text of that many models good?
+fn reuse(models: usize) -> Duration {
+    if models <= ALWAYS_FRESH_MODELS {
+        return Duration::ZERO;
+    }
+    REUSE_PER_MODEL.saturating_mul(u32::try_from(models).unwrap_or(u32::MAX))
+}
+
+/// Counts stay right when a thread panics: each is one atomic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number that goes up and down.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// More of it.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount.cast_signed(), Relaxed);
+    }
+
+    /// Less of it.
+    pub fn sub(&self, amount: u64) {
+        self.0.fetch_sub(amount.cast_signed(), Relaxed);
+    }
+
+    /// That much of it.
+    pub fn set(&self, amount: u64) {
+        self.0.store(amount.cast_signed(), Relaxed);
+    }
+
+    /// What is shown. A moment below zero, where two threads crossed, is zero.
+    pub fn get(&self) -> u64 {
+        u64::try_from(self.0.load(Relaxed)).unwrap_or(0)
+    }
+}
+
+/// An open connection; see [`Metrics::connection`].
+pub struct Connection(Arc<Inner>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.connections.sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;
