@@ -2,6 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
-pub mod metrics;
 pub mod request;
 pub mod signature;
+
+pub mod drain;
+pub mod limits;
+pub mod metrics;
+
+pub mod schedule;

@@ -1,0 +1,98 @@
+//! The way from serving to stopped, as everything that serves sees it.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// How far the server is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Everything is served.
+    Serving,
+    /// A signal came: not ready any more, but still serving, until whoever sends requests has noticed.
+    Leaving,
+    /// Nothing new is accepted; what is in flight is finished.
+    Closing,
+}
+
+/// Says how far the stop is, and knows who is still busy.
+#[derive(Debug, Clone)]
+pub struct Drain {
+    stage: watch::Sender<Stage>,
+}
+
+impl Default for Drain {
+    fn default() -> Drain {
+        Drain { stage: watch::Sender::new(Stage::Serving) }
+    }
+}
+
+impl Drain {
+    /// How far the stop is.
+    pub fn stage(&self) -> Stage {
+        *self.stage.borrow()
+    }
+
+    /// Goes on to a later stage; never back.
+    pub fn advance(&self, to: Stage) {
+        self.stage.send_if_modified(|stage| {
+            let later = *stage < to;
+            *stage = to.max(*stage);
+            later
+        });
+    }
+
+    /// Something that must be finished before the server stops; it counts for as long as it lives.
+    pub fn guard(&self) -> Guard {
+        Guard(self.stage.subscribe())
+    }
+
+    /// Waits until every [`Guard`] is gone. False when some were left after `patience`.
+    pub async fn finished(&self, patience: Duration) -> bool {
+        tokio::time::timeout(patience, self.stage.closed()).await.is_ok()
+    }
+
+    /// Guards that are alive.
+    pub fn busy(&self) -> usize {
+        self.stage.receiver_count()
+    }
+}
+
+/// Keeps the server from stopping, and hears when it wants to.
+#[derive(Debug)]
+pub struct Guard(watch::Receiver<Stage>);
+
+impl Guard {
+    /// Returns when the server is closing.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn closing(&mut self) {
+        // An error means that the server is gone altogether.
+        let _ = self.0.wait_for(|it| *it == Stage::Closing).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn stages_only_go_forward_and_guards_hear_of_the_last() {
+        let drain = Drain::default();
+        let mut guard = drain.guard();
+        drain.advance(Stage::Closing);
+        drain.advance(Stage::Leaving);
+        assert_eq!(drain.stage(), Stage::Closing);
+        guard.closing().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_drain_is_finished_when_the_last_guard_is_gone() {
+        let drain = Drain::default();
+        let guard = drain.guard();
+        assert!(!drain.finished(Duration::from_secs(1)).await);
+        drop(guard);
+        assert!(drain.finished(Duration::from_secs(1)).await);
+    }
+}

@@ -1,0 +1,204 @@
+//! Bodies: a request's is read into one buffer under limits, a reply's is written in segments.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use crate::{
+    config::BodyPace,
+    error::Error,
+    limits::{Budget, Permit, out_of_bytes},
+};
+
+/// Engines read memory at such an address without copying it first.
+const ALIGNMENT: usize = 64;
+
+/// A request's body and the permit for the memory that it takes.
+#[derive(Debug)]
+pub struct Received {
+    /// All of it.
+    pub bytes: Bytes,
+    /// To be held for as long as the bytes are.
+    pub permit: Permit,
+}
+
+/// What a body may take.
+#[derive(Debug, Clone)]
+pub struct BodyLimits {
+    /// Most bytes of one body.
+    pub limit: u64,
+    /// How slowly it may come.
+    pub pace: BodyPace,
+    /// Bytes of all bodies together.
+    pub budget: Arc<Budget>,
+}
+
+/// Reads a body whole. `aligned_at` is the offset whose byte should lie at an aligned address: the start of
+/// the tensors behind a JSON header.
+///
+/// # Errors
+/// [`Error::BodyTooLarge`] before anything is read where the length is declared; [`Error::OutOfBudget`];
+/// [`Error::BodyTimeout`]; [`Error::InvalidRequest`] when the connection breaks or the framing is wrong.
+pub async fn read(
+    mut body: Incoming,
+    aligned_at: usize,
+    limits: &BodyLimits,
+) -> Result<Received, Error> {
+    let BodyLimits { limit, pace, budget } = limits;
+    let (limit, started) = (*limit, Instant::now());
+    let declared = body.size_hint().exact();
+    let too_large = |given| Error::BodyTooLarge { given, limit };
+    if let Some(given) = declared.filter(|&it| limit < it) {
+        return Err(too_large(given));
+    }
+    let expected = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
+    let mut permit = budget.take(expected).ok_or_else(|| out_of_bytes(budget))?;
+
+    let Some(first) = in_time(next_data(&mut body), started, 0, pace).await? else {
+        return Ok(Received { bytes: Bytes::new(), permit });
+    };
+    if declared == Some(first.len() as u64) {
+        // A small body lies in one piece in the connection's read buffer; no copy is needed.
+        return Ok(Received { bytes: first, permit });
+    }
+    let mut buffer = AlignedBuffer::new(expected.max(first.len()), aligned_at);
+    let mut data = Some(first);
+    while let Some(chunk) = data {
+        let length = buffer.len().saturating_add(chunk.len());
+        if limit < length as u64 {
+            return Err(too_large(length as u64));
+        }
+        if !permit.grow_to(length) {
+            return Err(out_of_bytes(budget));
+        }
+        buffer.extend(&chunk);
+        data = in_time(next_data(&mut body), started, length as u64, pace).await?;
+    }
+    Ok(Received { bytes: buffer.finish(), permit })
+}
+
+/// The next part of a body of which `received` bytes have come since `started`, unless it comes too slowly.
+async fn in_time<T>(
+    next: impl Future<Output = Result<T, Error>>,
+    started: Instant,
+    received: u64,
+    pace: &BodyPace,
+) -> Result<T, Error> {
+    let Some(allowed) = pace.allowed(received) else { return next.await };
+    let late = |_| Error::BodyTimeout(allowed);
+    tokio::time::timeout_at((started + allowed).into(), next).await.map_err(late)?
+}
+
+async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|error| Error::InvalidRequest(format!("the body cannot be read: {error}")))?;
+        // Trailers are not data; there is nothing in them that we need.
+        if let Ok(data) = frame.into_data()
+            && !data.is_empty()
+        {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+/// A growing buffer whose byte at a chosen offset lies at an aligned address, as long as it does not
+/// outgrow its first size.
+struct AlignedBuffer {
+    bytes: BytesMut,
+    padding: usize,
+}
+
+impl AlignedBuffer {
+    fn new(capacity: usize, aligned_at: usize) -> AlignedBuffer {
+        let mut bytes = BytesMut::with_capacity(capacity.saturating_add(ALIGNMENT));
+        let address = (bytes.as_ptr() as usize).wrapping_add(aligned_at);
+        let padding = address.wrapping_neg() % ALIGNMENT;
+        bytes.resize(padding, 0);
+        AlignedBuffer { bytes, padding }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.padding
+    }
+
+    fn extend(&mut self, chunk: &[u8]) {
+        self.bytes.extend_from_slice(chunk);
+    }
+
+    fn finish(mut self) -> Bytes {
+        drop(self.bytes.split_to(self.padding));
+        self.bytes.freeze()
+    }
+}
+
+/// The body of a reply: segments that are written as they are, without being joined.
+#[derive(Debug, Default)]
+pub struct Segments(VecDeque<Bytes>);
+
+impl From<Vec<Bytes>> for Segments {
+    fn from(segments: Vec<Bytes>) -> Segments {
+        Segments(segments.into_iter().filter(|it| !it.is_empty()).collect())
+    }
+}
+
+impl From<Bytes> for Segments {
+    fn from(bytes: Bytes) -> Segments {
+        Segments::from(vec![bytes])
+    }
+}
+
+impl Body for Segments {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|it| Ok(Frame::data(it))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|it| it.len() as u64).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_offset_of_a_buffer_is_aligned() {
+        for aligned_at in [0, 1, 63, 64, 167] {
+            let mut buffer = AlignedBuffer::new(1000, aligned_at);
+            (0..10).for_each(|_| buffer.extend(&[7; 100]));
+            assert_eq!(buffer.len(), 1000);
+            let bytes = buffer.finish();
+            assert_eq!(bytes.len(), 1000);
+            assert_eq!((bytes.as_ptr() as usize + aligned_at) % ALIGNMENT, 0);
+        }
+    }
+
+    #[test]
+    fn a_reply_knows_its_length_and_skips_empty_segments() {
+        let body = Segments::from(vec![Bytes::from_static(b"ab"), Bytes::new()]);
+        assert_eq!(body.size_hint().exact(), Some(2));
+        assert_eq!(body.0.len(), 1);
+        assert!(Segments::from(Bytes::new()).is_end_stream());
+    }
+}

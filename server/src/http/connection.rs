@@ -1,0 +1,78 @@
+//! One connection, from accept to close.
+
+use std::{convert::Infallible, sync::Arc};
+
+use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use super::{
+    body::Segments,
+    handlers, respond,
+    service::Service,
+    timeouts::{Progress, TimedStream},
+    too_many_connections,
+};
+
+/// Serves a connection to its end.
+pub async fn serve(stream: std::net::TcpStream, service: Arc<Service>) {
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
+    };
+    let Some(_permit) = service.connections.take(1) else {
+        return refuse(stream, &service).await;
+    };
+    let _counted = service.metrics.connection();
+    // A reply is written whole, or its rest as soon as there is room: there is nothing to wait for.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    let progress = Arc::new(Progress::default());
+    let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
+    let answer = service_fn(|request: Request<Incoming>| {
+        let (service, progress) = (service.clone(), progress.clone());
+        async move {
+            progress.busy();
+            let _idle = IdleAtEnd(&progress);
+            Ok::<Response<Segments>, Infallible>(handlers::answer(&service, request).await)
+        }
+    });
+    let connection = http1::Builder::new().pipeline_flush(true).serve_connection(io, answer);
+    let mut connection = std::pin::pin!(connection);
+    let mut guard = service.drain.guard();
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = guard.closing() => {
+            // A request in flight is answered with `Connection: close`; an idle connection closes now.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // Clients come and go as they like; that is no news.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Marks the connection as idle when a request is done or given up.
+struct IdleAtEnd<'a>(&'a Progress);
+
+impl Drop for IdleAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.idle();
+    }
+}
+
+/// Says why, and closes.
+async fn refuse(mut stream: TcpStream, service: &Service) {
+    let error = too_many_connections(&service.connections);
+    let body = respond::error_body(&error, None);
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    // Best effort: who does not read it learns the same from the closed connection.
+    let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+}

@@ -1,0 +1,139 @@
+//! The HTTP listeners: accept, spread connections over I/O threads, serve them, stop gracefully.
+//!
+//! One thread per core that does I/O, each with a runtime of its own: a connection stays on its thread, and
+//! a request that its task runs in place never crosses to another. The accepting task hands connections to
+//! the threads in turn.
+
+mod body;
+mod connection;
+mod handlers;
+mod invocations;
+mod respond;
+mod router;
+mod service;
+mod status;
+mod timeouts;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    num::NonZeroUsize,
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use socket2::{Domain, Socket, Type};
+use tokio::sync::mpsc;
+
+pub use body::BodyLimits;
+pub use service::{HttpSettings, Service};
+pub use timeouts::Timeouts;
+
+use crate::{error::Error, limits::Budget};
+
+/// Connections that wait to be accepted, per listener.
+const BACKLOG: i32 = 4096;
+
+/// Pause after a failed accept: descriptors or memory are short, and trying at once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Opens a port.
+///
+/// # Errors
+/// When the address is taken or not ours.
+pub fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // Without it a restart would wait for old connections to time out.
+    socket.set_reuse_address(true)?;
+    if reuse_port {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The threads that serve connections.
+pub struct IoThreads {
+    inboxes: Vec<mpsc::UnboundedSender<std::net::TcpStream>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl IoThreads {
+    /// Starts `count` threads that serve every connection they are given.
+    ///
+    /// # Errors
+    /// When the system refuses a thread or a runtime.
+    pub fn start(count: NonZeroUsize, service: &Arc<Service>) -> io::Result<IoThreads> {
+        let mut io = IoThreads { inboxes: Vec::new(), threads: Vec::new() };
+        for number in 0..count.get() {
+            // Unbounded, but each entry holds a permit of the connection budget.
+            let (inbox, mut arrivals) = mpsc::unbounded_channel();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let service = service.clone();
+            let serve = move || {
+                runtime.block_on(async {
+                    while let Some(stream) = arrivals.recv().await {
+                        tokio::spawn(connection::serve(stream, service.clone()));
+                    }
+                    // The inbox closes when the server is closing; connections finish first.
+                    service.drain.finished(Duration::MAX).await;
+                });
+            };
+            let name = format!("http-{number}");
+            io.threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
+            io.inboxes.push(inbox);
+        }
+        Ok(io)
+    }
+
+    /// Accepts connections until the server closes and spreads them over the threads.
+    pub async fn accept(&self, listener: TcpListener, service: Arc<Service>) -> io::Result<()> {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let mut closing = service.drain.guard();
+        let mut turn = 0usize;
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = closing.closing() => return Ok(()),
+            };
+            let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            turn = turn.wrapping_add(1);
+            // A thread that is gone has panicked as a whole; its connections go to nobody.
+            if let Some(inbox) = self.inboxes.get(turn % self.inboxes.len().max(1))
+                && inbox.send(stream).is_err()
+            {
+                tracing::error!("an I/O thread has ended");
+            }
+        }
+    }
+
+    /// Lets the threads end once their connections are done, and waits for them. Blocking.
+    pub fn join(self) {
+        drop(self.inboxes);
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("an I/O thread panicked");
+            }
+        }
+    }
+}
+
+/// Threads that do I/O where nobody says how many: a single one keeps up with what two cores can compute.
+pub fn default_threads(cpus: usize) -> NonZeroUsize {
+    NonZeroUsize::new(cpus / 2).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The error of a connection beyond the cap.
+fn too_many_connections(cap: &Budget) -> Error {
+    Error::OutOfBudget(format!("{} connections are open, and no more allowed", cap.used()))
+}

@@ -1,0 +1,264 @@
+//! (method, path) → route: one table for every HTTP protocol, on every port.
+
+use std::borrow::Cow;
+
+use hyper::Method;
+
+use crate::error::Error;
+
+/// A model as an address names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelPath<'a> {
+    /// Name of the model, percent-decoded.
+    pub name: Cow<'a, str>,
+    /// The version, where the address holds one.
+    pub version: Option<u64>,
+}
+
+/// What an address and a method ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Route<'a> {
+    // KServe v2
+    Live,
+    Ready,
+    ServerMetadata,
+    ModelMetadata(ModelPath<'a>),
+    ModelReady(ModelPath<'a>),
+    ModelConfig(ModelPath<'a>),
+    Infer(ModelPath<'a>),
+    RepositoryIndex,
+    /// Load or unload by request.
+    RepositoryControl,
+    // TensorFlow Serving
+    Predict(ModelPath<'a>),
+    ModelStatus(ModelPath<'a>),
+    TensorFlowMetadata(ModelPath<'a>),
+    // SageMaker
+    Ping,
+    Invocations,
+    ExecutionParameters,
+    // Prometheus
+    Metrics,
+}
+
+/// The protocol that a route belongs to, as a label of metrics and as the dialect of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Family {
+    KServe,
+    TensorFlowServing,
+    SageMaker,
+    Metrics,
+}
+
+impl Route<'_> {
+    /// The protocol that this route belongs to.
+    pub fn family(&self) -> Family {
+        match self {
+            Route::Live
+            | Route::Ready
+            | Route::ServerMetadata
+            | Route::ModelMetadata(_)
+            | Route::ModelReady(_)
+            | Route::ModelConfig(_)
+            | Route::Infer(_)
+            | Route::RepositoryIndex
+            | Route::RepositoryControl => Family::KServe,
+            Route::Predict(_) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
+                Family::TensorFlowServing
+            }
+            Route::Ping | Route::Invocations | Route::ExecutionParameters => Family::SageMaker,
+            Route::Metrics => Family::Metrics,
+        }
+    }
+}
+
+const GET: &[Method] = &[Method::GET, Method::HEAD];
+const POST: &[Method] = &[Method::POST];
+const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
+
+/// The route of a request.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown address, [`Error::MethodNotAllowed`] for a known one,
+/// [`Error::InvalidRequest`] where the address is malformed.
+pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
+    // The longest address has nine parts; a tenth is enough to see that there are too many.
+    let mut parts = [""; 10];
+    let mut length = 0;
+    let trimmed = path.strip_prefix('/').unwrap_or(path);
+    let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+    for (slot, part) in parts.iter_mut().zip(trimmed.split('/')) {
+        (*slot, length) = (part, length + 1);
+    }
+    let (allowed, route) = match parts.get(..length).unwrap_or(&[]) {
+        ["v2"] => (GET, Route::ServerMetadata),
+        ["v2", "health", "live"] => (GET, Route::Live),
+        ["v2", "health", "ready"] => (GET, Route::Ready),
+        ["v2", "repository", "index"] | ["v2", "repository", _, "index"] => {
+            (POST, Route::RepositoryIndex)
+        }
+        ["v2", "repository", "models", _, "load" | "unload"] => (POST, Route::RepositoryControl),
+        ["v2", "models", name, rest @ ..] => {
+            let (version, action) = match rest {
+                ["versions", version, action @ ..] => (Some(*version), action),
+                action => (None, action),
+            };
+            let (allowed, make): (_, fn(ModelPath<'a>) -> Route<'a>) = match action {
+                [] => (GET, Route::ModelMetadata),
+                ["ready"] => (GET, Route::ModelReady),
+                ["config"] => (GET, Route::ModelConfig),
+                ["infer"] => (POST, Route::Infer),
+                _ => return Err(unknown(path)),
+            };
+            (allowed, make(model_path(name, version)?))
+        }
+        ["v1", "models", rest @ ..] => tensorflow(path, rest)?,
+        ["ping"] => (ANY, Route::Ping),
+        ["invocations"] => (POST, Route::Invocations),
+        ["execution-parameters"] => (GET, Route::ExecutionParameters),
+        ["metrics"] => (GET, Route::Metrics),
+        _ => return Err(unknown(path)),
+    };
+    if allowed.contains(method) {
+        return Ok(route);
+    }
+    let allowed = if allowed == POST { "POST" } else { "GET" };
+    Err(Error::MethodNotAllowed { method: method.to_string(), allowed })
+}
+
+/// `name[/versions/n][:verb | /metadata]`
+fn tensorflow<'a>(
+    path: &str,
+    rest: &[&'a str],
+) -> Result<(&'static [Method], Route<'a>), Error> {
+    let (name, version, metadata) = match rest {
+        [name] => (*name, None, false),
+        [name, "metadata"] => (*name, None, true),
+        [name, "versions", version] => (*name, Some(*version), false),
+        [name, "versions", version, "metadata"] => (*name, Some(*version), true),
+        [_, "labels", ..] => {
+            let text = "version labels are not supported; name a version, or none for the latest";
+            return Err(Error::Unimplemented(text.into()));
+        }
+        _ => return Err(unknown(path)),
+    };
+    // The verb hangs on the last part: the version where there is one, else the name.
+    let last = version.unwrap_or(name);
+    let (last, verb) = last.rsplit_once(':').map_or((last, None), |(it, verb)| (it, Some(verb)));
+    let model = match version {
+        Some(_) => model_path(name, Some(last))?,
+        None => model_path(last, None)?,
+    };
+    match (verb, metadata) {
+        (None, false) => Ok((GET, Route::ModelStatus(model))),
+        (None, true) => Ok((GET, Route::TensorFlowMetadata(model))),
+        (Some("predict"), false) => Ok((POST, Route::Predict(model))),
+        (Some(verb @ ("classify" | "regress")), false) => {
+            Err(Error::Unimplemented(format!("the method '{verb}' is not supported; use ':predict'")))
+        }
+        _ => Err(unknown(path)),
+    }
+}
+
+fn model_path<'a>(name: &'a str, version: Option<&str>) -> Result<ModelPath<'a>, Error> {
+    let name = percent_decode(name)?;
+    let parse = |text: &str| {
+        // A sign is no digit, though the standard library would read one.
+        let digits = text.bytes().all(|it| it.is_ascii_digit());
+        text.parse().ok().filter(|_| digits).ok_or_else(|| {
+            Error::InvalidRequest(format!(
+                "the version in the address must be a whole number, given '{text}'"
+            ))
+        })
+    };
+    Ok(ModelPath { name, version: version.map(parse).transpose()? })
+}
+
+/// Undoes percent-encoding. Decoded once, and only inside one part of the path.
+fn percent_decode(text: &str) -> Result<Cow<'_, str>, Error> {
+    if !text.contains('%') {
+        return Ok(Cow::Borrowed(text));
+    }
+    let invalid =
+        || Error::InvalidRequest(format!("'{text}' in the address is not percent-encoded UTF-8"));
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || bytes.next().and_then(|it| char::from(it).to_digit(16));
+        let (high, low) = (digit().ok_or_else(invalid)?, digit().ok_or_else(invalid)?);
+        decoded.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| invalid())
+}
+
+fn unknown(path: &str) -> Error {
+    let shown: String = path.chars().take(100).collect();
+    Error::NotFound(format!("there is nothing at '{shown}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(name: &str, version: Option<u64>) -> ModelPath<'_> {
+        ModelPath { name: name.into(), version }
+    }
+
+    #[track_caller]
+    fn check(method: Method, path: &str, expect: Route<'_>) {
+        assert_eq!(route(&method, path), Ok(expect));
+    }
+
+    #[test]
+    fn every_address_has_its_route() {
+        check(Method::GET, "/v2", Route::ServerMetadata);
+        check(Method::GET, "/v2/", Route::ServerMetadata);
+        check(Method::GET, "/v2/health/live", Route::Live);
+        check(Method::GET, "/v2/health/ready", Route::Ready);
+        check(Method::POST, "/v2/repository/index", Route::RepositoryIndex);
+        check(Method::GET, "/v2/models/m", Route::ModelMetadata(model("m", None)));
+        check(Method::GET, "/v2/models/m/versions/3/ready", Route::ModelReady(model("m", Some(3))));
+        check(Method::GET, "/v2/models/m/config", Route::ModelConfig(model("m", None)));
+        check(Method::POST, "/v2/models/m/infer", Route::Infer(model("m", None)));
+        check(Method::POST, "/v2/models/m/versions/1/infer", Route::Infer(model("m", Some(1))));
+        check(Method::POST, "/v1/models/m:predict", Route::Predict(model("m", None)));
+        check(Method::POST, "/v1/models/m/versions/2:predict", Route::Predict(model("m", Some(2))));
+        check(Method::GET, "/v1/models/m/versions/2", Route::ModelStatus(model("m", Some(2))));
+        check(Method::GET, "/v1/models/m/metadata", Route::TensorFlowMetadata(model("m", None)));
+        check(Method::HEAD, "/ping", Route::Ping);
+        check(Method::POST, "/invocations", Route::Invocations);
+        check(Method::GET, "/metrics", Route::Metrics);
+    }
+
+    #[test]
+    fn names_are_percent_decoded_once() {
+        check(Method::GET, "/v2/models/a%20b", Route::ModelMetadata(model("a b", None)));
+        check(Method::GET, "/v2/models/a%252fb", Route::ModelMetadata(model("a%2fb", None)));
+        for path in ["/v2/models/a%2", "/v2/models/%zz", "/v2/models/%ff"] {
+            assert!(matches!(route(&Method::GET, path), Err(Error::InvalidRequest(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_a_whole_number() {
+        for version in ["x", "-1", "+1", "", "1.0", "99999999999999999999"] {
+            let path = format!("/v2/models/m/versions/{version}/ready");
+            assert!(matches!(route(&Method::GET, &path), Err(Error::InvalidRequest(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn unknown_addresses_and_wrong_methods_are_told_apart() {
+        for path in ["", "/", "/v2/x", "/v2/models", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"] {
+            assert!(matches!(route(&Method::GET, path), Err(Error::NotFound(_))), "{path}");
+        }
+        let error = route(&Method::GET, "/v2/models/m/infer").unwrap_err();
+        assert_eq!(error.to_string(), "GET is not allowed here; allowed: POST");
+    }
+}

@@ -1,0 +1,23 @@
+//! Kind of failure → HTTP status: the only such table.
+
+use hyper::StatusCode;
+
+use crate::error::Kind;
+
+/// The status of a failure.
+pub fn status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::InvalidArgument => StatusCode::BAD_REQUEST,
+        Kind::NotFound => StatusCode::NOT_FOUND,
+        Kind::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Kind::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Kind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+        Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Kind::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        Kind::Unavailable | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        Kind::OutOfMemory => StatusCode::INSUFFICIENT_STORAGE,
+        Kind::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

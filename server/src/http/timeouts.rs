@@ -1,0 +1,223 @@
+//! A connection that gives up on slow peers: while it is idle, while a request's head arrives, and while a
+//! reply is taken. (Bodies have a pace of their own, see `body.rs`.)
+//!
+//! One timer per connection, moved only when it fires: a busy connection pays for comparing two times per
+//! read, not for the timer.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::Sleep,
+};
+
+/// How long a peer may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// Between requests.
+    pub idle: Duration,
+    /// From the first byte of a request's head to its last.
+    pub head: Duration,
+    /// Between two parts of a reply, without the peer taking anything.
+    pub stall: Duration,
+}
+
+/// What a connection is doing, as far as its timeouts are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Phase {
+    /// Between requests.
+    Idle = 0,
+    /// A request is being read or worked on.
+    Busy = 1,
+}
+
+/// Tells the connection what its requests are doing. Shared by the connection and its service.
+///
+/// The phase in the lowest bit, above it a count of the changes: a request that came and was answered
+/// between two looks is noticed, too.
+#[derive(Debug, Default)]
+pub struct Progress(AtomicU32);
+
+impl Progress {
+    /// The head of a request has arrived.
+    pub fn busy(&self) {
+        self.change(Phase::Busy);
+    }
+
+    /// The request is answered.
+    pub fn idle(&self) {
+        self.change(Phase::Idle);
+    }
+
+    fn change(&self, phase: Phase) {
+        // Only the connection's own task writes.
+        let changes = self.0.load(Ordering::Relaxed) >> 1;
+        self.0.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
+    }
+
+    fn phase(&self) -> Phase {
+        match self.0.load(Ordering::Relaxed) & 1 {
+            0 => Phase::Idle,
+            _ => Phase::Busy,
+        }
+    }
+}
+
+/// A TCP stream whose reads and writes fail with [`io::ErrorKind::TimedOut`] when the peer is too slow.
+pub struct TimedStream {
+    stream: TcpStream,
+    timeouts: Timeouts,
+    progress: Arc<Progress>,
+    timer: Pin<Box<Sleep>>,
+    /// When the present wait for the peer began: the first byte of a head, or the moment from which nothing
+    /// came at all.
+    waiting_since: Instant,
+    /// Has a part of a head arrived?
+    in_head: bool,
+    /// When the peer last took a part of a reply that it has not taken whole.
+    writing_since: Option<Instant>,
+    /// The last that was seen of `progress`.
+    seen: u32,
+}
+
+impl TimedStream {
+    /// Watches over `stream`.
+    pub fn new(stream: TcpStream, timeouts: Timeouts, progress: Arc<Progress>) -> TimedStream {
+        TimedStream {
+            stream,
+            timeouts,
+            progress,
+            timer: Box::pin(tokio::time::sleep(timeouts.head.min(timeouts.stall))),
+            waiting_since: Instant::now(),
+            in_head: false,
+            writing_since: None,
+            seen: 0,
+        }
+    }
+
+    /// Starts the wait anew when a request has moved on.
+    fn notice(&mut self) {
+        let progress = self.progress.0.load(Ordering::Relaxed);
+        if progress != self.seen {
+            self.seen = progress;
+            self.waiting_since = Instant::now();
+            self.in_head = false;
+        }
+    }
+
+    /// When the peer must have done something; `None` while it is not its turn.
+    fn due(&self, phase: Phase) -> Option<Instant> {
+        if let Some(since) = self.writing_since {
+            return Some(since + self.timeouts.stall);
+        }
+        match phase {
+            Phase::Busy => None,
+            Phase::Idle if self.in_head => Some(self.waiting_since + self.timeouts.head),
+            Phase::Idle => Some(self.waiting_since + self.timeouts.idle),
+        }
+    }
+
+    /// Fails when the time is over; else makes sure that the task is woken by then.
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        loop {
+            if self.timer.as_mut().poll(context).is_pending() {
+                return Ok(());
+            }
+            let now = Instant::now();
+            let due = self.due(self.progress.phase());
+            if due.is_some_and(|it| it <= now) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            // Nothing is due yet; the next look is at the earliest time at which something could be.
+            let soonest = self.timeouts.head.min(self.timeouts.stall).min(self.timeouts.idle);
+            let next = due.map_or(now + soonest, |it| it.min(now + soonest));
+            self.timer.as_mut().reset(next.into());
+        }
+    }
+}
+
+impl AsyncRead for TimedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.notice();
+        let before = buffer.filled().len();
+        match Pin::new(&mut self.stream).poll_read(context, buffer) {
+            Poll::Ready(outcome) => {
+                let phase = self.progress.phase();
+                if phase != Phase::Idle || !self.in_head {
+                    self.waiting_since = Instant::now();
+                }
+                self.in_head = phase == Phase::Idle && before < buffer.filled().len();
+                Poll::Ready(outcome)
+            }
+            Poll::Pending => match self.check(context) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        }
+    }
+}
+
+impl TimedStream {
+    fn wrote(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.writing_since = None;
+            return written;
+        }
+        self.writing_since.get_or_insert_with(Instant::now);
+        self.check(context)?;
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for TimedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, data);
+        self.wrote(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, data);
+        self.wrote(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,104 @@
+//! What the server takes on at once, in bytes and in connections: permits that free themselves.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::error::Error;
+
+/// A number of units of which parts can be taken and are given back when their [`Permit`] is dropped.
+#[derive(Debug)]
+pub struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    /// A budget of `limit` units.
+    pub fn new(limit: usize) -> Arc<Budget> {
+        Arc::new(Budget { limit, used: AtomicUsize::new(0) })
+    }
+
+    /// Units taken at present.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Takes `units`; `None` when so many are not left.
+    pub fn take(self: &Arc<Budget>, units: usize) -> Option<Permit> {
+        self.reserve(units).then(|| Permit { budget: self.clone(), units })
+    }
+
+    fn reserve(&self, units: usize) -> bool {
+        let add = |used: usize| used.checked_add(units).filter(|&it| it <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+}
+
+/// A part of a [`Budget`].
+#[derive(Debug)]
+pub struct Permit {
+    budget: Arc<Budget>,
+    units: usize,
+}
+
+impl Permit {
+    /// Makes this permit at least `units` large. False when the budget has no more.
+    pub fn grow_to(&mut self, units: usize) -> bool {
+        let more = units.saturating_sub(self.units);
+        let granted = more == 0 || self.budget.reserve(more);
+        if granted {
+            self.units = self.units.max(units);
+        }
+        granted
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.units, Ordering::Relaxed);
+    }
+}
+
+/// The error of a request for whose body the byte budget has no room.
+pub fn out_of_bytes(budget: &Budget) -> Error {
+    Error::OutOfBudget(format!(
+        "request bodies already take {} of the {} bytes allowed (--max-inflight-bytes)",
+        budget.used(),
+        budget.limit
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permit_gives_back_what_it_took() {
+        let budget = Budget::new(10);
+        let permit = budget.take(7).unwrap();
+        assert!(budget.take(4).is_none());
+        assert_eq!(budget.used(), 7);
+        drop(permit);
+        assert!(budget.take(10).is_some());
+    }
+
+    #[test]
+    fn a_permit_grows_within_the_budget_and_gives_all_of_it_back() {
+        let budget = Budget::new(10);
+        let mut permit = budget.take(0).unwrap();
+        assert!(permit.grow_to(10));
+        assert!(permit.grow_to(5));
+        assert!(!permit.grow_to(11));
+        drop(permit);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn absurd_sizes_do_not_overflow() {
+        let budget = Budget::new(usize::MAX);
+        let _permit = budget.take(5).unwrap();
+        assert!(budget.take(usize::MAX).is_none());
+    }
+}

@@ -1,0 +1,90 @@
+//! Can this request be answered in time? Pure arithmetic over what is learned and what waits.
+
+use std::time::Duration;
+
+/// What stands between a new request and its answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Time that the batches now running still need, summed.
+    pub running: Duration,
+    /// Batches that the queue makes, the last one perhaps not full.
+    pub queued_batches: usize,
+    /// Expected time of one of these.
+    pub batch_time: Duration,
+    /// Time of the new request's own batch, on the slow side.
+    pub own_time: Duration,
+    /// Instances that work on the queue.
+    pub instances: usize,
+}
+
+/// How long may a request stay?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LongestStay {
+    /// One second, or twenty batches where these are slow.
+    Auto,
+    /// That long.
+    Fixed(Duration),
+    /// For ever.
+    Unbounded,
+}
+
+/// Predictions are wrong by some per cent; what is admitted should still be in time then.
+const MARGIN: f64 = 0.9;
+
+/// Time from now to the answer of a request that joins the end of the queue.
+pub fn predicted_stay(load: &Load) -> Duration {
+    let instances = u32::try_from(load.instances.max(1)).unwrap_or(u32::MAX);
+    let batches = u32::try_from(load.queued_batches).unwrap_or(u32::MAX);
+    let ahead = load.running.saturating_add(load.batch_time.saturating_mul(batches));
+    (ahead / instances).saturating_add(load.own_time)
+}
+
+/// The bound that `stay` sets for a model whose batches take `batch_time`; `None` for no bound.
+pub fn bound(stay: LongestStay, batch_time: Duration) -> Option<Duration> {
+    match stay {
+        LongestStay::Auto => Some(Duration::from_secs(1).max(batch_time * 20).mul_f64(MARGIN)),
+        LongestStay::Fixed(longest) => Some(longest.mul_f64(MARGIN)),
+        LongestStay::Unbounded => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_stay_is_what_runs_and_what_waits_shared_by_the_instances_and_its_own_run() {
+        let load = Load {
+            running: ms(40),
+            queued_batches: 4,
+            batch_time: ms(50),
+            own_time: ms(60),
+            instances: 2,
+        };
+        assert_eq!(predicted_stay(&load), ms(120 + 60));
+    }
+
+    #[test]
+    fn a_fast_model_may_queue_for_a_second_and_a_slow_one_for_twenty_batches() {
+        assert_eq!(bound(LongestStay::Auto, ms(1)), Some(ms(900)));
+        assert_eq!(bound(LongestStay::Auto, ms(100)), Some(ms(1800)));
+        assert_eq!(bound(LongestStay::Fixed(ms(100)), ms(100)), Some(ms(90)));
+        assert_eq!(bound(LongestStay::Unbounded, ms(100)), None);
+    }
+
+    #[test]
+    fn absurd_queues_saturate_instead_of_overflowing() {
+        let load = Load {
+            running: Duration::MAX,
+            queued_batches: usize::MAX,
+            batch_time: Duration::MAX,
+            own_time: Duration::MAX,
+            instances: 0,
+        };
+        assert_eq!(predicted_stay(&load), Duration::MAX);
+    }
+}

@@ -1,0 +1,236 @@
+//! Which queued jobs run now? Pure: data and the time go in, a decision comes out.
+//!
+//! These are the rules of Triton's dynamic batcher, but for one thing: a batch is formed when an
+//! instance is free to take it, never ahead of need, so it is never smaller than it could be.
+
+use std::time::{Duration, Instant};
+
+/// When is a batch ready?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchPolicy {
+    /// Most rows in one batch; a larger first job runs alone. 0: jobs are never merged.
+    pub max_rows: usize,
+    /// Sizes worth waiting for, ascending; `[max_rows]` when the configuration names none.
+    pub preferred_rows: Vec<usize>,
+    /// Longest a job waits for company, counted from the oldest in the batch. Zero: a free instance
+    /// takes what is there.
+    pub max_delay: Duration,
+}
+
+impl BatchPolicy {
+    /// Every job runs alone, in the order of arrival.
+    pub fn one_by_one() -> BatchPolicy {
+        BatchPolicy { max_rows: 0, preferred_rows: Vec::new(), max_delay: Duration::ZERO }
+    }
+
+    /// Batches of up to `max_rows` from whatever is queued when an instance is free.
+    pub fn eager(max_rows: usize) -> BatchPolicy {
+        BatchPolicy { max_rows, preferred_rows: vec![max_rows], max_delay: Duration::ZERO }
+    }
+}
+
+/// What the decision needs to know of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pending {
+    /// Rows in the batch dimension; 1 for a model without one.
+    pub rows: usize,
+    /// When it was put into the queue.
+    pub enqueued_at: Instant,
+    /// Jobs run together only if their keys are equal: a hash of the shapes that may vary and of the
+    /// optional inputs that are present.
+    pub shape_key: u64,
+}
+
+/// What a free instance should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Run the first `jobs` jobs as one batch.
+    Run {
+        /// At least 1.
+        jobs: usize,
+    },
+    /// Wait for company, at most until then.
+    WaitUntil(Instant),
+    /// There is nothing to do.
+    WaitForJob,
+}
+
+/// What should a free instance do with this queue? `queue` is in the order of service.
+///
+/// With `closing` nothing waits. Looks at no more jobs than fit one batch, and one.
+pub fn decide(
+    queue: impl IntoIterator<Item = Pending>,
+    policy: &BatchPolicy,
+    now: Instant,
+    closing: bool,
+) -> Decision {
+    let mut queue = queue.into_iter();
+    let Some(first) = queue.next() else { return Decision::WaitForJob };
+    if policy.max_rows == 0 {
+        return Decision::Run { jobs: 1 };
+    }
+    let is_preferred = |rows| policy.preferred_rows.contains(&rows);
+    let largest = policy.preferred_rows.last().copied().unwrap_or(policy.max_rows);
+
+    let (mut jobs, mut rows, mut oldest, mut blocked) = (1, first.rows, first.enqueued_at, false);
+    let mut best = is_preferred(rows).then_some(jobs);
+    for next in queue {
+        if best.is_none() && largest < rows + next.rows {
+            best = Some(jobs);
+        }
+        if policy.max_rows < rows + next.rows || next.shape_key != first.shape_key {
+            blocked = true;
+            break;
+        }
+        (jobs, rows, oldest) = (jobs + 1, rows + next.rows, oldest.min(next.enqueued_at));
+        if is_preferred(rows) {
+            best = Some(jobs);
+        }
+    }
+
+    let due = oldest + policy.max_delay;
+    let waits = !policy.max_delay.is_zero();
+    let overdue = waits && due <= now;
+    match best {
+        Some(jobs) if !overdue => Decision::Run { jobs },
+        _ if blocked || largest <= rows || overdue || !waits || closing => Decision::Run { jobs },
+        _ => Decision::WaitUntil(due),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DELAY: Duration = Duration::from_millis(10);
+
+    fn policy(preferred: &[usize], max_delay: Duration) -> BatchPolicy {
+        BatchPolicy { max_rows: 8, preferred_rows: preferred.to_vec(), max_delay }
+    }
+
+    /// Jobs of these sizes, the first of them `age` old, under a policy; is this the decision?
+    #[track_caller]
+    fn check(rows: &[usize], age: Duration, policy: &BatchPolicy, expect: Expect) {
+        let start = Instant::now();
+        let queue = rows.iter().map(|&rows| Pending { rows, enqueued_at: start, shape_key: 0 });
+        let expected = match expect {
+            Expect::Run(jobs) => Decision::Run { jobs },
+            Expect::WaitUntilDue => Decision::WaitUntil(start + policy.max_delay),
+        };
+        assert_eq!(decide(queue, policy, start + age, false), expected);
+    }
+
+    enum Expect {
+        Run(usize),
+        WaitUntilDue,
+    }
+    use Expect::{Run, WaitUntilDue};
+
+    #[test]
+    fn an_empty_queue_waits_for_a_job() {
+        let decision = decide([], &policy(&[4], DELAY), Instant::now(), true);
+        assert_eq!(decision, Decision::WaitForJob);
+    }
+
+    #[test]
+    fn without_merging_one_job_runs_at_a_time() {
+        check(&[1, 1, 1], Duration::ZERO, &BatchPolicy::one_by_one(), Run(1));
+    }
+
+    #[test]
+    fn without_delay_all_that_is_there_runs() {
+        check(&[1], Duration::ZERO, &BatchPolicy::eager(8), Run(1));
+        check(&[1, 1, 1], Duration::ZERO, &BatchPolicy::eager(8), Run(3));
+        check(&[3, 3, 3], Duration::ZERO, &BatchPolicy::eager(8), Run(2));
+    }
+
+    #[test]
+    fn a_preferred_size_cuts_the_batch_also_without_delay() {
+        check(&[1; 6], Duration::ZERO, &policy(&[4], Duration::ZERO), Run(4));
+        check(&[1; 2], Duration::ZERO, &policy(&[4], Duration::ZERO), Run(2));
+    }
+
+    #[test]
+    fn the_largest_preferred_size_that_can_be_reached_wins() {
+        check(&[1; 7], Duration::ZERO, &policy(&[2, 4, 6], DELAY), Run(6));
+        check(&[1; 5], Duration::ZERO, &policy(&[2, 4, 6], DELAY), Run(4));
+        check(&[1; 1], Duration::ZERO, &policy(&[2, 4, 6], DELAY), WaitUntilDue);
+    }
+
+    #[test]
+    fn beyond_the_largest_preferred_size_the_batch_stops_before_it() {
+        check(&[5, 3], Duration::ZERO, &policy(&[4], DELAY), Run(1));
+        check(&[3, 3], Duration::ZERO, &policy(&[4], DELAY), Run(1));
+    }
+
+    #[test]
+    fn a_short_batch_waits_until_the_delay_of_its_oldest_job() {
+        check(&[1, 1], DELAY / 2, &policy(&[4], DELAY), WaitUntilDue);
+    }
+
+    #[test]
+    fn after_the_delay_everything_up_to_the_maximum_runs_uncut() {
+        check(&[1; 6], DELAY, &policy(&[4], DELAY), Run(6));
+        check(&[1; 12], DELAY, &policy(&[4], DELAY), Run(8));
+        check(&[1, 1], DELAY, &policy(&[4], DELAY), Run(2));
+    }
+
+    #[test]
+    fn a_job_that_does_not_fit_ends_the_batch_and_nobody_is_skipped() {
+        check(&[2, 7, 1], Duration::ZERO, &policy(&[8], DELAY), Run(1));
+    }
+
+    #[test]
+    fn a_job_larger_than_the_maximum_runs_alone() {
+        check(&[20, 1], Duration::ZERO, &policy(&[8], DELAY), Run(1));
+    }
+
+    #[test]
+    fn other_shapes_end_the_batch_at_once() {
+        let now = Instant::now();
+        let job = |shape_key| Pending { rows: 1, enqueued_at: now, shape_key };
+        let queue = [job(1), job(1), job(2), job(1)];
+        assert_eq!(decide(queue, &policy(&[8], DELAY), now, false), Decision::Run { jobs: 2 });
+    }
+
+    #[test]
+    fn nothing_waits_when_the_queue_is_closing() {
+        let now = Instant::now();
+        let queue = [Pending { rows: 1, enqueued_at: now, shape_key: 0 }];
+        assert_eq!(decide(queue, &policy(&[8], DELAY), now, true), Decision::Run { jobs: 1 });
+    }
+
+    proptest! {
+        #[test]
+        fn a_batch_fits_is_uniform_and_never_waits_past_the_delay(
+            jobs in prop::collection::vec((1usize..10, 0u64..2, 0u64..20), 0..12),
+            preferred in prop::collection::btree_set(1usize..9, 1..4),
+            delay in 0u64..15,
+        ) {
+            let start = Instant::now();
+            let now = start + Duration::from_millis(20);
+            let policy = policy(&preferred.into_iter().collect::<Vec<_>>(), Duration::from_millis(delay));
+            let queue: Vec<Pending> = jobs
+                .iter()
+                .map(|&(rows, shape_key, at)| Pending {
+                    rows, shape_key, enqueued_at: start + Duration::from_millis(at),
+                })
+                .collect();
+            match decide(queue.iter().copied(), &policy, now, false) {
+                Decision::Run { jobs } => {
+                    let batch = &queue[..jobs];
+                    let rows: usize = batch.iter().map(|it| it.rows).sum();
+                    prop_assert!(jobs == 1 || rows <= policy.max_rows);
+                    prop_assert!(batch.iter().all(|it| it.shape_key == batch[0].shape_key));
+                }
+                Decision::WaitUntil(at) => {
+                    let oldest = queue.iter().map(|it| it.enqueued_at).min().unwrap();
+                    prop_assert!(now < at);
+                    prop_assert!(at <= oldest + policy.max_delay);
+                }
+                Decision::WaitForJob => prop_assert!(queue.is_empty()),
+            }
+        }
+    }
+}

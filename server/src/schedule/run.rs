@@ -1,0 +1,357 @@
+//! One execution: gather the jobs' tensors, run the instance, scatter its outputs; and when a batch fails,
+//! find the culprit.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
+
+use crate::error::Error;
+
+/// Makes one more instance of a model, warmed up. Blocking.
+pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Send + Sync;
+
+/// The place of one instance. It is empty before its instance is needed, and after a panic.
+pub struct Slot {
+    instance: Option<Box<dyn Instance>>,
+    make: Arc<MakeInstance>,
+}
+
+impl Slot {
+    /// A place without an instance yet.
+    pub fn empty(make: Arc<MakeInstance>) -> Slot {
+        Slot { instance: None, make }
+    }
+
+    /// Is there an instance to run on?
+    pub fn is_made(&self) -> bool {
+        self.instance.is_some()
+    }
+
+    /// Makes the instance where there is none. Blocking.
+    pub fn fill(&mut self) -> Result<&mut dyn Instance, BackendError> {
+        if self.instance.is_none() {
+            self.instance = Some((self.make)()?);
+        }
+        match self.instance.as_deref_mut() {
+            Some(instance) => Ok(instance),
+            None => Err(BackendError::Execute("the instance is gone".into())),
+        }
+    }
+}
+
+/// What one request brings to a batch.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// Inputs in the order of the model's signature, in the engine's shapes. Jobs of one batch bring the
+    /// same ones.
+    pub inputs: Vec<NamedTensor>,
+    /// Wanted outputs, in the order of the reply; never empty.
+    pub outputs: Vec<Arc<str>>,
+    /// Rows in the first dimension of every input; 1 without a batch dimension.
+    pub rows: usize,
+}
+
+/// A request's share of what came out.
+#[derive(Debug)]
+pub struct Done {
+    /// The wanted outputs, in the wanted order.
+    pub outputs: Vec<NamedTensor>,
+    /// Where the time of the execution went.
+    pub times: RunTime,
+}
+
+/// Where the time of one execution went.
+#[derive(Debug, Clone, Copy)]
+pub struct RunTime {
+    /// When the job left the queue.
+    pub started: Instant,
+    /// Listing the inputs.
+    pub gather: Duration,
+    /// Inside the engine.
+    pub execute: Duration,
+    /// Cutting up the outputs.
+    pub scatter: Duration,
+    /// Rows of the whole batch.
+    pub rows: usize,
+}
+
+/// What every execution of one model needs to know.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    /// Is the first dimension of every tensor the batch?
+    pub batches: bool,
+    /// Names of all outputs of the model.
+    pub outputs: Vec<Arc<str>>,
+}
+
+/// The outcome of one attempt, before anybody is blamed.
+enum Failure {
+    /// The engine refused the batch, panicked, or gave back something that is no answer.
+    Batch(BackendError),
+    /// There is no instance to run on.
+    NoInstance(BackendError),
+}
+
+/// Runs the jobs as one batch and returns one answer per job, in their order. `observe` is called for
+/// every execution that succeeds.
+///
+/// When a batch of several fails it is run again in halves, until each failing job is alone: at most
+/// `2 · log2(jobs)` extra executions for one culprit. Only the culprit gets the error. An instance that
+/// panicked is dropped and made anew.
+pub fn run(
+    slot: &mut Slot,
+    context: &RunContext,
+    jobs: &[&Work],
+    stop: &Stop,
+    observe: &mut dyn FnMut(&RunTime),
+) -> Vec<Result<Done, Error>> {
+    let mut answers = Vec::with_capacity(jobs.len());
+    // Halves still to run, the leftmost on top, so that answers come in order.
+    let mut groups = vec![jobs];
+    while let Some(group) = groups.pop() {
+        match attempt(slot, context, group, stop, observe) {
+            Ok(done) => answers.extend(done.into_iter().map(Ok)),
+            Err(Failure::Batch(_)) if 1 < group.len() && !stop.is_stopped() => {
+                let (left, right) = group.split_at(group.len() / 2);
+                groups.extend([right, left]);
+            }
+            Err(Failure::Batch(error) | Failure::NoInstance(error)) => {
+                answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
+            }
+        }
+    }
+    answers
+}
+
+fn attempt(
+    slot: &mut Slot,
+    context: &RunContext,
+    jobs: &[&Work],
+    stop: &Stop,
+    observe: &mut dyn FnMut(&RunTime),
+) -> Result<Vec<Done>, Failure> {
+    let instance = slot.fill().map_err(Failure::NoInstance)?;
+    let caught = catch_unwind(AssertUnwindSafe(|| execute(instance, context, jobs, stop, observe)));
+    caught
+        .unwrap_or_else(|panic| {
+            slot.instance = None;
+            let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            Err(BackendError::Execute(format!("the engine panicked: {text}")))
+        })
+        .map_err(Failure::Batch)
+}
+
+fn execute(
+    instance: &mut dyn Instance,
+    context: &RunContext,
+    jobs: &[&Work],
+    stop: &Stop,
+    observe: &mut dyn FnMut(&RunTime),
+) -> Result<Vec<Done>, BackendError> {
+    let started = Instant::now();
+    let gathered;
+    let (inputs, rows) = match jobs {
+        [only] => (&only.inputs, only.rows),
+        _ => {
+            gathered = gather(jobs)?;
+            (&gathered, jobs.iter().map(|it| it.rows).sum())
+        }
+    };
+    let union;
+    let outputs = match jobs {
+        [only] => &only.outputs,
+        _ => {
+            union = wanted(context, jobs);
+            &union
+        }
+    };
+    let running = Instant::now();
+    let results = instance.execute(&Batch { inputs, outputs, rows, stop })?;
+    let ran = Instant::now();
+    let mut shares = scatter(context, jobs, &results, rows)?;
+    let times = RunTime {
+        started,
+        gather: running - started,
+        execute: ran - running,
+        scatter: ran.elapsed(),
+        rows,
+    };
+    observe(&times);
+    Ok(shares.drain(..).map(|outputs| Done { outputs, times }).collect())
+}
+
+/// The jobs' inputs one below the other. Lists buffers, copies nothing.
+fn gather(jobs: &[&Work]) -> Result<Vec<NamedTensor>, BackendError> {
+    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
+    let columns = first.inputs.iter().enumerate().map(|(at, input)| {
+        let parts = jobs.iter().filter_map(|it| it.inputs.get(at)).map(|it| &it.tensor);
+        let tensor = Tensor::concat(parts).ok_or_else(|| {
+            BackendError::Execute(format!("input '{}' differs inside the batch", input.name))
+        })?;
+        Ok(NamedTensor { name: input.name.clone(), tensor })
+    });
+    columns.collect()
+}
+
+/// The outputs that at least one job wants, in the model's order.
+fn wanted(context: &RunContext, jobs: &[&Work]) -> Vec<Arc<str>> {
+    let is_wanted = |name: &&Arc<str>| jobs.iter().any(|it| it.outputs.contains(name));
+    context.outputs.iter().filter(is_wanted).cloned().collect()
+}
+
+/// Each job's rows of the outputs that it wants.
+fn scatter(
+    context: &RunContext,
+    jobs: &[&Work],
+    results: &[NamedTensor],
+    rows: usize,
+) -> Result<Vec<Vec<NamedTensor>>, BackendError> {
+    let mut start = 0;
+    let mut shares = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let share = job.outputs.iter().map(|name| {
+            let whole = results.iter().find(|it| it.name == *name).ok_or_else(|| {
+                BackendError::Execute(format!("the engine did not return output '{name}'"))
+            })?;
+            if !context.batches {
+                return Ok(whole.clone());
+            }
+            let given = whole.tensor.shape().rows();
+            let part =
+                if given == Some(rows) { whole.tensor.slice_rows(start, job.rows) } else { None };
+            let tensor = part.ok_or_else(|| {
+                BackendError::Execute(format!(
+                    "the engine returned output '{name}' of shape {} for a batch of {rows} rows",
+                    whole.tensor.shape()
+                ))
+            })?;
+            Ok(NamedTensor { name: whole.name.clone(), tensor })
+        });
+        shares.push(share.collect::<Result<_, BackendError>>()?);
+        start += job.rows;
+    }
+    Ok(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::Shape;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Doubles `x` into `y`; refuses a batch that holds the number 13; panics at 666.
+    struct Doubler {
+        runs: Arc<AtomicUsize>,
+    }
+
+    impl Instance for Doubler {
+        fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            let bytes = batch.inputs[0].tensor.to_bytes();
+            let values: Vec<i32> = bytes
+                .chunks_exact(4)
+                .map(|it| i32::from_le_bytes(it.try_into().unwrap()))
+                .collect();
+            assert!(!values.contains(&666), "the number of the beast");
+            if values.contains(&13) {
+                return Err(BackendError::Execute("unlucky".into()));
+            }
+            let doubled: Vec<i32> = values.iter().map(|it| it * 2).collect();
+            let tensor = Tensor::from_vec(batch.inputs[0].tensor.shape().clone(), doubled).unwrap();
+            Ok(vec![NamedTensor { name: "y".into(), tensor }])
+        }
+    }
+
+    fn work(values: &[i32]) -> Work {
+        let tensor = Tensor::from_vec(Shape::new(&[values.len()]), values.to_vec()).unwrap();
+        let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+        Work { inputs, outputs: vec!["y".into()], rows: values.len() }
+    }
+
+    fn slot_of(runs: &Arc<AtomicUsize>) -> Slot {
+        let runs = runs.clone();
+        Slot::empty(Arc::new(move || Ok(Box::new(Doubler { runs: runs.clone() }))))
+    }
+
+    /// Runs jobs of these values; the answers (`None` for an error) and the number of runs made.
+    fn run_all(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize) {
+        let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
+        let works: Vec<&Work> = works.iter().collect();
+        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let runs = Arc::new(AtomicUsize::new(0));
+        let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), &mut |_| ());
+        let values = |done: Done| {
+            let bytes = done.outputs[0].tensor.to_bytes();
+            bytes.chunks_exact(4).map(|it| i32::from_le_bytes(it.try_into().unwrap())).collect()
+        };
+        let answers = answers.into_iter().map(|it| it.ok().map(values)).collect();
+        (answers, runs.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn each_job_gets_its_own_rows() {
+        let (answers, runs) = run_all(&[&[1], &[2, 3], &[4]]);
+        assert_eq!(answers, [Some(vec![2]), Some(vec![4, 6]), Some(vec![8])]);
+        assert_eq!(runs, 1);
+    }
+
+    #[test]
+    fn only_the_culprit_of_a_failing_batch_gets_the_error() {
+        let jobs: Vec<[i32; 1]> = (8..24).map(|it| [it]).collect();
+        let jobs: Vec<&[i32]> = jobs.iter().map(|it| it.as_slice()).collect();
+        let (answers, runs) = run_all(&jobs);
+        for (job, answer) in jobs.iter().zip(answers) {
+            assert_eq!(answer, (job[0] != 13).then(|| vec![job[0] * 2]));
+        }
+        assert!(runs <= 1 + 2 * 4, "{runs} runs for 16 jobs");
+    }
+
+    #[test]
+    fn a_panic_is_the_culprits_error_and_costs_nobody_else() {
+        let (answers, _) = run_all(&[&[1], &[666], &[2]]);
+        assert_eq!(answers, [Some(vec![2]), None, Some(vec![4])]);
+    }
+
+    #[test]
+    fn a_stopped_batch_is_not_tried_again() {
+        let (one, two) = (work(&[13]), work(&[1]));
+        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let (runs, stop) = (Arc::new(AtomicUsize::new(0)), Stop::new());
+        stop.stop();
+        run(&mut slot_of(&runs), &context, &[&one, &two], &stop, &mut |_| ());
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn without_an_instance_everybody_hears_why() {
+        let mut slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
+        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
+        assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
+    }
+
+    /// Returns one row whatever the batch.
+    struct OneRow;
+
+    impl Instance for OneRow {
+        fn execute(&mut self, _: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+            let tensor = Tensor::from_vec(Shape::new(&[1]), vec![0i32]).unwrap();
+            Ok(vec![NamedTensor { name: "y".into(), tensor }])
+        }
+    }
+
+    #[test]
+    fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
+        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let work = work(&[1, 2]);
+        let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));
+        let answers = run(&mut slot, &context, &[&work], &Stop::new(), &mut |_| ());
+        let text = answers[0].as_ref().unwrap_err().to_string();
+        assert_eq!(text, "the engine returned output 'y' of shape [1] for a batch of 2 rows");
+    }
+}

@@ -1,0 +1,192 @@
+//! The thread that forms batches and runs them, whenever it can have an instance.
+
+use std::{
+    sync::{Arc, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use backend::Stop;
+
+use super::{
+    Shared,
+    policy::Decision,
+    queue::{Dropped, Job},
+    run::{self, Slot, Work},
+    state::State,
+};
+use crate::{error::Error, metrics::FailureReason};
+
+/// Niceness of worker threads: the threads that talk to clients go before them, so that health checks are
+/// answered while every processor computes.
+const NICENESS: i32 = 3;
+
+/// Starts worker `number` of the scheduler, which has been counted already.
+pub fn start(shared: Arc<Shared>, number: usize) {
+    let name = format!("{}#{number}", shared.settings.model);
+    let at_end = Ended(shared.clone());
+    let spawned = thread::Builder::new().name(name).spawn(move || {
+        let at_end = at_end;
+        lower_priority();
+        work(&at_end.0);
+    });
+    if let Err(error) = spawned {
+        // The closure is gone, and with it the count of this thread. If there is no other, nobody would
+        // ever serve the queue.
+        let state = shared.lock();
+        if state.threads == 0 {
+            let reason = Error::Internal(format!("no thread to run the model on: {error}"));
+            drop(fail_all(&shared, state, &reason));
+        }
+    }
+}
+
+/// Takes a thread out of the count, however it ends.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+fn lower_priority() {
+    let thread = rustix::thread::gettid();
+    // Only a preference: where the system refuses it, serving goes on.
+    if let Err(error) = rustix::process::setpriority_process(Some(thread), NICENESS) {
+        tracing::debug!(%error, "cannot lower the priority of a worker thread");
+    }
+}
+
+/// Runs batches until the queue is closed and empty.
+fn work(shared: &Arc<Shared>) {
+    let mut dropped = Vec::new();
+    let mut state = shared.lock();
+    loop {
+        let now = Instant::now();
+        let closing = state.closing;
+        state.queue.sift(now, &mut dropped);
+        if !dropped.is_empty() {
+            drop(state);
+            answer_dropped(shared, &mut dropped, now);
+            state = shared.lock();
+            continue;
+        }
+        let until = match state.queue.decide(now, closing) {
+            Decision::Run { jobs } => {
+                if let Some(slot) = state.idle.pop() {
+                    state = run_batch(shared, state, slot, jobs, now);
+                    continue;
+                }
+                if let Some(slot) = state.place_to_fill(now) {
+                    state = fill(shared, state, slot);
+                    continue;
+                }
+                None
+            }
+            Decision::WaitForJob if closing => return,
+            Decision::WaitForJob => None,
+            Decision::WaitUntil(at) => Some(at),
+        };
+        state.parked += 1;
+        state = match until {
+            None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(at) => {
+                let wait = at.saturating_duration_since(now);
+                let waited = shared.changed.wait_timeout(state, wait);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.parked -= 1;
+    }
+}
+
+fn run_batch<'a>(
+    shared: &'a Arc<Shared>,
+    mut state: MutexGuard<'_, State>,
+    mut slot: Slot,
+    jobs: usize,
+    now: Instant,
+) -> MutexGuard<'a, State> {
+    let taken = state.queue.take(jobs);
+    let stop = Arc::new(Stop::new());
+    let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
+    state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
+    let more = state.wants_worker(now);
+    drop(state);
+    if more {
+        shared.wake();
+    }
+
+    let (replies, works): (Vec<_>, Vec<Work>) =
+        taken.into_iter().map(|(_, it)| (it.reply, it.work)).unzip();
+    let works: Vec<&Work> = works.iter().collect();
+    let mut times = Vec::with_capacity(1);
+    let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| times.push(*it));
+    shared.observe(&times);
+
+    // The instance goes back before the answers leave: a client that sends its next request at once must
+    // find it idle.
+    let mut state = shared.lock();
+    state.end(&stop);
+    state.learn(&times);
+    state.put_back(slot);
+    drop(state);
+    for (reply, answer) in replies.into_iter().zip(answers) {
+        reply.send(answer);
+    }
+    shared.lock()
+}
+
+/// Makes one more instance. While that takes its time, the others go on with the queue.
+fn fill<'a>(
+    shared: &'a Arc<Shared>,
+    state: MutexGuard<'_, State>,
+    mut slot: Slot,
+) -> MutexGuard<'a, State> {
+    drop(state);
+    let made = slot.fill().map(|_| ());
+    let mut state = shared.lock();
+    match made {
+        Ok(()) => state.put_back(slot),
+        Err(error) => {
+            tracing::error!(model = %shared.settings.model, %error, "cannot make an instance");
+            state.put_back_unmade(slot, Instant::now());
+            if state.is_without_instances() {
+                return fail_all(shared, state, &Error::Backend(error));
+            }
+        }
+    }
+    state
+}
+
+/// Answers everything that waits with this error.
+fn fail_all<'a>(
+    shared: &'a Arc<Shared>,
+    mut state: MutexGuard<'_, State>,
+    error: &Error,
+) -> MutexGuard<'a, State> {
+    let waiting = state.queue.len();
+    let jobs = state.queue.take(waiting);
+    drop(state);
+    for (_, job) in jobs {
+        job.reply.send(Err(error.clone()));
+    }
+    shared.lock()
+}
+
+fn answer_dropped(shared: &Shared, dropped: &mut Vec<(Job, Dropped)>, now: Instant) {
+    for (job, reason) in dropped.drain(..) {
+        let model = shared.settings.model.to_string();
+        let error = match reason {
+            Dropped::Late => Error::DeadlineExceeded { model },
+            Dropped::Expired(limit) => {
+                let waited = now.saturating_duration_since(job.pending.enqueued_at);
+                Error::QueueTimeout { model, waited, limit }
+            }
+        };
+        shared.metrics.failure(FailureReason::Rejected);
+        job.reply.send(Err(error));
+    }
+}
