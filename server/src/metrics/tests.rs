@@ -388,17 +388,19 @@ fn counts_of_many_threads_are_exact_and_every_text_between_is_sound() {
 fn with_few_models_every_text_is_new_and_with_many_it_is_used_again() {
     assert_eq!(reuse(0), Duration::ZERO);
     assert_eq!(reuse(50), Duration::ZERO);
-    assert_eq!(reuse(51), Duration::from_micros(10_200));
-    assert_eq!(reuse(1000), Duration::from_millis(200));
+    assert_eq!(reuse(51), Duration::from_micros(20_400));
+    assert_eq!(reuse(1000), Duration::from_millis(400));
     let metrics = metrics();
-    let first = metrics.render();
-    let _models: Vec<_> = (0..2000).map(|it| metrics.model("m", it, &Default::default())).collect();
-    let second = metrics.render();
-    assert!(second.len() > first.len());
-    // This one is as old as the rendering took, which may be long on a busy machine.
-    if metrics.0.rendered.lock().unwrap().as_ref().unwrap().at.elapsed() < reuse(1000) / 2 {
-        assert_eq!(metrics.render().as_ptr(), second.as_ptr());
-    }
+    let model = |version| metrics.model("m", version, &ModelOptions::default());
+    let mut models: Vec<ModelMetrics> = (0..50).map(model).collect();
+    let now = Instant::now();
+    let few = metrics.render_at(now);
+    models.push(model(50));
+    let many = metrics.render_at(now);
+    assert_ne!(few, many);
+    models.push(model(51));
+    assert_eq!(metrics.render_at(now + Duration::from_micros(20_399)), many);
+    assert_ne!(metrics.render_at(now + Duration::from_micros(20_400)), many);
 }
 
 proptest! {
