@@ -1,0 +1,98 @@
+//! How many instances, and how many threads each: never more than the processors that there are. Pure.
+
+use std::num::NonZeroUsize;
+
+use super::config::{InstanceGroup, InstanceKind};
+use crate::config::ModelDefaults;
+
+/// The instances of one model version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Most instances.
+    pub instances: NonZeroUsize,
+    /// Instances that are made before the model is ready; the others when there is work for them.
+    pub made_at_load: NonZeroUsize,
+    /// Threads of one run, where the model's own parameters do not say.
+    pub threads: NonZeroUsize,
+    /// Why, for the log.
+    pub reason: String,
+}
+
+/// Instances of a model that says nothing: two, so that one can run while another's results are sent, and
+/// never more than there are processors.
+const DEFAULT_INSTANCES: usize = 2;
+
+/// The plan for a model with these groups on a machine of `cpus` processors.
+pub fn plan(groups: &[InstanceGroup], defaults: &ModelDefaults, cpus: NonZeroUsize) -> Plan {
+    let asked: usize = groups
+        .iter()
+        .filter(|it| it.kind != InstanceKind::Gpu)
+        .map(|it| it.count.map_or(1, NonZeroUsize::get))
+        .sum();
+    let says_so = groups.iter().any(|it| it.count.is_some());
+    let (instances, made_at_load, why) = if says_so {
+        (asked, asked, "instance_group".to_owned())
+    } else if let Some(count) = defaults.instance_count {
+        (count.get(), count.get(), "--default-instance-count".to_owned())
+    } else {
+        (DEFAULT_INSTANCES.min(cpus.get()), 1, "default, further ones when needed".to_owned())
+    };
+    let at_least_one = |it| NonZeroUsize::new(it).unwrap_or(NonZeroUsize::MIN);
+    let instances = at_least_one(instances);
+    let (threads, from) = match defaults.intra_op_threads {
+        Some(threads) => (threads, "--default-intra-op-threads or OMP_NUM_THREADS".to_owned()),
+        None => {
+            let share = at_least_one(cpus.get() / instances.get());
+            (share, format!("an equal share of {cpus} processors"))
+        }
+    };
+    let reason = format!("instances: {why}; threads: {from}");
+    Plan { instances, made_at_load: at_least_one(made_at_load), threads, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(n: usize) -> NonZeroUsize {
+        NonZeroUsize::new(n).unwrap()
+    }
+
+    fn defaults() -> ModelDefaults {
+        ModelDefaults { instance_count: None, intra_op_threads: None, inter_op_threads: None }
+    }
+
+    fn shape(plan: &Plan) -> (usize, usize, usize) {
+        (plan.instances.get(), plan.made_at_load.get(), plan.threads.get())
+    }
+
+    fn group(count: Option<usize>) -> InstanceGroup {
+        let count = count.map(number);
+        InstanceGroup { count, ..InstanceGroup::default() }
+    }
+
+    #[test]
+    fn without_a_word_two_instances_share_the_processors_and_one_is_made_at_once() {
+        assert_eq!(shape(&plan(&[], &defaults(), number(1))), (1, 1, 1));
+        assert_eq!(shape(&plan(&[], &defaults(), number(2))), (2, 1, 1));
+        assert_eq!(shape(&plan(&[], &defaults(), number(8))), (2, 1, 4));
+        assert_eq!(shape(&plan(&[group(None)], &defaults(), number(8))), (2, 1, 4));
+    }
+
+    #[test]
+    fn a_configured_count_is_kept_and_its_threads_fit_the_processors() {
+        assert_eq!(shape(&plan(&[group(Some(3))], &defaults(), number(8))), (3, 3, 2));
+        assert_eq!(shape(&plan(&[group(Some(16))], &defaults(), number(8))), (16, 16, 1));
+    }
+
+    #[test]
+    fn a_configured_count_beats_the_default_and_the_default_beats_the_choice() {
+        let defaults = ModelDefaults {
+            instance_count: Some(number(4)),
+            intra_op_threads: Some(number(3)),
+            ..defaults()
+        };
+        assert_eq!(shape(&plan(&[], &defaults, number(8))), (4, 4, 3));
+        assert_eq!(shape(&plan(&[group(Some(1))], &defaults, number(8))), (1, 1, 3));
+    }
+}

@@ -1,0 +1,282 @@
+//! What lies in a model repository: models, their versions, their configuration files. Looks at names only;
+//! nothing is read.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// A model that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundModel {
+    /// Its directory's name, or the name given to a model that lies flat.
+    pub name: String,
+    /// `config.pbtxt`, where there is one.
+    pub config: Option<PathBuf>,
+    /// The model's directory.
+    pub dir: PathBuf,
+    /// Its versions: what lies there is a directory, or the model file itself.
+    pub versions: BTreeMap<u64, PathBuf>,
+}
+
+/// Everything that was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Models by name.
+    pub models: BTreeMap<String, FoundModel>,
+    /// Names that cannot be served, and why.
+    pub refused: BTreeMap<String, String>,
+    /// Things to log that keep nothing from being served.
+    pub warnings: Vec<String>,
+}
+
+/// Directories beside the versions of a model that are not versions.
+const NOT_VERSIONS: [&str; 3] = ["warmup", "initial_state", "configs"];
+
+/// Endings of model files.
+const MODEL_FILES: [&str; 4] = ["onnx", "pt", "pth", "pt2"];
+
+/// All models of several repositories. A name that is in two of them is refused.
+///
+/// # Errors
+/// When a repository cannot be listed.
+pub fn scan_repositories(repositories: &[PathBuf]) -> io::Result<Found> {
+    let mut found = Found::default();
+    for repository in repositories {
+        scan_repository(repository, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Whatever is at `path`: a model file, a model lying flat in its directory, version directories, one
+/// model's directory, or a repository.
+///
+/// With `hosted`, the path is where a platform unpacked an archive: `config.pbtxt` directly in it is refused,
+/// as Triton's SageMaker start does, and directories that hold no model are passed over.
+///
+/// # Errors
+/// When the path cannot be listed.
+pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
+    let mut found = Found::default();
+    if !path.is_dir() {
+        found.add(flat(path, file_stem(path)));
+        return Ok(found);
+    }
+    let name = if hosted { "model".to_owned() } else { directory_name(path) };
+    if path.join("config.pbtxt").is_file() {
+        if hosted {
+            let reason = format!(
+                "'config.pbtxt' lies directly in {0}; put the model into a directory of its own: \
+                 {0}/<name>/config.pbtxt and {0}/<name>/1/model.onnx",
+                path.display()
+            );
+            found.refused.insert(name, reason);
+        } else {
+            let model = model_in(path, name, &mut found.warnings)?;
+            found.add(model);
+        }
+        return Ok(found);
+    }
+    let servo = path.join("export").join("Servo");
+    let root = if servo.is_dir() { servo.as_path() } else { path };
+    if let Some(file) = only_model_file(root)? {
+        found.add(flat(&file, if hosted { name } else { file_stem(&file) }));
+        return Ok(found);
+    }
+    let versions = versions_in(root, &mut Vec::new())?;
+    if !versions.is_empty() {
+        found.add(FoundModel { name, config: None, dir: root.to_owned(), versions });
+        return Ok(found);
+    }
+    scan_repository(path, &mut found)?;
+    if hosted {
+        found.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn add(&mut self, model: FoundModel) {
+        self.models.insert(model.name.clone(), model);
+    }
+}
+
+fn scan_repository(repository: &Path, found: &mut Found) -> io::Result<()> {
+    for dir in subdirectories(repository)? {
+        let name = directory_name(&dir);
+        if name.starts_with('.') {
+            continue;
+        }
+        if let Some(other) = found.models.remove(&name) {
+            let (first, second) = (other.dir.display(), dir.display());
+            found.refused.insert(name, format!("the name is used twice: {first} and {second}"));
+            continue;
+        }
+        if !found.refused.contains_key(&name) {
+            let model = model_in(&dir, name, &mut found.warnings)?;
+            found.add(model);
+        }
+    }
+    Ok(())
+}
+
+fn model_in(dir: &Path, name: String, warnings: &mut Vec<String>) -> io::Result<FoundModel> {
+    let config = Some(dir.join("config.pbtxt")).filter(|it| it.is_file());
+    Ok(FoundModel { name, config, dir: dir.to_owned(), versions: versions_in(dir, warnings)? })
+}
+
+/// Subdirectories whose names are whole numbers above zero, without leading zeros.
+fn versions_in(dir: &Path, warnings: &mut Vec<String>) -> io::Result<BTreeMap<u64, PathBuf>> {
+    let mut versions = BTreeMap::new();
+    for path in subdirectories(dir)? {
+        let name = directory_name(&path);
+        let digits = !name.is_empty() && name.bytes().all(|it| it.is_ascii_digit());
+        let number = name.parse().ok().filter(|_| digits && !name.starts_with('0'));
+        match number {
+            Some(number) => drop(versions.insert(number, path)),
+            None if NOT_VERSIONS.contains(&&*name) || name.starts_with('.') => {}
+            None => warnings.push(format!(
+                "{} is not a version: a version's directory is a whole number above zero",
+                path.display()
+            )),
+        }
+    }
+    Ok(versions)
+}
+
+/// `model.onnx` and the like, or the only file that could be a model.
+fn only_model_file(dir: &Path) -> io::Result<Option<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let ending = path.extension().and_then(|it| it.to_str());
+        if ending.is_some_and(|it| MODEL_FILES.contains(&it)) {
+            files.push(path);
+        }
+    }
+    if let Some(at) = files.iter().position(|it| file_stem(it) == "model") {
+        return Ok(Some(files.swap_remove(at)));
+    }
+    Ok(if files.len() == 1 { files.pop() } else { None })
+}
+
+fn flat(file: &Path, name: String) -> FoundModel {
+    let dir = file.parent().unwrap_or(Path::new("")).to_owned();
+    FoundModel { name, config: None, dir, versions: BTreeMap::from([(1, file.to_owned())]) }
+}
+
+fn subdirectories(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let in_dir = |error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot list {}: {error}", dir.display()))
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(in_dir)? {
+        let path = entry.map_err(in_dir)?.path();
+        if path.is_dir() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn directory_name(path: &Path) -> String {
+    // `.` and `..` have a name only once they are resolved.
+    let resolved = path.file_name().map(|it| it.to_owned());
+    let resolved = resolved.or_else(|| path.canonicalize().ok()?.file_name().map(|it| it.to_owned()));
+    resolved.map_or("model".to_owned(), |it| it.to_string_lossy().into_owned())
+}
+
+fn file_stem(path: &Path) -> String {
+    path.file_stem().map_or("model".to_owned(), |it| it.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of these files (or directories, where the name ends in a slash), deleted at the end.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(test: &str, paths: &[&str]) -> Tree {
+            let root = std::env::temp_dir().join(format!("muster-{}-{test}", std::process::id()));
+            for path in paths {
+                let full = root.join(path);
+                let dir = if path.ends_with('/') { &*full } else { full.parent().unwrap() };
+                fs::create_dir_all(dir).unwrap();
+                if !path.ends_with('/') {
+                    fs::write(full, "").unwrap();
+                }
+            }
+            Tree(root)
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn summary(found: &Found) -> Vec<(&str, Vec<u64>)> {
+        let versions = |it: &FoundModel| it.versions.keys().copied().collect();
+        found.models.values().map(|it| (&*it.name, versions(it))).collect()
+    }
+
+    #[test]
+    fn a_repository_holds_models_and_their_numbered_versions() {
+        let tree = Tree::new(
+            "repository",
+            &["b/config.pbtxt", "b/2/model.onnx", "b/10/", "a/1/", "a/warmup/", "README.md", ".git/1/"],
+        );
+        let found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
+        assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![2, 10])]);
+        assert!(found.models["b"].config.is_some() && found.models["a"].config.is_none());
+        assert_eq!(found.warnings, [] as [String; 0]);
+    }
+
+    #[test]
+    fn directories_that_are_no_versions_are_named() {
+        let tree = Tree::new("versions", &["m/1/", "m/01/", "m/1abc/", "m/0/", "m/-1/"]);
+        let found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
+        assert_eq!(summary(&found), [("m", vec![1])]);
+        assert_eq!(found.warnings.len(), 4);
+    }
+
+    #[test]
+    fn a_name_in_two_repositories_is_refused_naming_both() {
+        let tree = Tree::new("twice", &["r/m/1/", "s/m/1/", "s/n/1/"]);
+        let found = scan_repositories(&[tree.0.join("r"), tree.0.join("s")]).unwrap();
+        assert_eq!(summary(&found), [("n", vec![1])]);
+        assert!(found.refused["m"].contains("r/m") && found.refused["m"].contains("s/m"));
+    }
+
+    #[test]
+    fn a_file_a_flat_model_and_version_directories_are_one_model() {
+        let tree = Tree::new("flat", &["f/net.onnx", "f/net.onnx.data", "v/3/model.onnx"]);
+        let file = scan_path(&tree.0.join("f/net.onnx"), false).unwrap();
+        assert_eq!(summary(&file), [("net", vec![1])]);
+        let flat = scan_path(&tree.0.join("f"), true).unwrap();
+        assert_eq!(summary(&flat), [("model", vec![1])]);
+        assert!(flat.models["model"].versions[&1].ends_with("f/net.onnx"));
+        let versions = scan_path(&tree.0.join("v"), false).unwrap();
+        assert_eq!(summary(&versions), [("v", vec![3])]);
+    }
+
+    #[test]
+    fn a_hosted_archive_may_hold_more_than_models_but_no_bare_configuration() {
+        let tree = Tree::new("hosted", &["a/m/1/model.onnx", "a/code/x.py", "a/t.tar.gz", "b/config.pbtxt"]);
+        assert_eq!(summary(&scan_path(&tree.0.join("a"), true).unwrap()), [("m", vec![1])]);
+        let refused = scan_path(&tree.0.join("b"), true).unwrap().refused;
+        assert!(refused["model"].contains("<name>/config.pbtxt"));
+        assert_eq!(summary(&scan_path(&tree.0.join("b"), false).unwrap()), [("b", vec![])]);
+    }
+
+    #[test]
+    fn an_exported_servo_directory_is_one_model() {
+        let tree = Tree::new("servo", &["export/Servo/7/model.onnx"]);
+        assert_eq!(summary(&scan_path(&tree.0, true).unwrap()), [("model", vec![7])]);
+    }
+}
