@@ -17,6 +17,8 @@ pub(super) enum Parsed {
     Serve(Serve),
     Bench(Vec<OsString>),
     Print(String),
+    /// A command that does not exist: what else was typed may mean anything.
+    Unknown,
 }
 
 /// `muster`, `muster serve`.
@@ -57,6 +59,9 @@ pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Pars
             },
         };
         problems.push(describe(&error, &culprit));
+        if error.kind() == ErrorKind::InvalidSubcommand {
+            return Parsed::Unknown;
+        }
         // Each turn takes at least one argument away, so this ends.
         if !remove(&mut args, &culprit) {
             return Parsed::Serve(Serve::default());
@@ -94,7 +99,11 @@ fn describe(error: &clap::Error, culprit: &str) -> String {
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             format!("option {name} needs a value")
         }
-        _ => error.render().to_string().trim().trim_start_matches("error: ").to_owned(),
+        // The rest of clap's text is about usage.
+        _ => {
+            let text = error.render().to_string();
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        }
     }
 }
 
@@ -133,9 +142,12 @@ fn understood(matches: &ArgMatches, problems: &mut Vec<String>) -> Parsed {
             let args = matches.get_many::<OsString>("args").unwrap_or_default();
             return Parsed::Bench(args.cloned().collect());
         }
-        Some((other, _)) => problems.push(format!(
-            "the command '{other}' is not offered: muster serves models and does not train them"
-        )),
+        Some((other, _)) => {
+            problems.push(format!(
+                "the command '{other}' is not offered: muster serves models and does not train them"
+            ));
+            return Parsed::Unknown;
+        }
         None => {}
     }
     Parsed::Serve(serve)
@@ -164,7 +176,7 @@ pub(super) fn parse_words(words: Vec<String>, problems: &mut Vec<String>) -> Vec
     let args = std::iter::once("muster".to_owned()).chain(words).map(OsString::from);
     match parse(args.collect(), problems) {
         Parsed::Serve(serve) => serve.settings,
-        Parsed::Bench(_) | Parsed::Print(_) => Vec::new(),
+        Parsed::Bench(_) | Parsed::Print(_) | Parsed::Unknown => Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! server reads the environment.
 //!
 //! Every setting is a flag, `--http-port 8000`, and a variable, `MUSTER_HTTP_PORT=8000`. The command line
-//! beats `MUSTER_*`, which beats the variables of the containers that muster replaces ([`foreign`]),
+//! beats `MUSTER_*`, which beats the variables of the containers that muster replaces (`foreign.rs`),
 //! which beat the default. Whatever is wrong is reported at once, in one [`ConfigError`].
 
 mod command_line;
@@ -54,6 +54,7 @@ pub fn read(
     let serve = match command_line::parse(args.into_iter().collect(), &mut problems) {
         Parsed::Print(text) => return Ok(Command::Print(text)),
         Parsed::Bench(args) => return Ok(Command::Bench(args)),
+        Parsed::Unknown => return Err(ConfigError::new(problems)),
         Parsed::Serve(serve) => serve,
     };
     let sources = sources::gather(&serve.settings, environment, &mut problems);

@@ -236,12 +236,15 @@ fn what_is_no_option_or_command_is_named() {
     check_refused("--http-port --log-verbose 1", &[], &["option --http-port needs a value"]);
     check_refused("sevre", &[], &["unknown command 'sevre'", "'serve'"]);
     check_refused("x/model.onnx", &[], &["muster serve x/model.onnx"]);
+    check_refused("--version=3", &[], &["'--version'"]);
     check_refused("serve model_repository extra", &[], &["unexpected argument 'extra'"]);
 }
 
 #[test]
 fn train_is_refused_in_one_line() {
-    check_refused("train", &[], &["'train'", "does not train"]);
+    let error = read_at(&[], "train", &["MUSTER_HTTP_PORT=x"]).unwrap_err().to_string();
+    assert!(error.contains("'train'") && error.contains("does not train"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
 }
 
 #[test]
