@@ -1,7 +1,10 @@
 //! muster: a model server.
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod error;
+pub mod logging;
+pub mod machine;
 pub mod request;
 pub mod signature;
 

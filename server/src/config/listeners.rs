@@ -1,0 +1,129 @@
+//! Which services listen where, and whether they can all do so.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use super::{report::Notice, server::Listeners, sources::Sources, value};
+
+/// A service before its port is settled.
+struct Service {
+    name: &'static str,
+    /// The setting of its port.
+    port_setting: &'static str,
+    on: bool,
+    address: IpAddr,
+    port: u16,
+    /// Somebody asked for this very port.
+    chosen: bool,
+}
+
+impl Service {
+    fn socket(&self) -> Option<SocketAddr> {
+        self.on.then(|| SocketAddr::new(self.address, self.port))
+    }
+}
+
+/// Settles the ports. `hosted`: a platform that wants one port started the process.
+pub(super) fn resolve(
+    sources: &mut Sources,
+    hosted: bool,
+    problems: &mut Vec<String>,
+) -> Listeners {
+    let address = sources
+        .read("http-address", value::address, problems)
+        .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let mut service = |name, allow, own_address: Option<&'static str>, port_setting, port| {
+        let own_address = own_address.and_then(|it| sources.read(it, value::address, problems));
+        let chosen = sources.last(port_setting).is_some();
+        // A platform that chose one port gets no others, unless somebody asks for them.
+        let on_by_default = allow == "allow-sagemaker" || !hosted || chosen;
+        Service {
+            name,
+            port_setting,
+            on: sources.read(allow, value::boolean, problems).unwrap_or(on_by_default),
+            address: own_address.unwrap_or(address),
+            port: sources.read(port_setting, value::port, problems).unwrap_or(port),
+            chosen,
+        }
+    };
+    let sagemaker =
+        service("SageMaker", "allow-sagemaker", Some("sagemaker-address"), "sagemaker-port", 8080);
+    let mut http = service("HTTP", "allow-http", None, "http-port", 8000);
+    let mut metrics =
+        service("metrics", "allow-metrics", Some("metrics-address"), "metrics-port", 8002);
+
+    if let Some(range) = sources.read("sagemaker-safe-port-range", value::port_range, problems) {
+        fit_into(range, sagemaker.port, [&mut http, &mut metrics], &mut sources.notices, problems);
+    }
+    let services = [&http, &sagemaker, &metrics];
+    check_distinct(&services, problems);
+    if services.iter().all(|it| !it.on) {
+        problems.push(
+            "there is nothing to listen on: --allow-http, --allow-sagemaker and --allow-metrics are \
+             all false"
+                .to_owned(),
+        );
+    }
+    Listeners {
+        http: http.socket(),
+        sagemaker: sagemaker.socket(),
+        metrics: metrics.socket(),
+        reuse_http_port: sources.read("reuse-http-port", value::boolean, problems).unwrap_or(false),
+        http_threads: sources
+            .read("http-thread-count", value::count_or_auto, problems)
+            .unwrap_or_default(),
+    }
+}
+
+/// Moves ports that nobody chose into the platform's range, lowest first, and complains about chosen
+/// ones outside it. The platform's own port need not be inside.
+fn fit_into(
+    (low, high): (u16, u16),
+    sagemaker_port: u16,
+    services: [&mut Service; 2],
+    notices: &mut Vec<Notice>,
+    problems: &mut Vec<String>,
+) {
+    let mut taken = vec![sagemaker_port];
+    taken.extend(services.iter().filter(|it| it.on && it.chosen).map(|it| it.port));
+    for service in services.into_iter().filter(|it| it.on) {
+        let inside = (low..=high).contains(&service.port);
+        if service.chosen && !inside {
+            problems.push(format!(
+                "the port {} of the {} service (--{}) is outside the safe port range {low}-{high}",
+                service.port, service.name, service.port_setting
+            ));
+        } else if !service.chosen {
+            let Some(free) = (low..=high).find(|it| !taken.contains(it)) else {
+                problems.push(format!(
+                    "the safe port range {low}-{high} has no port left for the {} service (--{})",
+                    service.name, service.port_setting
+                ));
+                continue;
+            };
+            notices.push(Notice::info(format!(
+                "the {} service takes port {free} of the safe port range {low}-{high}",
+                service.name
+            )));
+            service.port = free;
+            taken.push(free);
+        }
+    }
+}
+
+fn check_distinct(services: &[&Service], problems: &mut Vec<String>) {
+    let on: Vec<_> = services.iter().filter(|it| it.on && it.port != 0).collect();
+    for (index, first) in on.iter().enumerate() {
+        for second in on.iter().skip(index + 1) {
+            // The address for "all" covers the others of its kind.
+            let meet = first.address == second.address
+                || (first.address.is_ipv4() == second.address.is_ipv4()
+                    && (first.address.is_unspecified() || second.address.is_unspecified()));
+            if first.port == second.port && meet {
+                problems.push(format!(
+                    "the {} service (--{}) and the {} service (--{}) are both on port {}",
+                    first.name, first.port_setting, second.name, second.port_setting, first.port
+                ));
+            }
+        }
+    }
+}

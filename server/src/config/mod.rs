@@ -1,0 +1,66 @@
+//! What the operator wants: the command line and the environment, as plain values. Nothing else in the
+//! server reads the environment.
+//!
+//! Every setting is a flag, `--http-port 8000`, and a variable, `MUSTER_HTTP_PORT=8000`. The command line
+//! beats `MUSTER_*`, which beats the variables of the containers that muster replaces (`foreign.rs`),
+//! which beat the default. Whatever is wrong is reported at once, in one [`ConfigError`].
+
+mod command_line;
+mod environment;
+mod flags;
+mod foreign;
+mod listeners;
+mod report;
+mod resolve;
+mod server;
+mod sources;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+
+pub use environment::{Environment, PathKind, ProcessEnvironment};
+pub use report::{ConfigError, Notice, NoticeLevel};
+pub use server::{
+    BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,
+    ModelsFrom, QueueWait, Repository, SageMaker, Scheduling, ServerConfig,
+};
+
+use crate::machine::Machine;
+use command_line::Parsed;
+
+/// What the process is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Serve models: `muster`, `muster serve`.
+    Serve(Box<ServerConfig>),
+    /// `muster bench`, with everything that follows the word.
+    Bench(Vec<OsString>),
+    /// Print this text to standard output and exit 0: `--help`, `--version`.
+    Print(String),
+}
+
+/// Reads the command line, program name first, and the environment.
+///
+/// The error's text is complete: print it to standard error and exit 1.
+pub fn read(
+    args: impl IntoIterator<Item = OsString>,
+    environment: &dyn Environment,
+    machine: &Machine,
+) -> Result<Command, ConfigError> {
+    let mut problems = Vec::new();
+    let serve = match command_line::parse(args.into_iter().collect(), &mut problems) {
+        Parsed::Print(text) => return Ok(Command::Print(text)),
+        Parsed::Bench(args) => return Ok(Command::Bench(args)),
+        Parsed::Unknown => return Err(ConfigError::new(problems)),
+        Parsed::Serve(serve) => serve,
+    };
+    let sources = sources::gather(&serve.settings, environment, &mut problems);
+    let config = resolve::resolve(&serve, sources, environment, machine, &mut problems);
+    match problems.is_empty() {
+        true => Ok(Command::Serve(Box::new(config))),
+        false => Err(ConfigError::new(problems)),
+    }
+}

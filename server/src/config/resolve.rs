@@ -1,0 +1,302 @@
+//! Texts → [`ServerConfig`]: defaults that depend on each other or on the machine, and the checks that
+//! need more than one setting.
+
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    command_line::Serve,
+    environment::{Environment, PathKind},
+    foreign, listeners,
+    report::Notice,
+    server::{
+        BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelDefaults, ModelsFrom, QueueWait,
+        Repository, SageMaker, Scheduling, ServerConfig,
+    },
+    sources::{Origin, Sources, variable_text},
+    value,
+};
+use crate::machine::Machine;
+
+const GIB: u64 = 1 << 30;
+
+/// The body limit of a server with memory to spare. See the setting's help for why it is not 64 MiB.
+const BODY_LIMIT: u64 = GIB;
+
+/// The budget for bodies where the memory limit is unknown.
+const UNKNOWN_MEMORY_BUDGET: u64 = GIB;
+
+/// Connections cost some 10 KiB each even when idle.
+const MOST_CONNECTIONS: u64 = 65_536;
+
+/// File descriptors for models, logs and listeners, which connections must leave.
+const RESERVED_FILES: u64 = 256;
+
+/// Where SageMaker puts the model.
+const HOSTED_MODEL: &str = "/opt/ml/model";
+
+/// Beside the place where the server was started.
+const LOCAL_REPOSITORY: &str = "model_repository";
+
+/// Makes the configuration. With `problems` found it is not to be used.
+pub(super) fn resolve(
+    serve: &Serve,
+    mut sources: Sources,
+    environment: &dyn Environment,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> ServerConfig {
+    let (from, platform_folder) = models_from(serve, &sources, environment, problems);
+    let port_by_platform =
+        environment.variable(foreign::BIND_TO_PORT).is_some_and(|it| !it.is_empty());
+    let hosted = serve.word && (port_by_platform || platform_folder);
+    let listeners = listeners::resolve(&mut sources, hosted, problems);
+    let sagemaker = SageMaker {
+        default_model: sources.read("sagemaker-default-model", value::text, problems),
+        default_accept: sources.read("default-accept", value::media_type, problems),
+        batch: sources.read("sagemaker-batch", value::boolean, problems).unwrap_or(false),
+    };
+    ServerConfig {
+        id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
+        hosted,
+        listeners,
+        repository: repository(from, &sources, machine, problems),
+        model_defaults: model_defaults(&sources, problems),
+        limits: limits(&mut sources, machine, problems),
+        scheduling: scheduling(&sources, sagemaker.batch, problems),
+        lifecycle: lifecycle(&sources, problems),
+        sagemaker,
+        metrics_interval: sources
+            .read("metrics-interval-ms", value::milliseconds, problems)
+            .unwrap_or(Duration::from_secs(2)),
+        log: log(&sources, problems),
+        onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
+        notices: sources.notices,
+    }
+}
+
+/// Where models are, and whether that is the platform's folder.
+fn models_from(
+    serve: &Serve,
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> (ModelsFrom, bool) {
+    let repositories = sources.read_all("model-repository", value::path, problems);
+    if let Some(path) = &serve.path {
+        let typed = sources
+            .last("model-repository")
+            .is_some_and(|it| matches!(it.origin, Origin::CommandLine));
+        if typed {
+            problems.push(format!(
+                "'muster serve {}' says where the model is, and so does --model-repository: give one \
+                 of them",
+                path.display()
+            ));
+        } else if environment.kind_of(path).is_none() {
+            problems.push(format!("the model '{}' does not exist", path.display()));
+        }
+        return (ModelsFrom::Path(path.clone()), false);
+    }
+    if !repositories.is_empty() {
+        for given in sources.all("model-repository") {
+            match environment.kind_of(Path::new(&given.text)) {
+                Some(PathKind::Directory) => {}
+                Some(PathKind::File) => problems.push(format!(
+                    "{given}: expected a directory, this is a file (for a single model: muster \
+                     serve {})",
+                    given.text
+                )),
+                None => problems.push(format!("{given}: expected a directory, there is none")),
+            }
+        }
+        return (ModelsFrom::Repositories(repositories), false);
+    }
+    let folder = platform_folder(environment, problems);
+    if let Some((variable, path)) = &folder
+        && environment.kind_of(path) != Some(PathKind::Directory)
+    {
+        problems.push(format!(
+            "{variable} (environment): expected a directory of models at '{}', there is none",
+            path.display()
+        ));
+    }
+    if let Some((_, path)) = folder {
+        return (ModelsFrom::Path(path), true);
+    }
+    if environment.kind_of(Path::new(HOSTED_MODEL)) == Some(PathKind::Directory) {
+        return (ModelsFrom::Path(HOSTED_MODEL.into()), true);
+    }
+    if environment.kind_of(Path::new(LOCAL_REPOSITORY)) != Some(PathKind::Directory) {
+        problems.push(format!(
+            "there are no models: neither {HOSTED_MODEL} nor ./{LOCAL_REPOSITORY} exists; name a \
+             directory with --model-repository (or MUSTER_MODEL_REPOSITORY), or a model with \
+             'muster serve path/to/model.onnx'"
+        ));
+    }
+    (ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]), false)
+}
+
+/// The model folder that the platform's variables name, and the variable.
+fn platform_folder(
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<(&'static str, PathBuf)> {
+    let mut path = |name| variable_text(environment, name, problems).map(PathBuf::from);
+    path(foreign::MODEL_PATH)
+        .map(|it| (foreign::MODEL_PATH, it))
+        .or_else(|| path(foreign::BASE_DIR).map(|it| (foreign::BASE_DIR, it.join("model"))))
+}
+
+fn repository(
+    from: ModelsFrom,
+    sources: &Sources,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> Repository {
+    // Reading it is the check: one mode is offered.
+    sources.read("model-control-mode", value::control_mode, problems);
+    problems.extend(sources.all("load-model").iter().map(|it| {
+        format!(
+            "{it}: needs --model-control-mode=explicit, which this version does not have; all models \
+             of the repository are loaded"
+        )
+    }));
+    let explicit =
+        sources.read("disable-auto-complete-config", value::boolean, problems).unwrap_or(false);
+    let strict = sources.read("strict-model-config", value::boolean, problems).unwrap_or(false);
+    Repository {
+        from,
+        auto_complete: !explicit && !strict,
+        load_threads: sources
+            .read("model-load-thread-count", value::count, problems)
+            .or_else(|| NonZeroUsize::new(machine.cpus))
+            .unwrap_or(NonZeroUsize::MIN),
+        backend_settings: sources.read_all("backend-config", value::backend_setting, problems),
+    }
+}
+
+fn model_defaults(sources: &Sources, problems: &mut Vec<String>) -> ModelDefaults {
+    let mut count = |name| sources.read(name, value::count_or_auto, problems).unwrap_or_default();
+    ModelDefaults {
+        instance_count: count("default-instance-count"),
+        intra_op_threads: count("default-intra-op-threads"),
+        inter_op_threads: count("default-inter-op-threads"),
+    }
+}
+
+fn limits(sources: &mut Sources, machine: &Machine, problems: &mut Vec<String>) -> Limits {
+    let (body_bytes, inflight_bytes) = bytes_limits(sources, machine, problems);
+    let by_files = machine.open_files.map_or(MOST_CONNECTIONS, |files| {
+        files.saturating_sub(RESERVED_FILES.min(files / 2)).min(MOST_CONNECTIONS)
+    });
+    let by_files = usize::try_from(by_files).ok().and_then(NonZeroUsize::new);
+    let mut time = |name, parse: fn(&str) -> value::Parse<Duration>, default| {
+        sources.read(name, parse, problems).unwrap_or(Duration::from_secs(default))
+    };
+    let header_timeout = time("header-timeout-secs", value::seconds_above_zero, 10);
+    let idle_timeout = time("idle-timeout-secs", value::seconds_above_zero, 75);
+    let grace = time("body-grace-secs", value::seconds_above_zero, 10);
+    Limits {
+        body_bytes,
+        inflight_bytes,
+        connections: sources
+            .read("max-connections", value::count, problems)
+            .or(by_files)
+            .unwrap_or(NonZeroUsize::MIN),
+        header_timeout,
+        idle_timeout,
+        body_pace: BodyPace {
+            grace,
+            bytes_per_second: sources.read("body-min-rate", value::bytes, problems).unwrap_or(1024),
+        },
+    }
+}
+
+/// The limit of one body and that of all of them. One body must fit into the budget, or a client would
+/// be told to come back for ever; what was not given yields to what was.
+fn bytes_limits(
+    sources: &mut Sources,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> (u64, u64) {
+    let body = sources.read("http-max-input-size", value::bytes_from_one, problems);
+    let budget = sources.read("max-inflight-bytes", value::bytes_from_one, problems);
+    let by_memory = machine.memory.map_or(UNKNOWN_MEMORY_BUDGET, |it| it / 4).max(1);
+    match (body, budget) {
+        (Some(body), Some(budget)) => {
+            let given = sources.last("http-max-input-size").filter(|_| body > budget);
+            let other = sources.last("max-inflight-bytes");
+            if let (Some(given), Some(other)) = (given, other) {
+                problems.push(format!("{given}: expected no more than {other}"));
+            }
+            (body, budget)
+        }
+        (Some(body), None) => {
+            if body > by_memory {
+                sources.notices.push(Notice::warning(format!(
+                    "the body limit of {body} bytes is more than a quarter of the memory ({}); the \
+                     budget for all bodies (--max-inflight-bytes) is raised to it",
+                    machine.memory_reason
+                )));
+            }
+            (body, by_memory.max(body))
+        }
+        (None, budget) => {
+            let budget = budget.unwrap_or(by_memory);
+            (BODY_LIMIT.min(budget), budget)
+        }
+    }
+}
+
+fn scheduling(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Scheduling {
+    // A batch job has all day, and a refused request costs it a file.
+    let default_wait = if batch { QueueWait::Unbounded } else { QueueWait::Auto };
+    Scheduling {
+        queue_wait: sources
+            .read("max-queue-wait-ms", value::queue_wait, problems)
+            .unwrap_or(default_wait),
+        request_timeout: sources
+            .read("request-timeout-ms", value::milliseconds_or_none, problems)
+            .flatten(),
+        caller_runs: sources.read("caller-runs", value::caller_runs, problems).unwrap_or(true),
+        hold: sources.read("scheduler-hold", value::number, problems).unwrap_or(0),
+    }
+}
+
+fn lifecycle(sources: &Sources, problems: &mut Vec<String>) -> Lifecycle {
+    let exit_timeout = sources
+        .read("exit-timeout-secs", value::seconds, problems)
+        .unwrap_or(Duration::from_secs(25));
+    let drain_delay = sources.read("drain-delay-secs", value::seconds, problems);
+    if let (Some(given), Some(delay)) = (sources.last("drain-delay-secs"), drain_delay)
+        && delay > exit_timeout
+    {
+        problems.push(format!(
+            "{given}: expected no more than --exit-timeout-secs, {}, of which it is a part",
+            exit_timeout.as_secs_f64()
+        ));
+    }
+    Lifecycle {
+        exit_on_error: sources.read("exit-on-error", value::boolean, problems).unwrap_or(false),
+        strict_readiness: sources
+            .read("strict-readiness", value::boolean, problems)
+            .unwrap_or(true),
+        exit_timeout,
+        drain_delay: drain_delay.unwrap_or(Duration::from_secs(2).min(exit_timeout)),
+    }
+}
+
+fn log(sources: &Sources, problems: &mut Vec<String>) -> LogConfig {
+    LogConfig {
+        verbose: sources.read("log-verbose", value::verbosity, problems).unwrap_or(0),
+        info: sources.read("log-info", value::boolean, problems).unwrap_or(true),
+        warning: sources.read("log-warning", value::boolean, problems).unwrap_or(true),
+        error: sources.read("log-error", value::boolean, problems).unwrap_or(true),
+        format: sources.read("log-format", value::log_format, problems).unwrap_or(LogFormat::Text),
+        file: sources.read("log-file", value::path, problems),
+    }
+}

@@ -1,0 +1,230 @@
+//! The result: what a server is made from. Values have units in their types; nothing is left to parse.
+
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use super::report::Notice;
+
+/// Everything that a server is told at its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// `--id`: the server's name in its metadata.
+    pub id: String,
+    /// Started by a hosting platform (`serve`, with its port or its model folder): one port, unless
+    /// more are asked for.
+    pub hosted: bool,
+    /// Where to listen.
+    pub listeners: Listeners,
+    /// Which models.
+    pub repository: Repository,
+    /// What a model gets that does not say.
+    pub model_defaults: ModelDefaults,
+    /// What a client may use up.
+    pub limits: Limits,
+    /// How requests wait and run.
+    pub scheduling: Scheduling,
+    /// How to start, stop, and call oneself ready.
+    pub lifecycle: Lifecycle,
+    /// The routes of the SageMaker port.
+    pub sagemaker: SageMaker,
+    /// `--metrics-interval-ms`: how often gauges of the machine are read.
+    pub metrics_interval: Duration,
+    /// Where log lines go, and which.
+    pub log: LogConfig,
+    /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one that came along.
+    pub onnxruntime_library: Option<PathBuf>,
+    /// Lines for the log: foreign variables that were applied, options without effect.
+    pub notices: Vec<Notice>,
+}
+
+/// Addresses to listen on; `None` where the service is off. Port 0 takes any free port. No two are the
+/// same, and at least one is on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listeners {
+    /// The KServe and TensorFlow Serving routes: 8000.
+    pub http: Option<SocketAddr>,
+    /// `/ping`, `/invocations`, `/metrics`: 8080.
+    pub sagemaker: Option<SocketAddr>,
+    /// `/metrics` on a port of its own: 8002.
+    pub metrics: Option<SocketAddr>,
+    /// Set `SO_REUSEPORT` on the HTTP port, so that several processes may share it.
+    pub reuse_http_port: bool,
+    /// `--http-thread-count`: threads that serve sockets, of all HTTP ports together; `None` for the
+    /// server's choice.
+    pub http_threads: Option<NonZeroUsize>,
+}
+
+/// Where models are, and how they are loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repository {
+    /// Where they are.
+    pub from: ModelsFrom,
+    /// Fill in what `config.pbtxt` leaves out; off with `--disable-auto-complete-config`.
+    pub auto_complete: bool,
+    /// `--model-load-thread-count`: models that load at the same time.
+    pub load_threads: NonZeroUsize,
+    /// `--backend-config`, in the order given: a later one beats an earlier one.
+    pub backend_settings: Vec<BackendSetting>,
+}
+
+/// Where models are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelsFrom {
+    /// Model repositories: `<name>/config.pbtxt`, `<name>/<version>/model.onnx`. They were directories
+    /// when the configuration was read.
+    Repositories(Vec<PathBuf>),
+    /// A model file, or a directory of any accepted layout: a repository, one model flat in it, or
+    /// version directories. It existed when the configuration was read.
+    Path(PathBuf),
+}
+
+/// One `--backend-config`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackendSetting {
+    /// The engine it is for; `None` for all.
+    pub backend: Option<String>,
+    /// `default-max-batch-size`.
+    pub key: String,
+    /// Its value, unread but for the keys that the server knows.
+    pub value: String,
+}
+
+impl Repository {
+    /// The value of a key for an engine: what was set for it, else what was set for all.
+    pub fn backend_setting(&self, backend: &str, key: &str) -> Option<&str> {
+        let find = |wanted: Option<&str>| {
+            let mut settings = self.backend_settings.iter().rev();
+            settings.find(|it| it.key == key && it.backend.as_deref() == wanted)
+        };
+        find(Some(backend)).or_else(|| find(None)).map(|it| &*it.value)
+    }
+
+    /// `max_batch_size` of a model of this engine that can batch and does not say how much. 4, as in
+    /// Triton, unless `--backend-config=default-max-batch-size=<n>` says otherwise.
+    pub fn default_max_batch_size(&self, backend: &str) -> usize {
+        let given = self.backend_setting(backend, super::value::DEFAULT_MAX_BATCH_SIZE);
+        given.and_then(|it| it.parse().ok()).unwrap_or(4)
+    }
+}
+
+/// What a model gets whose configuration does not say; `None` for the server's choice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelDefaults {
+    /// `--default-instance-count`: copies of a model that run at the same time.
+    pub instance_count: Option<NonZeroUsize>,
+    /// `--default-intra-op-threads`: threads inside an operator, of one instance.
+    pub intra_op_threads: Option<NonZeroUsize>,
+    /// `--default-inter-op-threads`: operators at the same time, of one instance.
+    pub inter_op_threads: Option<NonZeroUsize>,
+}
+
+/// What clients may use up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// `--http-max-input-size`: bytes of one body, and of its expansion. At most `inflight_bytes`.
+    pub body_bytes: u64,
+    /// `--max-inflight-bytes`: bytes of all bodies and replies in memory at one time.
+    pub inflight_bytes: u64,
+    /// `--max-connections`: open connections, all ports together.
+    pub connections: NonZeroUsize,
+    /// `--header-timeout-secs`: from the first byte of a request to the end of its headers.
+    pub header_timeout: Duration,
+    /// `--idle-timeout-secs`: a connection between two requests.
+    pub idle_timeout: Duration,
+    /// How slowly a body may come.
+    pub body_pace: BodyPace,
+}
+
+/// How slowly a body may come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BodyPace {
+    /// `--body-grace-secs`: time that every body has.
+    pub grace: Duration,
+    /// `--body-min-rate`: bytes per second that earn more time; 0 for no limit at all.
+    pub bytes_per_second: u64,
+}
+
+impl BodyPace {
+    /// How long a body may have taken by the time that `received` bytes of it have come; `None` for any
+    /// time.
+    pub fn allowed(&self, received: u64) -> Option<Duration> {
+        let earned = received.checked_div(self.bytes_per_second)?;
+        Some(self.grace.saturating_add(Duration::from_secs(earned)))
+    }
+}
+
+/// How requests wait and run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scheduling {
+    /// `--max-queue-wait-ms`: the longest that a request may have to wait.
+    pub queue_wait: QueueWait,
+    /// `--request-timeout-ms`: from the headers to the answer; `None` for any time.
+    pub request_timeout: Option<Duration>,
+    /// `--caller-runs`: a small request to an idle model may run where it was read.
+    pub caller_runs: bool,
+    /// `--scheduler-hold`, `TRITONSERVER_DELAY_SCHEDULER`: batching begins once so many requests wait.
+    /// For tests; 0 is off.
+    pub hold: usize,
+}
+
+/// The longest that a request may have to wait in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueWait {
+    /// By what is known of the model's speed.
+    Auto,
+    /// For ever.
+    Unbounded,
+    /// So long.
+    AtMost(Duration),
+}
+
+/// Start, stop, readiness.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lifecycle {
+    /// `--exit-on-error`: one model that fails to load ends the start.
+    pub exit_on_error: bool,
+    /// `--strict-readiness`: ready only when every model asked for at the start is.
+    pub strict_readiness: bool,
+    /// `--exit-timeout-secs`: from the signal to the end, all steps together.
+    pub exit_timeout: Duration,
+    /// `--drain-delay-secs`: from the signal to the moment that ports close; not ready, still serving.
+    /// Part of `exit_timeout`.
+    pub drain_delay: Duration,
+}
+
+/// The routes of the SageMaker port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SageMaker {
+    /// `--sagemaker-default-model`: who answers `/invocations`; `None` for the only model.
+    pub default_model: Option<String>,
+    /// `--default-accept`: the reply's type where the client takes any.
+    pub default_accept: Option<String>,
+    /// `--sagemaker-batch`, `SAGEMAKER_BATCH`: a batch transform job; replies have a line per record.
+    pub batch: bool,
+}
+
+/// Which lines are logged, how, and where to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogConfig {
+    /// `--log-verbose`: 0 nothing, 1 our own debug lines, 2 and more those of libraries.
+    pub verbose: u32,
+    /// `--log-info`.
+    pub info: bool,
+    /// `--log-warning`.
+    pub warning: bool,
+    /// `--log-error`.
+    pub error: bool,
+    /// `--log-format`.
+    pub format: LogFormat,
+    /// `--log-file`: takes every line; `None` for standard output, and standard error for warnings and
+    /// errors.
+    pub file: Option<PathBuf>,
+}
+
+/// How a line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Time, level, message, `name=value`.
+    Text,
+    /// One JSON object.
+    Json,
+}

@@ -1,0 +1,577 @@
+//! Tables over a made-up environment: what is given, what becomes of it.
+
+use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
+
+use super::*;
+use crate::{config::flags, machine::Machine};
+
+const GIB: u64 = 1 << 30;
+
+/// Variables and paths that exist; a path that ends in a slash is a directory.
+#[derive(Default)]
+struct Fake {
+    variables: HashMap<String, OsString>,
+    paths: Vec<&'static str>,
+}
+
+impl Environment for Fake {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables.get(name).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.variables.keys().cloned().collect()
+    }
+
+    fn kind_of(&self, path: &Path) -> Option<PathKind> {
+        let text = path.to_str()?;
+        self.paths.iter().find_map(|it| match it.strip_suffix('/') {
+            Some(it) if it == text => Some(PathKind::Directory),
+            None if *it == text => Some(PathKind::File),
+            _ => None,
+        })
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        cpus: 2,
+        cpu_reason: "2 processors".to_owned(),
+        memory: Some(16 * GIB),
+        memory_reason: "16 GiB".to_owned(),
+        open_files: Some(1024),
+    }
+}
+
+/// `args` separated by blanks; `variables` as `NAME=value`; besides `paths`, `./model_repository` exists.
+fn read_at(paths: &[&'static str], args: &str, variables: &[&str]) -> Result<Command, ConfigError> {
+    let variables = variables.iter().filter_map(|it| it.split_once('='));
+    let fake = Fake {
+        variables: variables.map(|(name, value)| (name.to_owned(), value.into())).collect(),
+        paths: paths.to_vec(),
+    };
+    let args = std::iter::once("muster").chain(args.split(' ').filter(|it| !it.is_empty()));
+    read(args.map(OsString::from), &fake, &machine())
+}
+
+fn read_text(args: &str, variables: &[&str]) -> Result<Command, ConfigError> {
+    read_at(&["model_repository/"], args, variables)
+}
+
+#[track_caller]
+fn config(args: &str, variables: &[&str]) -> ServerConfig {
+    config_at(&["model_repository/"], args, variables)
+}
+
+#[track_caller]
+fn config_at(paths: &[&'static str], args: &str, variables: &[&str]) -> ServerConfig {
+    match read_at(paths, args, variables) {
+        Ok(Command::Serve(config)) => *config,
+        other => panic!("expected a configuration, found {other:?}"),
+    }
+}
+
+/// The problems; there must be some.
+#[track_caller]
+fn problems(args: &str, variables: &[&str]) -> Vec<String> {
+    read_text(args, variables).expect_err("it must not be taken").problems().to_vec()
+}
+
+/// There is one problem, and its text holds all of `parts`.
+#[track_caller]
+fn check_refused(args: &str, variables: &[&str], parts: &[&str]) {
+    let problems = problems(args, variables);
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    for part in parts {
+        assert!(problems[0].contains(part), "no '{part}' in: {}", problems[0]);
+    }
+}
+
+fn notices(config: &ServerConfig) -> String {
+    config.notices.iter().map(|it| format!("{:?}: {}\n", it.level, it.text)).collect()
+}
+
+fn socket(text: &str) -> Option<SocketAddr> {
+    Some(text.parse().unwrap())
+}
+
+/// The ports of HTTP, SageMaker and metrics; 0 for off.
+fn ports(config: &ServerConfig) -> [u16; 3] {
+    let it = &config.listeners;
+    [it.http, it.sagemaker, it.metrics].map(|it| it.map_or(0, |it| it.port()))
+}
+
+#[test]
+fn without_arguments_the_defaults_are_these() {
+    let config = config("", &[]);
+    assert_eq!(config.id, "triton");
+    assert!(!config.hosted);
+    assert_eq!(config.listeners.http, socket("0.0.0.0:8000"));
+    assert_eq!(config.listeners.sagemaker, socket("0.0.0.0:8080"));
+    assert_eq!(config.listeners.metrics, socket("0.0.0.0:8002"));
+    assert_eq!(config.repository.from, ModelsFrom::Repositories(vec!["model_repository".into()]));
+    assert!(config.repository.auto_complete);
+    assert_eq!(config.repository.load_threads.get(), 2);
+    assert_eq!(config.repository.default_max_batch_size("onnxruntime"), 4);
+    assert_eq!(config.limits.body_bytes, GIB);
+    assert_eq!(config.limits.inflight_bytes, 4 * GIB);
+    assert_eq!(config.limits.connections.get(), 768);
+    assert_eq!(config.limits.header_timeout, Duration::from_secs(10));
+    assert_eq!(config.limits.idle_timeout, Duration::from_secs(75));
+    assert_eq!(config.scheduling.queue_wait, QueueWait::Auto);
+    assert_eq!(config.scheduling.request_timeout, None);
+    assert!(config.scheduling.caller_runs);
+    assert_eq!(config.lifecycle.exit_timeout, Duration::from_secs(25));
+    assert_eq!(config.lifecycle.drain_delay, Duration::from_secs(2));
+    assert!(!config.lifecycle.exit_on_error && config.lifecycle.strict_readiness);
+    assert_eq!(config.log.format, LogFormat::Text);
+    assert_eq!(config.notices, []);
+}
+
+#[test]
+fn the_defaults_in_the_table_are_the_defaults() {
+    let plain = config("", &[]);
+    for setting in flags::SETTINGS.iter().filter(|it| !it.default.is_empty()) {
+        let given = config(&format!("--{}={}", setting.name, setting.default), &[]);
+        assert_eq!(given, plain, "--{}={}", setting.name, setting.default);
+    }
+}
+
+#[test]
+fn every_setting_is_read_and_refuses_nothing_as_a_value() {
+    let names: Vec<&str> = flags::SETTINGS.iter().map(|it| it.name).collect();
+    let args: Vec<String> = names.iter().map(|it| format!("--{it}=")).collect();
+    let problems = problems(&args.join(" "), &[]);
+    for name in names {
+        let found = problems.iter().filter(|it| it.starts_with(&format!("--{name} "))).count();
+        assert_eq!(found, 1, "--{name} in {problems:#?}");
+    }
+}
+
+#[test]
+fn flags_work_before_and_after_the_word_serve() {
+    for args in ["--http-port 9000", "serve --http-port 9000", "--http-port=9000 serve"] {
+        assert_eq!(ports(&config(args, &[]))[0], 9000, "{args}");
+    }
+    let both = config("--http-port 1 --id=a serve --http-port 2", &[]);
+    assert_eq!((ports(&both)[0], &*both.id), (2, "a"));
+    assert_eq!(ports(&config("--http-port 1 --http-port 2", &[]))[0], 2);
+}
+
+#[test]
+fn an_unambiguous_prefix_of_an_option_will_do() {
+    assert_eq!(ports(&config("--http-po 9000", &[]))[0], 9000);
+    check_refused("--log-f json", &[], &["--log-f", "--log-format, --log-file"]);
+}
+
+#[test]
+fn the_command_line_beats_our_variables_which_beat_foreign_ones() {
+    let foreign = "SAGEMAKER_BIND_TO_PORT=7001";
+    let own = "MUSTER_SAGEMAKER_PORT=7002";
+    assert_eq!(ports(&config("", &[]))[1], 8080);
+    assert_eq!(ports(&config("", &[foreign]))[1], 7001);
+    assert_eq!(ports(&config("", &[foreign, own]))[1], 7002);
+    assert_eq!(ports(&config("--sagemaker-port 7003", &[foreign, own]))[1], 7003);
+}
+
+#[test]
+fn an_empty_variable_is_as_good_as_none() {
+    let config = config("", &["MUSTER_HTTP_PORT=", "SAGEMAKER_BIND_TO_PORT=", "OMP_NUM_THREADS="]);
+    assert_eq!(ports(&config), [8000, 8080, 8002]);
+    assert_eq!(config.model_defaults.intra_op_threads, None);
+}
+
+#[test]
+fn booleans_come_in_many_spellings() {
+    for (text, expect) in [
+        ("true", true),
+        ("True", true),
+        ("1", true),
+        ("YES", true),
+        ("on", true),
+        ("false", false),
+        ("0", false),
+        ("No", false),
+        ("OFF", false),
+    ] {
+        let variable = format!("MUSTER_EXIT_ON_ERROR={text}");
+        assert_eq!(config("", &[&variable]).lifecycle.exit_on_error, expect, "{text}");
+    }
+    check_refused("", &["MUSTER_EXIT_ON_ERROR=maybe"], &["'maybe'", "expected true or false"]);
+}
+
+#[test]
+fn all_bad_settings_are_reported_at_once_with_their_origin() {
+    let problems = problems(
+        "--http-port 80000 --idel-timeout-secs 5 --log-format xml",
+        &["MUSTER_LOG_INFO=maybe", "OMP_NUM_THREADS=many", "SAGEMAKER_CONTAINER_LOG_LEVEL=loud"],
+    );
+    let text = problems.join("\n");
+    assert_eq!(problems.len(), 6, "{text}");
+    for part in [
+        "--http-port '80000' (command line): expected a port, 0..65535",
+        "unknown option --idel-timeout-secs; did you mean --idle-timeout-secs?",
+        "--log-format 'xml' (command line): expected text or json",
+        "MUSTER_LOG_INFO='maybe' (environment): expected true or false",
+        "OMP_NUM_THREADS='many' (environment, for --default-intra-op-threads): expected",
+        "SAGEMAKER_CONTAINER_LOG_LEVEL='loud' (environment): expected 10, 20",
+    ] {
+        assert!(text.contains(part), "no '{part}' in\n{text}");
+    }
+}
+
+#[test]
+fn the_error_counts_its_problems() {
+    let one = read_text("--http-port x", &[]).unwrap_err().to_string();
+    assert!(one.starts_with("muster cannot start: --http-port 'x'"), "{one}");
+    let two = read_text("--http-port x --id=", &[]).unwrap_err().to_string();
+    assert!(two.starts_with("muster cannot start, 2 settings are wrong:\n  "), "{two}");
+}
+
+#[test]
+fn what_is_no_option_or_command_is_named() {
+    check_refused("--http-prot 1", &[], &["unknown option --http-prot", "--http-port"]);
+    check_refused("--colour=red", &[], &["unknown option --colour;", "--help"]);
+    check_refused("--http-port", &[], &["option --http-port needs a value"]);
+    check_refused("--http-port --log-verbose 1", &[], &["option --http-port needs a value"]);
+    check_refused("sevre", &[], &["unknown command 'sevre'", "'serve'"]);
+    check_refused("x/model.onnx", &[], &["muster serve x/model.onnx"]);
+    check_refused("--version=3", &[], &["'--version'"]);
+    check_refused("serve model_repository extra", &[], &["unexpected argument 'extra'"]);
+}
+
+#[test]
+fn train_is_refused_in_one_line() {
+    let error = read_at(&[], "train", &["MUSTER_HTTP_PORT=x"]).unwrap_err().to_string();
+    assert!(error.contains("'train'") && error.contains("does not train"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn help_and_version_are_texts_to_print() {
+    let Ok(Command::Print(version)) = read_text("--version", &[]) else { panic!() };
+    assert_eq!(version.trim(), format!("muster {}", env!("CARGO_PKG_VERSION")));
+    for args in ["--help", "serve --help", "--http-port x --help"] {
+        let Ok(Command::Print(help)) = read_text(args, &[]) else { panic!("{args}") };
+        for setting in flags::SETTINGS {
+            assert!(help.contains(&format!("--{}", setting.name)), "{}: {args}", setting.name);
+        }
+        assert!(!help.contains("--grpc-port"), "options without effect are not advertised");
+    }
+}
+
+#[test]
+fn what_follows_bench_is_left_alone() {
+    let expect = ["--help", "-n", "3", "http://localhost:8000", "--http-port=x"];
+    let parsed = read_text(&format!("bench {}", expect.join(" ")), &["MUSTER_HTTP_PORT=x"]);
+    assert_eq!(parsed, Ok(Command::Bench(expect.map(OsString::from).to_vec())));
+}
+
+#[test]
+fn models_are_where_somebody_says_or_where_they_usually_are() {
+    let hosted = "/opt/ml/model/";
+    let local = "model_repository/";
+    let path = |it: &str| ModelsFrom::Path(it.into());
+    let repositories =
+        |them: &[&str]| ModelsFrom::Repositories(them.iter().map(Into::into).collect());
+    for (paths, args, variables, expect) in [
+        (&[local][..], "serve", &[][..], repositories(&["model_repository"])),
+        (&[hosted, local], "serve", &[], path("/opt/ml/model")),
+        (&[hosted, local], "", &[], path("/opt/ml/model")),
+        (&[hosted, "/m/model/"], "serve", &["SAGEMAKER_BASE_DIR=/m"], path("/m/model")),
+        (
+            &[hosted, "/m/model/", "/n/"],
+            "serve",
+            &["SAGEMAKER_BASE_DIR=/m", "SAGEMAKER_MODEL_PATH=/n"],
+            path("/n"),
+        ),
+        (
+            &[hosted, "a/", "b/"],
+            "--model-store a --model-repository b",
+            &[],
+            repositories(&["a", "b"]),
+        ),
+        (&["a/", "b/"], "", &["MUSTER_MODEL_REPOSITORY=a; b"], repositories(&["a", "b"])),
+        (&[hosted, "a/"], "serve", &["MUSTER_MODEL_REPOSITORY=a"], repositories(&["a"])),
+        (&["x/model.onnx"], "serve x/model.onnx", &[], path("x/model.onnx")),
+        (&["x/"], "serve x", &["MUSTER_MODEL_REPOSITORY=a"], path("x")),
+    ] {
+        assert_eq!(
+            config_at(paths, args, variables).repository.from,
+            expect,
+            "{args} {variables:?}"
+        );
+    }
+}
+
+#[test]
+fn models_that_are_not_there_are_missed() {
+    let text = |paths, args| read_at(paths, args, &[]).unwrap_err().to_string();
+    let none = text(&[], "");
+    assert!(none.contains("/opt/ml/model") && none.contains("--model-repository"), "{none}");
+    assert!(text(&[], "serve x.onnx").contains("'x.onnx' does not exist"));
+    assert!(text(&["f"], "--model-repository f").contains("this is a file"));
+    assert!(text(&[], "--model-repository f").contains("--model-repository 'f' (command line)"));
+    assert!(text(&["f"], "serve f --model-repository f").contains("give one of them"));
+    let folder = read_at(&[], "serve", &["SAGEMAKER_MODEL_PATH=/n"]).unwrap_err().to_string();
+    assert!(folder.contains("SAGEMAKER_MODEL_PATH") && folder.contains("'/n'"), "{folder}");
+}
+
+#[test]
+fn a_hosted_server_has_one_port_unless_more_are_asked_for() {
+    let bound = "SAGEMAKER_BIND_TO_PORT=8080";
+    for (args, variables, expect) in [
+        ("serve", &[bound][..], [0, 8080, 0]),
+        ("", &[bound], [8000, 8080, 8002]),
+        ("serve", &[], [8000, 8080, 8002]),
+        ("serve --http-port 8000", &[bound], [8000, 8080, 0]),
+        ("serve", &[bound, "MUSTER_ALLOW_HTTP=true"], [8000, 8080, 0]),
+        ("serve", &[bound, "MUSTER_METRICS_PORT=9"], [0, 8080, 9]),
+        ("serve --allow-metrics=off", &[bound, "MUSTER_METRICS_PORT=9"], [0, 8080, 0]),
+        ("serve", &[bound, "SAGEMAKER_TRITON_ALLOW_METRICS=true"], [0, 8080, 8002]),
+    ] {
+        let config = config(args, variables);
+        assert_eq!(ports(&config), expect, "{args} {variables:?}");
+    }
+    let by_folder = config_at(&["/opt/ml/model/"], "serve", &[]);
+    assert_eq!((ports(&by_folder), by_folder.hosted), ([0, 8080, 0], true));
+    let plain = config_at(&["/opt/ml/model/"], "", &[]);
+    assert_eq!((ports(&plain), plain.hosted), ([8000, 8080, 8002], false));
+}
+
+#[test]
+fn ports_nobody_chose_are_taken_from_the_safe_range() {
+    let range = "SAGEMAKER_SAFE_PORT_RANGE=9000-9001";
+    let config = config("", &[range, "SAGEMAKER_BIND_TO_PORT=8080"]);
+    assert_eq!(ports(&config), [9000, 8080, 9001]);
+    assert!(notices(&config).contains("HTTP service takes port 9000"), "{}", notices(&config));
+    let config = super::tests::config("--metrics-port 9000 --sagemaker-port 8080", &[range]);
+    assert_eq!(ports(&config), [9001, 8080, 9000]);
+    check_refused("--sagemaker-port 9000", &[range], &["9000-9001", "no port left", "metrics"]);
+}
+
+#[test]
+fn a_chosen_port_outside_the_safe_range_is_refused() {
+    check_refused(
+        "--http-port 8000 --allow-metrics false --sagemaker-safe-port-range 9000-9010",
+        &[],
+        &["port 8000", "HTTP", "9000-9010"],
+    );
+    check_refused("--sagemaker-safe-port-range 9-1", &[], &["'9-1'", "the lower one first"]);
+}
+
+#[test]
+fn two_services_on_one_port_are_refused_naming_both() {
+    check_refused("--http-port 8080", &[], &["HTTP", "SageMaker", "port 8080"]);
+    check_refused(
+        "--http-port 8002 --metrics-address 127.0.0.1",
+        &[],
+        &["HTTP", "metrics", "port 8002"],
+    );
+    let apart = config("--http-address ::1 --metrics-address 127.0.0.1 --metrics-port 8000", &[]);
+    assert_eq!(apart.listeners.http, socket("[::1]:8000"));
+    assert_eq!(apart.listeners.sagemaker, socket("[::1]:8080"));
+    let free = config("--http-port 0 --sagemaker-port 0 --metrics-port 0", &[]);
+    assert_eq!(free.listeners.http, socket("0.0.0.0:0"));
+    check_refused(
+        "--allow-http 0 --allow-sagemaker 0 --allow-metrics 0",
+        &[],
+        &["nothing to listen on"],
+    );
+}
+
+#[test]
+fn modes_that_do_not_exist_yet_are_refused() {
+    check_refused("--model-control-mode=poll", &[], &["no mode poll"]);
+    check_refused("--model-control-mode explicit", &[], &["no mode explicit"]);
+    check_refused("--load-model a", &[], &["--load-model 'a'", "--model-control-mode=explicit"]);
+    check_refused("", &["SAGEMAKER_MULTI_MODEL=True"], &["SAGEMAKER_MULTI_MODEL", "multi-model"]);
+    check_refused("--http-restricted-api=x:y=z", &[], &["cannot restrict routes"]);
+    config("", &["SAGEMAKER_MULTI_MODEL=false"]);
+}
+
+#[test]
+fn tritons_other_options_are_taken_with_a_warning() {
+    let names = flags::WITHOUT_EFFECT.iter().flat_map(|it| it.1);
+    let args: Vec<String> = names.clone().map(|it| format!("--{it} 1")).collect();
+    let said = notices(&config(&args.join(" "), &[]));
+    for name in names {
+        assert!(said.contains(&format!("--{name} '1'")), "{name} in {said}");
+    }
+    assert_eq!(config("--allow-grpc false --allow-gpu-metrics=false", &[]).notices, []);
+    let said = notices(&config("", &["SAGEMAKER_TRITON_ALLOW_GRPC=true"]));
+    assert!(said.contains("no gRPC") && said.contains("SAGEMAKER_TRITON_ALLOW_GRPC"), "{said}");
+}
+
+#[test]
+fn a_variable_that_is_almost_ours_gets_a_warning() {
+    let said = notices(&config("", &["MUSTER_HTP_PORT=1", "MUSTER_SERVICE_HOST=10.0.0.1"]));
+    assert!(said.contains("Warning: unknown variable MUSTER_HTP_PORT"), "{said}");
+    assert!(said.contains("MUSTER_HTTP_PORT?") && !said.contains("SERVICE_HOST"), "{said}");
+}
+
+#[test]
+fn the_link_to_a_kubernetes_service_is_no_port() {
+    let config = config("", &["MUSTER_HTTP_PORT=tcp://10.0.0.7:80"]);
+    assert_eq!(ports(&config)[0], 8000);
+    assert!(notices(&config).contains("Debug: MUSTER_HTTP_PORT"), "{}", notices(&config));
+}
+
+#[test]
+fn foreign_variables_become_settings() {
+    let config = config(
+        "",
+        &[
+            "SAGEMAKER_TFS_DEFAULT_MODEL_NAME=tfs",
+            "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME=triton",
+            "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT=text/csv",
+            "SAGEMAKER_BATCH=True",
+            "SAGEMAKER_MAX_PAYLOAD_IN_MB=6",
+            "MAX_CONTENT_LENGTH=1000",
+            "OMP_NUM_THREADS=4,2",
+            "SAGEMAKER_MODEL_SERVER_WORKERS=3",
+            "SAGEMAKER_MODEL_SERVER_TIMEOUT=60",
+            "ORT_DYLIB_PATH=/lib/ort.so",
+            "TRITONSERVER_DELAY_SCHEDULER=8",
+            "SAGEMAKER_REGION=eu-central-1",
+            "SAGEMAKER_GUNICORN_WORKERS=2",
+        ],
+    );
+    assert_eq!(config.sagemaker.default_model.as_deref(), Some("triton"));
+    assert_eq!(config.sagemaker.default_accept.as_deref(), Some("text/csv"));
+    assert!(config.sagemaker.batch);
+    assert_eq!(config.scheduling.queue_wait, QueueWait::Unbounded);
+    assert_eq!(config.limits.body_bytes, 6 << 20);
+    assert_eq!(config.model_defaults.intra_op_threads.map(|it| it.get()), Some(4));
+    assert_eq!(config.model_defaults.instance_count.map(|it| it.get()), Some(3));
+    assert_eq!(config.scheduling.request_timeout, Some(Duration::from_secs(60)));
+    assert_eq!(config.onnxruntime_library.as_deref(), Some(Path::new("/lib/ort.so")));
+    assert_eq!(config.scheduling.hold, 8);
+    let said = notices(&config);
+    assert!(said.contains("SAGEMAKER_MAX_PAYLOAD_IN_MB: --http-max-input-size 6MiB"), "{said}");
+    assert!(!said.contains("MAX_CONTENT_LENGTH"), "it was not applied: {said}");
+    assert!(said.contains("without effect: SAGEMAKER_GUNICORN_WORKERS"), "{said}");
+    assert!(said.contains("Debug: unknown variables: SAGEMAKER_REGION"), "{said}");
+}
+
+#[test]
+fn a_payload_of_0_mb_leaves_the_default() {
+    assert_eq!(config("", &["SAGEMAKER_MAX_PAYLOAD_IN_MB=0"]).limits.body_bytes, GIB);
+}
+
+#[test]
+fn levels_of_python_become_switches_of_the_log() {
+    for (level, expect) in [
+        ("10", (1, true, true, true)),
+        ("20", (0, true, true, true)),
+        ("30", (0, false, true, true)),
+        ("ERROR", (0, false, false, true)),
+        ("50", (0, false, false, false)),
+    ] {
+        let log = config("", &[&format!("SAGEMAKER_CONTAINER_LOG_LEVEL={level}")]).log;
+        assert_eq!((log.verbose, log.info, log.warning, log.error), expect, "{level}");
+    }
+    assert_eq!(config("--log-verbose=true", &[]).log.verbose, 1);
+}
+
+#[test]
+fn further_options_may_come_in_a_variable() {
+    let variable = "SAGEMAKER_TRITON_ADDITIONAL_ARGS=--http-port 9000 --id='a b' --http-prot 1";
+    check_refused("", &[variable], &["SAGEMAKER_TRITON_ADDITIONAL_ARGS", "--http-prot"]);
+    let config = config("", &["SAGEMAKER_TRITON_ADDITIONAL_ARGS=--http-port 9000 --id='a b'"]);
+    assert_eq!((ports(&config)[0], &*config.id), (9000, "a b"));
+}
+
+#[test]
+fn one_body_always_fits_into_the_budget_of_all() {
+    for (args, expect) in [
+        ("", (GIB, 4 * GIB)),
+        ("--max-inflight-bytes 100MiB", (100 << 20, 100 << 20)),
+        ("--http-max-input-size 64M", (64 << 20, 4 * GIB)),
+        ("--http-max-input-size 6GiB", (6 * GIB, 6 * GIB)),
+    ] {
+        let limits = config(args, &[]).limits;
+        assert_eq!((limits.body_bytes, limits.inflight_bytes), expect, "{args}");
+    }
+    check_refused(
+        "--http-max-input-size 2000 --max-inflight-bytes 1000",
+        &[],
+        &["--http-max-input-size '2000'", "no more than --max-inflight-bytes '1000'"],
+    );
+    check_refused("--http-max-input-size 0", &[], &["from 1"]);
+}
+
+#[test]
+fn the_drain_delay_is_part_of_the_exit_timeout() {
+    check_refused(
+        "--drain-delay-secs 30",
+        &[],
+        &["--drain-delay-secs '30'", "--exit-timeout-secs, 25"],
+    );
+    let config = config("--exit-timeout-secs 0.5", &[]);
+    assert_eq!(config.lifecycle.drain_delay, Duration::from_millis(500));
+}
+
+#[test]
+fn settings_of_an_engine_beat_those_of_all() {
+    let config = config(
+        "--backend-config=default-max-batch-size=8 --backend-config=onnxruntime,default-max-batch-size=16 \
+         --backend-config=onnxruntime,intra_op_thread_count=2",
+        &[],
+    );
+    let repository = config.repository;
+    assert_eq!(repository.default_max_batch_size("onnxruntime"), 16);
+    assert_eq!(repository.default_max_batch_size("pytorch"), 8);
+    assert_eq!(repository.backend_setting("onnxruntime", "intra_op_thread_count"), Some("2"));
+    assert_eq!(repository.backend_setting("pytorch", "intra_op_thread_count"), None);
+    check_refused("--backend-config=x", &[], &["[<backend>,]<key>=<value>"]);
+    check_refused("--backend-config=default-max-batch-size=x", &[], &["whole number"]);
+}
+
+#[test]
+fn auto_complete_is_switched_off_by_either_name() {
+    for args in [
+        "--disable-auto-complete-config",
+        "--disable-auto-complete-config serve",
+        "--strict-model-config=true",
+    ] {
+        assert!(!config(args, &[]).repository.auto_complete, "{args}");
+    }
+    assert!(!config("", &["MUSTER_DISABLE_AUTO_COMPLETE_CONFIG=yes"]).repository.auto_complete);
+}
+
+#[test]
+fn a_slow_body_earns_time_by_arriving() {
+    let pace = config("--body-grace-secs 5 --body-min-rate 100", &[]).limits.body_pace;
+    assert_eq!(pace.allowed(0), Some(Duration::from_secs(5)));
+    assert_eq!(pace.allowed(1000), Some(Duration::from_secs(15)));
+    assert_eq!(config("--body-min-rate 0", &[]).limits.body_pace.allowed(1), None);
+}
+
+#[test]
+fn waits_may_be_bounded_or_not() {
+    for (text, expect) in [
+        ("auto", QueueWait::Auto),
+        ("0", QueueWait::Unbounded),
+        ("250", QueueWait::AtMost(Duration::from_millis(250))),
+    ] {
+        let args = format!("--max-queue-wait-ms {text}");
+        assert_eq!(config(&args, &[]).scheduling.queue_wait, expect, "{text}");
+    }
+    check_refused("--max-queue-wait-ms -5", &[], &["'-5'", "auto, 0"]);
+    assert!(!config("--caller-runs off", &[]).scheduling.caller_runs);
+}
+
+#[cfg(unix)]
+#[test]
+fn text_that_is_not_utf8_is_refused_and_named() {
+    use std::os::unix::ffi::OsStringExt;
+    let bad = OsString::from_vec(vec![0xff]);
+    let fake = Fake {
+        variables: HashMap::from([("MUSTER_ID".to_owned(), bad.clone())]),
+        paths: vec!["model_repository/"],
+    };
+    let args = ["muster".into(), "--http-port".into(), bad];
+    let error = read(args, &fake, &machine()).unwrap_err();
+    assert_eq!(error.problems().len(), 2, "{error}");
+}

@@ -1,0 +1,161 @@
+//! The log: one line for each event, as text or JSON, by way of a bounded queue and a thread of its own,
+//! so that a reader who stops reading never stops a request.
+//!
+//! Warnings and errors go to standard error, the rest to standard output, or all of it to a file. Lines
+//! that find their queue full are dropped and counted; the count is logged once there is room again.
+
+mod format;
+mod writer;
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+};
+
+use tracing::{Event, Level, Metadata, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::{
+    Layer, Registry,
+    layer::{Context, SubscriberExt},
+};
+
+use crate::config::{LogConfig, LogFormat};
+use format::Line;
+use writer::{Writer, WriterGuard};
+
+/// Flushes what has been logged when it is dropped, for a second at most.
+#[must_use = "the last lines are lost without it"]
+#[derive(Debug)]
+pub struct LogGuard {
+    _writers: Vec<WriterGuard>,
+}
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file of `--log-file` cannot be opened.
+    #[error("--log-file '{path}': cannot open it for writing: {source}")]
+    File {
+        /// The path as given.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread for the log: {0}")]
+    Thread(io::Error),
+    /// The process has a log already.
+    #[error("the log was started twice")]
+    Twice,
+}
+
+/// Starts the log of this process. Keep the guard until the end of `main`.
+pub fn start(config: &LogConfig) -> Result<LogGuard, LogError> {
+    let (subscriber, guard) = match &config.file {
+        None => subscriber(config, Box::new(io::stdout()), Some(Box::new(io::stderr())))?,
+        Some(path) => {
+            let file =
+                OpenOptions::new().create(true).append(true).open(path).map_err(|source| {
+                    LogError::File { path: path.display().to_string(), source }
+                })?;
+            subscriber(config, Box::new(file), None)?
+        }
+    };
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
+    Ok(guard)
+}
+
+type Sink = Box<dyn Write + Send>;
+
+/// A log that writes to `output`, and warnings and errors to `errors` where there is such a place.
+fn subscriber(
+    config: &LogConfig,
+    output: Sink,
+    errors: Option<Sink>,
+) -> Result<(impl Subscriber + Send + Sync + use<>, LogGuard), LogError> {
+    let (output, output_guard) =
+        Writer::start("log-out", output, config.format).map_err(LogError::Thread)?;
+    let (errors, errors_guard) = match errors {
+        Some(sink) => {
+            let (writer, guard) =
+                Writer::start("log-err", sink, config.format).map_err(LogError::Thread)?;
+            (writer, Some(guard))
+        }
+        None => (output.clone(), None),
+    };
+    let writers = std::iter::once(output_guard).chain(errors_guard).collect();
+    let layer = LogLayer { filter: Filter::new(config), format: config.format, output, errors };
+    Ok((Registry::default().with(layer), LogGuard { _writers: writers }))
+}
+
+/// Turns events into lines and hands them to the writers. Spans are not logged.
+struct LogLayer {
+    filter: Filter,
+    format: LogFormat,
+    output: Writer,
+    errors: Writer,
+}
+
+impl<S: Subscriber> Layer<S> for LogLayer {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.filter.wants(*metadata.level(), metadata.target())
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.filter.most())
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let level = *event.metadata().level();
+        let mut line = Line::new(self.format, level);
+        event.record(&mut line);
+        let writer = if level <= Level::WARN { &self.errors } else { &self.output };
+        writer.write(line.finish());
+    }
+}
+
+/// Which lines are wanted.
+#[derive(Debug, Clone, PartialEq)]
+struct Filter {
+    verbose: u32,
+    info: bool,
+    warning: bool,
+    error: bool,
+}
+
+/// Libraries that talk a lot: a step louder is needed to hear them.
+const LIBRARIES: &[&str] =
+    &["h2", "hyper", "hyper_util", "mio", "ort", "rustls", "tokio", "tokio_util", "tonic", "tower"];
+
+impl Filter {
+    fn new(config: &LogConfig) -> Filter {
+        let &LogConfig { verbose, info, warning, error, .. } = config;
+        Filter { verbose, info, warning, error }
+    }
+
+    fn wants(&self, level: Level, target: &str) -> bool {
+        let origin = target.split("::").next().unwrap_or(target);
+        let library = u32::from(LIBRARIES.contains(&origin));
+        match level {
+            Level::ERROR => self.error,
+            Level::WARN => self.warning,
+            Level::INFO => self.info && self.verbose >= library,
+            Level::DEBUG => self.verbose > library,
+            _ => self.verbose > 1 + library,
+        }
+    }
+
+    /// The most talkative level that may be wanted, so that the others cost nothing.
+    fn most(&self) -> LevelFilter {
+        match self.verbose {
+            0 if self.info => LevelFilter::INFO,
+            0 if self.warning => LevelFilter::WARN,
+            0 if self.error => LevelFilter::ERROR,
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
