@@ -11,14 +11,11 @@ use backend::{NamedTensor, Shape, Tensor};
 
 use crate::{
     error::Error,
+    models::config::{ModelConfig, PortConfig, Rows},
     request::InferenceRequest,
     schedule::run::Work,
     signature::{Port, Signature, nearest},
 };
-
-/// The dimensions of one input or output as the engine wants them, without the batch dimension; `None`
-/// where they are those that clients see.
-pub type EngineDims = Option<Vec<Option<usize>>>;
 
 /// A request that fits its model.
 #[derive(Debug)]
@@ -29,14 +26,15 @@ pub struct Prepared {
     pub shape_key: u64,
 }
 
-/// Checks a request against `signature`; `engine_dims` go with its inputs.
+/// Checks a request against `signature`, and brings its tensors into the shapes that `config` says the engine
+/// wants.
 ///
 /// # Errors
 /// The first thing that is wrong, with what was expected and what was given.
 pub fn prepare(
     request: &InferenceRequest,
     signature: &Signature,
-    engine_dims: &[EngineDims],
+    config: &ModelConfig,
 ) -> Result<Prepared, Error> {
     check_names(request, signature)?;
     let mut rows = None;
@@ -63,8 +61,7 @@ pub fn prepare(
             item.hash(&mut key);
             varies = true;
         }
-        let engine = engine_dims.get(at).and_then(Option::as_ref);
-        let tensor = reshaped(signature, port, tensor, &item, engine)?;
+        let tensor = for_engine(port, tensor, &item, config.inputs.get(at), config.rows())?;
         inputs.push(NamedTensor { name: port.name.clone(), tensor });
     }
     let outputs = match request.outputs.as_slice() {
@@ -165,54 +162,34 @@ fn check_rows(
 }
 
 /// The tensor as the engine wants it.
-fn reshaped(
-    signature: &Signature,
+fn for_engine(
     port: &Port,
     tensor: &Tensor,
     item: &[usize],
-    engine: Option<&Vec<Option<usize>>>,
+    config: Option<&PortConfig>,
+    rows: Rows,
 ) -> Result<Tensor, Error> {
-    let target = match engine {
-        Some(engine) => map_dims(&port.dims, engine, item),
-        None => Some(item.to_vec()),
+    let batch = tensor.shape().rows().filter(|_| rows == Rows::First);
+    let shape: Shape = batch.into_iter().chain(item.iter().copied()).collect();
+    let shape = match config {
+        Some(config) => config.to_engine(&shape, rows),
+        None => Some(shape),
     };
-    let batch = tensor.shape().rows().filter(|_| signature.batches());
-    let target = target.map(|dims| batch.into_iter().chain(dims).collect::<Shape>());
-    match target {
-        Some(shape) if shape == *tensor.shape() => Ok(tensor.clone()),
+    let tensor = match shape {
+        Some(shape) if shape == *tensor.shape() => Some(tensor.clone()),
         Some(shape) => tensor.reshape(shape),
         None => None,
-    }
-    .ok_or_else(|| {
-        Error::input(&*port.name, format!("shape {} does not fit its reshape", tensor.shape()))
-    })
-}
-
-/// The dimensions `to`, whose free places take what `given` has at the free places of `from`, in order.
-/// `None` where these are not equally many.
-pub fn map_dims(
-    from: &[Option<usize>],
-    to: &[Option<usize>],
-    given: &[usize],
-) -> Option<Vec<usize>> {
-    let mut free = from.iter().zip(given).filter(|(dim, _)| dim.is_none()).map(|(_, size)| *size);
-    let mapped = to.iter().map(|dim| dim.or_else(|| free.next())).collect();
-    if free.next().is_some() { None } else { mapped }
+    };
+    let problem = || Error::input(&*port.name, "its shape does not fit the configured reshape");
+    tensor.ok_or_else(problem)
 }
 
 /// Turns an engine's output into what clients see: the reverse of an input's reshape.
-pub fn present(signature: &Signature, engine_dims: &[EngineDims], output: &mut NamedTensor) {
-    let at = signature.outputs.iter().position(|it| it.name == output.name);
-    let engine = at.and_then(|at| engine_dims.get(at)).and_then(Option::as_ref);
-    let (Some(at), Some(engine)) = (at, engine) else { return };
-    let Some(port) = signature.outputs.get(at) else { return };
-    let shape = output.tensor.shape();
-    let skip = usize::from(signature.batches());
-    let item = shape.dims().get(skip..).unwrap_or(&[]);
-    let dims = map_dims(engine, &port.dims, item);
-    let batch = shape.rows().filter(|_| signature.batches());
-    let target = dims.map(|dims| batch.into_iter().chain(dims).collect::<Shape>());
-    if let Some(tensor) = target.and_then(|it| output.tensor.reshape(it)) {
+pub fn present(config: &ModelConfig, output: &mut NamedTensor) {
+    let port = config.outputs.iter().find(|it| it.name == output.name);
+    let Some(port) = port.filter(|it| it.reshape.is_some()) else { return };
+    let shape = port.to_client(output.tensor.shape(), config.rows());
+    if let Some(tensor) = shape.and_then(|it| output.tensor.reshape(it)) {
         output.tensor = tensor;
     }
 }
@@ -347,14 +324,6 @@ mod tests {
             let prepared = prepare(&request(&[("s", Fp32, shape)]), &scalar, &[Some(Vec::new())]).unwrap();
             assert_eq!(prepared.work.inputs[0].tensor.shape().dims(), []);
         }
-    }
-
-    #[test]
-    fn free_dimensions_keep_their_sizes_through_a_reshape() {
-        let mapped = map_dims(&[None, Some(4)], &[Some(2), None, Some(2)], &[7, 4]);
-        assert_eq!(mapped, Some(vec![2, 7, 2]));
-        assert_eq!(map_dims(&[None], &[Some(1)], &[7]), None);
-        assert_eq!(map_dims(&[Some(1)], &[None], &[1]), None);
     }
 
     #[test]
