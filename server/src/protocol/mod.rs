@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 pub mod elements;
 pub mod json;
+pub mod kserve_v2;
 pub mod number;
 
 /// A reply, ready to be written.
