@@ -95,6 +95,9 @@ pub enum Error {
     /// The server or the model's version is going away.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// Offered, but not in the server's present mode or state.
+    #[error("{0}")]
+    Unavailable(String),
     /// Understood, and not offered.
     #[error("{0}")]
     Unimplemented(String),
@@ -136,7 +139,9 @@ impl Error {
             Error::NotAcceptable(_) => Kind::NotAcceptable,
             Error::BodyTooLarge { .. } => Kind::TooLarge,
             Error::BodyTimeout(_) => Kind::RequestTimeout,
-            Error::ModelNotReady { .. } | Error::ShuttingDown => Kind::Unavailable,
+            Error::ModelNotReady { .. } | Error::ShuttingDown | Error::Unavailable(_) => {
+                Kind::Unavailable
+            }
             Error::Overloaded { .. } | Error::OutOfBudget(_) | Error::QueueTimeout { .. } => {
                 Kind::Overloaded
             }

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod error;
 pub mod logging;
 pub mod machine;
+
+pub mod error;
 pub mod request;
 pub mod signature;
 
@@ -13,3 +14,5 @@ pub mod limits;
 pub mod metrics;
 
 pub mod schedule;
+
+pub mod protocol;

@@ -7,7 +7,6 @@
 mod body;
 mod connection;
 mod handlers;
-mod invocations;
 mod respond;
 mod router;
 mod service;

@@ -12,7 +12,10 @@ mod warmup;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -68,6 +71,8 @@ pub struct ModelManager {
     serving: ArcSwap<Serving>,
     /// Guards what is known of every model, whether it serves or not. Taken after nothing else.
     known: Mutex<BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>>,
+    /// Has everything been tried that was asked for at the start?
+    started: AtomicBool,
 }
 
 impl ModelManager {
@@ -117,9 +122,19 @@ impl ModelManager {
         self.index().into_iter().filter(|it| &*it.name == name).collect()
     }
 
-    /// Does everything that is known serve?
+    /// From now on the start is over: every model that was asked for serves or has failed.
+    pub fn finish_start(&self) {
+        self.started.store(true, Ordering::Release);
+    }
+
+    /// Is the start over?
+    pub fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Is the start over, and does everything that is known serve?
     pub fn all_ready(&self) -> bool {
-        self.lock().values().flat_map(BTreeMap::values).all(|(state, _)| *state == State::Ready)
+        self.is_started() && self.lock().values().flat_map(BTreeMap::values).all(|(state, _)| *state == State::Ready)
     }
 
     /// Notes that a version, or a model before its versions are known, is loading or could not be loaded.
@@ -220,6 +235,7 @@ mod tests {
         let failed = manager.get("m", Some(1)).unwrap_err().to_string();
         assert_eq!(failed, "model 'm' version 1 is not ready: no such file");
         assert!(matches!(manager.get("m", Some(2)), Err(Error::NotFound(_))));
+        manager.finish_start();
         assert!(!manager.all_ready());
     }
 }

@@ -1,0 +1,78 @@
+//! Replies: what a codec encoded, or what went wrong.
+
+use bytes::Bytes;
+use hyper::{
+    Response, StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
+};
+
+use super::{body::Segments, status::status};
+use crate::{
+    error::Error,
+    protocol::{EncodedReply, kserve_v2},
+};
+
+/// A reply with status 200.
+pub fn ok(reply: EncodedReply) -> Response<Segments> {
+    let mut response = Response::new(Segments::from(reply.body));
+    let headers = response.headers_mut();
+    let content_type = match reply.content_type {
+        std::borrow::Cow::Borrowed(text) => HeaderValue::from_static(text),
+        std::borrow::Cow::Owned(text) => header_value(text),
+    };
+    headers.insert(CONTENT_TYPE, content_type);
+    for (name, value) in reply.headers {
+        // Codecs spell names as people do; on the wire case means nothing.
+        if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
+            headers.insert(name, header_value(value));
+        }
+    }
+    response
+}
+
+/// A reply without a body.
+pub fn empty(status: StatusCode) -> Response<Segments> {
+    let mut response = Response::new(Segments::default());
+    *response.status_mut() = status;
+    response
+}
+
+/// A reply of status 200 that is already encoded.
+pub fn raw(content_type: &'static str, body: Bytes) -> Response<Segments> {
+    let mut response = Response::new(Segments::from(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// The reply to a request that failed.
+pub fn error(error: &Error, request_id: &str) -> Response<Segments> {
+    let mut response = raw("application/json", error_body(error, Some(request_id)));
+    *response.status_mut() = status(error.kind());
+    if let Some(after) = error.retry_after() {
+        // Clients that were refused together should not come back together.
+        let jitter = u64::from(request_id.bytes().fold(0u8, u8::wrapping_add) % 3);
+        let seconds = after.as_secs().max(1) + jitter;
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The same status and text, but as a state, not a fault: for health checks.
+pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {
+    let body = kserve_v2::error_body(reason, None).body.concat();
+    let mut response = raw("application/json", body.into());
+    *response.status_mut() = status;
+    response
+}
+
+/// The body of an error: a sentence, and the name of the request.
+pub fn error_body(error: &Error, request_id: Option<&str>) -> Bytes {
+    // The platform shows a caller only the start of an error's body: keep it short.
+    const LONGEST: usize = 1000;
+    let text: String = error.to_string().chars().take(LONGEST).collect();
+    kserve_v2::error_body(&text, request_id).body.concat().into()
+}
+
+fn header_value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}

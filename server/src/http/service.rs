@@ -1,0 +1,178 @@
+//! What the handlers work with: the models, the limits, the settings of the HTTP front.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hyper::{HeaderMap, header::HeaderValue};
+
+use super::{body::BodyLimits, timeouts::Timeouts};
+use crate::{
+    drain::{Drain, Stage},
+    error::Error,
+    limits::Budget,
+    metrics::Metrics,
+    models::{ModelManager, ServedModel},
+    protocol::sagemaker,
+};
+
+/// Settings of the HTTP front.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// The server's name in its metadata.
+    pub server_name: String,
+    /// How slow a peer may be.
+    pub timeouts: Timeouts,
+    /// What a request's body may take.
+    pub body: BodyLimits,
+    /// Longest time from a request's head to its answer; `None` for any time.
+    pub request_timeout: Option<Duration>,
+    /// Who answers `/invocations`; `None` for the only model.
+    pub default_model: Option<String>,
+    /// How `/invocations` chooses formats.
+    pub sagemaker: sagemaker::Options,
+    /// Is the server ready only when every model is?
+    pub strict_readiness: bool,
+    /// Processors of this machine.
+    pub cpus: NonZeroUsize,
+}
+
+/// Everything that a handler needs.
+pub struct Service {
+    /// The models.
+    pub models: Arc<ModelManager>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// How far the stop is.
+    pub drain: Drain,
+    /// Connections that may be open.
+    pub connections: Arc<Budget>,
+    /// The rest.
+    pub settings: HttpSettings,
+    ids: RequestIds,
+}
+
+/// Headers that carry a client's name for its request, the first one that is there wins.
+const ID_HEADERS: [&str; 2] = ["x-amzn-sagemaker-inference-id", "x-request-id"];
+
+/// Headers that carry the time a client gives its request, in milliseconds.
+const TIMEOUT_HEADERS: [&str; 2] = ["x-request-timeout-ms", "x-envoy-expected-rq-timeout-ms"];
+
+impl Service {
+    /// A service over these models.
+    pub fn new(
+        models: Arc<ModelManager>,
+        metrics: Metrics,
+        drain: Drain,
+        connections: Arc<Budget>,
+        settings: HttpSettings,
+    ) -> Service {
+        let ids = RequestIds::default();
+        Service { models, metrics, drain, connections, settings, ids }
+    }
+
+    /// Why the server is not ready for inference; `None` when it is.
+    pub fn not_ready(&self) -> Option<&'static str> {
+        if self.drain.stage() != Stage::Serving {
+            Some("the server is shutting down")
+        } else if !self.models.is_started() {
+            Some("models are still loading")
+        } else if self.settings.strict_readiness && !self.models.all_ready() {
+            Some("a model failed to load (see the repository index)")
+        } else {
+            None
+        }
+    }
+
+    /// Why `/ping` is not answered with 200; `None` when it is. One bad model among several does not count,
+    /// unless it is the default one.
+    pub fn ping_fails(&self) -> Option<String> {
+        if self.drain.stage() != Stage::Serving {
+            return Some("the server is shutting down".to_owned());
+        }
+        if !self.models.is_started() {
+            return Some("models are still loading".to_owned());
+        }
+        match &self.settings.default_model {
+            Some(name) => self.models.get(name, None).err().map(|it| it.to_string()),
+            None if self.models.ready_names().is_empty() => Some("no model is ready".to_owned()),
+            None => None,
+        }
+    }
+
+    /// The model that answers `/invocations`: the one that the target header names, if there is one of that
+    /// name; the default; the only one.
+    pub fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
+        let target = text(headers, "x-amzn-sagemaker-target-model");
+        if let Some(model) = target.and_then(|it| self.models.get(it, None).ok()) {
+            return Ok(model);
+        }
+        if let Some(name) = &self.settings.default_model {
+            return self.models.get(name, None);
+        }
+        let mut names: Vec<Arc<str>> = self.models.index().into_iter().map(|it| it.name).collect();
+        names.dedup();
+        match names.as_slice() {
+            [only] => self.models.get(only, None),
+            [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
+            several => Err(Error::InvalidRequest(format!(
+                "there are several models ({}); name one in X-Amzn-SageMaker-Target-Model, or start with \
+                 --sagemaker-default-model",
+                several.join(", ")
+            ))),
+        }
+    }
+
+    /// When the answer to a request that has just arrived stops being of use.
+    pub fn deadline(&self, headers: &HeaderMap) -> Result<Option<Instant>, Error> {
+        let mut timeout = self.settings.request_timeout;
+        for name in TIMEOUT_HEADERS {
+            let Some(value) = headers.get(name) else { continue };
+            let millis = value.to_str().ok().and_then(|it| it.trim().parse().ok());
+            let asked = millis.map(Duration::from_millis).ok_or_else(|| {
+                Error::InvalidRequest(format!("header {name}: expected a number of milliseconds"))
+            })?;
+            timeout = Some(timeout.map_or(asked, |it| it.min(asked)));
+        }
+        Ok(timeout.and_then(|it| Instant::now().checked_add(it)))
+    }
+
+    /// The name of a request for its errors and the log: the client's, or a new one.
+    pub fn request_id(&self, headers: &HeaderMap, in_body: Option<&str>) -> String {
+        let given = in_body.or_else(|| ID_HEADERS.into_iter().find_map(|it| text(headers, it)));
+        match given {
+            Some(id) => id.chars().take(128).collect(),
+            None => self.ids.next(),
+        }
+    }
+}
+
+/// The value of a header, where it is there and is text.
+pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).map(HeaderValue::to_str).and_then(Result::ok)
+}
+
+/// Names for requests that came without one: a number of this process, and a count.
+struct RequestIds {
+    process: u64,
+    count: AtomicU64,
+}
+
+impl Default for RequestIds {
+    fn default() -> RequestIds {
+        use std::hash::{BuildHasher, RandomState};
+        // The standard library's only source of randomness; good enough to tell processes apart.
+        RequestIds { process: RandomState::new().hash_one(std::process::id()), count: AtomicU64::new(0) }
+    }
+}
+
+impl RequestIds {
+    fn next(&self) -> String {
+        format!("{:08x}-{:x}", self.process as u32, self.count.fetch_add(1, Ordering::Relaxed))
+    }
+}
