@@ -1,0 +1,3 @@
+//! Codecs.
+pub mod negotiate;
+pub mod npy;
