@@ -1,3 +1,35 @@
-//! Codecs.
+//! Codecs: bytes to [`InferenceRequest`](crate::request::InferenceRequest), and
+//! [`InferenceResponse`](crate::request::InferenceResponse) to bytes. Pure functions, one module per format;
+//! none of them knows a model manager, a socket or a clock.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+pub mod elements;
+pub mod json;
 pub mod negotiate;
 pub mod npy;
+pub mod number;
+
+/// A reply, ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedReply {
+    /// The value of `Content-Type`.
+    pub content_type: Cow<'static, str>,
+    /// Further headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body in pieces, to be written one after the other; tensors in them are not copied.
+    pub body: Vec<Bytes>,
+}
+
+impl EncodedReply {
+    /// A reply of one piece of JSON.
+    pub fn json(body: Vec<u8>) -> EncodedReply {
+        EncodedReply {
+            content_type: Cow::Borrowed("application/json"),
+            headers: Vec::new(),
+            body: vec![body.into()],
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! JSON out: functions that append to a reply. Compact, without whitespace.
+
+use backend::{DataType, Tensor};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use half::{bf16, f16};
+
+use crate::protocol::number::Number;
+
+/// Appends a key with its colon, behind a comma unless it is the first of its object.
+pub fn key(out: &mut Vec<u8>, key: &str) {
+    item(out);
+    string(out, key);
+    out.push(b':');
+}
+
+/// Appends a comma unless the next value is the first of its array or object.
+pub fn item(out: &mut Vec<u8>) {
+    if !matches!(out.last(), None | Some(b'{' | b'[')) {
+        out.push(b',');
+    }
+}
+
+/// Appends a string with its quotes.
+pub fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    while let Some(stop) = rest.iter().position(|&it| it < 0x20 || it == b'"' || it == b'\\') {
+        let (plain, special) = rest.split_at(stop);
+        out.extend_from_slice(plain);
+        match special.first() {
+            Some(b'"') => out.extend_from_slice(b"\\\""),
+            Some(b'\\') => out.extend_from_slice(b"\\\\"),
+            Some(b'\n') => out.extend_from_slice(b"\\n"),
+            Some(b'\r') => out.extend_from_slice(b"\\r"),
+            Some(b'\t') => out.extend_from_slice(b"\\t"),
+            Some(other) => out.extend_from_slice(format!("\\u{other:04x}").as_bytes()),
+            None => {}
+        }
+        rest = special.get(1..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+/// Appends `true` or `false`.
+pub fn bool(out: &mut Vec<u8>, value: bool) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+/// Appends a number.
+pub fn number<T: Number>(out: &mut Vec<u8>, value: T) {
+    value.write(out);
+}
+
+/// Appends a list of sizes: `[-1,30]` with -1 for `None`.
+pub fn dims(out: &mut Vec<u8>, dims: impl IntoIterator<Item = Option<usize>>) {
+    out.push(b'[');
+    for dim in dims {
+        item(out);
+        match dim {
+            Some(size) => number(out, size as u64),
+            None => out.extend_from_slice(b"-1"),
+        }
+    }
+    out.push(b']');
+}
+
+/// What becomes of the elements of a BYTES tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BytesAs {
+    /// Strings; one that is not UTF-8 is an error.
+    Text,
+    /// Strings; one that is not UTF-8 becomes `{"b64": "..."}`.
+    TextOrBase64,
+    /// Always `{"b64": "..."}`.
+    Base64,
+}
+
+/// Element `.0` of a BYTES tensor is not UTF-8 and may not be written in another way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotText(pub usize);
+
+/// Appends all elements as one flat array.
+///
+/// # Errors
+/// For BYTES, as `form` says.
+pub fn flat(out: &mut Vec<u8>, tensor: &Tensor, form: BytesAs) -> Result<(), NotText> {
+    elements(out, tensor, &[tensor.elements()], form)
+}
+
+/// Appends the elements as arrays nested by the shape; a scalar without brackets.
+///
+/// # Errors
+/// For BYTES, as `form` says.
+pub fn nested(out: &mut Vec<u8>, tensor: &Tensor, form: BytesAs) -> Result<(), NotText> {
+    elements(out, tensor, tensor.shape().dims(), form)
+}
+
+fn elements(
+    out: &mut Vec<u8>,
+    tensor: &Tensor,
+    dims: &[usize],
+    form: BytesAs,
+) -> Result<(), NotText> {
+    match tensor.dtype() {
+        DataType::Bool => {
+            let mut bytes = tensor.segments().iter().flat_map(|it| it.iter());
+            nest(out, dims, |out| bytes.next().map(|&it| bool(out, it != 0)));
+        }
+        DataType::Uint8 => numbers::<u8>(out, tensor, dims),
+        DataType::Uint16 => numbers::<u16>(out, tensor, dims),
+        DataType::Uint32 => numbers::<u32>(out, tensor, dims),
+        DataType::Uint64 => numbers::<u64>(out, tensor, dims),
+        DataType::Int8 => numbers::<i8>(out, tensor, dims),
+        DataType::Int16 => numbers::<i16>(out, tensor, dims),
+        DataType::Int32 => numbers::<i32>(out, tensor, dims),
+        DataType::Int64 => numbers::<i64>(out, tensor, dims),
+        DataType::Fp16 => numbers::<f16>(out, tensor, dims),
+        DataType::Bf16 => numbers::<bf16>(out, tensor, dims),
+        DataType::Fp32 => numbers::<f32>(out, tensor, dims),
+        DataType::Fp64 => numbers::<f64>(out, tensor, dims),
+        DataType::Bytes => return strings(out, tensor, dims, form),
+    }
+    Ok(())
+}
+
+fn numbers<T: Number>(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
+    // About what a number and its comma take.
+    out.reserve(tensor.elements().saturating_mul(4 + 2 * size_of::<T>()));
+    let mut values = tensor.segments().iter().flat_map(|it| it.chunks_exact(size_of::<T>()));
+    nest(out, dims, |out| values.next().map(|it| bytemuck::pod_read_unaligned::<T>(it).write(out)));
+}
+
+fn strings(
+    out: &mut Vec<u8>,
+    tensor: &Tensor,
+    dims: &[usize],
+    form: BytesAs,
+) -> Result<(), NotText> {
+    let mut strings = tensor.strings().enumerate();
+    let mut problem = None;
+    nest(out, dims, |out| {
+        let (index, bytes) = strings.next()?;
+        match (form, std::str::from_utf8(bytes)) {
+            (BytesAs::Text | BytesAs::TextOrBase64, Ok(text)) => string(out, text),
+            (BytesAs::TextOrBase64, Err(_)) | (BytesAs::Base64, _) => base64(out, bytes),
+            (BytesAs::Text, Err(_)) => {
+                problem = Some(NotText(index));
+                return None;
+            }
+        }
+        Some(())
+    });
+    problem.map_or(Ok(()), Err)
+}
+
+/// Appends `{"b64": "..."}`.
+fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(b"{\"b64\":\"");
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let space = out.get_mut(start..).unwrap_or_default();
+    // The space is exactly what padded base64 takes.
+    let written = STANDARD.encode_slice(bytes, space).unwrap_or_default();
+    out.truncate(start + written);
+    out.extend_from_slice(b"\"}");
+}
+
+/// Appends brackets and commas as `dims` nest them, and between them what `element` appends. Ends early
+/// when that has no more.
+fn nest(out: &mut Vec<u8>, dims: &[usize], mut element: impl FnMut(&mut Vec<u8>) -> Option<()>) {
+    // Behind a dimension of size zero nothing is left to nest.
+    let zero = dims.iter().position(|&it| it == 0);
+    let dims = zero.and_then(|it| dims.get(..=it)).unwrap_or(dims);
+    let Some((&length, outer)) = dims.split_last() else {
+        element(out);
+        return;
+    };
+    for run in 0..outer.iter().product() {
+        if run > 0 {
+            out.push(b',');
+        }
+        out.extend(std::iter::repeat_n(b'[', 1 + ends(outer, run)));
+        for index in 0..length {
+            if index > 0 {
+                out.push(b',');
+            }
+            if element(out).is_none() {
+                return;
+            }
+        }
+        out.extend(std::iter::repeat_n(b']', 1 + ends(outer, run + 1)));
+    }
+}
+
+/// How many of these dimensions, from the last one on, begin or end in front of this run.
+fn ends(outer: &[usize], run: usize) -> usize {
+    let mut stride = 1;
+    let whole = |&size: &&usize| {
+        stride *= size;
+        run.is_multiple_of(stride)
+    };
+    outer.iter().rev().take_while(whole).count()
+}
