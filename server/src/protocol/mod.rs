@@ -6,11 +6,18 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+pub mod csv;
 pub mod elements;
 pub mod json;
 pub mod negotiate;
 pub mod npy;
 pub mod number;
+mod reply;
+mod rows;
+#[cfg(test)]
+mod samples;
+mod shapes;
+pub mod tfs;
 
 /// A reply, ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]

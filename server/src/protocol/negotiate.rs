@@ -75,8 +75,14 @@ impl fmt::Display for Media {
 pub enum Declared<'a> {
     /// Nothing of use: missing, empty, `*/*` or octets. The content decides.
     Nothing,
-    /// A format without further parameters. Never [`Media::Binary`].
-    Known(Media),
+    /// One JSON document, or several.
+    Json,
+    /// One JSON document per row.
+    JsonLines(LinesName),
+    /// Comma-separated rows.
+    Csv,
+    /// One NumPy array.
+    Npy,
     /// KServe v2 whose first `header` bytes are JSON.
     Binary {
         /// Bytes of JSON at the start of the body; not yet compared with its length.
@@ -106,7 +112,18 @@ pub fn declared(content_type: Option<&str>) -> Result<Declared<'_>, Error> {
     if octets.iter().any(|it| it.eq_ignore_ascii_case(name)) {
         return Ok(Declared::Nothing);
     }
-    Ok(Media::from_name(name).map_or(Declared::Unknown(name), Declared::Known))
+    Ok(match Media::from_name(name) {
+        Some(Media::Json) => Declared::Json,
+        Some(Media::JsonLines(name)) => Declared::JsonLines(name),
+        Some(Media::Csv) => Declared::Csv,
+        Some(Media::Npy) => Declared::Npy,
+        Some(Media::Binary) | None => Declared::Unknown(name),
+    })
+}
+
+/// The binary type of a reply whose first `header` bytes are JSON.
+pub fn binary_type(header: &str) -> String {
+    format!("{BINARY_PREFIX}{header}")
 }
 
 /// The error for a content type without a decoder.
@@ -232,9 +249,9 @@ mod tests {
 
     #[test]
     fn parameters_and_case_of_a_content_type_do_not_matter() {
-        check_type("Application/JSON; charset=utf-8", Declared::Known(Media::Json));
-        check_type(" text/csv ;header=absent", Declared::Known(Media::Csv));
-        check_type("application/x-ndjson", Declared::Known(Media::JsonLines(LinesName::Ndjson)));
+        check_type("Application/JSON; charset=utf-8", Declared::Json);
+        check_type(" text/csv ;header=absent", Declared::Csv);
+        check_type("application/x-ndjson", Declared::JsonLines(LinesName::Ndjson));
         check_type("image/png", Declared::Unknown("image/png"));
     }
 

@@ -35,7 +35,9 @@ impl Header {
                 rest.split_first_chunk().map(|(it, rest)| (u32::from_le_bytes(*it), rest))
             }
             _ => {
-                return Err(format!("npy: expected version 1.0, 2.0 or 3.0, given {major}.{minor}"));
+                return Err(format!(
+                    "npy: expected version 1.0, 2.0 or 3.0, given {major}.{minor}"
+                ));
             }
         };
         let (length, rest) = length.ok_or("npy: the file ends before the length of its header")?;

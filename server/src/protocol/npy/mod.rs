@@ -37,11 +37,11 @@ pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
         )));
     }
     let in_place = dtype == port.dtype && !(big_endian && size > 1);
-    if dtype == DataType::Bool {
-        if let Some(at) = data.iter().position(|&it| it > 1) {
-            let problem = format!("npy: element {at} is no boolean: neither 0 nor 1");
-            return Err(Error::input(&*port.name, problem));
-        }
+    if dtype == DataType::Bool
+        && let Some(at) = data.iter().position(|&it| it > 1)
+    {
+        let problem = format!("npy: element {at} is no boolean: neither 0 nor 1");
+        return Err(Error::input(&*port.name, problem));
     }
     if in_place {
         return Tensor::new(dtype, shape.clone(), data)
