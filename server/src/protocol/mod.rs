@@ -9,6 +9,7 @@ use bytes::Bytes;
 pub mod csv;
 pub mod elements;
 pub mod json;
+pub mod kserve_v2;
 pub mod negotiate;
 pub mod npy;
 pub mod number;

@@ -1,0 +1,406 @@
+//! An inference request whose body begins with JSON. The order of keys does not matter; where `data` comes
+//! last, as clients write it, everything is read in one pass.
+
+use std::{sync::Arc, time::Duration};
+
+use backend::{DataType, NamedTensor, Shape, Tensor};
+use bytes::Bytes;
+
+use super::{
+    DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat, header_beyond_body, suggestion,
+};
+use crate::{
+    error::Error,
+    protocol::{
+        elements::TensorBuilder,
+        json::{BytesForm, Mark, Reader, Token},
+        number::Excerpt,
+    },
+    request::InferenceRequest,
+    signature::{Port, Signature},
+};
+
+pub(super) fn decode(
+    signature: &Signature,
+    header_length: Option<usize>,
+    body: Bytes,
+) -> Result<(InferenceRequest, ReplyFormat), DecodeError> {
+    let given = body.len();
+    let length = header_length.unwrap_or(given);
+    if length > given {
+        return Err(DecodeError { id: None, error: header_beyond_body(length, given) });
+    }
+    let mut header = body;
+    let tail = header.split_off(length);
+    let mut decoding = Decoding {
+        signature,
+        has_tail: header_length.is_some(),
+        tail,
+        request: InferenceRequest::default(),
+        outputs: Vec::new(),
+        binary_by_default: false,
+    };
+    match decoding.run(&header) {
+        Ok(()) => Ok(decoding.finish()),
+        Err(error) => Err(DecodeError { id: decoding.request.id, error }),
+    }
+}
+
+/// What has been read so far.
+struct Decoding<'s> {
+    signature: &'s Signature,
+    /// Did the client say where the JSON ends?
+    has_tail: bool,
+    /// Binary tensors that belong to inputs still to come.
+    tail: Bytes,
+    request: InferenceRequest,
+    outputs: Vec<RequestedOutput>,
+    binary_by_default: bool,
+}
+
+struct RequestedOutput {
+    name: Arc<str>,
+    /// `None`: the request's default, which may stand behind the outputs.
+    binary: Option<bool>,
+    classes: Option<usize>,
+}
+
+impl<'s> Decoding<'s> {
+    fn run(&mut self, header: &[u8]) -> Result<(), Error> {
+        let mut inputs = false;
+        Reader::document(header, |reader| {
+            reader.object(|reader, key| match key.as_ref() {
+                "id" => optional(reader, |reader| {
+                    let id = reader.string()?;
+                    self.request.id = (!id.is_empty()).then(|| id.into());
+                    Ok(())
+                }),
+                "parameters" => optional(reader, |reader| self.parameters(reader)),
+                "inputs" => {
+                    inputs = true;
+                    reader.array(|reader, _| self.input(reader))
+                }
+                "outputs" => {
+                    optional(reader, |reader| reader.array(|reader, _| self.output(reader)))
+                }
+                _ => Err(unknown_key(reader, &key, &["id", "parameters", "inputs", "outputs"])),
+            })
+        })?;
+        if !inputs {
+            let problem = "expected the key 'inputs', found none".to_owned();
+            return Err(Error::InvalidRequest(problem));
+        }
+        if !self.tail.is_empty() {
+            return Err(Error::InvalidRequest(format!(
+                "{} bytes are left in the body behind the JSON and the binary inputs",
+                self.tail.len()
+            )));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> (InferenceRequest, ReplyFormat) {
+        let Decoding { mut request, outputs, binary_by_default, .. } = self;
+        request.outputs = outputs.iter().map(|it| it.name.clone()).collect();
+        let format = |it: RequestedOutput| {
+            let binary = it.binary.unwrap_or(binary_by_default);
+            (it.name, OutputFormat { binary, classes: it.classes })
+        };
+        let outputs = outputs.into_iter().map(format).collect();
+        (request, ReplyFormat { binary_by_default, outputs })
+    }
+
+    fn parameters(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        reader.object(|reader, key| {
+            match key.as_ref() {
+                "binary_data_output" => self.binary_by_default = reader.bool()?,
+                "priority" => self.request.priority = reader.number()?,
+                "timeout" => {
+                    // 0 stands for the model's default, as in Triton.
+                    let timeout = Duration::from_micros(reader.number()?);
+                    self.request.queue_timeout = Some(timeout).filter(|it| !it.is_zero());
+                }
+                // Models without sequence batching have no use for them; their types are checked all the same.
+                "sequence_id" => match reader.peek()? {
+                    Token::String => reader.string().map(drop)?,
+                    _ => reader.number::<u64>().map(drop)?,
+                },
+                "sequence_start" | "sequence_end" => reader.bool().map(drop)?,
+                name if name.starts_with("triton_") => {
+                    let problem = "parameters that begin with 'triton_' are reserved";
+                    return Err(reader.error(problem));
+                }
+                _ => match reader.peek()? {
+                    Token::String | Token::Number | Token::Bool => reader.skip_value()?,
+                    found @ (Token::Object | Token::Array | Token::Null) => {
+                        let expected = "expected a string, a number or a boolean";
+                        return Err(reader.error(format_args!("{expected}, found {found}")));
+                    }
+                },
+            }
+            Ok(())
+        })
+    }
+
+    fn input(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let place = reader.mark();
+        let mut entry = InputEntry::default();
+        reader.object(|reader, key| {
+            match key.as_ref() {
+                "name" => entry.port = Some(self.input_port(reader)?),
+                "shape" => entry.shape = Some(shape(reader)?),
+                "datatype" => entry.dtype = Some(datatype(reader)?),
+                "parameters" => optional(reader, |reader| entry.parameters(reader))?,
+                "data" => entry.data(reader)?,
+                _ => {
+                    let known = ["name", "shape", "datatype", "parameters", "data"];
+                    return Err(unknown_key(reader, &key, &known));
+                }
+            }
+            Ok(())
+        })?;
+        let missing = |what: String| reader.error_about(&place, format_args!("expected {what}"));
+        let port = entry.port.ok_or_else(|| missing("the key 'name', found none".to_owned()))?;
+        let dtype = entry.dtype.ok_or_else(|| {
+            missing(format!("the key 'datatype' of input '{}': \"{}\"", port.name, port.dtype))
+        })?;
+        if dtype != port.dtype {
+            let problem = format!("expected datatype {}, given {dtype}", port.dtype);
+            return Err(Error::input(&*port.name, problem));
+        }
+        let shape = entry.shape.take().ok_or_else(|| {
+            let expected = self.signature.shape_text(port);
+            missing(format!("the key 'shape' of input '{}', which is {expected}", port.name))
+        })?;
+        let tensor = self.tensor(reader, port, shape, entry)?;
+        self.request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
+        Ok(())
+    }
+
+    /// The tensor of an input whose entry has been read.
+    fn tensor<'a>(
+        &mut self,
+        reader: &Reader<'a>,
+        port: &Port,
+        shape: Shape,
+        entry: InputEntry<'a, '_>,
+    ) -> Result<Tensor, Error> {
+        let problem = |problem: String| Error::input(&*port.name, problem);
+        let mismatch = |error: backend::SizeMismatch| problem(error.to_string());
+        let elements = shape.elements().ok_or(backend::SizeMismatch::Overflow(shape.clone()));
+        let elements = elements.map_err(mismatch)?;
+        let builder = match (entry.data, entry.binary_size, entry.shared_memory) {
+            (None, None, true) => {
+                let text = "shared memory is not offered by this server; send the data";
+                return Err(Error::Unimplemented(format!("input '{}': {text}", port.name)));
+            }
+            (None, Some(size), false) => {
+                let data = self.take_binary(port, size)?;
+                check_booleans(port, &data)?;
+                return Tensor::new(port.dtype, shape, data).map_err(mismatch);
+            }
+            (Some(Data::Read(builder)), None, false) => builder,
+            (Some(Data::Later(place)), None, false) => {
+                let mut builder = TensorBuilder::new(port.dtype, Some(elements));
+                reader.revisit(place, |it| it.elements(&mut builder, BytesForm::Text))?;
+                builder
+            }
+            (None, None, false) if elements == 0 => TensorBuilder::new(port.dtype, Some(0)),
+            (data, binary, shared) => {
+                let sources = [
+                    ("data", data.is_some()),
+                    ("binary_data_size", binary.is_some()),
+                    ("shared_memory_region", shared),
+                ];
+                let given = sources.iter().filter(|it| it.1).map(|it| it.0);
+                let given: Vec<&str> = given.collect();
+                let given = if given.is_empty() { "none".to_owned() } else { given.join(", ") };
+                return Err(problem(format!(
+                    "expected one of data, binary_data_size, shared_memory_region; given {given}"
+                )));
+            }
+        };
+        if builder.count() != elements {
+            let given = builder.count();
+            return Err(problem(format!(
+                "shape {shape} has {elements} elements, data has {given}"
+            )));
+        }
+        builder.finish(shape).map_err(mismatch)
+    }
+
+    fn take_binary(&mut self, port: &Port, size: usize) -> Result<Bytes, Error> {
+        let left = self.tail.len();
+        if size <= left {
+            return Ok(self.tail.split_to(size));
+        }
+        let hint = if self.has_tail { String::new() } else { format!(" (no {HEADER_LENGTH})") };
+        let problem = format!("binary_data_size is {size}, the body has {left} bytes for it{hint}");
+        Err(Error::input(&*port.name, problem))
+    }
+
+    /// Reads the name of an input that has not been given yet.
+    fn input_port(&self, reader: &mut Reader<'_>) -> Result<&'s Port, Error> {
+        let place = reader.mark();
+        let name = reader.string()?;
+        let model = &self.signature.model;
+        let Some(port) = self.signature.input(&name) else {
+            let known = suggestion(&name, self.signature.inputs.iter().map(|it| &*it.name));
+            let problem = format_args!("model '{model}' has no input '{}'{known}", Excerpt(&name));
+            return Err(reader.error_about(&place, problem));
+        };
+        if self.request.inputs.iter().any(|it| it.name == port.name) {
+            let problem = format_args!("input '{name}' is repeated");
+            return Err(reader.error_about(&place, problem));
+        }
+        Ok(port)
+    }
+
+    fn output(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let place = reader.mark();
+        let mut name = None;
+        let (mut binary, mut classes, mut shared_memory) = (None, None, false);
+        reader.object(|reader, key| match key.as_ref() {
+            "name" => {
+                name = Some(self.output_name(reader)?);
+                Ok(())
+            }
+            "parameters" => optional(reader, |reader| {
+                reader.object(|reader, key| {
+                    match key.as_ref() {
+                        "binary_data" => binary = Some(reader.bool()?),
+                        "classification" => classes = Some(reader.usize()?).filter(|&it| it > 0),
+                        "shared_memory_region" => {
+                            shared_memory = true;
+                            reader.string().map(drop)?;
+                        }
+                        _ => reader.skip_value()?,
+                    }
+                    Ok(())
+                })
+            }),
+            _ => Err(unknown_key(reader, &key, &["name", "parameters"])),
+        })?;
+        let missing = || reader.error_about(&place, "expected the key 'name', found none");
+        let name = name.ok_or_else(missing)?;
+        if shared_memory {
+            let text = "shared memory is not offered by this server; leave it out";
+            return Err(Error::Unimplemented(format!("output '{name}': {text}")));
+        }
+        self.outputs.push(RequestedOutput { name, binary, classes });
+        Ok(())
+    }
+
+    /// Reads the name of an output that has not been asked for yet.
+    fn output_name(&self, reader: &mut Reader<'_>) -> Result<Arc<str>, Error> {
+        let place = reader.mark();
+        let name = reader.string()?;
+        let model = &self.signature.model;
+        let Some(port) = self.signature.output(&name) else {
+            let known = suggestion(&name, self.signature.outputs.iter().map(|it| &*it.name));
+            let problem = format_args!("model '{model}' has no output '{}'{known}", Excerpt(&name));
+            return Err(reader.error_about(&place, problem));
+        };
+        if self.outputs.iter().any(|it| it.name == port.name) {
+            let problem = format_args!("output '{name}' is repeated");
+            return Err(reader.error_about(&place, problem));
+        }
+        Ok(port.name.clone())
+    }
+}
+
+/// One element of `inputs`, as far as its keys have been read.
+#[derive(Default)]
+struct InputEntry<'a, 's> {
+    port: Option<&'s Port>,
+    shape: Option<Shape>,
+    dtype: Option<DataType>,
+    data: Option<Data<'a>>,
+    binary_size: Option<usize>,
+    shared_memory: bool,
+}
+
+enum Data<'a> {
+    Read(TensorBuilder),
+    /// It came before something that is needed to read it.
+    Later(Mark<'a>),
+}
+
+impl<'a> InputEntry<'a, '_> {
+    fn data(&mut self, reader: &mut Reader<'a>) -> Result<(), Error> {
+        let elements = self.shape.as_ref().and_then(Shape::elements);
+        let known = self.port.is_some_and(|it| Some(it.dtype) == self.dtype);
+        self.data = Some(match (self.dtype, elements) {
+            (Some(dtype), Some(elements)) if known => {
+                let mut builder = TensorBuilder::new(dtype, Some(elements));
+                reader.elements(&mut builder, BytesForm::Text)?;
+                Data::Read(builder)
+            }
+            _ => {
+                let place = reader.mark();
+                reader.skip_value()?;
+                Data::Later(place)
+            }
+        });
+        Ok(())
+    }
+
+    fn parameters(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        reader.object(|reader, key| {
+            match key.as_ref() {
+                "binary_data_size" => self.binary_size = Some(reader.usize()?),
+                "shared_memory_region" => {
+                    self.shared_memory = true;
+                    reader.string().map(drop)?;
+                }
+                _ => reader.skip_value()?,
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A value that may also be `null`, as some clients write what they leave out.
+fn optional<'a>(
+    reader: &mut Reader<'a>,
+    read: impl FnOnce(&mut Reader<'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match reader.peek()? {
+        Token::Null => reader.null(),
+        _ => read(reader),
+    }
+}
+
+fn shape(reader: &mut Reader<'_>) -> Result<Shape, Error> {
+    let mut dims = Vec::new();
+    reader.array(|reader, _| {
+        dims.push(reader.usize()?);
+        Ok(())
+    })?;
+    Ok(Shape::new(&dims))
+}
+
+fn datatype(reader: &mut Reader<'_>) -> Result<DataType, Error> {
+    let place = reader.mark();
+    let name = reader.string()?;
+    DataType::from_name(&name).ok_or_else(|| {
+        let known = suggestion(&name, DataType::ALL.iter().map(|it| it.name()));
+        reader.error_about(&place, format_args!("unknown datatype '{}'{known}", Excerpt(&name)))
+    })
+}
+
+fn unknown_key(reader: &Reader<'_>, key: &str, known: &[&str]) -> Error {
+    reader.error(format_args!("unknown key{}", suggestion(key, known.iter().copied())))
+}
+
+/// That each byte of a BOOL tensor is a truth value: engines take them at their word.
+fn check_booleans(port: &Port, data: &[u8]) -> Result<(), Error> {
+    let wrong = match port.dtype {
+        DataType::Bool => data.iter().enumerate().find(|(_, byte)| **byte > 1),
+        _ => None,
+    };
+    wrong.map_or(Ok(()), |(index, byte)| {
+        let problem = format!("element {index} of BOOL data is the byte {byte}, expected 0 or 1");
+        Err(Error::input(&*port.name, problem))
+    })
+}
