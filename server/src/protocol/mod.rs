@@ -15,6 +15,7 @@ pub mod npy;
 pub mod number;
 mod reply;
 mod rows;
+pub mod sagemaker;
 #[cfg(test)]
 mod samples;
 mod shapes;
