@@ -6,10 +6,20 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+pub mod csv;
 pub mod elements;
 pub mod json;
 pub mod kserve_v2;
+pub mod negotiate;
+pub mod npy;
 pub mod number;
+mod reply;
+mod rows;
+pub mod sagemaker;
+#[cfg(test)]
+mod samples;
+mod shapes;
+pub mod tfs;
 
 /// A reply, ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
