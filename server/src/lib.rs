@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod models;
 pub mod request;
 pub mod signature;

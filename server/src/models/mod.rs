@@ -1,0 +1,4 @@
+//! Models: their configuration.
+
+pub mod pbtxt;
+pub mod raw;
