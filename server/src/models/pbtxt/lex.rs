@@ -102,6 +102,15 @@ fn string_length(rest: &str, quote: char) -> Option<usize> {
     None
 }
 
+/// The value of a number token: decimal, `0x` hexadecimal or `0` octal.
+pub(super) fn integer_value(text: &str) -> Option<i128> {
+    match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => i128::from_str_radix(text.get(2..)?, 16).ok(),
+        [b'0', _, ..] => i128::from_str_radix(text, 8).ok(),
+        _ => text.parse().ok(),
+    }
+}
+
 /// The bytes that a quoted string stands for, or the escape sequence that means nothing.
 pub(super) fn unquote(quoted: &str) -> Result<Vec<u8>, String> {
     let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();

@@ -10,8 +10,9 @@ use std::sync::OnceLock;
 
 use prost::Message;
 use prost_reflect::{
-    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
+    DescriptorPool, DeserializeOptions, DynamicMessage, Kind, MessageDescriptor, SerializeOptions,
 };
+use serde_json::Value as Json;
 
 use super::raw::ModelConfig as RawConfig;
 use crate::signature::nearest;
@@ -96,14 +97,18 @@ impl ConfigReader {
 
     /// The configuration as clients see it: names as in the text format, every plain and repeated field
     /// present even at its default, absent messages left out, 64-bit integers as numbers, enums by name.
-    pub fn to_json(&self, config: &RawConfig) -> serde_json::Value {
+    /// Fields are in the order of their numbers, entries of maps in that of their keys.
+    pub fn to_json(&self, config: &RawConfig) -> Json {
         let options = SerializeOptions::new()
             .use_proto_field_name(true)
             .skip_default_fields(false)
             .stringify_64_bit_integers(false);
-        self.dynamic(config)
+        let mut json = self
+            .dynamic(config)
             .serialize_with_options(serde_json::value::Serializer, &options)
-            .expect("a message of numbers, strings and lists has a JSON form")
+            .expect("a message of numbers, strings and lists has a JSON form");
+        sort_maps(&mut json, self.descriptor());
+        json
     }
 
     fn dynamic(&self, config: &RawConfig) -> DynamicMessage {
@@ -137,6 +142,23 @@ impl ConfigReader {
             .map(|it| format!("; did you mean '{it}'?"))
             .unwrap_or_default();
         format!("'{name}' is not a field of a model's configuration{hint}")
+    }
+}
+
+/// Sorts the entries of maps, whose order is otherwise left to chance.
+fn sort_maps(json: &mut Json, desc: &MessageDescriptor) {
+    for field in desc.fields() {
+        let Some(value) = json.get_mut(field.name()) else { continue };
+        let Kind::Message(message) = field.kind() else { continue };
+        match value {
+            Json::Object(map) if field.is_map() => {
+                map.sort_keys();
+                let Kind::Message(entry) = message.map_entry_value_field().kind() else { continue };
+                map.values_mut().for_each(|it| sort_maps(it, &entry));
+            }
+            Json::Array(list) => list.iter_mut().for_each(|it| sort_maps(it, &message)),
+            one => sort_maps(one, &message),
+        }
     }
 }
 

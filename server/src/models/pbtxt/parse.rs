@@ -8,7 +8,7 @@ use prost_reflect::{
 
 use super::{
     Problem,
-    lex::{Token, TokenKind, token_at, unquote},
+    lex::{Token, TokenKind, integer_value, token_at, unquote},
 };
 use crate::signature::nearest;
 
@@ -414,13 +414,4 @@ fn entry(value: Value) -> Option<(MapKey, Value)> {
     let Value::Message(entry) = value else { return None };
     let key = entry.get_field_by_name("key")?.into_owned().into_map_key()?;
     Some((key, entry.get_field_by_name("value")?.into_owned()))
-}
-
-/// Decimal, `0x` hexadecimal or `0` octal.
-fn integer_value(text: &str) -> Option<i128> {
-    match text.as_bytes() {
-        [b'0', b'x' | b'X', ..] => i128::from_str_radix(text.get(2..)?, 16).ok(),
-        [b'0', _, ..] => i128::from_str_radix(text, 8).ok(),
-        _ => text.parse().ok(),
-    }
 }
