@@ -15,4 +15,10 @@ pub mod metrics;
 
 pub mod schedule;
 
+pub mod models;
+
+pub mod infer;
+
 pub mod protocol;
+
+pub mod http;

@@ -1,13 +1,18 @@
 //! Which models are served: looked up by every request, changed by whoever loads and unloads.
 
+mod check;
+pub mod choose;
 pub mod complete;
 pub mod config;
+mod fit;
 mod loader;
+mod mode;
 pub mod pbtxt;
 mod plan;
-mod raw;
+pub mod raw;
 mod repository;
 mod served;
+mod settings;
 mod warmup;
 
 use std::{

@@ -2,12 +2,12 @@
 
 use std::num::NonZeroUsize;
 
-use super::config::{InstanceGroup, InstanceKind};
+use super::raw::ModelInstanceGroup;
 use crate::config::ModelDefaults;
 
 /// The instances of one model version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub(super) struct Plan {
     /// Most instances.
     pub instances: NonZeroUsize,
     /// Instances that are made before the model is ready; the others when there is work for them.
@@ -23,13 +23,15 @@ pub struct Plan {
 const DEFAULT_INSTANCES: usize = 2;
 
 /// The plan for a model with these groups on a machine of `cpus` processors.
-pub fn plan(groups: &[InstanceGroup], defaults: &ModelDefaults, cpus: NonZeroUsize) -> Plan {
-    let asked: usize = groups
-        .iter()
-        .filter(|it| it.kind != InstanceKind::Gpu)
-        .map(|it| it.count.map_or(1, NonZeroUsize::get))
-        .sum();
-    let says_so = groups.iter().any(|it| it.count.is_some());
+pub(super) fn plan(
+    groups: &[ModelInstanceGroup],
+    defaults: &ModelDefaults,
+    cpus: NonZeroUsize,
+) -> Plan {
+    // A count of 0 is one that is not given.
+    let count = |it: &ModelInstanceGroup| usize::try_from(it.count).unwrap_or(0);
+    let asked: usize = groups.iter().map(|it| count(it).max(1)).sum();
+    let says_so = groups.iter().any(|it| 0 < count(it));
     let (instances, made_at_load, why) = if says_so {
         (asked, asked, "instance_group".to_owned())
     } else if let Some(count) = defaults.instance_count {
@@ -66,9 +68,8 @@ mod tests {
         (plan.instances.get(), plan.made_at_load.get(), plan.threads.get())
     }
 
-    fn group(count: Option<usize>) -> InstanceGroup {
-        let count = count.map(number);
-        InstanceGroup { count, ..InstanceGroup::default() }
+    fn group(count: i32) -> ModelInstanceGroup {
+        ModelInstanceGroup { count, ..ModelInstanceGroup::default() }
     }
 
     #[test]
@@ -76,13 +77,13 @@ mod tests {
         assert_eq!(shape(&plan(&[], &defaults(), number(1))), (1, 1, 1));
         assert_eq!(shape(&plan(&[], &defaults(), number(2))), (2, 1, 1));
         assert_eq!(shape(&plan(&[], &defaults(), number(8))), (2, 1, 4));
-        assert_eq!(shape(&plan(&[group(None)], &defaults(), number(8))), (2, 1, 4));
+        assert_eq!(shape(&plan(&[group(0)], &defaults(), number(8))), (2, 1, 4));
     }
 
     #[test]
     fn a_configured_count_is_kept_and_its_threads_fit_the_processors() {
-        assert_eq!(shape(&plan(&[group(Some(3))], &defaults(), number(8))), (3, 3, 2));
-        assert_eq!(shape(&plan(&[group(Some(16))], &defaults(), number(8))), (16, 16, 1));
+        assert_eq!(shape(&plan(&[group(3)], &defaults(), number(8))), (3, 3, 2));
+        assert_eq!(shape(&plan(&[group(16)], &defaults(), number(8))), (16, 16, 1));
     }
 
     #[test]
@@ -93,6 +94,6 @@ mod tests {
             ..defaults()
         };
         assert_eq!(shape(&plan(&[], &defaults, number(8))), (4, 4, 3));
-        assert_eq!(shape(&plan(&[group(Some(1))], &defaults, number(8))), (1, 1, 3));
+        assert_eq!(shape(&plan(&[group(1)], &defaults, number(8))), (1, 1, 3));
     }
 }

@@ -162,6 +162,11 @@ impl Scheduler {
         state.threads
     }
 
+    /// Most batches that run at once.
+    pub fn instances(&self) -> usize {
+        self.shared.lock().slots
+    }
+
     /// Requests that wait for an instance.
     pub fn queued(&self) -> usize {
         self.shared.lock().queue.len()

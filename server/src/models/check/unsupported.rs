@@ -1,0 +1,88 @@
+//! What muster does not do: refused where a model would behave differently, else ignored with a warning.
+
+use super::Report;
+use crate::models::raw::{
+    ModelConfig as RawConfig, ModelInstanceGroup, model_config::SchedulingChoice,
+};
+
+/// Notes every field whose function is not there. `backend` is the engine's name.
+pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
+    let scheduling = raw.scheduling_choice.as_ref();
+    let refused = [
+        ("sequence_batching", matches!(scheduling, Some(SchedulingChoice::SequenceBatching(_)))),
+        (
+            "ensemble_scheduling",
+            matches!(scheduling, Some(SchedulingChoice::EnsembleScheduling(_))),
+        ),
+        ("batch_input", !raw.batch_input.is_empty()),
+        ("batch_output", !raw.batch_output.is_empty()),
+        ("response_cache { enable: true }", raw.response_cache.is_some_and(|it| it.enable)),
+        (
+            "model_operations.op_library_filename",
+            raw.model_operations.iter().any(|it| !it.op_library_filename.is_empty()),
+        ),
+        (
+            "model_transaction_policy { decoupled: true }",
+            raw.model_transaction_policy.is_some_and(|it| it.decoupled),
+        ),
+        (
+            "model_repository_agents",
+            raw.model_repository_agents.iter().any(|it| !it.agents.is_empty()),
+        ),
+    ];
+    for (field, _) in refused.iter().filter(|(_, given)| *given) {
+        report.problem(format!("{field} is not supported"));
+    }
+    if let Some(plugin) = raw.parameters.get("TRITON_BATCH_STRATEGY_PATH") {
+        report.problem(format!(
+            "parameter TRITON_BATCH_STRATEGY_PATH: the batching plug-in '{}' is not supported",
+            plugin.string_value
+        ));
+    }
+    let library = format!("libtriton_{}.so", backend);
+    if !raw.runtime.is_empty() && raw.runtime != library {
+        report.problem(format!(
+            "runtime '{}' is not supported; expected nothing, or '{library}'",
+            raw.runtime
+        ));
+    }
+    for (i, group) in raw.instance_group.iter().enumerate() {
+        instance_group(i, group, report);
+    }
+    if !raw.cc_model_filenames.is_empty() {
+        report
+            .warn("cc_model_filenames is ignored; default_model_filename is used on every device");
+    }
+    optimization(raw, report);
+}
+
+fn instance_group(index: usize, group: &ModelInstanceGroup, report: &mut Report) {
+    let place = format!("instance_group[{index}]");
+    if !group.secondary_devices.is_empty() {
+        report.problem(format!("{place}: secondary_devices is not supported"));
+    }
+    if group.rate_limiter.is_some() {
+        report.warn(format!("{place}: rate_limiter is ignored, as rate limiting is off"));
+    }
+    let ignored =
+        [("host_policy", !group.host_policy.is_empty()), ("profile", !group.profile.is_empty())];
+    for (field, _) in ignored.iter().filter(|(_, given)| *given) {
+        report.warn(format!("{place}: {field} is ignored"));
+    }
+}
+
+fn optimization(raw: &RawConfig, report: &mut Report) {
+    let Some(given) = &raw.optimization else { return };
+    let ignored = [
+        ("priority", given.priority != 0),
+        ("cuda", given.cuda.is_some()),
+        // Its default is true: a configuration that was asked for and sent back has it.
+        ("input_pinned_memory", given.input_pinned_memory.is_some_and(|it| !it.enable)),
+        ("output_pinned_memory", given.output_pinned_memory.is_some_and(|it| !it.enable)),
+        ("gather_kernel_buffer_threshold", given.gather_kernel_buffer_threshold != 0),
+        ("eager_batching", given.eager_batching),
+    ];
+    for (field, _) in ignored.iter().filter(|(_, given)| *given) {
+        report.warn(format!("optimization.{field} is ignored"));
+    }
+}

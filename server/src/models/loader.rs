@@ -1,0 +1,375 @@
+//! From a found model to one that serves: read its configuration, load it, complete and check the
+//! configuration against it, make and warm its instances, publish.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    num::NonZeroUsize,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use backend::{Backend, Device, Model, ModelSource};
+
+use super::{
+    Found, FoundModel, ModelManager, ServedModel, State,
+    choose::{self, Completion, EngineChoice, choose},
+    complete::{Completed, Defaults, complete},
+    config::{InstanceKind, ModelConfig},
+    pbtxt::ConfigReader,
+    plan::{Plan, plan},
+    raw::{self, model_instance_group::Kind, model_version_policy::PolicyChoice},
+    settings::scheduler_settings,
+    warmup::warm,
+};
+use crate::{
+    config::{ModelDefaults, Repository},
+    metrics::{Metrics, ModelOptions},
+    schedule::{
+        Scheduler,
+        admission::LongestStay,
+        learn::RunTimes,
+        run::{MakeInstance, RunContext, Slot},
+    },
+    signature::Signature,
+};
+
+/// How models are loaded and run, as far as the server decides it.
+#[derive(Debug, Clone)]
+pub struct LoadSettings {
+    /// What a model gets that does not say.
+    pub defaults: ModelDefaults,
+    /// Completion, settings of engines, parallel loads.
+    pub repository: Repository,
+    /// Processors to share out.
+    pub cpus: NonZeroUsize,
+    /// How long a request may stay.
+    pub longest_stay: LongestStay,
+    /// Runs shorter than this are made where the request was read. Zero: none.
+    pub caller_runs_below: Duration,
+    /// Jobs that must wait before the first batch runs; 0 but in tests.
+    pub hold: usize,
+}
+
+/// Loads models into a [`ModelManager`].
+pub struct Loader {
+    engines: Vec<Arc<dyn Backend>>,
+    settings: LoadSettings,
+    manager: Arc<ModelManager>,
+    metrics: Metrics,
+    reader: ConfigReader,
+}
+
+impl Loader {
+    /// A loader for models of these engines.
+    pub fn new(
+        engines: Vec<Arc<dyn Backend>>,
+        settings: LoadSettings,
+        manager: Arc<ModelManager>,
+        metrics: Metrics,
+    ) -> Loader {
+        Loader { engines, settings, manager, metrics, reader: ConfigReader::default() }
+    }
+
+    /// Loads everything that was found, several models at a time. Blocking. What fails is noted in the
+    /// manager and the log, and keeps nothing else from loading.
+    pub fn load_all(&self, found: Found) {
+        for warning in &found.warnings {
+            tracing::warn!("{warning}");
+        }
+        for (name, reason) in &found.refused {
+            self.failed(name, None, reason);
+        }
+        let models: Vec<FoundModel> = found.models.into_values().collect();
+        models.iter().for_each(|it| self.manager.note(&it.name, None, State::Loading, ""));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.load(model);
+            }
+        };
+        let threads = self.settings.repository.load_threads.get().min(models.len());
+        thread::scope(|scope| {
+            for number in 1..threads {
+                let name = format!("load-{number}");
+                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                    tracing::warn!(%error, "cannot start another thread to load models");
+                }
+            }
+            work();
+        });
+    }
+
+    /// Loads the wanted versions of one model.
+    fn load(&self, found: &FoundModel) {
+        let name = &found.name;
+        let raw = match self.read_config(found) {
+            Ok(raw) => raw,
+            Err(reason) => return self.failed(name, None, &reason),
+        };
+        let wanted = match wanted_versions(raw.as_ref(), found) {
+            Ok(wanted) => wanted,
+            Err(reason) => return self.failed(name, None, &reason),
+        };
+        for (version, path) in wanted {
+            self.manager.note(name, Some(version), State::Loading, "");
+            let started = Instant::now();
+            // An engine's panic is that model's failure, and nobody else's.
+            let load = AssertUnwindSafe(|| self.load_version(found, raw.as_ref(), version, path));
+            let loaded = catch_unwind(load)
+                .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned()));
+            match loaded {
+                Ok((model, plan)) => {
+                    let took = started.elapsed();
+                    model.metrics.load_duration(took);
+                    let report = Loaded { model: &model, plan: &plan, took };
+                    report.log();
+                    self.manager.publish(Arc::new(model));
+                }
+                Err(reason) => self.failed(name, Some(version), &reason),
+            }
+        }
+    }
+
+    fn failed(&self, name: &str, version: Option<u64>, reason: &str) {
+        let version_text = version.map_or("all".to_owned(), |it| it.to_string());
+        tracing::error!(model = name, version = version_text, "cannot load the model: {reason}");
+        self.manager.note(name, version, State::Unavailable, reason);
+    }
+
+    fn read_config(&self, found: &FoundModel) -> Result<Option<raw::ModelConfig>, String> {
+        let Some(path) = &found.config else { return Ok(None) };
+        let file = path.display().to_string();
+        let text = fs::read_to_string(path).map_err(|it| format!("cannot read {file}: {it}"))?;
+        self.reader.from_text(&file, &text).map(Some).map_err(|it| it.to_string())
+    }
+
+    fn load_version(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        version: u64,
+        path: &Path,
+    ) -> Result<(ServedModel, Plan), String> {
+        let choice = self.choose_engine(found, raw, path)?;
+        let engine = self.engines.iter().find(|it| it.name() == choice.backend);
+        let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
+        let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
+        let plan = plan(groups, &self.settings.defaults, self.settings.cpus);
+        let source = ModelSource {
+            name: found.name.clone(),
+            path: model_path(path, &choice),
+            options: self.engine_options(&choice),
+            default_threads: plan.threads,
+        };
+        let model = engine.load(&source).map_err(|it| it.to_string())?;
+        let mut completed = self.complete(found, raw, &choice, &*model)?;
+        for warning in &completed.warnings {
+            tracing::warn!(model = found.name, version, "{warning}");
+        }
+        for group in 0..completed.config.instance_groups.len() {
+            completed.show_instances(group, Kind::Cpu, plan.instances.get());
+        }
+        let labels = read_labels(&completed.config, &found.dir)?;
+        let signature = Arc::new(completed.config.signature(version, &labels));
+        let (slots, times) = self.make_instances(&model, &completed.config, &signature, found, &plan)?;
+
+        let config = completed.config;
+        let options = ModelOptions { tags: config.metric_tags.clone(), ..ModelOptions::default() };
+        let metrics = self.metrics.model(&found.name, version, &options);
+        let context = RunContext {
+            batches: signature.batches(),
+            outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
+        };
+        let settings = scheduler_settings(&config, &self.settings);
+        let scheduler = Scheduler::new(settings, context, slots, times, metrics.clone());
+        let config_json = self.reader.to_json(&completed.raw).to_string().into();
+        Ok((ServedModel { signature, config, config_json, scheduler, metrics }, plan))
+    }
+
+    fn choose_engine(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        path: &Path,
+    ) -> Result<EngineChoice, String> {
+        let names: Vec<&str> = self.engines.iter().map(|it| it.name()).collect();
+        let files = files_of(path).map_err(|it| format!("cannot list {}: {it}", path.display()))?;
+        let found = choose::Found { model: &found.name, directory: path, files: &files };
+        choose(raw, found, &names, self.completion()).map_err(|it| it.to_string())
+    }
+
+    fn completion(&self) -> Completion {
+        if self.settings.repository.auto_complete { Completion::On } else { Completion::Off }
+    }
+
+    /// The model's own settings, over those that the operator gave for the engine.
+    fn engine_options(&self, choice: &EngineChoice) -> BTreeMap<String, String> {
+        let backend = Some(choice.backend.as_str());
+        let settings = &self.settings.repository.backend_settings;
+        let mut options: BTreeMap<String, String> = settings
+            .iter()
+            .filter(|it| it.backend.as_deref() == backend)
+            .map(|it| (it.key.clone(), it.value.clone()))
+            .collect();
+        if let Some(threads) = self.settings.defaults.inter_op_threads {
+            options.insert("inter_op_thread_count".to_owned(), threads.to_string());
+        }
+        options.extend(choice.options.clone());
+        options
+    }
+
+    fn complete(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        choice: &EngineChoice,
+        model: &dyn Model,
+    ) -> Result<Completed, String> {
+        let defaults = Defaults {
+            max_batch_size: self.settings.repository.default_max_batch_size(&choice.backend),
+            completion: self.completion(),
+            ..Defaults::default()
+        };
+        complete(raw, &found.name, choice, model.spec(), &defaults).map_err(|it| it.to_string())
+    }
+
+    /// The places for a model's instances, the first ones filled and warm, and what warming up has taught.
+    fn make_instances(
+        &self,
+        model: &Arc<dyn Model>,
+        config: &ModelConfig,
+        signature: &Arc<Signature>,
+        found: &FoundModel,
+        plan: &Plan,
+    ) -> Result<(Vec<Slot>, RunTimes), String> {
+        let device = device(config);
+        let times = Arc::new(Mutex::new(RunTimes::default()));
+        let make: Arc<MakeInstance> = {
+            let (model, config, signature, dir, times) =
+                (model.clone(), config.clone(), signature.clone(), found.dir.clone(), times.clone());
+            // Without a specification there is nothing to guess a request from.
+            let guess = model.spec().is_some();
+            Arc::new(move || {
+                let mut instance = model.instantiate(device)?;
+                let learned = warm(&mut *instance, &signature, &config, &dir, guess)?;
+                *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
+                Ok(instance)
+            })
+        };
+        let mut slots: Vec<Slot> =
+            (0..plan.instances.get()).map(|_| Slot::empty(make.clone())).collect();
+        for slot in slots.iter_mut().take(plan.made_at_load.get()) {
+            slot.fill().map_err(|it| it.to_string())?;
+        }
+        let times = times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok((slots, times))
+    }
+}
+
+/// A model that has just been loaded, for the log.
+struct Loaded<'a> {
+    model: &'a ServedModel,
+    plan: &'a Plan,
+    took: Duration,
+}
+
+impl Loaded<'_> {
+    fn log(&self) {
+        let Loaded { model, plan, took } = self;
+        tracing::info!(
+            model = %model.signature.model,
+            version = model.signature.version,
+            engine = model.config.backend,
+            device = device_name(device(&model.config)),
+            instances = plan.instances,
+            threads = plan.threads,
+            max_batch_size = model.signature.max_batch_size,
+            load_ms = took.as_millis(),
+            why = plan.reason,
+            "model is ready"
+        );
+    }
+}
+
+fn device(config: &ModelConfig) -> Device {
+    let gpu = config.instance_groups.iter().find(|it| it.kind == InstanceKind::Gpu);
+    gpu.map_or(Device::Cpu, |it| Device::Gpu(it.gpus.first().copied().unwrap_or(0)))
+}
+
+fn device_name(device: Device) -> String {
+    match device {
+        Device::Cpu => "CPU".to_owned(),
+        Device::Gpu(number) => format!("GPU {number}"),
+    }
+}
+
+/// The versions that the policy asks for, and where they lie.
+fn wanted_versions<'a>(
+    raw: Option<&raw::ModelConfig>,
+    found: &'a FoundModel,
+) -> Result<Vec<(u64, &'a Path)>, String> {
+    let policy = raw.and_then(|it| it.version_policy.as_ref()?.policy_choice.as_ref());
+    let all = found.versions.iter().map(|(number, path)| (*number, path.as_path()));
+    let wanted: Vec<(u64, &Path)> = match policy {
+        None => all.rev().take(1).collect(),
+        Some(PolicyChoice::Latest(latest)) => {
+            all.rev().take(latest.num_versions.max(1) as usize).collect()
+        }
+        Some(PolicyChoice::All(_)) => all.collect(),
+        Some(PolicyChoice::Specific(specific)) => {
+            let is_wanted = |number| i64::try_from(number).is_ok_and(|it| specific.versions.contains(&it));
+            all.filter(|(number, _)| is_wanted(*number)).collect()
+        }
+    };
+    if wanted.is_empty() {
+        let numbers: Vec<String> = found.versions.keys().map(u64::to_string).collect();
+        let have = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
+        return Err(format!(
+            "no version to load: {} has versions: {have}; a version is a directory such as {}",
+            found.dir.display(),
+            found.dir.join("1").display()
+        ));
+    }
+    Ok(wanted)
+}
+
+/// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
+fn files_of(path: &Path) -> std::io::Result<Vec<String>> {
+    if path.is_file() {
+        let ending = path.extension().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        return Ok(vec![format!("model.{}", if ending == "pth" { "pt".into() } else { ending })]);
+    }
+    let names = fs::read_dir(path)?.map(|it| Ok(it?.file_name().to_string_lossy().into_owned()));
+    names.collect()
+}
+
+fn model_path(path: &Path, choice: &EngineChoice) -> PathBuf {
+    match &choice.default_model_filename {
+        Some(file) if !path.is_file() => path.join(file),
+        _ => path.to_owned(),
+    }
+}
+
+/// Class names by output, one per line of its label file.
+fn read_labels(
+    config: &ModelConfig,
+    dir: &Path,
+) -> Result<BTreeMap<Arc<str>, Arc<[String]>>, String> {
+    let mut labels = BTreeMap::new();
+    for output in &config.outputs {
+        let Some(file) = &output.label_filename else { continue };
+        let path = dir.join(file);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            format!("output '{}': cannot read label_filename {}: {error}", output.name, path.display())
+        })?;
+        labels.insert(output.name.clone(), text.lines().map(str::to_owned).collect());
+    }
+    Ok(labels)
+}
