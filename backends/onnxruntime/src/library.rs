@@ -1,12 +1,13 @@
 //! Where ONNX Runtime's library is, and opening it: once per process, when the first model is loaded.
 
 use std::{
+    error::Error,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use backend::BackendError;
-use ort::{environment::Environment, logging::LogLevel};
+use ort::{LoadDynamicError, environment::Environment, logging::LogLevel};
 
 use crate::native::Native;
 
@@ -53,12 +54,26 @@ fn environment(path: &Path) -> Result<Environment, BackendError> {
     if !path.is_file() {
         return Err(unusable(path, "there is no such file"));
     }
-    let builder = ort::init_from(path).map_err(|error| unusable(path, &error.to_string()))?;
+    let builder = ort::init_from(path).map_err(|error| unusable(path, &problem(&error)))?;
     let environment = builder.with_name("muster").with_telemetry(false).build();
     let environment = environment.map_err(|error| unusable(path, error.message()))?;
     // `ort` makes it with the most talkative level, and then each session formats a hundred lines.
     environment.set_log_level(LogLevel::Warning);
     Ok(environment)
+}
+
+fn problem(error: &LoadDynamicError) -> String {
+    match error {
+        // What is wrong is said one level down: `error` itself is "dlopen failed".
+        LoadDynamicError::Dlopen { error, .. } => {
+            error.source().map_or(error.to_string(), |it| it.to_string())
+        }
+        LoadDynamicError::MissingApi { .. } => "it has no function OrtGetApiBase".to_owned(),
+        LoadDynamicError::InvalidVersionString => "its version is no text".to_owned(),
+        LoadDynamicError::BadVersion { version_str, .. } => {
+            format!("it is version {version_str}")
+        }
+    }
 }
 
 /// The library beside the program or in `lib/` beside it, else the one that the build made ready.

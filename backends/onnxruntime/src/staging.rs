@@ -76,9 +76,9 @@ mod tests {
     #[test]
     fn a_buffer_is_used_again_and_a_giant_one_is_given_back() {
         let mut staging = Staging::default();
-        let giant = Bytes::from(vec![7; 8 << 20]);
-        let first = staging.gather(&[giant.clone()]).as_ptr();
-        assert_eq!(staging.gather(&[giant]).as_ptr(), first);
+        let giant = [Bytes::from(vec![7; 8 << 20])];
+        let first = staging.gather(&giant).as_ptr();
+        assert_eq!(staging.gather(&giant).as_ptr(), first);
         let small = [Bytes::from_static(b"x")];
         for _ in 0..=PATIENCE {
             staging.gather(&small);

@@ -244,8 +244,8 @@ impl Options {
             false => table.DisableCpuMemArena,
         };
         let pattern = match settings.memory_pattern {
-            Some(false) => table.DisableMemPattern,
-            Some(true) | None => table.EnableMemPattern,
+            true => table.EnableMemPattern,
+            false => table.DisableMemPattern,
         };
         // SAFETY: the options are alive, and nothing else is pointed to.
         unsafe {

@@ -23,7 +23,7 @@ def value(name, dims, dtype=T.FLOAT):
 def save(name, nodes, inputs, outputs, initializers=(), opsets=(("", 17),), check=True, **kwargs):
     graph = h.make_graph(nodes, Path(name).stem, inputs, outputs, list(initializers))
     opsets = [h.make_opsetid(domain, version) for domain, version in opsets]
-    model = h.make_model(graph, opset_imports=opsets, ir_version=8)
+    model = h.make_model(graph, opset_imports=opsets, ir_version=9)
     if check:
         onnx.checker.check_model(model)
     (HERE / name).parent.mkdir(exist_ok=True)
@@ -111,6 +111,8 @@ save("refused/optional.onnx", [h.make_node("Optional", ["x"], ["y"])],
      [value("x", ["rows"])], [h.make_value_info("y", maybe)])
 save("refused/complex.onnx", [h.make_node("Identity", ["x"], ["y"])],
      [value("x", [2], T.COMPLEX64)], [value("y", [2], T.COMPLEX64)])
+save("refused/float8.onnx", [h.make_node("Cast", ["x"], ["y"], to=T.FLOAT8E5M2)],
+     [value("x", [2])], [value("y", [2], T.FLOAT8E5M2)], opsets=(("", 19),), check=False)
 save("refused/int4.onnx", [h.make_node("Identity", ["x"], ["y"])],
      [value("x", [2], T.INT4)], [value("y", [2], T.INT4)], opsets=(("", 21),), check=False)
 save("refused/opset.onnx", [h.make_node("Identity", ["x"], ["y"])],
