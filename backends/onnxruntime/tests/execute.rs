@@ -1,5 +1,7 @@
 //! Batches through real sessions: types, shapes, outputs, buffers, faults in the data, stopping.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 mod support;
 
 use std::{
