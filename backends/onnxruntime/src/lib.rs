@@ -1,1 +1,79 @@
-//! Placeholder.
+//! The ONNX Runtime engine: `model.onnx` files as models.
+//!
+//! The library is opened when the first model is loaded, from [`Options::library`], else from beside the
+//! program, else from where the build put it. Each instance is one session with its own threads. Inputs
+//! in one aligned piece and outputs of some size are not copied.
+//!
+//! ONNX Runtime's telemetry is switched off, but its library looks at `ORT_DISABLE_TELEMETRY` before
+//! anybody can say so: the program should put `1` there before it starts threads.
+
+mod element;
+mod error;
+mod instance;
+mod library;
+mod model;
+mod native;
+mod options;
+mod staging;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use backend::{Backend, BackendError, Model, ModelSource};
+
+/// The engine. Making one costs nothing.
+#[derive(Debug, Default)]
+pub struct OnnxRuntime {
+    options: Options,
+}
+
+/// What the engine is made with.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The file of ONNX Runtime's library, version 1.24 or later. `None`: `libonnxruntime.so*` beside the
+    /// program or in `lib/` beside it, else the one that the build made ready.
+    pub library: Option<PathBuf>,
+}
+
+/// The library that the engine works with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Library {
+    /// Its file.
+    pub path: PathBuf,
+    /// What it says about how it was built, on one line.
+    pub build: String,
+}
+
+impl OnnxRuntime {
+    /// An engine that opens its library when the first model is loaded.
+    pub fn new(options: Options) -> OnnxRuntime {
+        OnnxRuntime { options }
+    }
+
+    /// Opens the library now, unless it is open. Blocking, some 20 ms.
+    ///
+    /// # Errors
+    /// [`BackendError::Load`] when there is no library, or it is too old or no ONNX Runtime at all; the
+    /// text says which file, and what to do. A process can open one library only: another one is refused.
+    pub fn open(&self) -> Result<Library, BackendError> {
+        let runtime = library::open(self.wanted())?;
+        Ok(Library { path: runtime.path.clone(), build: ort::info().to_owned() })
+    }
+
+    fn wanted(&self) -> Option<&Path> {
+        self.options.library.as_deref()
+    }
+}
+
+impl Backend for OnnxRuntime {
+    fn name(&self) -> &'static str {
+        "onnxruntime"
+    }
+
+    fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
+        let runtime = library::open(self.wanted())?;
+        Ok(Arc::new(model::OnnxModel::load(runtime, source)?))
+    }
+}

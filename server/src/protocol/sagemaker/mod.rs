@@ -54,6 +54,14 @@ struct Decoded {
     family: Media,
 }
 
+/// Bytes of JSON in front of raw tensors, where the content type says so: known before the body is.
+pub fn json_length(content_type: &str) -> Option<usize> {
+    match negotiate::declared(Some(content_type)) {
+        Ok(Declared::Binary { header }) => Some(header),
+        _ => None,
+    }
+}
+
 /// The request in a body of this type, and the form of its reply.
 ///
 /// # Errors

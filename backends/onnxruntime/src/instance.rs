@@ -1,0 +1,304 @@
+//! Running batches on one session.
+
+use std::{ffi::CString, ops::Range, ptr, slice, sync::Arc};
+
+use backend::{
+    BackendError, Batch, DataType, Instance, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec,
+};
+use bytes::Bytes;
+use ort::{logging::LogLevel, session::RunOptions, sys};
+use smallvec::SmallVec;
+
+use crate::{
+    element, error,
+    native::{self, Session, Value},
+    staging::Staging,
+};
+
+/// Outputs below this many bytes are copied out: that costs less than keeping what ONNX Runtime made.
+const COPIED: usize = 4096;
+
+/// As many inputs or outputs go without an allocation.
+type Few<T> = SmallVec<[T; 8]>;
+
+/// One session, and what its runs have in common.
+pub(crate) struct OnnxInstance {
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+    options: Arc<RunOptions>,
+    shrinkage: Option<String>,
+    /// Shared with the outputs that are still held by somebody.
+    session: Arc<Session>,
+}
+
+struct Input {
+    spec: TensorSpec,
+    name: CString,
+    staging: Staging,
+}
+
+struct Output {
+    spec: TensorSpec,
+    name: CString,
+}
+
+impl OnnxInstance {
+    pub(crate) fn new(
+        session: Session,
+        spec: &ModelSpec,
+        shrinkage: Option<&str>,
+    ) -> native::Result<OnnxInstance> {
+        let name = |it: &TensorSpec| CString::new(it.name.as_bytes());
+        let input = |it: &TensorSpec| {
+            Ok(Input { name: name(it)?, spec: it.clone(), staging: Staging::default() })
+        };
+        let output = |it: &TensorSpec| Ok(Output { name: name(it)?, spec: it.clone() });
+        Ok(OnnxInstance {
+            inputs: spec.inputs.iter().map(input).collect::<native::Result<_>>()?,
+            outputs: spec.outputs.iter().map(output).collect::<native::Result<_>>()?,
+            options: run_options(shrinkage)?,
+            shrinkage: shrinkage.map(str::to_owned),
+            session: Arc::new(session),
+        })
+    }
+}
+
+/// Options for many runs, one after the other.
+fn run_options(shrinkage: Option<&str>) -> native::Result<Arc<RunOptions>> {
+    let mut options = RunOptions::new()?;
+    // A failed run is an error that the caller gets; the library would log it a second time.
+    options.set_log_level(LogLevel::Fatal)?;
+    if let Some(devices) = shrinkage {
+        options.set("memory.enable_memory_arena_shrinkage", devices)?;
+    }
+    Ok(Arc::new(options))
+}
+
+impl Instance for OnnxInstance {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        if batch.stop.is_stopped() {
+            return Err(stopped());
+        }
+        let OnnxInstance { inputs, outputs, options, session, .. } = self;
+        let values = lend(session, inputs, batch.inputs)?;
+        let wanted = wanted(outputs, batch.outputs)?;
+
+        let to_end = options.clone();
+        batch.stop.on_stop(move || {
+            // It fails for no options only, and nobody is there to be told.
+            let _ = to_end.terminate();
+        });
+        let result = run(session, options, &values, &wanted);
+        batch.stop.clear_hook();
+        if batch.stop.is_stopped() {
+            // Whoever stops may do so as late as now: those options are not to be trusted again.
+            self.options =
+                run_options(self.shrinkage.as_deref()).map_err(|it| error::of_run(&it))?;
+            return Err(stopped());
+        }
+        let results = result.map_err(|it| error::of_run(&it))?;
+
+        let named = wanted.iter().zip(results).map(|(output, value)| {
+            let tensor = take(session, output, value, &values)?;
+            Ok(NamedTensor { name: output.spec.name.clone(), tensor })
+        });
+        named.collect()
+    }
+}
+
+fn stopped() -> BackendError {
+    BackendError::Execute("the run was stopped: nobody waits for its result".to_owned())
+}
+
+/// An input as a run takes it.
+struct Lent<'a> {
+    name: &'a CString,
+    value: Value<'a>,
+    /// The addresses of its elements.
+    memory: Range<usize>,
+}
+
+/// The batch's inputs as values, in place where that is possible, else copied to the staging memory.
+fn lend<'a>(
+    session: &Session,
+    inputs: &'a mut [Input],
+    given: &'a [NamedTensor],
+) -> Result<Few<Lent<'a>>, BackendError> {
+    let mut lent: Few<Lent<'a>> = SmallVec::new();
+    let mut next = 0;
+    for input in inputs {
+        match find(given, next, |it| it.name == input.spec.name) {
+            Some(index) => {
+                next = index + 1;
+                lent.push(lend_one(session, input, &given[index].tensor)?);
+            }
+            None if input.spec.optional => {}
+            None => return Err(refused(&input.spec, "is missing")),
+        }
+    }
+    if lent.len() < given.len() {
+        return Err(too_many(&lent, given));
+    }
+    Ok(lent)
+}
+
+/// Index of the first that fits, looking from `start` on and then from the beginning: lists that are
+/// mostly in the same order are matched in one pass.
+fn find<T>(list: &[T], start: usize, fits: impl Fn(&T) -> bool) -> Option<usize> {
+    let (before, after) = list.split_at_checked(start)?;
+    let later = after.iter().position(&fits).map(|it| it + start);
+    later.or_else(|| before.iter().position(&fits))
+}
+
+fn too_many(lent: &[Lent<'_>], given: &[NamedTensor]) -> BackendError {
+    let known = |name: &str| lent.iter().any(|it| it.name.as_bytes() == name.as_bytes());
+    BackendError::InvalidInput(match given.iter().find(|it| !known(&it.name)) {
+        Some(stranger) => format!("the model has no input '{}'", stranger.name),
+        None => "an input is given twice".to_owned(),
+    })
+}
+
+fn refused(spec: &TensorSpec, problem: impl std::fmt::Display) -> BackendError {
+    BackendError::InvalidInput(format!("input '{}' {problem}", spec.name))
+}
+
+fn lend_one<'a>(
+    session: &Session,
+    input: &'a mut Input,
+    tensor: &'a Tensor,
+) -> Result<Lent<'a>, BackendError> {
+    let Input { spec, name, staging } = input;
+    if tensor.dtype() != spec.dtype {
+        let problem = format!("is {}, expected {}", tensor.dtype(), spec.dtype);
+        return Err(refused(spec, problem));
+    }
+    let dims = tensor.shape().dims().iter().map(|&it| i64::try_from(it));
+    let shape = dims.collect::<Result<Few<i64>, _>>();
+    let shape = shape.map_err(|_| refused(spec, "has a dimension of 2^63 or more"))?;
+    let native = &session.runtime().native;
+    let Some(size) = spec.dtype.size() else {
+        let value = Value::strings(native, &shape, tensor.strings());
+        let value = value.map_err(|it| error::of_run(&it))?;
+        return Ok(Lent { name, value, memory: 0..0 });
+    };
+    let data = match tensor.contiguous() {
+        Some(data) if usable(spec.dtype, size, data) => data,
+        _ => gather(staging, spec.dtype, tensor.segments()),
+    };
+    let begin = data.as_ptr().addr();
+    let memory = begin..begin + data.len();
+    // SAFETY: the data is aligned and its bytes are valid elements, `usable` or `gather` has seen to both.
+    // It is part of an immutable `Bytes`, or of staging memory that is borrowed as long as the value.
+    let value = unsafe { Value::lent(native, element::to_element(spec.dtype), &shape, data) };
+    Ok(Lent { name, value: value.map_err(|it| error::of_run(&it))?, memory })
+}
+
+/// Can ONNX Runtime read the elements where they are?
+fn usable(dtype: DataType, size: usize, data: &Bytes) -> bool {
+    let aligned = data.as_ptr().addr().is_multiple_of(size);
+    aligned && (dtype != DataType::Bool || data.iter().all(|&it| it <= 1))
+}
+
+fn gather<'a>(staging: &'a mut Staging, dtype: DataType, segments: &[Bytes]) -> &'a [u8] {
+    let data = staging.gather(segments);
+    if dtype == DataType::Bool {
+        // A `bool` of C++ that is neither 0 nor 1 breaks its kernels. Clients mean true by it.
+        for byte in &mut *data {
+            *byte = u8::from(*byte != 0);
+        }
+    }
+    data
+}
+
+/// The outputs of those names.
+fn wanted<'a>(outputs: &'a [Output], names: &[Arc<str>]) -> Result<Few<&'a Output>, BackendError> {
+    let mut next = 0;
+    let output = |name: &Arc<str>| match find(outputs, next, |it| it.spec.name == *name) {
+        Some(index) => {
+            next = index + 1;
+            Ok(&outputs[index])
+        }
+        None => Err(BackendError::InvalidInput(format!("the model has no output '{name}'"))),
+    };
+    names.iter().map(output).collect()
+}
+
+/// Runs the session: one value per wanted output, `None` where the graph gave none.
+fn run(
+    session: &Session,
+    options: &RunOptions,
+    inputs: &[Lent<'_>],
+    outputs: &[&Output],
+) -> native::Result<Few<Option<Value<'static>>>> {
+    let input_names: Few<_> = inputs.iter().map(|it| it.name.as_ptr()).collect();
+    let values: Few<_> = inputs.iter().map(|it| it.value.pointer()).collect();
+    let output_names: Few<_> = outputs.iter().map(|it| it.name.as_ptr()).collect();
+    let mut results: Few<*mut sys::OrtValue> = outputs.iter().map(|_| ptr::null_mut()).collect();
+    // SAFETY: names and values are borrowed from what the arguments hold, and `results` is of nulls.
+    let outcome =
+        unsafe { session.run(options, &input_names, &values, &output_names, &mut results) };
+    // SAFETY: the run made them and nobody else has them. Their session lives on: the caller has an `Arc`
+    // of it, and `take` puts one beside each value that is kept.
+    let own = |it| unsafe { Value::from_run(&session.runtime().native, it) };
+    let results = results.into_iter().map(own).collect();
+    outcome.map(|()| results)
+}
+
+/// A result as a tensor: in place where that is possible and worth it, else copied.
+fn take(
+    session: &Arc<Session>,
+    output: &Output,
+    value: Option<Value<'static>>,
+    inputs: &[Lent<'_>],
+) -> Result<Tensor, BackendError> {
+    let name = &output.spec.name;
+    let failed = |problem: String| BackendError::Execute(format!("output '{name}' {problem}"));
+    let value = value.ok_or_else(|| failed("has no value".to_owned()))?;
+    let (element, dims) = value.type_and_shape().map_err(|it| error::of_run(&it))?;
+    let dtype = element::from_element(element)
+        .ok_or_else(|| failed(format!("came out as {}", element::name(element))))?;
+    let shape = dims.iter().map(|&it| usize::try_from(it)).collect::<Result<Shape, _>>();
+    let shape = shape.map_err(|_| failed(format!("came out with the shape {dims:?}")))?;
+    let elements =
+        shape.elements().ok_or_else(|| failed(format!("of shape {shape} is too large")))?;
+    let data = match dtype.size().map(|it| it.checked_mul(elements)) {
+        None => value.to_bytes_elements(elements).map_err(|it| error::of_run(&it))?,
+        Some(None) => return Err(failed(format!("of shape {shape} is too large"))),
+        Some(Some(0)) => Bytes::new(),
+        Some(Some(bytes)) => {
+            let begin = value.data().map_err(|it| error::of_run(&it))?;
+            if begin.is_null() {
+                return Err(failed("has no memory".to_owned()));
+            }
+            // A graph may pass an input through, and then the value is a view of memory that was ours
+            // for the run only.
+            let borrowed = inputs.iter().any(|it| it.memory.contains(&begin.addr()));
+            let kept = Kept { begin, bytes, _value: value, _session: session.clone() };
+            match borrowed || bytes < COPIED {
+                true => Bytes::copy_from_slice(kept.as_ref()),
+                false => Bytes::from_owner(kept),
+            }
+        }
+    };
+    Tensor::new(dtype, shape, data).map_err(|it| failed(it.to_string()))
+}
+
+/// The memory of an output.
+struct Kept {
+    begin: *const u8,
+    bytes: usize,
+    // In this order: the value goes back to an allocator of the session.
+    _value: Value<'static>,
+    _session: Arc<Session>,
+}
+
+// SAFETY: value and session are `Send`, and the pointer is into the value's memory.
+unsafe impl Send for Kept {}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: ONNX Runtime says that the elements are there, as many as type and shape tell, and the
+        // run that wrote them is over.
+        unsafe { slice::from_raw_parts(self.begin, self.bytes) }
+    }
+}

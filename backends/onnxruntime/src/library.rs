@@ -1,0 +1,113 @@
+//! Where ONNX Runtime's library is, and opening it: once per process, when the first model is loaded.
+
+use std::{
+    error::Error,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use backend::BackendError;
+use ort::{LoadDynamicError, environment::Environment, logging::LogLevel};
+
+use crate::native::Native;
+
+/// The library that is open.
+pub(crate) struct Runtime {
+    /// Its file.
+    pub(crate) path: PathBuf,
+    /// The function table, and what sessions need from it.
+    pub(crate) native: Native,
+}
+
+/// ONNX Runtime allows one environment in a process, and `ort` one library, so what is open cannot belong
+/// to one `OnnxRuntime`. Guards the opening too: nobody opens a second time meanwhile.
+static OPEN: Mutex<Option<Arc<Runtime>>> = Mutex::new(None);
+
+/// The open library; opens `wanted`, or where that is `None` the one that is found, if none is.
+///
+/// A failure is not remembered: the next model tries again.
+pub(crate) fn open(wanted: Option<&Path>) -> Result<Arc<Runtime>, BackendError> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = &*open {
+        return match wanted {
+            Some(path) if path != runtime.path => Err(BackendError::Load(format!(
+                "ONNX Runtime was opened from {}; this process cannot open {} as well",
+                runtime.path.display(),
+                path.display()
+            ))),
+            _ => Ok(runtime.clone()),
+        };
+    }
+    let path = match wanted {
+        Some(path) => path.to_owned(),
+        None => find()?,
+    };
+    let native = Native::new(environment(&path)?);
+    let native = native.map_err(|error| unusable(&path, error.message()))?;
+    let runtime = Arc::new(Runtime { native, path });
+    *open = Some(runtime.clone());
+    Ok(runtime)
+}
+
+fn environment(path: &Path) -> Result<Environment, BackendError> {
+    // Said here because the loader's own text is about symbols and headers.
+    if !path.is_file() {
+        return Err(unusable(path, "there is no such file"));
+    }
+    let builder = ort::init_from(path).map_err(|error| unusable(path, &problem(&error)))?;
+    let environment = builder.with_name("muster").with_telemetry(false).build();
+    let environment = environment.map_err(|error| unusable(path, error.message()))?;
+    // `ort` makes it with the most talkative level, and then each session formats a hundred lines.
+    environment.set_log_level(LogLevel::Warning);
+    Ok(environment)
+}
+
+fn problem(error: &LoadDynamicError) -> String {
+    match error {
+        // What is wrong is said one level down: `error` itself is "dlopen failed".
+        LoadDynamicError::Dlopen { error, .. } => {
+            error.source().map_or(error.to_string(), |it| it.to_string())
+        }
+        LoadDynamicError::MissingApi { .. } => "it has no function OrtGetApiBase".to_owned(),
+        LoadDynamicError::InvalidVersionString => "its version is no text".to_owned(),
+        LoadDynamicError::BadVersion { version_str, .. } => {
+            format!("it is version {version_str}")
+        }
+    }
+}
+
+/// The library beside the program or in `lib/` beside it, else the one that the build made ready.
+fn find() -> Result<PathBuf, BackendError> {
+    let program = std::env::current_exe().ok();
+    let folder = program.as_deref().and_then(Path::parent);
+    let beside = folder.iter().flat_map(|it| [it.to_path_buf(), it.join("lib")]);
+    let built = option_env!("MUSTER_ORT_LIBRARY").map(PathBuf::from);
+    let found = beside.clone().find_map(|it| newest(&it));
+    found.or_else(|| built.clone().filter(|it| it.is_file())).ok_or_else(|| {
+        let places = beside.map(|it| it.join("libonnxruntime.so*")).chain(built);
+        let places: Vec<String> = places.map(|it| it.display().to_string()).collect();
+        let text = "no ONNX Runtime library; looked for";
+        BackendError::Load(format!("{text} {}. {REMEDY}", places.join(", ")))
+    })
+}
+
+/// The library in that folder; of several the plain name, else the last by name.
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let names = std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .filter_map(|it| it.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|it| it.starts_with("libonnxruntime.so")).collect();
+    names.sort();
+    let plain = names.iter().any(|it| it == "libonnxruntime.so");
+    let name = if plain { "libonnxruntime.so" } else { names.last()? };
+    Some(folder.join(name))
+}
+
+const REMEDY: &str = "Set ORT_DYLIB_PATH to the path of libonnxruntime.so (1.24 or later), or build muster \
+                      again where python3 and pip are installed, which fetches it";
+
+fn unusable(path: &Path, problem: &str) -> BackendError {
+    let path = path.display();
+    BackendError::Load(format!("cannot use {path} as ONNX Runtime: {problem}. {REMEDY}"))
+}

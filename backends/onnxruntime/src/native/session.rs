@@ -1,0 +1,279 @@
+//! A session: made from a file and settings, asked for its inputs and outputs, run.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    ptr::{self, NonNull},
+    sync::Arc,
+};
+
+use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
+
+use super::{Result, check, made};
+use crate::{
+    library::Runtime,
+    options::{GraphLevel, Settings},
+};
+
+/// A loaded graph.
+pub(crate) struct Session {
+    pointer: NonNull<sys::OrtSession>,
+    /// The library stays open, and its environment alive, as long as the session.
+    runtime: Arc<Runtime>,
+}
+
+// SAFETY: a session belongs to no thread.
+unsafe impl Send for Session {}
+// SAFETY: through `&Session` its inputs and outputs are read, which change nothing, and it is run, which
+// ONNX Runtime allows from several threads at once where the provider is the CPU; no other is used.
+unsafe impl Sync for Session {}
+
+/// One input or output as the file has it.
+pub(crate) struct Port {
+    pub(crate) name: CString,
+    pub(crate) kind: Kind,
+}
+
+/// What an input or output takes.
+pub(crate) enum Kind {
+    /// A dense tensor: the number of its element type, and its dimensions, -1 for an open one. A tensor
+    /// of unknown rank has none, as a scalar has.
+    Tensor { element: i32, dims: Vec<i64> },
+    /// Something else, by the number of its type.
+    Other(i32),
+}
+
+/// Which function gives the name of, and which the type of, input or output number so-and-so.
+type NameOf = unsafe extern "system" fn(
+    *const sys::OrtSession,
+    usize,
+    *mut sys::OrtAllocator,
+    *mut *mut c_char,
+) -> sys::OrtStatusPtr;
+type TypeOf = unsafe extern "system" fn(
+    *const sys::OrtSession,
+    usize,
+    *mut *mut sys::OrtTypeInfo,
+) -> sys::OrtStatusPtr;
+type CountOf = unsafe extern "system" fn(*const sys::OrtSession, *mut usize) -> sys::OrtStatusPtr;
+
+impl Session {
+    /// Loads the file. Files of weights are looked for beside it.
+    pub(crate) fn new(runtime: &Arc<Runtime>, path: &Path, settings: &Settings) -> Result<Session> {
+        let native = &runtime.native;
+        let options = Options::new(native.table, settings)?;
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let mut pointer = ptr::null_mut();
+        // SAFETY: environment and options are alive, the path ends with a NUL, one pointer is written.
+        unsafe {
+            check((native.table.CreateSession)(
+                native.environment(),
+                path.as_ptr(),
+                options.pointer.as_ptr(),
+                &mut pointer,
+            ))?;
+        }
+        Ok(Session { pointer: made(pointer)?, runtime: runtime.clone() })
+    }
+
+    /// The library that the session came from.
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// Inputs without a default, in the order of the file.
+    pub(crate) fn inputs(&self) -> Result<Vec<Port>> {
+        let table = self.runtime.native.table;
+        self.ports(
+            table.SessionGetInputCount,
+            table.SessionGetInputName,
+            table.SessionGetInputTypeInfo,
+        )
+    }
+
+    /// Inputs with a default.
+    pub(crate) fn optional_inputs(&self) -> Result<Vec<Port>> {
+        let table = self.runtime.native.table;
+        self.ports(
+            table.SessionGetOverridableInitializerCount,
+            table.SessionGetOverridableInitializerName,
+            table.SessionGetOverridableInitializerTypeInfo,
+        )
+    }
+
+    /// Outputs, in the order of the file.
+    pub(crate) fn outputs(&self) -> Result<Vec<Port>> {
+        let table = self.runtime.native.table;
+        self.ports(
+            table.SessionGetOutputCount,
+            table.SessionGetOutputName,
+            table.SessionGetOutputTypeInfo,
+        )
+    }
+
+    fn ports(&self, count_of: CountOf, name_of: NameOf, type_of: TypeOf) -> Result<Vec<Port>> {
+        let mut count = 0;
+        // SAFETY: the session is alive, one number is written.
+        unsafe { check(count_of(self.pointer.as_ptr(), &mut count))? };
+        (0..count)
+            .map(|index| {
+                Ok(Port { name: self.name(name_of, index)?, kind: self.kind(type_of, index)? })
+            })
+            .collect()
+    }
+
+    fn name(&self, name_of: NameOf, index: usize) -> Result<CString> {
+        let native = &self.runtime.native;
+        let allocator = native.allocator.as_ptr();
+        let mut name = ptr::null_mut();
+        // SAFETY: session and allocator are alive and the index is below the count. The name is a C string
+        // of that allocator; it is copied before it is given back to it.
+        unsafe {
+            check(name_of(self.pointer.as_ptr(), index, allocator, &mut name))?;
+            let copy = CStr::from_ptr(made(name)?.as_ptr()).to_owned();
+            check((native.table.AllocatorFree)(allocator, name.cast::<c_void>()))?;
+            Ok(copy)
+        }
+    }
+
+    fn kind(&self, type_of: TypeOf, index: usize) -> Result<Kind> {
+        let table = self.runtime.native.table;
+        let mut information = ptr::null_mut();
+        // SAFETY: the session is alive and the index is below the count; one pointer is written.
+        unsafe { check(type_of(self.pointer.as_ptr(), index, &mut information))? };
+        let information = made(information)?.as_ptr();
+        // SAFETY: `information` is alive until the line after.
+        let kind = unsafe { kind_of(table, information) };
+        // SAFETY: it was made for us by `type_of` and nothing points into it any more.
+        unsafe { (table.ReleaseTypeInfo)(information) };
+        kind
+    }
+
+    /// Runs the graph. On success each of `outputs` holds a value that is the caller's to release, or null
+    /// where the graph gave none; on failure some may hold one.
+    ///
+    /// # Safety
+    /// The names end with a NUL, names and inputs are of one number and alive, and so are the names of
+    /// outputs and `outputs`, which holds nulls.
+    pub(crate) unsafe fn run(
+        &self,
+        options: &RunOptions,
+        input_names: &[*const c_char],
+        inputs: &[*const sys::OrtValue],
+        output_names: &[*const c_char],
+        outputs: &mut [*mut sys::OrtValue],
+    ) -> Result<()> {
+        debug_assert_eq!((input_names.len(), output_names.len()), (inputs.len(), outputs.len()));
+        // SAFETY: session and options are alive; the rest is the caller's promise.
+        unsafe {
+            check((self.runtime.native.table.Run)(
+                self.pointer.as_ptr(),
+                options.ptr(),
+                input_names.as_ptr(),
+                inputs.as_ptr(),
+                inputs.len(),
+                output_names.as_ptr(),
+                outputs.len(),
+                outputs.as_mut_ptr(),
+            ))
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // SAFETY: made by `CreateSession`, released once, and values that it made keep the session.
+        unsafe { (self.runtime.native.table.ReleaseSession)(self.pointer.as_ptr()) };
+    }
+}
+
+/// Reads a type. Numbers are read as such: a later library may have ones that `sys` has no name for.
+///
+/// # Safety
+/// `information` is alive.
+unsafe fn kind_of(table: &sys::OrtApi, information: *mut sys::OrtTypeInfo) -> Result<Kind> {
+    let (mut onnx_type, mut tensor) = (0i32, ptr::null());
+    // SAFETY: `information` is alive; a C enum is written where an `i32` is, and then one pointer, which
+    // points into `information` and is null for anything but a tensor.
+    unsafe {
+        check((table.GetOnnxTypeFromTypeInfo)(information, (&raw mut onnx_type).cast()))?;
+        if onnx_type != sys::ONNXType::ONNX_TYPE_TENSOR as i32 {
+            return Ok(Kind::Other(onnx_type));
+        }
+        check((table.CastTypeInfoToTensorInfo)(information, &mut tensor))?;
+    }
+    let (mut element, mut rank) = (0i32, 0);
+    // SAFETY: `tensor` points into `information`; a C enum is written where an `i32` is, one number, and
+    // as many dimensions as there is room for.
+    unsafe {
+        let tensor = made(tensor.cast_mut())?.as_ptr();
+        check((table.GetTensorElementType)(tensor, (&raw mut element).cast()))?;
+        check((table.GetDimensionsCount)(tensor, &mut rank))?;
+        let mut dims = vec![0; rank];
+        check((table.GetDimensions)(tensor, dims.as_mut_ptr(), rank))?;
+        Ok(Kind::Tensor { element, dims })
+    }
+}
+
+/// Session options, for as long as it takes to make a session.
+struct Options {
+    pointer: NonNull<sys::OrtSessionOptions>,
+    table: &'static sys::OrtApi,
+}
+
+impl Options {
+    fn new(table: &'static sys::OrtApi, settings: &Settings) -> Result<Options> {
+        let mut pointer = ptr::null_mut();
+        // SAFETY: one pointer is written.
+        unsafe { check((table.CreateSessionOptions)(&mut pointer))? };
+        let options = Options { pointer: made(pointer)?, table };
+        let pointer = options.pointer.as_ptr();
+        let mode = match settings.parallel {
+            true => sys::ExecutionMode::ORT_PARALLEL,
+            false => sys::ExecutionMode::ORT_SEQUENTIAL,
+        };
+        let level = match settings.graph_level {
+            GraphLevel::Off => sys::GraphOptimizationLevel::ORT_DISABLE_ALL,
+            GraphLevel::Basic => sys::GraphOptimizationLevel::ORT_ENABLE_BASIC,
+            GraphLevel::Extended => sys::GraphOptimizationLevel::ORT_ENABLE_EXTENDED,
+            GraphLevel::All => sys::GraphOptimizationLevel::ORT_ENABLE_ALL,
+        };
+        let arena = match settings.arena {
+            true => table.EnableCpuMemArena,
+            false => table.DisableCpuMemArena,
+        };
+        let pattern = match settings.memory_pattern {
+            true => table.EnableMemPattern,
+            false => table.DisableMemPattern,
+        };
+        // SAFETY: the options are alive, and nothing else is pointed to.
+        unsafe {
+            check((table.SetIntraOpNumThreads)(pointer, count(settings.intra_threads)))?;
+            check((table.SetInterOpNumThreads)(pointer, count(settings.inter_threads)))?;
+            check((table.SetSessionExecutionMode)(pointer, mode))?;
+            check((table.SetSessionGraphOptimizationLevel)(pointer, level))?;
+            check((table.SetSessionLogSeverityLevel)(pointer, LogLevel::Warning as c_int))?;
+            check(arena(pointer))?;
+            check(pattern(pointer))?;
+        }
+        for (key, value) in &settings.entries {
+            let (key, value) = (CString::new(key.as_str())?, CString::new(value.as_str())?);
+            // SAFETY: the options are alive, both strings end with a NUL and are copied.
+            unsafe { check((table.AddSessionConfigEntry)(pointer, key.as_ptr(), value.as_ptr()))? };
+        }
+        Ok(options)
+    }
+}
+
+impl Drop for Options {
+    fn drop(&mut self) {
+        // SAFETY: made by `CreateSessionOptions`, released once; sessions hold a copy.
+        unsafe { (self.table.ReleaseSessionOptions)(self.pointer.as_ptr()) };
+    }
+}
+
+/// Threads as C counts them. [`Settings`] allows 1,024.
+fn count(threads: usize) -> c_int {
+    c_int::try_from(threads).unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,217 @@
+//! The settings of a model's configuration, under Triton's names, read into what a session is made with.
+//! Pure: nothing here touches the library.
+
+use std::{collections::BTreeMap, fmt::Display, num::NonZeroUsize, ops::RangeInclusive};
+
+use backend::BackendError;
+
+/// ONNX Runtime keeps thread counts in an `int` and starts what it is told to; more than this is a slip.
+const MOST_THREADS: usize = 1024;
+
+const SHRINKAGE: &str = "memory.enable_memory_arena_shrinkage";
+const INTRA_OP_SPINNING: &str = "session.intra_op.allow_spinning";
+const INTER_OP_SPINNING: &str = "session.inter_op.allow_spinning";
+const GRAPH_LEVEL: &str = "optimization.graph.level";
+
+/// Keys with these beginnings go to ONNX Runtime as they are (`onnxruntime_session_options_config_keys.h`).
+const PASSED_ON: [&str; 4] = ["session.", "optimization.", "ep.", "mlas."];
+
+/// How far ONNX Runtime may rewrite the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GraphLevel {
+    Off,
+    Basic,
+    Extended,
+    All,
+}
+
+/// What a session is made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Threads within an operator, the caller's included. 1: no pool.
+    pub(crate) intra_threads: usize,
+    /// Threads among operators; of use only when `parallel`.
+    pub(crate) inter_threads: usize,
+    /// Run independent operators side by side?
+    pub(crate) parallel: bool,
+    /// Keep freed memory for the next run?
+    pub(crate) arena: bool,
+    /// Plan one block of memory per set of input shapes, and remember the plan? (It is small: 8,192 shapes
+    /// of a graph of 60 nodes took 1 MiB.)
+    pub(crate) memory_pattern: bool,
+    /// `cpu:0` where the arena is to shrink after each run.
+    pub(crate) shrinkage: Option<String>,
+    /// How far the graph may be rewritten.
+    pub(crate) graph_level: GraphLevel,
+    /// Keys and values for ONNX Runtime itself.
+    pub(crate) entries: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Reads the options that are ours and leaves the others alone: a configuration may hold parameters
+    /// for anybody.
+    pub(crate) fn read(
+        options: &BTreeMap<String, String>,
+        default_threads: NonZeroUsize,
+    ) -> Result<Settings, BackendError> {
+        let options = Options(options);
+        let threads = |key| match options.number(key, 0..=MOST_THREADS)? {
+            None | Some(0) => Ok(default_threads.get()),
+            Some(count) => Ok(count),
+        };
+        let mut settings = Settings {
+            intra_threads: threads("intra_op_thread_count")?,
+            inter_threads: threads("inter_op_thread_count")?,
+            parallel: options.flag("execution_mode")?.unwrap_or(false),
+            arena: options.flag("enable_mem_arena")?.unwrap_or(true),
+            memory_pattern: options.flag("enable_mem_pattern")?.unwrap_or(true),
+            shrinkage: options.shrinkage()?,
+            graph_level: match options.number(GRAPH_LEVEL, -1..=2)? {
+                None | Some(0) => GraphLevel::All,
+                Some(-1) => GraphLevel::Basic,
+                Some(1) => GraphLevel::Extended,
+                Some(_) => GraphLevel::Off,
+            },
+            entries: BTreeMap::new(),
+        };
+        options.flag("session.use_device_allocator_for_initializers")?;
+        // Without this a pool's threads go on spinning for milliseconds after every run.
+        for key in [INTRA_OP_SPINNING, INTER_OP_SPINNING] {
+            settings.entries.insert(key.to_owned(), "0".to_owned());
+        }
+        for (key, value) in options.0 {
+            let ours = key != GRAPH_LEVEL && PASSED_ON.iter().any(|it| key.starts_with(it));
+            if ours {
+                settings.entries.insert(key.clone(), value.clone());
+            }
+        }
+        if settings.shrinkage.is_some() && !settings.arena {
+            let problem =
+                format!("{SHRINKAGE} needs the arena that enable_mem_arena '0' turns off");
+            return Err(BackendError::Load(problem));
+        }
+        Ok(settings)
+    }
+}
+
+struct Options<'a>(&'a BTreeMap<String, String>);
+
+impl Options<'_> {
+    fn flag(&self, key: &str) -> Result<Option<bool>, BackendError> {
+        match self.0.get(key).map(|it| it.trim()) {
+            None => Ok(None),
+            Some("0") => Ok(Some(false)),
+            Some("1") => Ok(Some(true)),
+            Some(value) => Err(bad(key, value, "0 or 1")),
+        }
+    }
+
+    fn number<N>(&self, key: &str, allowed: RangeInclusive<N>) -> Result<Option<N>, BackendError>
+    where
+        N: std::str::FromStr + PartialOrd + Display,
+    {
+        let Some(value) = self.0.get(key) else { return Ok(None) };
+        let number = value.trim().parse().ok().filter(|it| allowed.contains(it));
+        match number {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let (least, most) = allowed.into_inner();
+                Err(bad(key, value, format!("a whole number from {least} to {most}")))
+            }
+        }
+    }
+
+    /// ONNX Runtime would notice a bad device at every single run.
+    fn shrinkage(&self) -> Result<Option<String>, BackendError> {
+        let Some(value) = self.0.get(SHRINKAGE).map(|it| it.trim()) else { return Ok(None) };
+        match value {
+            "" => Ok(None),
+            "cpu:0" => Ok(Some(value.to_owned())),
+            _ => Err(bad(SHRINKAGE, value, "cpu:0, as this build runs on no other device")),
+        }
+    }
+}
+
+fn bad(key: &str, value: &str, expected: impl Display) -> BackendError {
+    BackendError::Load(format!("parameter {key} is '{value}', expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(options: &[(&str, &str)]) -> Result<Settings, String> {
+        let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let threads = NonZeroUsize::new(3).unwrap();
+        Settings::read(&options.collect(), threads).map_err(|it| it.to_string())
+    }
+
+    #[track_caller]
+    fn refused(key: &str, value: &str, text: &str) {
+        assert_eq!(read(&[(key, value)]).unwrap_err(), text);
+    }
+
+    #[test]
+    fn without_options_the_threads_are_the_share_of_the_instance_and_do_not_spin() {
+        let settings = read(&[]).unwrap();
+        assert_eq!((settings.intra_threads, settings.inter_threads), (3, 3));
+        assert_eq!((settings.parallel, settings.arena), (false, true));
+        assert_eq!(settings.graph_level, GraphLevel::All);
+        assert_eq!(settings.entries[INTRA_OP_SPINNING], "0");
+    }
+
+    #[test]
+    fn zero_threads_mean_the_default_and_other_numbers_themselves() {
+        let settings =
+            read(&[("intra_op_thread_count", "0"), ("inter_op_thread_count", " 7 ")]).unwrap();
+        assert_eq!((settings.intra_threads, settings.inter_threads), (3, 7));
+    }
+
+    #[test]
+    fn graph_levels_are_tritons() {
+        for (value, level) in [
+            ("-1", GraphLevel::Basic),
+            ("0", GraphLevel::All),
+            ("1", GraphLevel::Extended),
+            ("2", GraphLevel::Off),
+        ] {
+            assert_eq!(read(&[(GRAPH_LEVEL, value)]).unwrap().graph_level, level);
+        }
+    }
+
+    #[test]
+    fn keys_of_the_runtime_are_passed_on_and_foreign_ones_left_alone() {
+        let given =
+            [(INTRA_OP_SPINNING, "1"), ("session.x", "y"), (GRAPH_LEVEL, "2"), ("team", "search")];
+        let entries = read(&given).unwrap().entries;
+        assert_eq!(entries[INTRA_OP_SPINNING], "1");
+        assert_eq!(entries["session.x"], "y");
+        assert!(!entries.contains_key(GRAPH_LEVEL) && !entries.contains_key("team"));
+    }
+
+    #[test]
+    fn bad_values_are_named_with_what_was_expected() {
+        refused(
+            "intra_op_thread_count",
+            "many",
+            "parameter intra_op_thread_count is 'many', expected a whole number from 0 to 1024",
+        );
+        refused("execution_mode", "2", "parameter execution_mode is '2', expected 0 or 1");
+        refused(
+            GRAPH_LEVEL,
+            "3",
+            "parameter optimization.graph.level is '3', expected a whole number from -1 to 2",
+        );
+        refused(
+            SHRINKAGE,
+            "cpu0",
+            "parameter memory.enable_memory_arena_shrinkage is 'cpu0', expected cpu:0, as this build \
+             runs on no other device",
+        );
+    }
+
+    #[test]
+    fn an_arena_that_is_off_cannot_shrink() {
+        assert!(read(&[("enable_mem_arena", "0"), (SHRINKAGE, "cpu:0")]).is_err());
+    }
+}

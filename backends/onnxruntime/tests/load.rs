@@ -1,0 +1,144 @@
+//! Files as models: what they say about themselves, and how bad ones and bad settings are refused.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use std::{fs, path::PathBuf};
+
+use backend::{Backend, BackendError, DataType, Device};
+use support::{engine, floats, load, load_error, path, run, source, values};
+
+/// A folder of this test's own, gone when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_model_tells_names_types_and_dimensions() {
+    let model = load("sum_difference");
+    let spec = model.spec().unwrap();
+    let names = |specs: &[backend::TensorSpec]| -> Vec<String> {
+        specs.iter().map(|it| it.name.to_string()).collect()
+    };
+    assert_eq!(names(&spec.inputs), ["a", "b"]);
+    assert_eq!(names(&spec.outputs), ["sum", "difference"]);
+    assert_eq!(spec.inputs[0].dims, [None, Some(4)]);
+    assert_eq!(spec.inputs[0].dtype, DataType::Fp32);
+    assert!(!spec.inputs[0].optional);
+    for dtype in DataType::ALL {
+        let model = load(&format!("identity/{dtype}"));
+        assert_eq!(model.spec().unwrap().outputs[0].dtype, dtype);
+    }
+}
+
+#[test]
+fn a_scalar_has_no_dimensions_and_an_input_with_a_default_is_optional() {
+    assert_eq!(load("scalar").spec().unwrap().inputs[0].dims, []);
+    let model = load("optional");
+    let inputs = &model.spec().unwrap().inputs;
+    let optional: Vec<_> = inputs.iter().map(|it| (&*it.name, it.optional)).collect();
+    assert_eq!(optional, [("x", false), ("bias", true)]);
+    assert_eq!(inputs[1].dims, [Some(2)]);
+}
+
+#[test]
+fn a_folder_with_weights_beside_the_model_is_a_model() {
+    let model = engine().load(&source(path("external"), &[])).unwrap();
+    let mut instance = model.instantiate(Device::Cpu).unwrap();
+    let outputs = run(&mut *instance, &[("x", floats(&[1, 16], &[1.0; 16]))], &["y"]).unwrap();
+    assert!(values(&outputs[0]).iter().any(|&it| it != 0.0));
+}
+
+#[track_caller]
+fn refused(path: PathBuf, parts: &[&str]) {
+    let text = load_error(path.clone(), &[]);
+    assert!(text.contains(&path.display().to_string()), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn files_that_are_no_models_are_refused_by_name() {
+    let folder = Folder::new("muster-bad-files");
+    refused(folder.0.join("absent.onnx"), &["no such file"]);
+    refused(folder.0.clone(), &["model.onnx: there is no such file"]);
+    refused(folder.file("empty.onnx", b""), &["is empty"]);
+    refused(folder.file("junk.onnx", &[0xAB; 5000]), &["Protobuf parsing failed"]);
+    refused(folder.file("text.onnx", b"version https://git-lfs.github.com/spec/v1\n"), &[]);
+    let whole = fs::read(path("mlp.onnx")).unwrap();
+    refused(folder.file("cut.onnx", &whole[..whole.len() / 2]), &[]);
+}
+
+#[test]
+fn weights_that_are_missing_or_cut_are_refused() {
+    let folder = Folder::new("muster-bad-weights");
+    let model = fs::read(path("external/model.onnx")).unwrap();
+    refused(folder.file("model.onnx", &model), &["weights.bin"]);
+    folder.file("weights.bin", &[0; 100]);
+    refused(folder.0.clone(), &[]);
+}
+
+#[test]
+fn graphs_that_cannot_be_served_are_refused_with_the_reason() {
+    refused(path("refused/opset.onnx"), &["failed: ONNX Runtime only", "Opset 99"]);
+    refused(path("refused/custom_op.onnx"), &["Frobnicate"]);
+    refused(path("refused/zipmap.onnx"), &["output 'probabilities' is a sequence", "zipmap"]);
+    refused(path("refused/sequence.onnx"), &["input 'list' is a sequence"]);
+    refused(path("refused/optional.onnx"), &["output 'y' is an optional value"]);
+    refused(path("refused/float8.onnx"), &["output 'y' has elements of type float8e5m2"]);
+    refused(path("refused/complex.onnx"), &["complex64"]);
+    refused(path("refused/int4.onnx"), &[]);
+}
+
+#[test]
+fn bad_settings_are_refused_by_name() {
+    let text = load_error(path("mlp.onnx"), &[("intra_op_thread_count", "-1")]);
+    assert_eq!(
+        text,
+        "parameter intra_op_thread_count is '-1', expected a whole number from 0 to 1024"
+    );
+    let text = load_error(path("mlp.onnx"), &[("session.\0", "1")]);
+    assert!(text.contains("mlp.onnx"), "{text}");
+}
+
+#[test]
+fn there_are_no_gpu_instances_in_this_build() {
+    match load("mlp").instantiate(Device::Gpu(1)) {
+        Err(BackendError::Load(text)) => assert!(text.contains("GPU 1"), "{text}"),
+        Err(error) => panic!("{error:?}"),
+        Ok(_) => panic!("an instance"),
+    }
+}
+
+#[test]
+fn the_first_instance_needs_no_file_any_more_and_a_second_one_notices_another_graph() {
+    let folder = Folder::new("muster-changed");
+    let file = folder.file("model.onnx", &fs::read(path("mlp.onnx")).unwrap());
+    let model = engine().load(&source(file.clone(), &[])).unwrap();
+    fs::remove_file(&file).unwrap();
+    let mut first = model.instantiate(Device::Cpu).unwrap();
+    run(&mut *first, &[("x", floats(&[1, 30], &[0.0; 30]))], &["y"]).unwrap();
+    folder.file("model.onnx", &fs::read(path("scalar.onnx")).unwrap());
+    let Err(BackendError::Load(text)) = model.instantiate(Device::Cpu) else { panic!("it loaded") };
+    assert!(text.contains("other inputs or outputs"), "{text}");
+}
