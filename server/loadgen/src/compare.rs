@@ -9,6 +9,9 @@ use crate::{Error, Plan, Report, random::Random};
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 10_000;
+/// With fewer pairs all of them lie on one side of the truth more than one time in twenty, and no
+/// interval between them can be one of 95 %.
+const FEWEST_PAIRS: usize = 6;
 
 /// How a comparison is laid out. The length of a block and its warm-up are those of the plans.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +85,7 @@ pub struct Comparison {
     pub p50: Ratio,
     /// The server's processor time per request; `None` unless both plans name a process.
     pub server_cpu: Option<Ratio>,
-    /// Warnings of the blocks, each once, with the server's letter.
+    /// Reasons to doubt the ratios; those of a block begin with its server's letter and its number.
     pub warnings: Vec<String>,
     /// All blocks of A in their order, those of dropped pairs included.
     pub blocks_a: Vec<Report>,
@@ -138,14 +141,19 @@ fn summarise(
         throughput: ratio(&|it| it.throughput).ok_or_else(silent)?,
         p50: ratio(&|it| micros(it.latency.p50)).ok_or_else(silent)?,
         server_cpu,
-        warnings: warnings(&blocks_a, &blocks_b),
+        warnings: warnings(&blocks_a, &blocks_b, pairs.len()),
         blocks_a,
         blocks_b,
     })
 }
 
-fn warnings(blocks_a: &[Report], blocks_b: &[Report]) -> Vec<String> {
+fn warnings(blocks_a: &[Report], blocks_b: &[Report], pairs: usize) -> Vec<String> {
     let mut warnings = Vec::new();
+    if pairs < FEWEST_PAIRS {
+        warnings.push(format!(
+            "an interval of 95 % needs {FEWEST_PAIRS} pairs or more, given {pairs}: these are too narrow"
+        ));
+    }
     for (letter, blocks) in [("A", blocks_a), ("B", blocks_b)] {
         for (block, report) in blocks.iter().enumerate() {
             warnings.extend(report.warnings.iter().map(|it| format!("{letter}{block}: {it}")));

@@ -82,6 +82,8 @@ struct Driver<'p> {
     opens: Instant,
     /// When sending ends.
     closes: Option<Instant>,
+    /// Has it ended? Requests may still be on their way.
+    ended: bool,
 }
 
 impl<'p> Driver<'p> {
@@ -116,51 +118,57 @@ impl<'p> Driver<'p> {
             next_scan: start + SCAN,
             opens,
             closes: plan.duration.map(|it| opens + it),
+            ended: false,
         })
     }
 
     fn run(&mut self) -> Result<Window, Error> {
         let mut events = Events::with_capacity(EVENTS);
-        let mut before = None;
-        let mut after = None;
-        loop {
-            let now = Instant::now();
-            if before.is_none() && now >= self.opens {
-                before = Some((own_cpu(), PendingReading::begin(self.plan.pid)?));
-            }
-            if after.is_none() && self.is_over(now) {
-                self.count_unsent();
-                after = Some((now, own_cpu(), PendingReading::begin(self.plan.pid)?));
-            }
-            if after.is_some() && self.in_flight == 0 {
-                break;
-            }
-            if now >= self.next_scan {
-                self.scan(now);
-            }
-            self.dispatch(now);
-            let wake = self.next_wake(now, before.is_none(), after.is_none());
-            self.timer.arm(wake, Instant::now())?;
-            match self.poll.poll(&mut events, None) {
-                Ok(()) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Error::system("event queue")(error)),
-            }
-            for event in &events {
-                if event.token() != TIMER {
-                    self.advance(event.token().0, event.is_read_closed() || event.is_error());
-                }
+        while Instant::now() < self.opens {
+            self.turn(&mut events, Some(self.opens))?;
+        }
+        let own_before = own_cpu();
+        let before = PendingReading::begin(self.plan.pid)?;
+        while !self.is_over(Instant::now()) {
+            self.turn(&mut events, self.closes)?;
+        }
+        let now = Instant::now();
+        // What was due just before the end is sent if it can be: the loop may have woken late.
+        self.dispatch(now);
+        self.count_unsent();
+        self.ended = true;
+        let closed = self.closes.map_or(now, |closes| closes.min(now));
+        let own_cpu = own_cpu().saturating_sub(own_before);
+        let after = PendingReading::begin(self.plan.pid)?;
+        while self.in_flight > 0 {
+            self.turn(&mut events, None)?;
+        }
+        let elapsed = closed.saturating_duration_since(self.opens);
+        Ok(Window { elapsed, own_cpu, before: before.finish()?, after: after.finish()? })
+    }
+
+    /// Sends what is due, waits until something happens, at the latest until `boundary`, and handles it.
+    fn turn(&mut self, events: &mut Events, boundary: Option<Instant>) -> Result<(), Error> {
+        let now = Instant::now();
+        if now >= self.next_scan {
+            self.scan(now);
+        }
+        self.dispatch(now);
+        let wake = self.next_wake(now, boundary);
+        self.timer.arm(wake, Instant::now())?;
+        match self.poll.poll(events, None) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(Error::system("event queue")(error)),
+        }
+        for event in &*events {
+            if event.token() != TIMER {
+                self.advance(event.token().0, event.is_read_closed() || event.is_error());
             }
         }
-        let ((own_before, before), (ended, own_after, after)) =
-            before.zip(after).ok_or_else(|| Error::plan("duration", "the run never began"))?;
-        Ok(Window {
-            elapsed: ended.saturating_duration_since(self.opens),
-            own_cpu: own_after.saturating_sub(own_before),
-            before: before.finish()?,
-            after: after.finish()?,
-        })
+        Ok(())
     }
+
     /// Handles an event of a connection, then sends what can be sent now.
     fn advance(&mut self, index: usize, closing: bool) {
         let Some(slot) = self.slots.get_mut(index) else { return };
@@ -176,7 +184,7 @@ impl<'p> Driver<'p> {
 
     /// Sends while there is something due and a connection free.
     fn dispatch(&mut self, now: Instant) {
-        while let Some(due) = self.due(now) {
+        while let Some(due) = self.next_due(now).filter(|&due| due <= now) {
             let Some((index, since)) = self.free.pop_front() else { break };
             if let Some(schedule) = &mut self.schedule {
                 schedule.advance();
@@ -185,20 +193,13 @@ impl<'p> Driver<'p> {
         }
     }
 
-    /// The moment at which the next request was to be sent, where that has come.
-    fn due(&self, now: Instant) -> Option<Instant> {
-        if self.stops_sending(now) {
+    /// The moment of the next request, come or not; `None` when there will be none.
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        if self.ended || self.plan.count.is_some_and(|count| self.sent >= count) {
             return None;
         }
-        match &self.schedule {
-            None => Some(now),
-            Some(schedule) => Some(schedule.next()).filter(|&due| due <= now),
-        }
-    }
-
-    fn stops_sending(&self, now: Instant) -> bool {
-        self.closes.is_some_and(|closes| now >= closes)
-            || self.plan.count.is_some_and(|count| self.sent >= count)
+        let due = self.schedule.as_ref().map_or(now, Schedule::next);
+        Some(due).filter(|&due| self.closes.is_none_or(|closes| due < closes))
     }
 
     /// Sends a request that was due at `due` over a slot that has been free `since`.
@@ -272,7 +273,7 @@ impl<'p> Driver<'p> {
         }
     }
 
-    /// Has the measurement ended? Requests may still be on their way.
+    /// Is it time to end the measurement?
     fn is_over(&self, now: Instant) -> bool {
         let counted_all = self.plan.count.is_some_and(|count| self.sent >= count);
         self.closes.is_some_and(|closes| now >= closes) || (counted_all && self.in_flight == 0)
@@ -288,21 +289,10 @@ impl<'p> Driver<'p> {
         }
     }
 
-    fn next_wake(&self, now: Instant, before_opening: bool, before_closing: bool) -> Instant {
-        let mut wake = self.next_scan;
-        if before_opening {
-            wake = wake.min(self.opens);
-        }
-        if let Some(closes) = self.closes.filter(|_| before_closing) {
-            wake = wake.min(closes);
-        }
-        if let Some(schedule) = &self.schedule
-            && !self.free.is_empty()
-            && !self.stops_sending(now)
-        {
-            wake = wake.min(schedule.next());
-        }
-        wake
+    fn next_wake(&self, now: Instant, boundary: Option<Instant>) -> Instant {
+        // A request that finds no connection free is sent when one becomes so.
+        let due = self.next_due(now).filter(|_| !self.free.is_empty());
+        [boundary, due].into_iter().flatten().fold(self.next_scan, Instant::min)
     }
 }
 

@@ -294,3 +294,62 @@ fn optional_micros<S: Serializer>(
         None => serializer.serialize_none(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Method, Request, Target};
+
+    fn report(own_cpu: u64, fill: impl FnOnce(&mut Tally)) -> Report {
+        let target: Target = "http://h".parse().unwrap();
+        let plan = Plan::new(target, vec![Request::new(Method::Get, "/").unwrap()]);
+        let mut tally = Tally::new(Some(Duration::from_millis(4)));
+        fill(&mut tally);
+        let window = Window {
+            elapsed: Duration::from_secs(2),
+            own_cpu: Duration::from_millis(own_cpu),
+            before: Reading::default(),
+            after: Reading::default(),
+        };
+        Report::new(&plan, window, tally)
+    }
+
+    fn replies(tally: &mut Tally) {
+        for milliseconds in 1..=1000 {
+            let status = if milliseconds <= 900 { 200 } else { 503 };
+            tally.reply(status, Duration::from_millis(milliseconds), 10);
+        }
+    }
+
+    #[test]
+    fn rates_are_over_the_measured_time_and_percentiles_over_good_answers() {
+        let report = report(500, replies);
+        assert_eq!((report.throughput, report.goodput), (500.0, 2.0));
+        assert_eq!((report.requests, report.ok(), report.bytes_received), (1000, 900, 10_000));
+        let near = |given: Duration, milliseconds: f64| {
+            (given.as_secs_f64() * 1e3 / milliseconds - 1.0).abs() < 0.001
+        };
+        let refusals = report.refusal_latency.unwrap();
+        assert!(near(report.latency.p50, 450.0) && near(report.latency.p99, 891.0));
+        assert!(near(report.latency.max, 900.0) && near(refusals.p50, 950.0));
+        assert_eq!(report.generator.per_request, Duration::from_micros(500));
+        assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    }
+
+    #[test]
+    fn a_generator_at_its_limit_says_so() {
+        assert!(report(1900, replies).warnings.iter().any(|it| it.contains("95 % of its core")));
+        let late = report(0, |tally| {
+            replies(tally);
+            (0..11).for_each(|_| tally.sent(0, LATE * 2, LATE * 2));
+        });
+        assert!(late.warnings.iter().any(|it| it.contains("1 ms late")), "{:?}", late.warnings);
+    }
+
+    #[test]
+    fn a_run_without_answers_is_a_warning_and_not_a_division_by_zero() {
+        let report = report(1, |_| ());
+        assert_eq!((report.throughput, report.latency.p99), (0.0, Duration::ZERO));
+        assert!(report.warnings.iter().any(|it| it.contains("not one request")));
+    }
+}

@@ -48,6 +48,7 @@ fn a_slower_server_is_found_out() {
     assert!(comparison.throughput.differs() && comparison.throughput.high < 0.7, "{comparison}");
     assert!(comparison.p50.differs() && comparison.p50.low > 1.5, "{comparison}");
     assert!(comparison.server_cpu.is_none());
+    assert!(comparison.warnings.iter().any(|it| it.contains("6 pairs")), "{comparison}");
 }
 
 #[test]

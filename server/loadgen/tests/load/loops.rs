@@ -81,7 +81,8 @@ fn an_open_loop_sends_at_its_rate() {
         let report = plan.run().unwrap();
         let due = report.requests + report.unsent;
         match arrivals {
-            Arrivals::Constant => assert!((398..=400).contains(&due), "{report}"),
+            // Those at the ends belong to the run or not.
+            Arrivals::Constant => assert!((399..=400).contains(&due), "{report}"),
             // Three and a half standard deviations.
             Arrivals::Poisson => assert!((330..=470).contains(&due), "{report}"),
         }
@@ -108,17 +109,17 @@ fn a_rate_that_cannot_be_met_is_said_to_be_so() {
 fn the_warm_up_is_not_counted() {
     let start = Instant::now();
     let server = Server::start(move |_| {
-        if start.elapsed() < ms(300) {
-            sleep(ms(50));
+        if start.elapsed() < ms(200) {
+            sleep(ms(300));
         }
         Answer::ok("pong")
     });
     let mut plan = closed(&server, 2, 50);
-    plan.warm_up = ms(400);
+    plan.warm_up = ms(600);
     let report = plan.run().unwrap();
     assert_eq!(report.requests, 50);
     assert!(server.requests() > 50);
-    assert!(report.latency.max < ms(50), "{report}");
+    assert!(report.latency.max < ms(250), "{report}");
 }
 
 #[test]
