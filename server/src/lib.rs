@@ -22,3 +22,5 @@ pub mod infer;
 pub mod protocol;
 
 pub mod http;
+
+pub mod app;

@@ -5,7 +5,7 @@
 //! in one aligned piece and outputs of some size are not copied.
 //!
 //! ONNX Runtime's telemetry is switched off, but its library looks at `ORT_DISABLE_TELEMETRY` before
-//! anybody can say so: the program should put `1` there before it starts threads.
+//! anybody can say so: the program calls [`disable_telemetry`] before it starts threads.
 
 mod element;
 mod error;
@@ -44,6 +44,19 @@ pub struct Library {
     pub path: PathBuf,
     /// What it says about how it was built, on one line.
     pub build: String,
+}
+
+/// Keeps ONNX Runtime's library from sending usage data and from making files for it. To be called first
+/// thing in `main`.
+///
+/// The library reads `ORT_DISABLE_TELEMETRY` when it is opened; a value that the user has set stays.
+pub fn disable_telemetry() {
+    const VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
+    if std::env::var_os(VARIABLE).is_none() {
+        // SAFETY: changing the environment is a race only with other threads that read it. The caller is
+        // the first code of `main`: there are no other threads yet.
+        unsafe { std::env::set_var(VARIABLE, "1") };
+    }
 }
 
 impl OnnxRuntime {

@@ -1,1 +1,48 @@
-//! Placeholder.
+//! A load generator for HTTP/1.1 inference servers that costs far less processor time per request than
+//! the servers it measures.
+//!
+//! A [`Plan`] says what is sent to a [`Target`] and how; [`Plan::run`] drives it from the calling thread
+//! over non-blocking sockets and gives a [`Report`]. [`compare`] runs two plans in interleaved blocks and
+//! gives ratios with intervals.
+//!
+//! Two loops, because they answer different questions. In the *closed* loop each connection sends its
+//! next request when the reply has been read: it finds a server's capacity and hides its stalls, since a
+//! server that stands still is sent nothing. In the *open* loop requests are due at times that the server
+//! has no say in, and latency counts from the moment a request was due, also while it waits for a free
+//! connection: it shows what users see.
+//!
+//! The library speaks only the wire: it shares no code with any server.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+
+mod arrivals;
+mod check;
+mod compare;
+mod connection;
+mod data;
+mod driver;
+mod error;
+mod export;
+mod fetch;
+mod kserve;
+mod plan;
+mod random;
+mod reply;
+mod report;
+mod request;
+mod tally;
+mod target;
+mod timer;
+mod usage;
+
+pub use check::{Check, CheckedReply, Judge, body_hash, is_inference};
+pub use compare::{Blocks, Comparison, Ratio, compare};
+pub use data::{DataType, Fill, Input};
+pub use error::Error;
+pub use export::{write_histograms, write_json};
+pub use kserve::{inputs_from_metadata, invocations, kserve_binary, kserve_json};
+pub use plan::{Arrivals, Load, Plan};
+pub use report::{Cpu, Failures, Latency, Report, ServerUsage};
+pub use request::{Method, Request};
+pub use target::Target;

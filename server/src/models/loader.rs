@@ -77,6 +77,11 @@ impl Loader {
         Loader { engines, settings, manager, metrics, reader: ConfigReader::default() }
     }
 
+    /// Where loaded models go.
+    pub fn manager(&self) -> &ModelManager {
+        &self.manager
+    }
+
     /// Loads everything that was found, several models at a time. Blocking. What fails is noted in the
     /// manager and the log, and keeps nothing else from loading.
     pub fn load_all(&self, found: Found) {

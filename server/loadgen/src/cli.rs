@@ -1,0 +1,361 @@
+//! The command line: `bench URL …`. A program embeds [`Args`] as a sub-command and calls [`run`].
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::ValueEnum;
+
+use crate::{
+    Arrivals, Blocks, Check, DataType, Error, Fill, Input, Load, Method, Plan, Report, Request,
+    Target, compare, fetch, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
+    kserve_json, write_histograms, write_json,
+};
+
+/// Measures an inference server.
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    after_help = "Exit status: 0 where something was measured, 1 where no request was answered \
+                        with a 2xx status or a checked answer was wrong."
+)]
+pub struct Args {
+    /// The server; a path in it replaces the one of the format, and is fetched with GET where no body is
+    /// given
+    url: Target,
+    /// A second server for the same load: both are measured in interleaved blocks of --duration
+    #[arg(long, value_name = "URL")]
+    vs: Option<Target>,
+    /// Pairs of blocks with --vs
+    #[arg(long, default_value_t = 20, requires = "vs")]
+    pairs: usize,
+    /// Connections, each with at most one request on its way
+    #[arg(long, short, default_value_t = 1)]
+    connections: usize,
+    /// Requests per second, sent whether or not earlier ones are answered; without it each connection
+    /// sends when it has its answer
+    #[arg(long)]
+    rate: Option<f64>,
+    /// How requests are spread in time with --rate
+    #[arg(long, value_enum, default_value_t = ArrivalsArg::Poisson, requires = "rate")]
+    arrivals: ArrivalsArg,
+    /// Seconds of measurement; 10 unless --requests is given
+    #[arg(long, short, value_parser = duration, value_name = "SECONDS")]
+    duration: Option<Duration>,
+    /// Requests to measure
+    #[arg(long, short = 'n')]
+    requests: Option<u64>,
+    /// Seconds of load before the measurement
+    #[arg(long, value_parser = duration, value_name = "SECONDS", default_value = "1")]
+    warm_up: Duration,
+    /// Seconds after which a request is given up
+    #[arg(long, value_parser = duration, value_name = "SECONDS", default_value = "30")]
+    timeout: Duration,
+    /// Latency above which an answer does not count as good
+    #[arg(long, value_name = "MILLISECONDS", value_parser = milliseconds)]
+    deadline_ms: Option<Duration>,
+    /// The model, for the KServe formats
+    #[arg(long, short)]
+    model: Option<String>,
+    /// What is sent
+    #[arg(long, value_enum, default_value_t = Format::KserveBinary)]
+    format: Format,
+    /// An input, such as x:FP32:1,30 (a scalar: x:FP32:); repeatable. Without any, the server's metadata
+    /// are asked
+    #[arg(long, value_name = "NAME:DATATYPE:DIMS", value_parser = input)]
+    input: Vec<InputArg>,
+    /// The shape of an input from the metadata, such as x:8,30; repeatable. Open dimensions are 1
+    #[arg(long, value_name = "NAME:DIMS", value_parser = shape, conflicts_with = "input")]
+    shape: Vec<(String, Vec<usize>)>,
+    /// What made-up inputs hold
+    #[arg(long, value_enum, default_value_t = DataArg::Random)]
+    data: DataArg,
+    /// A file that is sent as it is, instead of a made-up request
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// Content type of --body
+    #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "body")]
+    content_type: String,
+    /// Of random data and arrivals, and of resampling
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// A process of the server: reports its processor time, descendants included
+    #[arg(long)]
+    pid: Option<u32>,
+    /// The same of the server of --vs
+    #[arg(long, requires = "vs", value_name = "PID")]
+    vs_pid: Option<u32>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Write the latencies to this file, as a log of HDR histograms
+    #[arg(long, value_name = "FILE")]
+    histogram: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ArrivalsArg {
+    Poisson,
+    Constant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// POST /v2/models/MODEL/infer, data in the JSON
+    KserveJson,
+    /// The same with raw tensors behind the JSON
+    KserveBinary,
+    /// POST /invocations with --body
+    Invocations,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DataArg {
+    /// Floats in [0, 1), integers in 0..100, strings of eight letters
+    Random,
+    /// Zeros and empty strings
+    Zeros,
+}
+
+#[derive(Debug, Clone)]
+struct InputArg {
+    name: String,
+    dtype: DataType,
+    shape: Vec<usize>,
+}
+
+/// Measures as the arguments say and prints to standard output. Blocks until it is done.
+///
+/// # Errors
+/// When an argument or a file cannot be used, the server cannot be reached, or nothing can be printed.
+pub fn run(args: &Args) -> Result<ExitCode, Error> {
+    run_to(args, &mut io::stdout().lock())
+}
+
+/// [`run`], printing to `out`.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
+    let plan = args.plan(&args.url, args.pid)?;
+    let printed = |source| Error::System { what: "output", source };
+    let healthy = |report: &Report| report.ok() > 0 && report.wrong == 0;
+    let Some(other) = &args.vs else {
+        let report = plan.run()?;
+        args.write_histograms(&[&report])?;
+        match args.json {
+            true => write_json(&report, out),
+            false => write!(out, "{report}"),
+        }
+        .map_err(printed)?;
+        return Ok(exit_code(healthy(&report)));
+    };
+    let blocks = Blocks { pairs: args.pairs, seed: args.seed, ..Blocks::default() };
+    let comparison = compare(&plan, &args.plan(other, args.vs_pid)?, &blocks)?;
+    let reports: Vec<&Report> = comparison.blocks_a.iter().chain(&comparison.blocks_b).collect();
+    args.write_histograms(&reports)?;
+    match args.json {
+        true => write_json(&comparison, out),
+        false => write!(out, "{comparison}"),
+    }
+    .map_err(printed)?;
+    Ok(exit_code(reports.into_iter().all(healthy)))
+}
+
+fn exit_code(healthy: bool) -> ExitCode {
+    if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Args {
+    fn plan(&self, target: &Target, pid: Option<u32>) -> Result<Plan, Error> {
+        let request = self.request(target)?;
+        let known_format = self.format != Format::Invocations && self.body.is_none();
+        let mut plan = Plan::new(target.clone(), vec![request]);
+        plan.connections = self.connections;
+        if let Some(rate) = self.rate {
+            let arrivals = match self.arrivals {
+                ArrivalsArg::Poisson => Arrivals::Poisson,
+                ArrivalsArg::Constant => Arrivals::Constant,
+            };
+            plan.load = Load::Open { rate, arrivals };
+        }
+        plan.warm_up = self.warm_up;
+        plan.count = self.requests;
+        if self.requests.is_some() || self.duration.is_some() {
+            plan.duration = self.duration;
+        }
+        plan.timeout = self.timeout;
+        plan.deadline = self.deadline_ms;
+        plan.pid = pid;
+        plan.seed = self.seed;
+        if known_format && self.model.is_some() {
+            plan.check = Check::FirstReply(Arc::new(is_inference));
+        }
+        Ok(plan)
+    }
+
+    fn request(&self, target: &Target) -> Result<Request, Error> {
+        let path = Some(target.path()).filter(|it| !it.is_empty());
+        if let Some(file) = &self.body {
+            let body =
+                fs::read(file).map_err(|source| Error::File { path: file.clone(), source })?;
+            return match (path, &self.model) {
+                (None, None) => invocations(&self.content_type, body),
+                (Some(path), _) => self.post(path.to_owned(), body),
+                (None, Some(model)) => {
+                    self.post(format!("{}/infer", kserve::model_path(model)), body)
+                }
+            };
+        }
+        match (path, &self.model, self.format) {
+            (Some(path), ..) => Request::new(Method::Get, path),
+            (None, _, Format::Invocations) => {
+                Err(Error::plan("--body", "expected a file to send with --format invocations"))
+            }
+            (None, None, _) => {
+                Err(Error::plan("--model", "expected a model, a --body, or a path in the URL"))
+            }
+            (None, Some(model), Format::KserveJson) => {
+                kserve_json(model, &self.inputs(target, model)?)
+            }
+            (None, Some(model), Format::KserveBinary) => {
+                kserve_binary(model, &self.inputs(target, model)?)
+            }
+        }
+    }
+
+    fn post(&self, path: String, body: Vec<u8>) -> Result<Request, Error> {
+        let request = Request::new(Method::Post, path)?;
+        Ok(request.header("Content-Type", &self.content_type)?.body(body))
+    }
+
+    /// The given inputs, or those of the model's metadata.
+    fn inputs(&self, target: &Target, model: &str) -> Result<Vec<Input>, Error> {
+        let fill = match self.data {
+            DataArg::Random => Fill::Random(self.seed),
+            DataArg::Zeros => Fill::Zeros,
+        };
+        if self.input.is_empty() {
+            let metadata = fetch::get(target, &kserve::model_path(model))?;
+            let shape = |name: &str| {
+                self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
+            };
+            return inputs_from_metadata(&metadata, shape, fill);
+        }
+        let given = self.input.iter();
+        given.map(|it| Input::filled(&it.name, it.dtype, &it.shape, fill)).collect()
+    }
+
+    fn write_histograms(&self, reports: &[&Report]) -> Result<(), Error> {
+        self.histogram.as_ref().map_or(Ok(()), |path| write_histograms(path, reports))
+    }
+}
+
+fn duration(given: &str) -> Result<Duration, String> {
+    let given = given.strip_suffix('s').unwrap_or(given);
+    let seconds = given.parse().ok().filter(|it: &f64| (0.0..=1e6).contains(it));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds, such as 2.5".to_owned())
+}
+
+fn milliseconds(given: &str) -> Result<Duration, String> {
+    let given = given.parse().ok().filter(|it: &f64| (0.0..=1e9).contains(it));
+    given
+        .map(|it| Duration::from_secs_f64(it / 1e3))
+        .ok_or_else(|| "expected milliseconds, such as 20".to_owned())
+}
+
+fn dims(given: &str) -> Result<Vec<usize>, String> {
+    if given.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dims: Result<Vec<usize>, _> = given.split(',').map(str::parse).collect();
+    dims.map_err(|_| format!("dimensions '{given}': expected whole numbers, such as 1,30"))
+}
+
+fn input(given: &str) -> Result<InputArg, String> {
+    let parts = given.rsplit_once(':').and_then(|(rest, dims)| {
+        let (name, dtype) = rest.rsplit_once(':')?;
+        Some((name, dtype, dims))
+    });
+    let (name, dtype, shape) = parts.ok_or("expected NAME:DATATYPE:DIMS, such as x:FP32:1,30")?;
+    Ok(InputArg { name: name.to_owned(), dtype: dtype.parse()?, shape: dims(shape)? })
+}
+
+fn shape(given: &str) -> Result<(String, Vec<usize>), String> {
+    let (name, shape) = given.rsplit_once(':').ok_or("expected NAME:DIMS, such as x:8,30")?;
+    Ok((name.to_owned(), dims(shape)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args, String> {
+        let words = std::iter::once("bench").chain(line.split_whitespace());
+        Command::try_parse_from(words).map(|it| it.args).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn a_line_becomes_a_plan() {
+        let line = "http://h:1 -m m --input x:FP32:1,4 --input a:b:INT64: -c 8 --rate 50 \
+                    --arrivals constant --duration 2.5 --warm-up 0 --deadline-ms 20";
+        let args = parse(line).unwrap();
+        let plan = args.plan(&args.url, None).unwrap();
+        assert_eq!(plan.connections, 8);
+        assert_eq!(plan.load, Load::Open { rate: 50.0, arrivals: Arrivals::Constant });
+        assert_eq!(plan.duration, Some(Duration::from_millis(2500)));
+        assert_eq!(plan.deadline, Some(Duration::from_millis(20)));
+        assert_eq!(plan.requests[0].path(), "/v2/models/m/infer");
+        assert!(matches!(plan.check, Check::FirstReply(_)));
+    }
+
+    #[test]
+    fn a_number_of_requests_replaces_the_default_duration() {
+        let plan = |line: &str| {
+            let args = parse(line).unwrap();
+            args.plan(&args.url, None).unwrap()
+        };
+        assert_eq!(plan("http://h/x").duration, Some(Duration::from_secs(10)));
+        assert_eq!(plan("http://h/x -n 5").duration, None);
+        assert_eq!(plan("http://h/x -n 5 -d 3s").duration, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_was_expected() {
+        for (line, expected) in [
+            ("", "URL"),
+            ("h:80", "http://"),
+            ("http://h --input x:FP99:1", "FP32"),
+            ("http://h --input x:FP32", "NAME:DATATYPE:DIMS"),
+            ("http://h --input x:FP32:1x3", "1,30"),
+            ("http://h --duration soon", "seconds"),
+            ("http://h --arrivals constant", "--rate"),
+            ("http://h --vs-pid 7", "--vs"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(error.contains(expected), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_request_needs_something_to_send() {
+        for (line, expected) in
+            [("http://h", "--model"), ("http://h --format invocations", "--body")]
+        {
+            let args = parse(line).unwrap();
+            let error = args.plan(&args.url, None).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

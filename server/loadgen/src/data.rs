@@ -1,0 +1,257 @@
+//! The tensors of a request: their types, and data for those whose content does not matter.
+
+use std::{fmt, str::FromStr};
+
+use half::{bf16, f16};
+
+use crate::{Error, random::Random};
+
+/// Element types by their KServe v2 names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum DataType {
+    Bool,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Fp16,
+    Bf16,
+    Fp32,
+    Fp64,
+    /// Strings; in raw form each is a 4-byte little-endian length and that many bytes.
+    Bytes,
+}
+
+impl DataType {
+    const ALL: [DataType; 14] = [
+        DataType::Bool,
+        DataType::Uint8,
+        DataType::Uint16,
+        DataType::Uint32,
+        DataType::Uint64,
+        DataType::Int8,
+        DataType::Int16,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::Fp16,
+        DataType::Bf16,
+        DataType::Fp32,
+        DataType::Fp64,
+        DataType::Bytes,
+    ];
+
+    /// As in the protocol: `FP32`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DataType::Bool => "BOOL",
+            DataType::Uint8 => "UINT8",
+            DataType::Uint16 => "UINT16",
+            DataType::Uint32 => "UINT32",
+            DataType::Uint64 => "UINT64",
+            DataType::Int8 => "INT8",
+            DataType::Int16 => "INT16",
+            DataType::Int32 => "INT32",
+            DataType::Int64 => "INT64",
+            DataType::Fp16 => "FP16",
+            DataType::Bf16 => "BF16",
+            DataType::Fp32 => "FP32",
+            DataType::Fp64 => "FP64",
+            DataType::Bytes => "BYTES",
+        }
+    }
+
+    /// Bytes per element; `None` for strings.
+    pub const fn size(self) -> Option<usize> {
+        match self {
+            DataType::Bool | DataType::Uint8 | DataType::Int8 => Some(1),
+            DataType::Uint16 | DataType::Int16 | DataType::Fp16 | DataType::Bf16 => Some(2),
+            DataType::Uint32 | DataType::Int32 | DataType::Fp32 => Some(4),
+            DataType::Uint64 | DataType::Int64 | DataType::Fp64 => Some(8),
+            DataType::Bytes => None,
+        }
+    }
+}
+
+impl FromStr for DataType {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<DataType, String> {
+        let found = DataType::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(given));
+        found.ok_or_else(|| {
+            let names = DataType::ALL.map(DataType::name).join(", ");
+            format!("datatype '{given}': expected one of {names}")
+        })
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Content for a tensor whose values do not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// Zeros, `false`, empty strings.
+    Zeros,
+    /// Floats in `[0, 1)` with all their digits, integers in `0..100` (small enough to be an index into
+    /// most vocabularies), strings of eight letters; the same for the same seed.
+    Random(u64),
+}
+
+/// One input tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    pub(crate) name: String,
+    pub(crate) dtype: DataType,
+    pub(crate) shape: Vec<usize>,
+    /// Row-major, little-endian, exactly as many bytes as type and shape call for.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Input {
+    /// An input of these bytes: row-major, little-endian, strings with their length prefixes.
+    ///
+    /// # Errors
+    /// When they are not exactly what type and shape call for.
+    pub fn raw(
+        name: &str,
+        dtype: DataType,
+        shape: &[usize],
+        data: Vec<u8>,
+    ) -> Result<Input, Error> {
+        let elements = elements(name, shape)?;
+        let given = match dtype.size() {
+            Some(size) => data.len().is_multiple_of(size).then_some(data.len() / size),
+            None => strings(&data).try_fold(0, |count, it| it.map(|_| count + 1)),
+        };
+        if given != Some(elements) {
+            let problem = format!(
+                "{dtype} of shape {shape:?} takes {elements} elements, the {} bytes given are not that",
+                data.len()
+            );
+            return Err(Error::input(name, problem));
+        }
+        Ok(Input { name: name.to_owned(), dtype, shape: shape.to_vec(), data })
+    }
+
+    /// An input of made-up content.
+    ///
+    /// # Errors
+    /// When the shape has more than 2^32 elements, which no server would take.
+    pub fn filled(
+        name: &str,
+        dtype: DataType,
+        shape: &[usize],
+        fill: Fill,
+    ) -> Result<Input, Error> {
+        let elements = elements(name, shape)?;
+        let mut data = Vec::with_capacity(elements * dtype.size().unwrap_or(12));
+        match fill {
+            Fill::Zeros => data.resize(elements * dtype.size().unwrap_or(4), 0),
+            Fill::Random(seed) => {
+                let mut random = Random::new(seed);
+                for _ in 0..elements {
+                    push_random(&mut data, dtype, &mut random);
+                }
+            }
+        }
+        Ok(Input { name: name.to_owned(), dtype, shape: shape.to_vec(), data })
+    }
+}
+
+fn elements(name: &str, shape: &[usize]) -> Result<usize, Error> {
+    let product = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
+    product.filter(|&it| it as u64 <= 1 << 32).ok_or_else(|| {
+        Error::input(name, format!("the shape {shape:?} has more than 2^32 elements"))
+    })
+}
+
+fn push_random(data: &mut Vec<u8>, dtype: DataType, random: &mut Random) {
+    match dtype {
+        DataType::Bool => data.push((random.next_u64() & 1) as u8),
+        // As many bits as the type is precise to, so that 1 is never reached.
+        DataType::Fp16 => {
+            let value = f16::from_f32((random.next_u64() >> 53) as f32 / 2048.0);
+            data.extend_from_slice(&value.to_le_bytes());
+        }
+        DataType::Bf16 => {
+            let value = bf16::from_f32((random.next_u64() >> 56) as f32 / 256.0);
+            data.extend_from_slice(&value.to_le_bytes());
+        }
+        DataType::Fp32 => {
+            let value = (random.next_u64() >> 40) as f32 / (1u64 << 24) as f32;
+            data.extend_from_slice(&value.to_le_bytes());
+        }
+        DataType::Fp64 => data.extend_from_slice(&random.unit().to_le_bytes()),
+        DataType::Bytes => {
+            data.extend_from_slice(&8u32.to_le_bytes());
+            data.extend((0..8).map(|_| b'a' + random.below(26) as u8));
+        }
+        DataType::Uint8
+        | DataType::Uint16
+        | DataType::Uint32
+        | DataType::Uint64
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64 => {
+            let value = random.below(100).to_le_bytes();
+            data.extend(value.iter().take(dtype.size().unwrap_or(0)));
+        }
+    }
+}
+
+/// The strings of a raw BYTES tensor; an item is `None`, and the last, where the data end too early.
+pub(crate) fn strings(mut data: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        if data.is_empty() {
+            return None;
+        }
+        let item = data.split_first_chunk::<4>().and_then(|(length, rest)| {
+            rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)
+        });
+        data = item.map_or(&[], |(_, rest)| rest);
+        Some(item.map(|(string, _)| string))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_up_data_fit_their_type_and_shape() {
+        for dtype in DataType::ALL {
+            for fill in [Fill::Zeros, Fill::Random(1)] {
+                let input = Input::filled("x", dtype, &[2, 3], fill).unwrap();
+                let again = Input::raw("x", dtype, &[2, 3], input.data.clone());
+                assert_eq!(again.unwrap(), input, "{dtype} {fill:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn random_data_depend_on_the_seed_alone() {
+        let make = |seed| Input::filled("x", DataType::Fp32, &[100], Fill::Random(seed)).unwrap();
+        assert_eq!(make(1), make(1));
+        assert_ne!(make(1), make(2));
+    }
+
+    #[test]
+    fn wrong_sizes_are_refused() {
+        let raw = |dtype, data: &[u8]| Input::raw("x", dtype, &[2], data.to_vec());
+        assert!(raw(DataType::Fp32, &[0; 8]).is_ok());
+        assert!(raw(DataType::Fp32, &[0; 9]).is_err());
+        assert!(raw(DataType::Bytes, b"\x01\0\0\0a\0\0\0\0").is_ok());
+        assert!(raw(DataType::Bytes, b"\x01\0\0\0a\x01\0\0\0").is_err());
+        assert!(raw(DataType::Bytes, b"\x01\0\0\0a").is_err());
+        assert!(Input::filled("x", DataType::Int8, &[usize::MAX, 2], Fill::Zeros).is_err());
+    }
+}

@@ -1,0 +1,172 @@
+//! How findings leave the program: as a table for people, as JSON, as a log of HDR histograms.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use hdrhistogram::serialization::{
+    V2DeflateSerializer,
+    interval_log::{IntervalLogWriterBuilder, Tag},
+};
+use serde::Serialize;
+
+use crate::{Comparison, Error, Latency, Ratio, Report};
+
+impl fmt::Display for Report {
+    /// A table of about fifteen lines; lines that would say nothing are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let loop_text = match self.rate {
+            None => "closed loop".to_owned(),
+            Some(rate) => format!("open loop at {rate} requests/s"),
+        };
+        let connections = self.connections;
+        let plural = if connections == 1 { "" } else { "s" };
+        writeln!(f, "{}: {loop_text} over {connections} connection{plural}", self.target)?;
+        let elapsed = self.elapsed.as_secs_f64();
+        writeln!(f, "  requests    {} in {elapsed:.2} s", self.requests)?;
+        writeln!(f, "  throughput  {:.1} replies/s", self.throughput)?;
+        write!(f, "  goodput     {:.1} 2xx/s", self.goodput)?;
+        match self.deadline {
+            Some(deadline) => writeln!(f, " within {}", time(deadline))?,
+            None => writeln!(f)?,
+        }
+        row(f, "latency   ", &self.latency)?;
+        if let Some(latency) = &self.refusal_latency {
+            row(f, "not 2xx   ", latency)?;
+        }
+        let statuses: Vec<String> =
+            self.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
+        writeln!(f, "  statuses    {}", statuses.join("  "))?;
+        let failures = self.failures;
+        if failures.total() > 0 {
+            writeln!(
+                f,
+                "  failures    connect: {}  reset: {}  timeout: {}  malformed: {}",
+                failures.connect, failures.reset, failures.timeout, failures.malformed
+            )?;
+        }
+        if self.rate.is_some() {
+            let Report { waited, late, unsent, .. } = self;
+            writeln!(f, "  schedule    waited: {waited}  late: {late}  unsent: {unsent}")?;
+        }
+        if self.checked > 0 {
+            writeln!(f, "  checked     {} answers, {} wrong", self.checked, self.wrong)?;
+        }
+        if self.reconnects > 0 {
+            writeln!(f, "  reconnects  {}", self.reconnects)?;
+        }
+        let rate = |bytes: u64| bytes as f64 / 1e6 / elapsed.max(f64::EPSILON);
+        let (sent, received) = (rate(self.bytes_sent), rate(self.bytes_received));
+        writeln!(f, "  transfer    {sent:.2} MB/s sent, {received:.2} MB/s received")?;
+        if let Some(server) = &self.server {
+            writeln!(
+                f,
+                "  server      {} per request, {:.2} cores, {:.2} + {:.2} context switches per request",
+                time(server.cpu.per_request),
+                server.cpu.cores,
+                server.voluntary_switches_per_request,
+                server.involuntary_switches_per_request
+            )?;
+        }
+        let generator = &self.generator;
+        let per_request = time(generator.per_request);
+        writeln!(f, "  generator   {per_request} per request, {:.2} cores", generator.cores)?;
+        for warning in &self.warnings {
+            writeln!(f, "  WARNING     {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Comparison {
+    /// A table of the ratios.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Comparison { a, b, pairs, dropped, .. } = self;
+        writeln!(f, "A = {a}\nB = {b}")?;
+        writeln!(f, "{pairs} pairs of blocks, {dropped} more dropped for stolen time")?;
+        writeln!(f, "  B / A            median   95 % interval")?;
+        let rows = [
+            ("throughput ", Some(&self.throughput)),
+            ("p50 latency", Some(&self.p50)),
+            ("server CPU ", self.server_cpu.as_ref()),
+        ];
+        for (name, ratio) in rows.into_iter().flat_map(|(name, it)| it.map(|it| (name, it))) {
+            let Ratio { median, low, high } = ratio;
+            let verdict = match ratio.differs() {
+                true => "",
+                false => "  no difference shown",
+            };
+            writeln!(f, "  {name}      {median:.4}   [{low:.4}, {high:.4}]{verdict}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "  WARNING  {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+fn row(f: &mut fmt::Formatter<'_>, name: &str, latency: &Latency) -> fmt::Result {
+    let Latency { mean, p50, p90, p95, p99, p99_9, max } = *latency;
+    writeln!(
+        f,
+        "  {name}  p50 {}  p90 {}  p95 {}  p99 {}  p99.9 {}  max {}  mean {}",
+        time(p50),
+        time(p90),
+        time(p95),
+        time(p99),
+        time(p99_9),
+        time(max),
+        time(mean)
+    )
+}
+
+/// Three or four digits and a unit.
+fn time(value: Duration) -> String {
+    let micros = value.as_nanos() as f64 / 1e3;
+    match micros {
+        ..100.0 => format!("{micros:.2} us"),
+        100.0..1e4 => format!("{micros:.0} us"),
+        1e4..1e7 => format!("{:.1} ms", micros / 1e3),
+        _ => format!("{:.2} s", micros / 1e6),
+    }
+}
+
+/// A report or a comparison as one JSON object, with line breaks.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write_json(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+/// Writes the latencies of `reports` as an HDR histogram log (version 1.3, V2 compressed, base64): one
+/// line per report, tagged by its place in the list, in nanoseconds with maxima in milliseconds.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_histograms(path: &Path, reports: &[&Report]) -> Result<(), Error> {
+    let failed = |source| Error::File { path: path.to_owned(), source };
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    let mut serializer = V2DeflateSerializer::new();
+    let ended = SystemTime::now();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("latencies of 2xx replies in nanoseconds")
+        .with_base_time(ended)
+        .with_max_value_divisor(1e6)
+        .begin_log_with(&mut file, &mut serializer)
+        .map_err(failed)?;
+    let mut start = Duration::ZERO;
+    for (index, report) in reports.iter().enumerate() {
+        let tag = format!("{index}");
+        log.write_histogram(&report.histogram, start, report.elapsed, Tag::new(&tag))
+            .map_err(|error| failed(io::Error::other(error.to_string())))?;
+        start += report.elapsed;
+    }
+    drop(log);
+    file.flush().map_err(failed)
+}

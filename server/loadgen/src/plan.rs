@@ -1,0 +1,126 @@
+//! What a run does: to whom, what, how fast, how long.
+
+use std::time::Duration;
+
+use crate::{Check, Error, Report, Request, Target, driver};
+
+/// Where open-loop requests lie in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// As many independent users send them: exponentially distributed distances.
+    Poisson,
+    /// At equal distances.
+    Constant,
+}
+
+/// What decides that the next request is sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// A connection sends its next request when it has read the reply.
+    Closed,
+    /// Requests are due at their own times and wait where no connection is free.
+    Open {
+        /// Requests per second.
+        rate: f64,
+        /// How they are spread.
+        arrivals: Arrivals,
+    },
+}
+
+/// A run. Made by [`Plan::new`], then changed field by field.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The server.
+    pub target: Target,
+    /// Sent in turn; at least one.
+    pub requests: Vec<Request>,
+    /// Closed unless changed.
+    pub load: Load,
+    /// Connections, each with at most one request on its way; 1 unless changed.
+    pub connections: usize,
+    /// Time before the measurement in which requests are sent and not counted; none unless changed.
+    pub warm_up: Duration,
+    /// How long requests are sent and counted. Those on their way at its end are waited for and counted.
+    /// 10 seconds unless changed; this or `count` must be there.
+    pub duration: Option<Duration>,
+    /// Most requests that are counted.
+    pub count: Option<u64>,
+    /// Longest a request may be on its way before it is given up, from when it was handed to a connection;
+    /// 30 seconds unless changed.
+    pub timeout: Duration,
+    /// Latency above which a reply does not count as good.
+    pub deadline: Option<Duration>,
+    /// A process that serves, for its processor time: counted with all its descendants.
+    pub pid: Option<u32>,
+    /// What the answers must be.
+    pub check: Check,
+    /// Of the random arrivals.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// A closed loop over one connection for 10 seconds.
+    pub fn new(target: Target, requests: Vec<Request>) -> Plan {
+        Plan {
+            target,
+            requests,
+            load: Load::Closed,
+            connections: 1,
+            warm_up: Duration::ZERO,
+            duration: Some(Duration::from_secs(10)),
+            count: None,
+            timeout: Duration::from_secs(30),
+            deadline: None,
+            pid: None,
+            check: Check::Nothing,
+            seed: 0,
+        }
+    }
+
+    /// Carries it out on this thread. Blocks until it is over.
+    ///
+    /// # Errors
+    /// When the plan makes no sense, the server cannot be reached at the start, or the system refuses
+    /// what the generator needs. What happens to requests later is part of the report.
+    pub fn run(&self) -> Result<Report, Error> {
+        self.validate()?;
+        driver::drive(self)
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        if self.requests.is_empty() {
+            return Err(Error::plan("requests", "expected at least one"));
+        }
+        if self.connections == 0 {
+            return Err(Error::plan("connections", "expected at least 1, given 0"));
+        }
+        if let Load::Open { rate, .. } = self.load
+            && !(rate.is_finite() && (1e-3..=1e8).contains(&rate))
+        {
+            let problem = format!("expected 0.001 to 100,000,000 requests/s, given {rate}");
+            return Err(Error::plan("rate", problem));
+        }
+        if self.duration.is_none() && self.count.is_none() {
+            return Err(Error::plan("duration", "expected a duration or a number of requests"));
+        }
+        for (setting, value) in [("duration", self.duration), ("timeout", Some(self.timeout))] {
+            if value.is_some_and(|it| it.is_zero()) {
+                return Err(Error::plan(setting, "expected more than nothing, given 0"));
+            }
+        }
+        if self.count == Some(0) {
+            return Err(Error::plan("count", "expected at least 1, given 0"));
+        }
+        match &self.check {
+            Check::EveryBody(hashes) if hashes.len() != self.requests.len() => {
+                let problem = format!(
+                    "expected one hash for each of the {} requests, given {}",
+                    self.requests.len(),
+                    hashes.len()
+                );
+                Err(Error::plan("check", problem))
+            }
+            _ => Ok(()),
+        }
+    }
+}

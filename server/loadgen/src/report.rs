@@ -1,0 +1,355 @@
+//! What a run found: counts, rates, latencies, processor time, and what to be wary of.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use hdrhistogram::Histogram;
+use serde::{Serialize, Serializer};
+
+use crate::{
+    Load, Plan,
+    tally::{LATE, Tally},
+    usage::Reading,
+};
+
+/// Above this share of a core the generator is taken to be the bottleneck.
+const SATURATED: f64 = 0.9;
+/// Above this share of late requests, or of stolen time, a run should be thrown away.
+const DOUBTFUL: f64 = 0.01;
+
+/// The time over which a run was measured, and the readings at its ends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) elapsed: Duration,
+    /// Of the generator's thread.
+    pub(crate) own_cpu: Duration,
+    pub(crate) before: Reading,
+    pub(crate) after: Reading,
+}
+
+/// The findings of one run. In JSON, times are numbers whose names carry the unit.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The server.
+    pub target: String,
+    /// Connections.
+    pub connections: usize,
+    /// Requests per second that were due; `None` in a closed loop.
+    pub rate: Option<f64>,
+    /// Length of the measurement: the plan's duration, or until the last reply where the plan counts
+    /// requests.
+    #[serde(rename = "elapsed_s", serialize_with = "seconds")]
+    pub elapsed: Duration,
+    /// Counted requests that were sent: replies of any status plus failures.
+    pub requests: u64,
+    /// Replies of any status per second.
+    pub throughput: f64,
+    /// 2xx replies within the deadline, if there is one, per second.
+    pub goodput: f64,
+    /// 2xx replies within the deadline.
+    pub good: u64,
+    /// What a reply had to meet to be good.
+    #[serde(rename = "deadline_us", serialize_with = "optional_micros")]
+    pub deadline: Option<Duration>,
+    /// Of 2xx replies: in an open loop from the moment a request was due, in a closed one from when it was
+    /// sent.
+    pub latency: Latency,
+    /// Of replies with any other status; `None` without any.
+    pub refusal_latency: Option<Latency>,
+    /// Number of replies by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Requests without a reply.
+    pub failures: Failures,
+    /// Open loop: requests that found no connection free when they were due.
+    pub waited: u64,
+    /// Open loop: requests sent more than a millisecond late although a connection was free.
+    pub late: u64,
+    /// Open loop: requests that were due and found no connection free until the end. Not in `requests`.
+    pub unsent: u64,
+    /// Replies that were checked, and how many of them were wrong; the warm-up's included.
+    pub checked: u64,
+    /// See `checked`.
+    pub wrong: u64,
+    /// Connections that were opened anew during the run, the warm-up included.
+    pub reconnects: u64,
+    /// Bytes of requests, heads included.
+    pub bytes_sent: u64,
+    /// Bytes of complete replies, heads included.
+    pub bytes_received: u64,
+    /// The generator's own thread.
+    pub generator: Cpu,
+    /// The server's processes, where the plan names one.
+    pub server: Option<ServerUsage>,
+    /// Share of the machine's time that the hypervisor gave to others.
+    pub steal: f64,
+    /// Reasons to doubt the numbers, as sentences.
+    pub warnings: Vec<String>,
+    /// All latencies of 2xx replies, in nanoseconds.
+    #[serde(skip)]
+    pub histogram: Histogram<u64>,
+}
+
+/// Percentiles of a set of latencies, each right within 0.1 %. Zeros for an empty set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Latency {
+    #[serde(rename = "mean_us", serialize_with = "micros")]
+    pub mean: Duration,
+    #[serde(rename = "p50_us", serialize_with = "micros")]
+    pub p50: Duration,
+    #[serde(rename = "p90_us", serialize_with = "micros")]
+    pub p90: Duration,
+    #[serde(rename = "p95_us", serialize_with = "micros")]
+    pub p95: Duration,
+    #[serde(rename = "p99_us", serialize_with = "micros")]
+    pub p99: Duration,
+    #[serde(rename = "p99_9_us", serialize_with = "micros")]
+    pub p99_9: Duration,
+    #[serde(rename = "max_us", serialize_with = "micros")]
+    pub max: Duration,
+}
+
+/// Requests that got no reply, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Failures {
+    /// The connection could not be opened.
+    pub connect: u64,
+    /// It was closed or reset before the reply was complete. A request is not sent again: a server that
+    /// closes idle connections without a word shows here.
+    pub reset: u64,
+    /// The reply did not come within the timeout.
+    pub timeout: u64,
+    /// What came is not HTTP/1.
+    pub malformed: u64,
+}
+
+impl Failures {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.connect + self.reset + self.timeout + self.malformed
+    }
+}
+
+/// Processor time of a run.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Cpu {
+    /// User and system time within the measurement.
+    #[serde(rename = "cpu_s", serialize_with = "seconds")]
+    pub cpu: Duration,
+    /// Cores used: processor time over elapsed time.
+    pub cores: f64,
+    /// Processor time over replies; zero without any.
+    #[serde(rename = "cpu_per_request_us", serialize_with = "micros")]
+    pub per_request: Duration,
+}
+
+/// What the server's process and its descendants used within the measurement.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct ServerUsage {
+    /// Processor time, in steps of the kernel's clock tick (10 ms).
+    #[serde(flatten)]
+    pub cpu: Cpu,
+    /// Context switches per request because a thread waited.
+    pub voluntary_switches_per_request: f64,
+    /// Context switches per request because a thread was taken off its core.
+    pub involuntary_switches_per_request: f64,
+}
+
+impl Report {
+    pub(crate) fn new(plan: &Plan, window: Window, tally: Tally) -> Report {
+        let replies = tally.replies();
+        let seconds = window.elapsed.as_secs_f64().max(f64::EPSILON);
+        let server = window.after.server.zip(window.before.server).map(|(after, before)| {
+            let per_request = |after: u64, before: u64| {
+                after.saturating_sub(before) as f64 / replies.max(1) as f64
+            };
+            ServerUsage {
+                cpu: Cpu::new(after.cpu.saturating_sub(before.cpu), window.elapsed, replies),
+                voluntary_switches_per_request: per_request(
+                    after.voluntary_switches,
+                    before.voluntary_switches,
+                ),
+                involuntary_switches_per_request: per_request(
+                    after.involuntary_switches,
+                    before.involuntary_switches,
+                ),
+            }
+        });
+        let refused = !tally.refusal_latency.is_empty();
+        let mut report = Report {
+            target: plan.target.to_string(),
+            connections: plan.connections,
+            rate: match plan.load {
+                Load::Closed => None,
+                Load::Open { rate, .. } => Some(rate),
+            },
+            elapsed: window.elapsed,
+            requests: replies + tally.failures.total(),
+            throughput: replies as f64 / seconds,
+            goodput: tally.good as f64 / seconds,
+            good: tally.good,
+            deadline: plan.deadline,
+            latency: Latency::new(&tally.latency),
+            refusal_latency: refused.then(|| Latency::new(&tally.refusal_latency)),
+            statuses: tally.statuses,
+            failures: tally.failures,
+            waited: tally.waited,
+            late: tally.late,
+            unsent: tally.unsent,
+            checked: tally.checked,
+            wrong: tally.wrong,
+            reconnects: tally.reconnects,
+            bytes_sent: tally.bytes_sent,
+            bytes_received: tally.bytes_received,
+            generator: Cpu::new(window.own_cpu, window.elapsed, replies),
+            server,
+            steal: window.after.machine.steal_since(&window.before.machine),
+            warnings: Vec::new(),
+            histogram: tally.latency,
+        };
+        report.warnings = report.doubts();
+        report
+    }
+
+    /// 2xx replies, in time or not.
+    pub fn ok(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    fn doubts(&self) -> Vec<String> {
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let mut doubts = Vec::new();
+        if self.wrong > 0 {
+            let Report { wrong, checked, .. } = self;
+            doubts.push(format!("{wrong} of {checked} checked answers are wrong"));
+        }
+        if self.ok() == 0 {
+            doubts.push("not one request was answered with a 2xx status".to_owned());
+        }
+        if self.generator.cores > SATURATED {
+            doubts.push(format!(
+                "the generator used {:.0} % of its core: throughput is a lower bound, latency an upper one",
+                self.generator.cores * 100.0
+            ));
+        }
+        let late = share(self.late, self.requests);
+        if late > DOUBTFUL {
+            doubts.push(format!(
+                "{:.1} % of the requests were sent more than {} ms late",
+                late * 100.0,
+                LATE.as_millis()
+            ));
+        }
+        if self.unsent > 0 {
+            doubts.push(format!(
+                "{} requests were due and never sent, all connections being busy: the rate was not met, \
+                 and latencies would be longer with them",
+                self.unsent
+            ));
+        }
+        if self.steal > DOUBTFUL {
+            doubts.push(format!("{:.1} % of the machine's time was stolen", self.steal * 100.0));
+        }
+        doubts
+    }
+}
+
+impl Latency {
+    pub(crate) fn new(histogram: &Histogram<u64>) -> Latency {
+        let at = |quantile| Duration::from_nanos(histogram.value_at_quantile(quantile));
+        Latency {
+            mean: Duration::from_secs_f64(histogram.mean() / 1e9),
+            p50: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            max: Duration::from_nanos(histogram.max()),
+        }
+    }
+}
+
+impl Cpu {
+    fn new(cpu: Duration, elapsed: Duration, replies: u64) -> Cpu {
+        let cores = cpu.as_secs_f64() / elapsed.as_secs_f64().max(f64::EPSILON);
+        let per_request = cpu.as_secs_f64() / replies.max(1) as f64;
+        let per_request = if replies == 0 { 0.0 } else { per_request };
+        Cpu { cpu, cores, per_request: Duration::from_secs_f64(per_request) }
+    }
+}
+
+fn seconds<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(value.as_secs_f64())
+}
+
+fn micros<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(value.as_nanos() as f64 / 1e3)
+}
+
+fn optional_micros<S: Serializer>(
+    value: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => micros(value, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Method, Request, Target};
+
+    fn report(own_cpu: u64, fill: impl FnOnce(&mut Tally)) -> Report {
+        let target: Target = "http://h".parse().unwrap();
+        let plan = Plan::new(target, vec![Request::new(Method::Get, "/").unwrap()]);
+        let mut tally = Tally::new(Some(Duration::from_millis(4)));
+        fill(&mut tally);
+        let window = Window {
+            elapsed: Duration::from_secs(2),
+            own_cpu: Duration::from_millis(own_cpu),
+            before: Reading::default(),
+            after: Reading::default(),
+        };
+        Report::new(&plan, window, tally)
+    }
+
+    fn replies(tally: &mut Tally) {
+        for milliseconds in 1..=1000 {
+            let status = if milliseconds <= 900 { 200 } else { 503 };
+            tally.reply(status, Duration::from_millis(milliseconds), 10);
+        }
+    }
+
+    #[test]
+    fn rates_are_over_the_measured_time_and_percentiles_over_good_answers() {
+        let report = report(500, replies);
+        assert_eq!((report.throughput, report.goodput), (500.0, 2.0));
+        assert_eq!((report.requests, report.ok(), report.bytes_received), (1000, 900, 10_000));
+        let near = |given: Duration, milliseconds: f64| {
+            (given.as_secs_f64() * 1e3 / milliseconds - 1.0).abs() < 0.001
+        };
+        let refusals = report.refusal_latency.unwrap();
+        assert!(near(report.latency.p50, 450.0) && near(report.latency.p99, 891.0));
+        assert!(near(report.latency.max, 900.0) && near(refusals.p50, 950.0));
+        assert_eq!(report.generator.per_request, Duration::from_micros(500));
+        assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    }
+
+    #[test]
+    fn a_generator_at_its_limit_says_so() {
+        assert!(report(1900, replies).warnings.iter().any(|it| it.contains("95 % of its core")));
+        let late = report(0, |tally| {
+            replies(tally);
+            (0..11).for_each(|_| tally.sent(0, LATE * 2, LATE * 2));
+        });
+        assert!(late.warnings.iter().any(|it| it.contains("1 ms late")), "{:?}", late.warnings);
+    }
+
+    #[test]
+    fn a_run_without_answers_is_a_warning_and_not_a_division_by_zero() {
+        let report = report(1, |_| ());
+        assert_eq!((report.throughput, report.latency.p99), (0.0, Duration::ZERO));
+        assert!(report.warnings.iter().any(|it| it.contains("not one request")));
+    }
+}

@@ -1,0 +1,114 @@
+//! Counts what happens to the requests of a run. Pure.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use hdrhistogram::Histogram;
+
+use crate::Failures;
+
+/// Three digits of a latency are kept: percentiles are right within 0.1 %.
+const DIGITS: u8 = 3;
+/// The longest latency that is told from longer ones: an hour, in nanoseconds.
+const LONGEST: u64 = 3_600_000_000_000;
+/// A request that was late by more than this was sent late by the generator.
+pub(crate) const LATE: Duration = Duration::from_millis(1);
+
+/// Why there was no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The connection could not be opened.
+    Connect,
+    /// It was closed or reset before the reply was complete.
+    Reset,
+    /// The reply did not come in time.
+    Timeout,
+    /// What came is not HTTP/1.
+    Malformed,
+}
+
+/// The counts of one run.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    deadline: Option<Duration>,
+    /// Of 2xx replies, in nanoseconds.
+    pub(crate) latency: Histogram<u64>,
+    /// Of replies with another status, in nanoseconds.
+    pub(crate) refusal_latency: Histogram<u64>,
+    /// 2xx replies within the deadline.
+    pub(crate) good: u64,
+    /// Replies by status.
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) failures: Failures,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    /// Requests that waited for a free connection (open loop).
+    pub(crate) waited: u64,
+    /// Requests that the generator sent late although a connection was free.
+    pub(crate) late: u64,
+    /// Requests that were due and never sent (open loop).
+    pub(crate) unsent: u64,
+    /// Replies that a check found wrong, those of the warm-up included.
+    pub(crate) wrong: u64,
+    /// Replies that were checked, likewise.
+    pub(crate) checked: u64,
+    /// Connections that were opened after the first ones, likewise.
+    pub(crate) reconnects: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(deadline: Option<Duration>) -> Tally {
+        let histogram =
+            || Histogram::new_with_max(LONGEST, DIGITS).expect("the bounds are constants that fit");
+        Tally {
+            deadline,
+            latency: histogram(),
+            refusal_latency: histogram(),
+            good: 0,
+            statuses: BTreeMap::new(),
+            failures: Failures::default(),
+            bytes_sent: 0,
+            bytes_received: 0,
+            waited: 0,
+            late: 0,
+            unsent: 0,
+            wrong: 0,
+            checked: 0,
+            reconnects: 0,
+        }
+    }
+
+    /// A complete reply.
+    pub(crate) fn reply(&mut self, status: u16, latency: Duration, bytes: u64) {
+        *self.statuses.entry(status).or_default() += 1;
+        self.bytes_received += bytes;
+        let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        if (200..300).contains(&status) {
+            self.latency.saturating_record(nanoseconds);
+            self.good += u64::from(self.deadline.is_none_or(|deadline| latency <= deadline));
+        } else {
+            self.refusal_latency.saturating_record(nanoseconds);
+        }
+    }
+
+    /// A request without a reply.
+    pub(crate) fn failure(&mut self, failure: Failure) {
+        match failure {
+            Failure::Connect => self.failures.connect += 1,
+            Failure::Reset => self.failures.reset += 1,
+            Failure::Timeout => self.failures.timeout += 1,
+            Failure::Malformed => self.failures.malformed += 1,
+        }
+    }
+
+    /// A request that was due at `lag` before it was sent, `own_lag` of which a connection was free.
+    pub(crate) fn sent(&mut self, bytes: usize, lag: Duration, own_lag: Duration) {
+        self.bytes_sent += bytes as u64;
+        self.waited += u64::from(lag > own_lag);
+        self.late += u64::from(own_lag > LATE);
+    }
+
+    /// Replies of any status.
+    pub(crate) fn replies(&self) -> u64 {
+        self.statuses.values().sum()
+    }
+}

@@ -1,0 +1,117 @@
+//! Where a server is: the parts of an `http://` address, and its resolution.
+
+use std::{
+    fmt,
+    net::{SocketAddr, ToSocketAddrs},
+    str::FromStr,
+};
+
+use crate::Error;
+
+/// A server's address: `http://host[:port][/path]`. The port is 80 where none is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Name or address; an IPv6 address without its brackets.
+    host: String,
+    port: u16,
+    path: String,
+}
+
+impl Target {
+    /// The path of the address, with its query; empty where none was given or it was `/`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The value of the `Host` header.
+    pub(crate) fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The first address of the host. May block on the resolver.
+    pub(crate) fn resolve(&self) -> Result<SocketAddr, Error> {
+        let failed = |source| Error::Resolve { host: self.host.clone(), source };
+        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs().map_err(failed)?;
+        addresses.next().ok_or_else(|| failed(std::io::Error::other("the name has no address")))
+    }
+}
+
+impl FromStr for Target {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Target, Error> {
+        let wrong = |problem| Error::Url { given: given.to_owned(), problem };
+        let rest = given
+            .strip_prefix("http://")
+            .ok_or_else(|| wrong("expected http://host[:port][/path]; TLS is not supported"))?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(bracketed) => bracketed
+                .split_once(']')
+                .map(|(host, port)| (host, port.strip_prefix(':')))
+                .ok_or_else(|| wrong("expected ']' after an IPv6 address"))?,
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        if host.is_empty() || host.contains(['@', ' ']) {
+            return Err(wrong("expected a host name or address"));
+        }
+        let port = match port {
+            Some(port) => port.parse().map_err(|_| wrong("expected a port from 1 to 65535"))?,
+            None => 80,
+        };
+        let path = if path == "/" { "" } else { path };
+        Ok(Target { host: host.to_owned(), port, path: path.to_owned() })
+    }
+}
+
+impl From<SocketAddr> for Target {
+    fn from(address: SocketAddr) -> Target {
+        Target { host: address.ip().to_string(), port: address.port(), path: String::new() }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(given: &str, authority: &str, path: &str) {
+        let target: Target = given.parse().unwrap();
+        assert_eq!((target.authority().as_str(), target.path()), (authority, path));
+    }
+
+    #[test]
+    fn an_address_is_taken_apart() {
+        check("http://localhost:8000", "localhost:8000", "");
+        check("http://localhost:8000/", "localhost:8000", "");
+        check("http://h/v2/models/m/infer?x=1", "h:80", "/v2/models/m/infer?x=1");
+        check("http://[::1]:8080/invocations", "[::1]:8080", "/invocations");
+        check("http://[::1]", "[::1]:80", "");
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused_with_what_was_expected() {
+        for (given, expected) in [
+            ("https://h", "TLS"),
+            ("localhost:8000", "http://host"),
+            ("http://:80", "host name"),
+            ("http://h:port", "port"),
+            ("http://[::1", "']'"),
+        ] {
+            let error = given.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains(given), "{error}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Are answers checked, whole and in order? And the command line, from the arguments to the bytes.
+
+use std::sync::{Arc, Mutex};
+
+use clap::Parser;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use muster_loadgen::{Check, Method, Request, body_hash, cli, write_histograms};
+
+use crate::{
+    closed,
+    server::{Answer, Seen, Server},
+};
+
+#[test]
+fn every_body_is_checked_against_its_request() {
+    let server = Server::start(|seen| match (seen.number, seen.line.as_str()) {
+        (7, _) => Answer::ok("wrong"),
+        (8, _) => Answer::Plain(503, b"busy".to_vec()),
+        (_, "GET /a") => Answer::ok("a"),
+        _ => Answer::Chunked(vec!["b", "b"]),
+    });
+    let mut plan = closed(&server, 1, 20);
+    plan.requests = ["/a", "/b"].map(|path| Request::new(Method::Get, path).unwrap()).to_vec();
+    plan.check = Check::EveryBody(vec![body_hash(b"a"), body_hash(b"bb")]);
+    let report = plan.run().unwrap();
+    assert_eq!((report.checked, report.wrong), (19, 1), "{report}");
+    assert!(report.warnings.iter().any(|it| it.contains("1 of 19")), "{report}");
+}
+
+#[test]
+fn the_first_reply_of_each_connection_is_judged() {
+    let server = Server::start(|seen| match (seen.connection, seen.number) {
+        (_, 10) => Answer::Last("pong"),
+        (2, _) => Answer::ok("nonsense"),
+        _ => Answer::ok("pong"),
+    });
+    let mut plan = closed(&server, 3, 60);
+    plan.check = Check::FirstReply(Arc::new(|it| it.body == b"pong" && it.status == 200));
+    let report = plan.run().unwrap();
+    assert_eq!(report.reconnects, 1, "{report}");
+    // One of the four may have been the one that was cut short by request 10.
+    assert_eq!(report.checked, 4, "{report}");
+    assert_eq!(report.wrong, 1, "{report}");
+}
+
+#[test]
+fn a_large_body_arrives_whole_both_ways() {
+    let server = Server::start(|seen| Answer::Plain(200, seen.body.clone()));
+    let body: Vec<u8> = (0..5_000_000u32).map(|it| (it % 251) as u8).collect();
+    let mut plan = closed(&server, 2, 6);
+    plan.check = Check::EveryBody(vec![body_hash(&body)]);
+    plan.requests = vec![Request::new(Method::Post, "/x").unwrap().body(body)];
+    let report = plan.run().unwrap();
+    assert_eq!((report.ok(), report.checked, report.wrong), (6, 6, 0), "{report}");
+    assert!(report.bytes_received > 6 * 5_000_000, "{report}");
+}
+
+#[derive(Debug, Parser)]
+struct Command {
+    #[command(flatten)]
+    args: cli::Args,
+}
+
+#[test]
+fn the_command_line_asks_for_the_metadata_and_sends_what_they_say() {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let kept = bodies.clone();
+    let server = Server::start(move |seen: &Seen| {
+        kept.lock().unwrap().push((seen.line.clone(), seen.body.clone()));
+        match seen.line.as_str() {
+            "GET /v2/models/m" => Answer::ok(
+                r#"{"name":"m","inputs":[{"name":"x","datatype":"INT32","shape":[-1,4]}]}"#,
+            ),
+            _ => Answer::ok(r#"{"model_name":"m","outputs":[{"name":"y"}]}"#),
+        }
+    });
+    let url = server.target().to_string();
+    let file = std::env::temp_dir().join(format!("loadgen-{}.hlog", std::process::id()));
+    let histogram = file.to_str().unwrap();
+    let words = [
+        ["bench", url.as_str(), "--model", "m", "--shape", "x:2,4", "--format", "kserve-json"],
+        ["--data", "zeros", "--requests", "20", "--warm-up", "0", "--histogram", histogram],
+    ];
+    let mut printed = Vec::new();
+    cli::run_to(&Command::parse_from(words.concat()).args, &mut printed).unwrap();
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(printed.contains("requests    20 in") && printed.contains("200: 20"), "{printed}");
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(bodies[0].0, "GET /v2/models/m");
+    assert_eq!(bodies.len(), 21);
+    let expect =
+        r#"{"inputs":[{"name":"x","shape":[2,4],"datatype":"INT32","data":[0,0,0,0,0,0,0,0]}]}"#;
+    for (line, body) in &bodies[1..] {
+        assert_eq!(line, "POST /v2/models/m/infer");
+        assert_eq!(std::str::from_utf8(body).unwrap(), expect);
+    }
+    assert!(std::fs::metadata(&file).unwrap().len() > 0);
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn histograms_are_written_so_that_others_can_read_them() {
+    let server = Server::start(|_| Answer::ok("pong"));
+    let report = closed(&server, 1, 50).run().unwrap();
+    let file = std::env::temp_dir().join(format!("loadgen-two-{}.hlog", std::process::id()));
+    write_histograms(&file, &[&report, &report]).unwrap();
+    let text = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let mut found = 0;
+    for entry in IntervalLogIterator::new(&text) {
+        if let LogEntry::Interval(interval) = entry.unwrap() {
+            let bytes = base64_decode(interval.encoded_histogram());
+            let mut deserializer = hdrhistogram::serialization::Deserializer::new();
+            let histogram: hdrhistogram::Histogram<u64> =
+                deserializer.deserialize(&mut bytes.as_slice()).unwrap();
+            assert_eq!(histogram, report.histogram);
+            found += 1;
+        }
+    }
+    assert_eq!(found, 2);
+}
+
+/// Standard alphabet, padded.
+fn base64_decode(text: &str) -> Vec<u8> {
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = Vec::new();
+    let (mut bits, mut count) = (0u32, 0);
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = alphabet.iter().position(|&it| it == byte).unwrap();
+        bits = (bits << 6) | value as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    out
+}
+
+#[test]
+fn json_names_carry_the_unit() {
+    let server = Server::start(|_| Answer::ok("pong"));
+    let report = closed(&server, 1, 10).run().unwrap();
+    let mut text = Vec::new();
+    muster_loadgen::write_json(&report, &mut text).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(json["requests"], 10);
+    assert_eq!(json["statuses"]["200"], 10);
+    let micros = json["latency"]["p50_us"].as_f64().unwrap();
+    assert!((micros - report.latency.p50.as_secs_f64() * 1e6).abs() < 1e-3);
+    assert!(json["generator"]["cpu_per_request_us"].as_f64().unwrap() > 0.0);
+    assert!(json.get("histogram").is_none());
+}

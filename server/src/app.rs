@@ -1,0 +1,285 @@
+//! The server as a whole: open the ports, load the models, serve, stop. Everything is made here and passed
+//! down as values.
+
+mod announce;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    num::NonZeroUsize,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use backend::Backend;
+use tokio::task::JoinSet;
+
+use crate::{
+    config::{ModelsFrom, QueueWait, ServerConfig},
+    drain::{Drain, Stage},
+    http::{self, BodyLimits, HttpSettings, IoThreads, Service, Timeouts},
+    limits::Budget,
+    machine::Machine,
+    metrics::{Metrics, MetricsOptions},
+    models::{Found, LoadSettings, Loader, ModelManager, State, scan_path, scan_repositories},
+    protocol::sagemaker,
+    schedule::admission::LongestStay,
+};
+
+/// A run of this length costs less than handing it to another thread and back.
+const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
+
+/// Why a server could not start, or did not stop well. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// A port could not be opened.
+    #[error("cannot listen on {address} for {service}: {error}")]
+    Listen {
+        /// What the port is for.
+        service: &'static str,
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The system refused a thread or a runtime.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// No model can be served, or one could not and `--exit-on-error` is set.
+    #[error("{0}")]
+    Models(String),
+    /// Requests or runs were left when the time was up.
+    #[error("{connections} connections and {threads} model threads were still busy when the time was up")]
+    NotDrained {
+        /// Connections that were still open.
+        connections: usize,
+        /// Threads that were still running a model.
+        threads: usize,
+    },
+}
+
+/// A server whose ports are open.
+pub struct App {
+    config: ServerConfig,
+    service: Arc<Service>,
+    loader: Arc<Loader>,
+    io: IoThreads,
+    listeners: Vec<(&'static str, TcpListener)>,
+}
+
+impl App {
+    /// Opens the ports and starts the I/O threads. No model is loaded yet, and no connection accepted.
+    ///
+    /// # Errors
+    /// When a port is taken, or the system refuses something.
+    pub fn build(
+        config: ServerConfig,
+        machine: &Machine,
+        engines: Vec<Arc<dyn Backend>>,
+    ) -> Result<App, AppError> {
+        let listeners = open_ports(&config)?;
+        let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
+        let metrics = Metrics::new(MetricsOptions::default());
+        let manager = Arc::new(ModelManager::default());
+        let settings = load_settings(&config, cpus);
+        let loader = Loader::new(engines, settings, manager.clone(), metrics.clone());
+        let connections = Budget::new(config.limits.connections.get());
+        let settings = http_settings(&config, cpus);
+        let service = Service::new(manager, metrics, Drain::default(), connections, settings);
+        let service = Arc::new(service);
+        let threads = config.listeners.http_threads.unwrap_or(http::default_threads(machine.cpus));
+        let io = IoThreads::start(threads, &service)?;
+        Ok(App { config, service, loader: Arc::new(loader), io, listeners })
+    }
+
+    /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
+    pub fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
+        let address = |(service, listener): &(&'static str, TcpListener)| {
+            listener.local_addr().ok().map(|it| (*service, it))
+        };
+        self.listeners.iter().filter_map(address).collect()
+    }
+
+    /// Serves until `stop` is ready, then drains. Blocking.
+    ///
+    /// # Errors
+    /// When no model could be loaded, or something was left to do when the time to stop was up.
+    pub fn run(self, stop: impl Future<Output = ()>) -> Result<(), AppError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let outcome = runtime.block_on(self.serve(stop));
+        // A load that is still going on must not keep the process.
+        runtime.shutdown_background();
+        outcome
+    }
+
+    async fn serve(mut self, stop: impl Future<Output = ()>) -> Result<(), AppError> {
+        let addresses = self.addresses();
+        for (service, address) in &addresses {
+            tracing::info!(service, %address, "listening");
+        }
+        let service = self.service.clone();
+        let io = Arc::new(self.io);
+        let mut tasks = JoinSet::new();
+        for (_, listener) in self.listeners.drain(..) {
+            let (io, service) = (io.clone(), service.clone());
+            tasks.spawn(async move { io.accept(listener, service).await });
+        }
+        let metrics = service.metrics.clone();
+        let interval = self.config.metrics_interval;
+        let sampler = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                metrics.sample_process();
+            }
+        });
+
+        let mut stop = std::pin::pin!(stop);
+        let load = load(self.loader.clone(), self.config.clone());
+        let loaded = tokio::select! {
+            loaded = load => Some(loaded),
+            () = &mut stop => None,
+        };
+        match loaded {
+            Some(Ok(())) => {
+                service.models.finish_start();
+                announce::serving(&service, &addresses);
+                stop.await;
+            }
+            Some(Err(error)) => return Err(error),
+            None => tracing::info!("asked to stop while models were loading"),
+        }
+        sampler.abort();
+        self.config.lifecycle.drain(&service, tasks, io).await
+    }
+}
+
+impl crate::config::Lifecycle {
+    /// Stops in order: not ready, still serving; nothing new; what is in flight finishes; models close.
+    async fn drain(
+        &self,
+        service: &Service,
+        mut accepting: JoinSet<io::Result<()>>,
+        io: Arc<IoThreads>,
+    ) -> Result<(), AppError> {
+        let until = Instant::now() + self.exit_timeout;
+        let left = || until.saturating_duration_since(Instant::now());
+        tracing::info!(delay_ms = self.drain_delay.as_millis(), "stopping: not ready any more");
+        service.drain.advance(Stage::Leaving);
+        tokio::time::sleep(self.drain_delay.min(self.exit_timeout)).await;
+        tracing::info!("stopping: nothing new is accepted");
+        service.drain.advance(Stage::Closing);
+        while let Some(ended) = accepting.join_next().await {
+            if let Ok(Err(error)) = ended {
+                tracing::error!(%error, "a listener has ended");
+            }
+        }
+        let drained = service.drain.finished(left()).await;
+        let connections = if drained { 0 } else { service.drain.busy() };
+        let threads = service.models.close(left());
+        if !drained || 0 < threads {
+            return Err(AppError::NotDrained { connections, threads });
+        }
+        if let Some(io) = Arc::into_inner(io) {
+            io.join();
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>, AppError> {
+    let wanted = [
+        ("http", config.listeners.http, config.listeners.reuse_http_port),
+        ("sagemaker", config.listeners.sagemaker, false),
+        ("metrics", config.listeners.metrics, false),
+    ];
+    let mut open = Vec::new();
+    for (service, address, reuse_port) in wanted {
+        let Some(address) = address else { continue };
+        let listener = http::listen(address, reuse_port)
+            .map_err(|error| AppError::Listen { service, address, error })?;
+        open.push((service, listener));
+    }
+    Ok(open)
+}
+
+fn load_settings(config: &ServerConfig, cpus: NonZeroUsize) -> LoadSettings {
+    LoadSettings {
+        defaults: config.model_defaults.clone(),
+        repository: config.repository.clone(),
+        cpus,
+        longest_stay: match config.scheduling.queue_wait {
+            QueueWait::Auto => LongestStay::Auto,
+            QueueWait::Unbounded => LongestStay::Unbounded,
+            QueueWait::AtMost(longest) => LongestStay::Fixed(longest),
+        },
+        caller_runs_below: match config.scheduling.caller_runs {
+            true => CALLER_RUNS_BELOW,
+            false => Duration::ZERO,
+        },
+        hold: config.scheduling.hold,
+    }
+}
+
+fn http_settings(config: &ServerConfig, cpus: NonZeroUsize) -> HttpSettings {
+    let limits = &config.limits;
+    let budget = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
+    HttpSettings {
+        server_name: config.id.clone(),
+        timeouts: Timeouts {
+            idle: limits.idle_timeout,
+            head: limits.header_timeout,
+            stall: limits.idle_timeout,
+        },
+        body: BodyLimits {
+            limit: limits.body_bytes,
+            pace: limits.body_pace,
+            budget: Budget::new(budget),
+        },
+        request_timeout: config.scheduling.request_timeout,
+        default_model: config.sagemaker.default_model.clone(),
+        sagemaker: sagemaker::Options { default_accept: config.sagemaker.default_accept.clone() },
+        strict_readiness: config.lifecycle.strict_readiness,
+        cpus,
+    }
+}
+
+/// Finds and loads the models on a thread of its own, and judges the outcome.
+async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError> {
+    let work = tokio::task::spawn_blocking(move || {
+        let found = find(&config)?;
+        loader.load_all(found);
+        let index = loader.manager().index();
+        let failed: Vec<String> = index
+            .iter()
+            .filter(|it| it.state == State::Unavailable)
+            .map(|it| format!("model '{}': {}", it.name, it.reason))
+            .collect();
+        let ready = index.iter().any(|it| it.state == State::Ready);
+        if ready && !(config.lifecycle.exit_on_error && !failed.is_empty()) {
+            return Ok(());
+        }
+        Err(AppError::Models(match failed.as_slice() {
+            [] => format!("no models found in {}", places(&config.repository.from)),
+            failed => format!("no model is served; {}", failed.join("; ")),
+        }))
+    });
+    work.await.unwrap_or_else(|error| Err(AppError::Models(format!("loading models failed: {error}"))))
+}
+
+fn find(config: &ServerConfig) -> Result<Found, AppError> {
+    let found = match &config.repository.from {
+        ModelsFrom::Repositories(repositories) => scan_repositories(repositories),
+        ModelsFrom::Path(path) => scan_path(path, config.hosted),
+    };
+    found.map_err(|error| AppError::Models(error.to_string()))
+}
+
+fn places(from: &ModelsFrom) -> String {
+    let show = |it: &Path| it.display().to_string();
+    match from {
+        ModelsFrom::Repositories(all) => all.iter().map(|it| show(it)).collect::<Vec<_>>().join(", "),
+        ModelsFrom::Path(path) => show(path),
+    }
+}

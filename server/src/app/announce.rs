@@ -1,0 +1,63 @@
+//! What the server says when it is ready: where it is, and a request that works when pasted.
+
+use std::net::SocketAddr;
+
+use backend::DataType;
+
+use crate::{
+    http::Service,
+    infer::request_of_zeros,
+    models::ServedModel,
+    signature::Signature,
+};
+
+/// Logs that everything is loaded, and how to try it.
+pub(super) fn serving(service: &Service, addresses: &[(&'static str, SocketAddr)]) {
+    let ready = service.models.ready_names();
+    let known = service.models.index().len();
+    tracing::info!(models = ready.len(), known, "ready to serve");
+    let models = ready.iter().filter_map(|name| service.models.get(name, None).ok());
+    // The shortest request is the friendliest.
+    let easiest = models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));
+    if let Some(line) = easiest.and_then(|model| curl(&model, addresses)) {
+        tracing::info!("try it: {line}");
+    }
+}
+
+fn curl(model: &ServedModel, addresses: &[(&'static str, SocketAddr)]) -> Option<String> {
+    let port_of = |service| addresses.iter().find(|(it, _)| *it == service).map(|(_, it)| it.port());
+    let body = request_body(&model.signature)?.replace('\'', "'\\''");
+    let name = &model.signature.model;
+    Some(match (port_of("http"), port_of("sagemaker")) {
+        (Some(port), _) => {
+            format!("curl -s http://localhost:{port}/v2/models/{name}/infer -d '{body}'")
+        }
+        (None, Some(port)) => format!(
+            "curl -s http://localhost:{port}/invocations -H 'Content-Type: application/json' -d '{body}'"
+        ),
+        (None, None) => return None,
+    })
+}
+
+/// A request of zeros in JSON; `None` where there are too many of them to be read.
+fn request_body(signature: &Signature) -> Option<String> {
+    const MOST: usize = 64;
+    let request = request_of_zeros(signature, 1)?;
+    let inputs = request.inputs.iter().map(|input| {
+        let (tensor, dtype) = (&input.tensor, input.tensor.dtype());
+        let zero = match dtype {
+            DataType::Bytes => "\"\"",
+            DataType::Bool => "false",
+            _ => "0",
+        };
+        let elements = tensor.elements();
+        (elements <= MOST).then(|| {
+            let (name, shape, data) = (&input.name, tensor.shape(), vec![zero; elements].join(","));
+            format!(
+                "{{\"name\":\"{name}\",\"shape\":{shape},\"datatype\":\"{dtype}\",\"data\":[{data}]}}"
+            )
+        })
+    });
+    let inputs: Vec<String> = inputs.collect::<Option<_>>()?;
+    Some(format!("{{\"inputs\":[{}]}}", inputs.join(",")))
+}
