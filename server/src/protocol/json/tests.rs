@@ -114,6 +114,7 @@ fn nesting_of_a_million_ends_at_the_bound() {
 #[test]
 fn the_shape_is_the_nesting() {
     shape("1", &[]);
+    irregular("1, 2", "expected the end, found ',', at byte 1");
     shape("[]", &[0]);
     shape("[1, 2, 3]", &[3]);
     shape("[[1],[2],[3]]", &[3, 1]);
