@@ -103,7 +103,14 @@ fn sign(text: &[u8]) -> (bool, &[u8]) {
 fn scan(text: &[u8]) -> Option<Decimal> {
     let (negative, whole) = sign(text);
     let mut mantissa = 0;
-    let mut rest = digits(whole, &mut mantissa);
+    // Most numbers have one digit before the point, which is guessed right more often than not.
+    let mut rest = match whole {
+        [digit @ b'0'..=b'9', rest @ ..] if rest.first() == Some(&b'.') => {
+            mantissa = u64::from(digit - b'0');
+            rest
+        }
+        _ => digits(whole, &mut mantissa),
+    };
     let mut count = whole.len() - rest.len();
     // No digits, or a zero in front of others.
     if count == 0 || (count > 1 && whole.first() == Some(&b'0')) {
@@ -119,23 +126,29 @@ fn scan(text: &[u8]) -> Option<Decimal> {
         count += places;
         exponent = -i64::try_from(places).ok()?;
     }
-    if let Some((b'e' | b'E', power)) = rest.split_first() {
-        let (below_one, power) = match power.split_first() {
-            Some((b'-', after)) => (true, after),
-            Some((b'+', after)) => (false, after),
-            _ => (false, power),
-        };
-        let length = power.iter().take_while(|it| it.is_ascii_digit()).count();
-        let (power, after) = power.split_at_checked(length).filter(|_| length > 0)?;
-        let add =
-            |sum: i64, digit: &u8| (sum * 10 + i64::from(digit - b'0')).min(i64::from(u32::MAX));
-        let power = power.iter().fold(0, add);
-        exponent += if below_one { -power } else { power };
-        rest = after;
+    if let Some((b'e' | b'E', after)) = rest.split_first() {
+        let power;
+        (power, rest) = power_of_ten(after)?;
+        exponent += power;
     }
     // Far from what any type holds, either way: the slow path sees the text itself.
     let exponent = i32::try_from(exponent).unwrap_or(i32::MAX);
     Some(Decimal { negative, mantissa, exponent, digits: count, length: text.len() - rest.len() })
+}
+
+/// The exponent whose `e` has been read, saturated, and what follows it.
+#[inline(never)]
+fn power_of_ten(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (below_one, text) = match text.split_first() {
+        Some((b'-', after)) => (true, after),
+        Some((b'+', after)) => (false, after),
+        _ => (false, text),
+    };
+    let length = text.iter().take_while(|it| it.is_ascii_digit()).count();
+    let (digits, after) = text.split_at_checked(length).filter(|_| length > 0)?;
+    let add = |sum: i64, digit: &u8| (sum * 10 + i64::from(digit - b'0')).min(i64::from(u32::MAX));
+    let power = digits.iter().fold(0, add);
+    Some((if below_one { -power } else { power }, after))
 }
 
 /// The bytes of the JSON number at the beginning of `text`, bare words included; `None` where there is

@@ -170,7 +170,7 @@ fn elements_beyond_the_expected_number_are_counted_and_not_kept() {
 fn a_marked_value_is_read_again() {
     let mut reader = Reader::new(b"[[1,2],3]").unwrap();
     let mark = reader.mark();
-    assert_eq!(reader.raw_value(), Ok("[[1,2],3]"));
+    assert_eq!(reader.skip_value(), Ok(()));
     let mut builder = TensorBuilder::new(DataType::Int64, None);
     reader.revisit(mark, |reader| reader.elements(&mut builder, BytesForm::Text)).unwrap();
     assert_eq!(builder.count(), 3);
