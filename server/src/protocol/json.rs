@@ -271,17 +271,6 @@ impl<'a> Reader<'a> {
         value(&mut other)
     }
 
-    /// The text of the next value, which is checked and skipped.
-    ///
-    /// # Errors
-    /// When it is not sound JSON, or nested too deep.
-    pub fn raw_value(&mut self) -> Result<&'a str, Error> {
-        self.next_byte();
-        let start = self.position;
-        self.skip_value()?;
-        Ok(self.text.get(start..self.position).unwrap_or_default())
-    }
-
     /// An error about this place: `path: problem, at byte N`.
     pub fn error(&self, problem: impl fmt::Display) -> Error {
         self.error_at(self.position, problem)
@@ -290,11 +279,6 @@ impl<'a> Reader<'a> {
     /// An error about the value that `mark` marks.
     pub fn error_about(&self, mark: &Mark<'a>, problem: impl fmt::Display) -> Error {
         error(&mark.path, mark.position, problem)
-    }
-
-    /// The path of this place, as in errors; empty at the top.
-    pub fn path(&self) -> String {
-        Path(&self.path).to_string()
     }
 
     fn error_at(&self, offset: usize, problem: impl fmt::Display) -> Error {

@@ -48,14 +48,27 @@ struct Decimal {
 }
 
 /// Appends the decimal digits at `rest` to `mantissa`; returns what follows them.
+///
+/// Eight bytes at a time, and the last few of them without a branch on how many there are: that number
+/// differs from one value to the next, and a wrong guess costs more than the arithmetic.
 #[inline(always)]
 fn digits<'a>(mut rest: &'a [u8], mantissa: &mut u64) -> &'a [u8] {
+    const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
     while let Some((eight, after)) = rest.split_first_chunk::<8>() {
-        match eight_digits(u64::from_le_bytes(*eight)) {
-            Some(value) => *mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(value),
-            None => break,
+        // A digit becomes its value, anything else is 10 or more.
+        let values = u64::from_le_bytes(*eight) ^ 0x3030_3030_3030_3030;
+        let above_nine = (values & 0x7f7f_7f7f_7f7f_7f7f) + 0x7676_7676_7676_7676;
+        let others = (above_nine | values) & 0x8080_8080_8080_8080;
+        if others == 0 {
+            *mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(eight_digits(values));
+            rest = after;
+            continue;
         }
-        rest = after;
+        let count = (others.trailing_zeros() / 8) as usize & 7;
+        // Zeros move in from the front, in two steps because a shift by 64 is none.
+        let values = (values << 8) << (56 - 8 * count);
+        *mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(eight_digits(values));
+        return rest.get(count..).unwrap_or_default();
     }
     while let Some((&byte, after)) = rest.split_first() {
         let digit = byte.wrapping_sub(b'0');
@@ -68,30 +81,36 @@ fn digits<'a>(mut rest: &'a [u8], mantissa: &mut u64) -> &'a [u8] {
     rest
 }
 
-/// The value of eight ASCII digits, the first in the lowest byte; `None` when one is not a digit.
+/// The value of eight decimal digits, the first in the lowest byte.
 #[inline(always)]
-fn eight_digits(text: u64) -> Option<u64> {
-    let above = text.wrapping_add(0x4646_4646_4646_4646);
-    let below = text.wrapping_sub(0x3030_3030_3030_3030);
-    if (above | below) & 0x8080_8080_8080_8080 != 0 {
-        return None;
-    }
+fn eight_digits(values: u64) -> u64 {
     // Pairs, then fours, then all eight: each step adds neighbours after multiplying the left one.
-    let pairs = below.wrapping_mul(10).wrapping_add(below >> 8);
+    let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
     let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
-    Some(low.wrapping_add(high) >> 32)
+    low.wrapping_add(high) >> 32
+}
+
+/// Is there a minus sign, and what follows it? Without a branch: signs are as good as random.
+#[inline(always)]
+fn sign(text: &[u8]) -> (bool, &[u8]) {
+    let negative = text.first() == Some(&b'-');
+    (negative, text.get(usize::from(negative)..).unwrap_or_default())
 }
 
 /// Reads a number by JSON's grammar. `None` when there is none.
 #[inline(always)]
 fn scan(text: &[u8]) -> Option<Decimal> {
-    let (negative, whole) = match text.split_first() {
-        Some((b'-', rest)) => (true, rest),
-        _ => (false, text),
-    };
+    let (negative, whole) = sign(text);
     let mut mantissa = 0;
-    let mut rest = digits(whole, &mut mantissa);
+    // Most numbers have one digit before the point, which is guessed right more often than not.
+    let mut rest = match whole {
+        [digit @ b'0'..=b'9', rest @ ..] if rest.first() == Some(&b'.') => {
+            mantissa = u64::from(digit - b'0');
+            rest
+        }
+        _ => digits(whole, &mut mantissa),
+    };
     let mut count = whole.len() - rest.len();
     // No digits, or a zero in front of others.
     if count == 0 || (count > 1 && whole.first() == Some(&b'0')) {
@@ -107,23 +126,29 @@ fn scan(text: &[u8]) -> Option<Decimal> {
         count += places;
         exponent = -i64::try_from(places).ok()?;
     }
-    if let Some((b'e' | b'E', power)) = rest.split_first() {
-        let (below_one, power) = match power.split_first() {
-            Some((b'-', after)) => (true, after),
-            Some((b'+', after)) => (false, after),
-            _ => (false, power),
-        };
-        let length = power.iter().take_while(|it| it.is_ascii_digit()).count();
-        let (power, after) = power.split_at_checked(length).filter(|_| length > 0)?;
-        let add =
-            |sum: i64, digit: &u8| (sum * 10 + i64::from(digit - b'0')).min(i64::from(u32::MAX));
-        let power = power.iter().fold(0, add);
-        exponent += if below_one { -power } else { power };
-        rest = after;
+    if let Some((b'e' | b'E', after)) = rest.split_first() {
+        let power;
+        (power, rest) = power_of_ten(after)?;
+        exponent += power;
     }
     // Far from what any type holds, either way: the slow path sees the text itself.
     let exponent = i32::try_from(exponent).unwrap_or(i32::MAX);
     Some(Decimal { negative, mantissa, exponent, digits: count, length: text.len() - rest.len() })
+}
+
+/// The exponent whose `e` has been read, saturated, and what follows it.
+#[inline(never)]
+fn power_of_ten(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (below_one, text) = match text.split_first() {
+        Some((b'-', after)) => (true, after),
+        Some((b'+', after)) => (false, after),
+        _ => (false, text),
+    };
+    let length = text.iter().take_while(|it| it.is_ascii_digit()).count();
+    let (digits, after) = text.split_at_checked(length).filter(|_| length > 0)?;
+    let add = |sum: i64, digit: &u8| (sum * 10 + i64::from(digit - b'0')).min(i64::from(u32::MAX));
+    let power = digits.iter().fold(0, add);
+    Some((if below_one { -power } else { power }, after))
 }
 
 /// The bytes of the JSON number at the beginning of `text`, bare words included; `None` where there is
@@ -180,8 +205,9 @@ impl Number for f32 {
             // two floats is as near. Subnormal floats have their middles elsewhere.
             let from_middle = (value.to_bits() & 0x1fff_ffff).abs_diff(0x1000_0000);
             if (from_middle > 4 && (1.2e-38..3.4e38).contains(&value)) || decimal.mantissa == 0 {
-                let value = value as f32;
-                return Ok((if decimal.negative { -value } else { value }, decimal.length));
+                let sign = u32::from(decimal.negative) << 31;
+                let value = f32::from_bits((value as f32).to_bits() | sign);
+                return Ok((value, decimal.length));
             }
         }
         read_slowly(text, decimal.length).map(|value| (value, decimal.length))
@@ -251,10 +277,7 @@ impl Integer for i64 {}
 impl<T: Integer> Number for T {
     #[inline]
     fn read(text: &[u8]) -> Result<(T, usize), Fault> {
-        let (negative, whole) = match text.split_first() {
-            Some((b'-', rest)) => (true, rest),
-            _ => (false, text),
-        };
+        let (negative, whole) = sign(text);
         let mut magnitude = 0;
         let rest = digits(whole, &mut magnitude);
         let count = whole.len() - rest.len();

@@ -114,6 +114,7 @@ fn nesting_of_a_million_ends_at_the_bound() {
 #[test]
 fn the_shape_is_the_nesting() {
     shape("1", &[]);
+    irregular("1, 2", "expected the end, found ',', at byte 1");
     shape("[]", &[0]);
     shape("[1, 2, 3]", &[3]);
     shape("[[1],[2],[3]]", &[3, 1]);
@@ -169,7 +170,7 @@ fn elements_beyond_the_expected_number_are_counted_and_not_kept() {
 fn a_marked_value_is_read_again() {
     let mut reader = Reader::new(b"[[1,2],3]").unwrap();
     let mark = reader.mark();
-    assert_eq!(reader.raw_value(), Ok("[[1,2],3]"));
+    assert_eq!(reader.skip_value(), Ok(()));
     let mut builder = TensorBuilder::new(DataType::Int64, None);
     reader.revisit(mark, |reader| reader.elements(&mut builder, BytesForm::Text)).unwrap();
     assert_eq!(builder.count(), 3);

@@ -105,7 +105,9 @@ fn elements(
     match tensor.dtype() {
         DataType::Bool => {
             let mut bytes = tensor.segments().iter().flat_map(|it| it.iter());
-            nest(out, dims, |out| bytes.next().map(|&it| bool(out, it != 0)));
+            nest(out, dims, |out, length| {
+                list(out, bytes.by_ref().take(length), |out, &it| bool(out, it != 0));
+            });
         }
         DataType::Uint8 => numbers::<u8>(out, tensor, dims),
         DataType::Uint16 => numbers::<u16>(out, tensor, dims),
@@ -128,7 +130,10 @@ fn numbers<T: Number>(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
     // About what a number and its comma take.
     out.reserve(tensor.elements().saturating_mul(4 + 2 * size_of::<T>()));
     let mut values = tensor.segments().iter().flat_map(|it| it.chunks_exact(size_of::<T>()));
-    nest(out, dims, |out| values.next().map(|it| bytemuck::pod_read_unaligned::<T>(it).write(out)));
+    nest(out, dims, |out, length| {
+        let values = values.by_ref().take(length).map(bytemuck::pod_read_unaligned::<T>);
+        list(out, values, |out, value| value.write(out));
+    });
 }
 
 fn strings(
@@ -139,17 +144,16 @@ fn strings(
 ) -> Result<(), NotText> {
     let mut strings = tensor.strings().enumerate();
     let mut problem = None;
-    nest(out, dims, |out| {
-        let (index, bytes) = strings.next()?;
-        match (form, std::str::from_utf8(bytes)) {
-            (BytesAs::Text | BytesAs::TextOrBase64, Ok(text)) => string(out, text),
-            (BytesAs::TextOrBase64, Err(_)) | (BytesAs::Base64, _) => base64(out, bytes),
-            (BytesAs::Text, Err(_)) => {
-                problem = Some(NotText(index));
-                return None;
+    nest(out, dims, |out, length| {
+        list(out, strings.by_ref().take(length), |out, (index, bytes)| {
+            match (form, std::str::from_utf8(bytes)) {
+                (BytesAs::Text | BytesAs::TextOrBase64, Ok(text)) => string(out, text),
+                (BytesAs::TextOrBase64, Err(_)) | (BytesAs::Base64, _) => base64(out, bytes),
+                (BytesAs::Text, Err(_)) => {
+                    problem.get_or_insert(NotText(index));
+                }
             }
-        }
-        Some(())
+        });
     });
     problem.map_or(Ok(()), Err)
 }
@@ -166,30 +170,39 @@ fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\"}");
 }
 
-/// Appends brackets and commas as `dims` nest them, and between them what `element` appends. Ends early
-/// when that has no more.
-fn nest(out: &mut Vec<u8>, dims: &[usize], mut element: impl FnMut(&mut Vec<u8>) -> Option<()>) {
+/// Appends the values with commas between them.
+#[inline]
+fn list<V>(
+    out: &mut Vec<u8>,
+    values: impl Iterator<Item = V>,
+    mut write: impl FnMut(&mut Vec<u8>, V),
+) {
+    let start = out.len();
+    values.for_each(|value| {
+        write(out, value);
+        out.push(b',');
+    });
+    if out.len() > start {
+        out.pop();
+    }
+}
+
+/// Appends brackets and commas as `dims` nest them; `run` appends the next so many elements.
+fn nest(out: &mut Vec<u8>, dims: &[usize], mut run: impl FnMut(&mut Vec<u8>, usize)) {
     // Behind a dimension of size zero nothing is left to nest.
     let zero = dims.iter().position(|&it| it == 0);
     let dims = zero.and_then(|it| dims.get(..=it)).unwrap_or(dims);
     let Some((&length, outer)) = dims.split_last() else {
-        element(out);
+        run(out, 1);
         return;
     };
-    for run in 0..outer.iter().product() {
-        if run > 0 {
+    for index in 0..outer.iter().product() {
+        if index > 0 {
             out.push(b',');
         }
-        out.extend(std::iter::repeat_n(b'[', 1 + ends(outer, run)));
-        for index in 0..length {
-            if index > 0 {
-                out.push(b',');
-            }
-            if element(out).is_none() {
-                return;
-            }
-        }
-        out.extend(std::iter::repeat_n(b']', 1 + ends(outer, run + 1)));
+        out.extend(std::iter::repeat_n(b'[', 1 + ends(outer, index)));
+        run(out, length);
+        out.extend(std::iter::repeat_n(b']', 1 + ends(outer, index + 1)));
     }
 }
 
