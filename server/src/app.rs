@@ -50,7 +50,9 @@ pub enum AppError {
     #[error("{0}")]
     Models(String),
     /// Requests or runs were left when the time was up.
-    #[error("{connections} connections and {threads} model threads were still busy when the time was up")]
+    #[error(
+        "{connections} connections and {threads} model threads were still busy when the time was up"
+    )]
     NotDrained {
         /// Connections that were still open.
         connections: usize,
@@ -197,8 +199,11 @@ fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>,
     let mut open = Vec::new();
     for (service, address, reuse_port) in wanted {
         let Some(address) = address else { continue };
-        let listener = http::listen(address, reuse_port)
-            .map_err(|error| AppError::Listen { service, address, error })?;
+        let listener = http::listen(address, reuse_port).map_err(|error| AppError::Listen {
+            service,
+            address,
+            error,
+        })?;
         open.push((service, listener));
     }
     Ok(open)
@@ -265,7 +270,8 @@ async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError>
             failed => format!("no model is served; {}", failed.join("; ")),
         }))
     });
-    work.await.unwrap_or_else(|error| Err(AppError::Models(format!("loading models failed: {error}"))))
+    work.await
+        .unwrap_or_else(|error| Err(AppError::Models(format!("loading models failed: {error}"))))
 }
 
 fn find(config: &ServerConfig) -> Result<Found, AppError> {
@@ -279,7 +285,9 @@ fn find(config: &ServerConfig) -> Result<Found, AppError> {
 fn places(from: &ModelsFrom) -> String {
     let show = |it: &Path| it.display().to_string();
     match from {
-        ModelsFrom::Repositories(all) => all.iter().map(|it| show(it)).collect::<Vec<_>>().join(", "),
+        ModelsFrom::Repositories(all) => {
+            all.iter().map(|it| show(it)).collect::<Vec<_>>().join(", ")
+        }
         ModelsFrom::Path(path) => show(path),
     }
 }

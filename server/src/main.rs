@@ -1,12 +1,7 @@
 //! The `muster` command: parse, start, wait for a signal, stop.
 #![forbid(unsafe_code)]
 
-use std::{
-    ffi::OsString,
-    io::Write,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{ffi::OsString, io::Write, process::ExitCode, sync::Arc};
 
 use backend::Backend;
 use clap::Parser;
@@ -68,7 +63,8 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
 
 /// Ready at the first signal to stop; a second one ends the process at once.
 async fn signalled() {
-    let signals = signal(SignalKind::terminate()).and_then(|it| Ok((it, signal(SignalKind::interrupt())?)));
+    let signals =
+        signal(SignalKind::terminate()).and_then(|it| Ok((it, signal(SignalKind::interrupt())?)));
     let (mut terminate, mut interrupt) = match signals {
         Ok(signals) => signals,
         Err(error) => {

@@ -4,12 +4,7 @@ use std::net::SocketAddr;
 
 use backend::DataType;
 
-use crate::{
-    http::Service,
-    infer::request_of_zeros,
-    models::ServedModel,
-    signature::Signature,
-};
+use crate::{http::Service, infer::request_of_zeros, models::ServedModel, signature::Signature};
 
 /// Logs that everything is loaded, and how to try it.
 pub(super) fn serving(service: &Service, addresses: &[(&'static str, SocketAddr)]) {
@@ -18,14 +13,16 @@ pub(super) fn serving(service: &Service, addresses: &[(&'static str, SocketAddr)
     tracing::info!(models = ready.len(), known, "ready to serve");
     let models = ready.iter().filter_map(|name| service.models.get(name, None).ok());
     // The shortest request is the friendliest.
-    let easiest = models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));
+    let easiest =
+        models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));
     if let Some(line) = easiest.and_then(|model| curl(&model, addresses)) {
         tracing::info!("try it: {line}");
     }
 }
 
 fn curl(model: &ServedModel, addresses: &[(&'static str, SocketAddr)]) -> Option<String> {
-    let port_of = |service| addresses.iter().find(|(it, _)| *it == service).map(|(_, it)| it.port());
+    let port_of =
+        |service| addresses.iter().find(|(it, _)| *it == service).map(|(_, it)| it.port());
     let body = request_body(&model.signature)?.replace('\'', "'\\''");
     let name = &model.signature.model;
     Some(match (port_of("http"), port_of("sagemaker")) {

@@ -114,7 +114,8 @@ async fn dispatch(
         }
         Route::RepositoryIndex => repository_index(service, body).await,
         Route::RepositoryControl => Err(Failure::from(Error::Unavailable(
-            "models are loaded and unloaded by request only with --model-control-mode=explicit".into(),
+            "models are loaded and unloaded by request only with --model-control-mode=explicit"
+                .into(),
         ))),
         Route::ModelStatus(path) => model_status(service, &path),
         Route::TensorFlowMetadata(path) => {
@@ -185,7 +186,8 @@ async fn infer_v2(
     let header = header.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let json_length = header.as_deref().and_then(|it| it.trim().parse().ok());
     let decode = move |signature: &Signature, body: Bytes| {
-        let length = header.map(|it| kserve_v2::parse_header_length(&it, body.len())).transpose()?;
+        let length =
+            header.map(|it| kserve_v2::parse_header_length(&it, body.len())).transpose()?;
         kserve_v2::decode(signature, length, body)
             .map_err(|it| Failure { id: it.id, error: it.error })
     };
@@ -194,12 +196,7 @@ async fn infer_v2(
     Ok(respond::ok(reply))
 }
 
-async fn predict(
-    service: &Service,
-    path: &ModelPath<'_>,
-    parts: &Parts,
-    body: Incoming,
-) -> Answer {
+async fn predict(service: &Service, path: &ModelPath<'_>, parts: &Parts, body: Incoming) -> Answer {
     let model = find(service, path)?;
     let decode = |signature: &Signature, body: Bytes| Ok(tfs::decode_predict(signature, &body)?);
     let encode = |form: &tfs::Form, signature: &Signature, response: &InferenceResponse| {

@@ -129,10 +129,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
 }
 
 /// `name[/versions/n][:verb | /metadata]`
-fn tensorflow<'a>(
-    path: &str,
-    rest: &[&'a str],
-) -> Result<(&'static [Method], Route<'a>), Error> {
+fn tensorflow<'a>(path: &str, rest: &[&'a str]) -> Result<(&'static [Method], Route<'a>), Error> {
     let (name, version, metadata) = match rest {
         [name] => (*name, None, false),
         [name, "metadata"] => (*name, None, true),
@@ -155,9 +152,9 @@ fn tensorflow<'a>(
         (None, false) => Ok((GET, Route::ModelStatus(model))),
         (None, true) => Ok((GET, Route::TensorFlowMetadata(model))),
         (Some("predict"), false) => Ok((POST, Route::Predict(model))),
-        (Some(verb @ ("classify" | "regress")), false) => {
-            Err(Error::Unimplemented(format!("the method '{verb}' is not supported; use ':predict'")))
-        }
+        (Some(verb @ ("classify" | "regress")), false) => Err(Error::Unimplemented(format!(
+            "the method '{verb}' is not supported; use ':predict'"
+        ))),
         _ => Err(unknown(path)),
     }
 }
@@ -255,7 +252,9 @@ mod tests {
 
     #[test]
     fn unknown_addresses_and_wrong_methods_are_told_apart() {
-        for path in ["", "/", "/v2/x", "/v2/models", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"] {
+        for path in
+            ["", "/", "/v2/x", "/v2/models", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"]
+        {
             assert!(matches!(route(&Method::GET, path), Err(Error::NotFound(_))), "{path}");
         }
         let error = route(&Method::GET, "/v2/models/m/infer").unwrap_err();

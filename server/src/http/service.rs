@@ -167,7 +167,10 @@ impl Default for RequestIds {
     fn default() -> RequestIds {
         use std::hash::{BuildHasher, RandomState};
         // The standard library's only source of randomness; good enough to tell processes apart.
-        RequestIds { process: RandomState::new().hash_one(std::process::id()), count: AtomicU64::new(0) }
+        RequestIds {
+            process: RandomState::new().hash_one(std::process::id()),
+            count: AtomicU64::new(0),
+        }
     }
 }
 

@@ -86,8 +86,12 @@ fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), 
         }
     }
     let is_given = |port: &&Port| request.inputs.iter().any(|it| it.name == port.name);
-    let missing: Vec<&str> =
-        signature.inputs.iter().filter(|it| !it.optional && !is_given(it)).map(|it| &*it.name).collect();
+    let missing: Vec<&str> = signature
+        .inputs
+        .iter()
+        .filter(|it| !it.optional && !is_given(it))
+        .map(|it| &*it.name)
+        .collect();
     if !missing.is_empty() {
         return Err(Error::InvalidRequest(format!(
             "model '{model}' takes {} inputs, given {}; missing: {}",
@@ -210,37 +214,53 @@ pub fn request_of_zeros(signature: &Signature, rows: usize) -> Option<InferenceR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::models::{
+        choose::EngineChoice,
+        complete::{Defaults, complete},
+        pbtxt::ConfigReader,
+    };
     use backend::DataType;
+    use std::collections::BTreeMap;
 
-    fn port(name: &str, dtype: DataType, dims: &[Option<usize>]) -> Port {
-        Port { name: name.into(), dtype, dims: dims.to_vec(), optional: false, labels: [].into() }
+    const USUAL: &str = r#"
+        max_batch_size: 8
+        input [{ name: "a" data_type: TYPE_FP32 dims: [ 3 ] }, { name: "b" data_type: TYPE_INT64 dims: [ -1 ] }]
+        output [{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] }]
+    "#;
+
+    /// The model of that configuration.
+    fn model(text: &str) -> (Signature, ModelConfig) {
+        let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+        let choice = EngineChoice {
+            platform: String::new(),
+            backend: "identity".into(),
+            default_model_filename: None,
+            options: BTreeMap::new(),
+        };
+        let completed = complete(Some(&raw), "m", &choice, None, &Defaults::default()).unwrap();
+        (completed.config.signature(1, &BTreeMap::new()), completed.config)
     }
 
-    fn signature(max_batch_size: usize) -> Signature {
-        Signature {
-            model: "m".into(),
-            version: 1,
-            max_batch_size,
-            inputs: vec![
-                port("a", DataType::Fp32, &[Some(3)]),
-                port("b", DataType::Int64, &[None]),
-            ],
-            outputs: vec![port("y", DataType::Fp32, &[Some(1)])],
-        }
+    fn prepared(text: &str, asked: &InferenceRequest) -> Result<Prepared, Error> {
+        let (signature, config) = model(text);
+        prepare(asked, &signature, &config)
     }
 
     fn request(inputs: &[(&str, DataType, &[usize])]) -> InferenceRequest {
         let tensor = |dtype, shape| Tensor::zeros(dtype, Shape::new(shape)).unwrap();
         let inputs = inputs
             .iter()
-            .map(|&(name, dtype, shape)| NamedTensor { name: name.into(), tensor: tensor(dtype, shape) })
+            .map(|&(name, dtype, shape)| NamedTensor {
+                name: name.into(),
+                tensor: tensor(dtype, shape),
+            })
             .collect();
         InferenceRequest { inputs, ..InferenceRequest::default() }
     }
 
     #[track_caller]
     fn fails(inputs: &[(&str, DataType, &[usize])], text: &str) {
-        let error = prepare(&request(inputs), &signature(8), &[]).unwrap_err();
+        let error = prepared(USUAL, &request(inputs)).unwrap_err();
         assert_eq!(error.to_string(), text);
     }
 
@@ -248,8 +268,8 @@ mod tests {
 
     #[test]
     fn inputs_come_out_in_the_order_of_the_signature_and_all_outputs_are_wanted() {
-        let prepared =
-            prepare(&request(&[("b", Int64, &[2, 5]), ("a", Fp32, &[2, 3])]), &signature(8), &[]).unwrap();
+        let asked = request(&[("b", Int64, &[2, 5]), ("a", Fp32, &[2, 3])]);
+        let prepared = prepared(USUAL, &asked).unwrap();
         let names: Vec<&str> = prepared.work.inputs.iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(prepared.work.outputs, [Arc::from("y")]);
@@ -258,10 +278,7 @@ mod tests {
 
     #[test]
     fn each_fault_is_named_with_what_was_expected_and_given() {
-        fails(
-            &[("a", Fp32, &[1, 3])],
-            "model 'm' takes 2 inputs, given 1; missing: b",
-        );
+        fails(&[("a", Fp32, &[1, 3])], "model 'm' takes 2 inputs, given 1; missing: b");
         fails(
             &[("aa", Fp32, &[1, 3])],
             "input 'aa': model 'm' has no such input; it has: a, b; did you mean 'a'?",
@@ -291,15 +308,17 @@ mod tests {
     fn an_unknown_output_is_named() {
         let mut asked = request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 1])]);
         asked.outputs = vec!["z".into()];
-        let error = prepare(&asked, &signature(8), &[]).unwrap_err();
-        assert!(error.to_string().starts_with("output 'z': model 'm' has no such output; it has: y"));
+        let error = prepared(USUAL, &asked).unwrap_err();
+        assert!(
+            error.to_string().starts_with("output 'z': model 'm' has no such output; it has: y")
+        );
     }
 
     #[test]
     fn only_shapes_that_may_vary_keep_requests_apart() {
         let key = |b: &[usize]| {
             let asked = request(&[("a", Fp32, &[b[0], 3]), ("b", Int64, b)]);
-            prepare(&asked, &signature(8), &[]).unwrap().shape_key
+            prepared(USUAL, &asked).unwrap().shape_key
         };
         assert_eq!(key(&[1, 4]), key(&[2, 4]));
         assert_ne!(key(&[1, 4]), key(&[1, 5]));
@@ -307,29 +326,36 @@ mod tests {
 
     #[test]
     fn an_optional_input_may_be_left_out_and_keeps_requests_apart() {
-        let mut optional = signature(8);
-        optional.inputs[1].optional = true;
-        let without = prepare(&request(&[("a", Fp32, &[1, 3])]), &optional, &[]).unwrap();
+        let optional = &USUAL.replace("dims: [ -1 ]", "dims: [ -1 ] optional: true");
+        let without = prepared(optional, &request(&[("a", Fp32, &[1, 3])])).unwrap();
         let with = request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 1])]);
-        let with = prepare(&with, &optional, &[]).unwrap();
+        let with = prepared(optional, &with).unwrap();
         assert_ne!(without.shape_key, with.shape_key);
         assert_eq!(without.work.inputs.len(), 1);
     }
 
     #[test]
     fn a_scalar_may_be_written_either_way() {
-        let mut scalar = signature(0);
-        scalar.inputs = vec![port("s", Fp32, &[Some(1)])];
-        for shape in [[].as_slice(), &[1]] {
-            let prepared = prepare(&request(&[("s", Fp32, shape)]), &scalar, &[Some(Vec::new())]).unwrap();
-            assert_eq!(prepared.work.inputs[0].tensor.shape().dims(), []);
+        let text = r#"
+            max_batch_size: 4
+            input [{ name: "s" data_type: TYPE_FP32 dims: [ 1 ] reshape: { shape: [ ] } }]
+            output [{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] reshape: { shape: [ ] } }]
+        "#;
+        for shape in [[2].as_slice(), &[2, 1]] {
+            let prepared = prepared(text, &request(&[("s", Fp32, shape)])).unwrap();
+            assert_eq!(prepared.work.inputs[0].tensor.shape().dims(), [2]);
         }
+        let (_, config) = model(text);
+        let tensor = Tensor::zeros(Fp32, Shape::new(&[2])).unwrap();
+        let mut output = NamedTensor { name: "y".into(), tensor };
+        present(&config, &mut output);
+        assert_eq!(output.tensor.shape().dims(), [2, 1]);
     }
 
     #[test]
     fn zero_rows_are_a_batch_too() {
-        let prepared =
-            prepare(&request(&[("a", Fp32, &[0, 3]), ("b", Int64, &[0, 5])]), &signature(8), &[]).unwrap();
+        let asked = request(&[("a", Fp32, &[0, 3]), ("b", Int64, &[0, 5])]);
+        let prepared = prepared(USUAL, &asked).unwrap();
         assert_eq!(prepared.work.rows, 0);
     }
 }

@@ -43,7 +43,12 @@ impl Line {
 
     /// Sets the message.
     pub(super) fn say(&mut self, message: &str) {
-        self.message = escape(message, LONGEST_MESSAGE);
+        let escaped = escape(message, LONGEST_MESSAGE);
+        self.message = match self.format {
+            // Nothing surrounds it: its quotes are only quotes, and what it shows may be pasted.
+            LogFormat::Text => escaped.replace("\\\"", "\""),
+            LogFormat::Json => escaped,
+        };
     }
 
     /// The whole line, with the present time and an end of line.

@@ -183,7 +183,8 @@ impl Loader {
         }
         let labels = read_labels(&completed.config, &found.dir)?;
         let signature = Arc::new(completed.config.signature(version, &labels));
-        let (slots, times) = self.make_instances(&model, &completed.config, &signature, found, &plan)?;
+        let (slots, times) =
+            self.make_instances(&model, &completed.config, &signature, found, &plan)?;
 
         let config = completed.config;
         let options = ModelOptions { tags: config.metric_tags.clone(), ..ModelOptions::default() };
@@ -257,8 +258,13 @@ impl Loader {
         let device = device(config);
         let times = Arc::new(Mutex::new(RunTimes::default()));
         let make: Arc<MakeInstance> = {
-            let (model, config, signature, dir, times) =
-                (model.clone(), config.clone(), signature.clone(), found.dir.clone(), times.clone());
+            let (model, config, signature, dir, times) = (
+                model.clone(),
+                config.clone(),
+                signature.clone(),
+                found.dir.clone(),
+                times.clone(),
+            );
             // Without a specification there is nothing to guess a request from.
             let guess = model.spec().is_some();
             Arc::new(move || {
@@ -329,7 +335,8 @@ fn wanted_versions<'a>(
         }
         Some(PolicyChoice::All(_)) => all.collect(),
         Some(PolicyChoice::Specific(specific)) => {
-            let is_wanted = |number| i64::try_from(number).is_ok_and(|it| specific.versions.contains(&it));
+            let is_wanted =
+                |number| i64::try_from(number).is_ok_and(|it| specific.versions.contains(&it));
             all.filter(|(number, _)| is_wanted(*number)).collect()
         }
     };
@@ -348,7 +355,8 @@ fn wanted_versions<'a>(
 /// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
 fn files_of(path: &Path) -> std::io::Result<Vec<String>> {
     if path.is_file() {
-        let ending = path.extension().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let ending =
+            path.extension().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         return Ok(vec![format!("model.{}", if ending == "pth" { "pt".into() } else { ending })]);
     }
     let names = fs::read_dir(path)?.map(|it| Ok(it?.file_name().to_string_lossy().into_owned()));
@@ -372,7 +380,11 @@ fn read_labels(
         let Some(file) = &output.label_filename else { continue };
         let path = dir.join(file);
         let text = fs::read_to_string(&path).map_err(|error| {
-            format!("output '{}': cannot read label_filename {}: {error}", output.name, path.display())
+            format!(
+                "output '{}': cannot read label_filename {}: {error}",
+                output.name,
+                path.display()
+            )
         })?;
         labels.insert(output.name.clone(), text.lines().map(str::to_owned).collect());
     }

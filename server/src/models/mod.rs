@@ -139,7 +139,12 @@ impl ModelManager {
 
     /// Is the start over, and does everything that is known serve?
     pub fn all_ready(&self) -> bool {
-        self.is_started() && self.lock().values().flat_map(BTreeMap::values).all(|(state, _)| *state == State::Ready)
+        self.is_started()
+            && self
+                .lock()
+                .values()
+                .flat_map(BTreeMap::values)
+                .all(|(state, _)| *state == State::Ready)
     }
 
     /// Notes that a version, or a model before its versions are known, is loading or could not be loaded.
@@ -177,9 +182,7 @@ impl ModelManager {
         models.iter().map(|it| it.scheduler.wait_closed(left())).sum()
     }
 
-    fn lock(
-        &self,
-    ) -> MutexGuard<'_, BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,7 +228,7 @@ mod tests {
     fn an_unknown_model_is_not_found_and_the_nearest_name_is_given() {
         let manager = ModelManager::default();
         manager.note("fraud", Some(1), State::Loading, "");
-        let error = manager.get("frauds", None).unwrap_err();
+        let error = manager.get("frauds", None).err().unwrap();
         assert_eq!(error.to_string(), "there is no model 'frauds'; did you mean 'fraud'?");
     }
 
@@ -234,10 +237,10 @@ mod tests {
         let manager = ModelManager::default();
         manager.note("m", None, State::Loading, "");
         manager.note("m", Some(1), State::Loading, "");
-        let loading = manager.get("m", None).unwrap_err().to_string();
+        let loading = manager.get("m", None).err().unwrap().to_string();
         assert_eq!(loading, "model 'm' version any is not ready: it is still loading");
         manager.note("m", Some(1), State::Unavailable, "no such file");
-        let failed = manager.get("m", Some(1)).unwrap_err().to_string();
+        let failed = manager.get("m", Some(1)).err().unwrap().to_string();
         assert_eq!(failed, "model 'm' version 1 is not ready: no such file");
         assert!(matches!(manager.get("m", Some(2)), Err(Error::NotFound(_))));
         manager.finish_start();

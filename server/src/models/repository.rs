@@ -184,7 +184,8 @@ fn subdirectories(dir: &Path) -> io::Result<Vec<PathBuf>> {
 fn directory_name(path: &Path) -> String {
     // `.` and `..` have a name only once they are resolved.
     let resolved = path.file_name().map(|it| it.to_owned());
-    let resolved = resolved.or_else(|| path.canonicalize().ok()?.file_name().map(|it| it.to_owned()));
+    let resolved =
+        resolved.or_else(|| path.canonicalize().ok()?.file_name().map(|it| it.to_owned()));
     resolved.map_or("model".to_owned(), |it| it.to_string_lossy().into_owned())
 }
 
@@ -229,7 +230,15 @@ mod tests {
     fn a_repository_holds_models_and_their_numbered_versions() {
         let tree = Tree::new(
             "repository",
-            &["b/config.pbtxt", "b/2/model.onnx", "b/10/", "a/1/", "a/warmup/", "README.md", ".git/1/"],
+            &[
+                "b/config.pbtxt",
+                "b/2/model.onnx",
+                "b/10/",
+                "a/1/",
+                "a/warmup/",
+                "README.md",
+                ".git/1/",
+            ],
         );
         let found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
         assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![2, 10])]);
@@ -267,7 +276,10 @@ mod tests {
 
     #[test]
     fn a_hosted_archive_may_hold_more_than_models_but_no_bare_configuration() {
-        let tree = Tree::new("hosted", &["a/m/1/model.onnx", "a/code/x.py", "a/t.tar.gz", "b/config.pbtxt"]);
+        let tree = Tree::new(
+            "hosted",
+            &["a/m/1/model.onnx", "a/code/x.py", "a/t.tar.gz", "b/config.pbtxt"],
+        );
         assert_eq!(summary(&scan_path(&tree.0.join("a"), true).unwrap()), [("m", vec![1])]);
         let refused = scan_path(&tree.0.join("b"), true).unwrap().refused;
         assert!(refused["model"].contains("<name>/config.pbtxt"));

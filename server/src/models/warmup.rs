@@ -106,7 +106,8 @@ fn sample_tensor(
         WarmupData::Random => random_bytes(zeros.byte_len(), input.dtype),
         WarmupData::File(file) => {
             let path = dir.join("warmup").join(file);
-            let one = fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
+            let one =
+                fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
             one.repeat(rows)
         }
     };

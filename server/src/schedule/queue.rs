@@ -387,7 +387,7 @@ mod tests {
     fn a_held_queue_starts_once_enough_jobs_wait() {
         let mut queue = Queue::new(BatchPolicy::eager(8), vec![], 0, 2);
         let first = queue.push(0, job(1, None)).unwrap();
-        assert_eq!(next(&mut queue, Instant::now()), []);
+        assert_eq!(next(&mut queue, Instant::now()), [0u64; 0]);
         let second = queue.push(0, job(1, None)).unwrap();
         assert_eq!(next(&mut queue, Instant::now()), [first, second]);
         let third = queue.push(0, job(1, None)).unwrap();
