@@ -13,6 +13,7 @@ pub mod raw;
 mod repository;
 mod served;
 mod settings;
+mod validate;
 mod warmup;
 
 use std::{
@@ -30,6 +31,7 @@ use crate::{error::Error, signature::nearest};
 pub use loader::{LoadSettings, Loader};
 pub use repository::{Found, FoundModel, scan_path, scan_repositories};
 pub use served::ServedModel;
+pub use validate::{Prepared, prepare, present, request_of_zeros};
 
 /// What a model version is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
