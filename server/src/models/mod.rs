@@ -172,6 +172,12 @@ impl ModelManager {
         self.note(&name, Some(version), State::Ready, "");
     }
 
+    /// Lets nothing wait for company any more: the server is on its way out.
+    pub fn hurry(&self) {
+        let serving = self.serving.load();
+        serving.values().flat_map(|it| it.values()).for_each(|it| it.scheduler.hurry());
+    }
+
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.
     ///
     /// Returns the number of threads that were still running after `patience`.

@@ -73,7 +73,7 @@ fn work(shared: &Arc<Shared>) {
             state = shared.lock();
             continue;
         }
-        let until = match state.queue.decide(now, closing) {
+        let until = match state.queue.decide(now, state.hurrying) {
             Decision::Run { jobs } => {
                 if let Some(slot) = state.idle.pop() {
                     state = run_batch(shared, state, slot, jobs, now);
