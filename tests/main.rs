@@ -1,0 +1,8 @@
+//! The whole server, from its sockets inwards: in this process with all ports at 0, or as a child process
+//! where signals, the log or the exit code matter.
+// The lint knows test functions, not the functions they share.
+#![allow(clippy::unwrap_used)]
+
+mod support; // start a server, talk to it, make model repositories
+
+mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
