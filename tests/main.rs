@@ -5,4 +5,8 @@
 
 mod support; // start a server, talk to it, make model repositories
 
+mod architecture; // who may import whom
+mod batching; // what a configuration says about batches, queues and instances
+mod cancellation; // clients that leave
+mod drain; // stopping under load
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
