@@ -53,7 +53,9 @@ pub async fn serve(stream: std::net::TcpStream, mut guard: Guard, service: Arc<S
             Ok::<Response<Segments>, Infallible>(response)
         }
     });
-    let connection = http1::Builder::new().pipeline_flush(true).serve_connection(io, answer);
+    // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and
+    // loses the reply to a head that cannot be read.
+    let connection = http1::Builder::new().serve_connection(io, answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
