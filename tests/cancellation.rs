@@ -107,6 +107,8 @@ fn a_client_that_leaves_in_the_middle_of_a_reply_costs_nobody_anything() {
         client.send(&body).unwrap();
         // The reply has begun; it is larger than what sockets hold.
         assert_eq!(client.stream().peek(&mut [0; 12]).unwrap(), 12);
+        let page = Page::read(server.http());
+        assert!(page.value("muster_bytes_in_flight") >= ELEMENTS as f64, "it is in memory still");
         client.stream().shutdown(Shutdown::Both).unwrap();
     }
     wait_for("the memory of the replies to be free", || {

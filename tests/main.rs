@@ -9,4 +9,9 @@ mod architecture; // who may import whom
 mod batching; // what a configuration says about batches, queues and instances
 mod cancellation; // clients that leave
 mod drain; // stopping under load
+mod faults; // what clients and models do wrong
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
+mod lifecycle; // starting, and starts that fail
+mod limits; // what one client may take
+mod metrics; // the metrics page
+mod overload; // more work than can be done

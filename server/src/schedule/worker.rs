@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{error::Error, metrics::FailureReason};
 
-/// Niceness of worker threads: the threads that talk to clients go before them, so that health checks are
+/// Niceness of worker threads above that of the process: the threads that talk to clients go before them, so that health checks are
 /// answered while every processor computes.
 const NICENESS: i32 = 3;
 
@@ -52,9 +52,12 @@ impl Drop for Ended {
 }
 
 fn lower_priority() {
-    let thread = rustix::thread::gettid();
+    let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
+    // From the process, not from this thread, which has it from whoever started it.
+    let lowered = rustix::process::getpriority_process(Some(process))
+        .and_then(|it| rustix::process::setpriority_process(Some(thread), it + NICENESS));
     // Only a preference: where the system refuses it, serving goes on.
-    if let Err(error) = rustix::process::setpriority_process(Some(thread), NICENESS) {
+    if let Err(error) = lowered {
         tracing::debug!(%error, "cannot lower the priority of a worker thread");
     }
 }
