@@ -8,7 +8,9 @@
 //! Here: malformed JSON and binary tensors, shapes and lengths that overflow, strange names and paths, engines
 //! that give back nonsense, requests in numbers, file descriptors that run out.
 
-use std::{fmt::Write, process::Command, thread, time::Duration};
+use std::{fmt::Write, thread, time::Duration};
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::support::{
     Client, Page, Process, Repository, Server, ask, first_of, infer, post_head, row, rows,
@@ -345,16 +347,11 @@ fn when_file_descriptors_run_out_the_server_waits_and_serves_on() {
     let address = server.address("http");
     let mut served = Client::connect(address);
     served.get("/v2/health/live").expect(200);
-    let limit = |soft: &str| {
-        let process = server.id().to_string();
-        let status = Command::new("prlimit")
-            .args(["--pid", &process, &format!("--nofile={soft}:")])
-            .status()
-            .unwrap();
-        assert!(status.success());
-    };
+    let process = Pid::from_raw(server.id() as i32).unwrap();
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
-    limit(&(open + 5).to_string());
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let few = Rlimit { current: Some(open as u64 + 5), maximum };
+    prlimit(Some(process), Resource::Nofile, few).unwrap();
     let crowd: Vec<Client> = (0..50).map(|_| Client::connect(address)).collect();
     server.wait_for_line("cannot accept a connection");
     assert_eq!(first_of(&served.post(&infer("m"), &[], row(1))), 1.0);

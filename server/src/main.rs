@@ -56,6 +56,8 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            // Lines of the other output are written first: the reason is what one reads last.
+            log.flush();
             tracing::error!("{error}");
             ExitCode::FAILURE
         }
