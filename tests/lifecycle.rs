@@ -84,7 +84,7 @@ fn engines_that_panic_or_cannot_make_an_instance_fail_alone() {
 fn check_end(process: Process, code: i32, part: &str) -> Finished {
     let finished = process.wait();
     assert_eq!(finished.status.code(), Some(code), "{:#?}", finished.log);
-    let last = finished.log.last().cloned().unwrap_or_default();
+    let last = finished.last();
     assert!(last.contains(part), "the last line has no '{part}': {:#?}", finished.log);
     finished
 }
@@ -93,7 +93,7 @@ fn check_end(process: Process, code: i32, part: &str) -> Finished {
 fn a_server_without_a_model_to_serve_ends_and_says_why_last() {
     let repository = broken(broken(Repository::new(), "corrupt"), "bad_config");
     let finished = check_end(Process::start(&repository, &[], &[]), 1, "no model is served");
-    let last = finished.log.last().unwrap();
+    let last = finished.last();
     assert!(last.contains("model 'corrupt'") && last.contains("model 'bad_config'"), "{last}");
     let empty = Repository::new();
     check_end(Process::start(&empty, &[], &[]), 1, "no models found in");
@@ -114,7 +114,7 @@ fn a_port_in_use_ends_the_start_before_any_model_is_loaded() {
     let repository = Repository::identity("m", &[("creation_delay_sec", "600")]);
     let process = Process::start(&repository, &[&format!("--metrics-port={port}")], &[]);
     let finished = check_end(process, 1, "cannot listen on");
-    assert!(finished.log.last().unwrap().contains(&format!("127.0.0.1:{port} for metrics")));
+    assert!(finished.last().contains(&format!("127.0.0.1:{port} for metrics")));
 }
 
 #[test]

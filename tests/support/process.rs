@@ -26,6 +26,14 @@ pub struct Finished {
     pub log: Vec<String>,
 }
 
+impl Finished {
+    /// The line that was written last, by the time that it begins with: the two outputs are read by two
+    /// threads, so `log` may have them in another order.
+    pub fn last(&self) -> &str {
+        self.log.iter().max().map_or("", |it| it)
+    }
+}
+
 impl Process {
     /// `muster` over a repository, every port at 0, with further flags. Its environment is empty but for
     /// `environment`.
