@@ -6,7 +6,6 @@ pub mod complete;
 pub mod config;
 mod fit;
 mod loader;
-mod mode;
 pub mod pbtxt;
 mod plan;
 pub mod raw;
