@@ -15,9 +15,9 @@ use super::{
     run::{self, Slot, Work},
     state::State,
 };
-use crate::{error::Error, metrics::FailureReason};
+use crate::error::Error;
 
-/// Niceness of worker threads: the threads that talk to clients go before them, so that health checks are
+/// Niceness of worker threads above that of the process: the threads that talk to clients go before them, so that health checks are
 /// answered while every processor computes.
 const NICENESS: i32 = 3;
 
@@ -47,14 +47,19 @@ struct Ended(Arc<Shared>);
 impl Drop for Ended {
     fn drop(&mut self) {
         self.0.lock().threads -= 1;
+        // The others may have waited for the jobs that this one has run.
         self.0.changed.notify_all();
+        self.0.ended.notify_all();
     }
 }
 
 fn lower_priority() {
-    let thread = rustix::thread::gettid();
+    let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
+    // From the process, not from this thread, which has it from whoever started it.
+    let lowered = rustix::process::getpriority_process(Some(process))
+        .and_then(|it| rustix::process::setpriority_process(Some(thread), it + NICENESS));
     // Only a preference: where the system refuses it, serving goes on.
-    if let Err(error) = rustix::process::setpriority_process(Some(thread), NICENESS) {
+    if let Err(error) = lowered {
         tracing::debug!(%error, "cannot lower the priority of a worker thread");
     }
 }
@@ -73,7 +78,7 @@ fn work(shared: &Arc<Shared>) {
             state = shared.lock();
             continue;
         }
-        let until = match state.queue.decide(now, closing) {
+        let until = match state.queue.decide(now, state.hurrying) {
             Decision::Run { jobs } => {
                 if let Some(slot) = state.idle.pop() {
                     state = run_batch(shared, state, slot, jobs, now);
@@ -83,13 +88,14 @@ fn work(shared: &Arc<Shared>) {
                     state = fill(shared, state, slot);
                     continue;
                 }
-                None
+                // An instance comes back, or it is time to try again to make one.
+                state.makes_at()
             }
             Decision::WaitForJob if closing => return,
             Decision::WaitForJob => None,
             Decision::WaitUntil(at) => Some(at),
         };
-        state.parked += 1;
+        state.park(until);
         state = match until {
             None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             Some(at) => {
@@ -98,7 +104,7 @@ fn work(shared: &Arc<Shared>) {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        state.parked -= 1;
+        state.unpark(until);
     }
 }
 
@@ -186,7 +192,6 @@ fn answer_dropped(shared: &Shared, dropped: &mut Vec<(Job, Dropped)>, now: Insta
                 Error::QueueTimeout { model, waited, limit }
             }
         };
-        shared.metrics.failure(FailureReason::Rejected);
         job.reply.send(Err(error));
     }
 }

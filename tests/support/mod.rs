@@ -1,0 +1,42 @@
+//! What the tests share: servers, a client that says exactly what it is told to, model repositories.
+
+mod client;
+mod inference;
+mod page;
+mod process;
+mod repository;
+mod server;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+pub use client::{Client, Reply, post_head};
+pub use inference::{ask, ask_with, first_of, infer, row, rows};
+pub use page::{Page, wait_queued};
+pub use process::{Finished, Process};
+pub use repository::Repository;
+pub use server::{FakeEnvironment, Server, Start};
+
+/// How long anything may take that is sure to happen. Only a test that fails waits so long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A path below the repository's root, as `tests/fixtures`.
+pub fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)
+}
+
+/// Asks again and again until there is an answer; fails after [`PATIENCE`], saying what was waited for.
+#[track_caller]
+pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < until, "waited {PATIENCE:?} in vain: {what}");
+        // A pause between two questions; nothing depends on its length.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

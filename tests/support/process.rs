@@ -1,0 +1,135 @@
+//! The real binary as a child process, for what only a process has: signals, a log, an exit code.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::SocketAddr,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+use super::{Client, Repository, wait_for};
+
+/// A running `muster`. Killed when it is dropped.
+pub struct Process {
+    child: Child,
+    /// Guards the lines that have come so far, of both streams.
+    log: Arc<Mutex<Vec<String>>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+/// A process that has ended.
+pub struct Finished {
+    /// How.
+    pub status: ExitStatus,
+    /// Everything that it wrote, a line each.
+    pub log: Vec<String>,
+}
+
+impl Process {
+    /// `muster` over a repository, every port at 0, with further flags. Its environment is empty but for
+    /// `environment`.
+    pub fn start(repository: &Repository, flags: &[&str], environment: &[(&str, &str)]) -> Process {
+        let path = repository.at("");
+        let ports = ["--http-port=0", "--sagemaker-port=0", "--metrics-port=0"];
+        let mut args = vec!["--model-repository", &path];
+        args.extend(ports);
+        args.extend(["--http-address=127.0.0.1", "--drain-delay-secs=0"]);
+        args.extend(flags);
+        Process::command(&args, environment)
+    }
+
+    /// `muster` with these arguments and nothing else.
+    pub fn command(args: &[&str], environment: &[(&str, &str)]) -> Process {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
+            .args(args)
+            .env_clear()
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        let streams: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        let readers = streams.map(|stream| {
+            let log = log.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    log.lock().unwrap().push(line);
+                }
+            })
+        });
+        Process { child, log, readers: readers.into() }
+    }
+
+    /// The lines so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The first line that holds `part`; waits for it.
+    #[track_caller]
+    pub fn wait_for_line(&mut self, part: &str) -> String {
+        wait_for(&format!("a log line with '{part}'"), || {
+            let ended = self.child.try_wait().unwrap();
+            if ended.is_some() {
+                self.readers.drain(..).for_each(|it| it.join().unwrap());
+            }
+            let log = self.log();
+            let line = log.iter().find(|it| it.contains(part)).cloned();
+            assert!(line.is_some() || ended.is_none(), "ended without '{part}': {log:#?}");
+            line
+        })
+    }
+
+    /// Waits until the server says that it serves.
+    #[track_caller]
+    pub fn wait_ready(&mut self) {
+        self.wait_for_line("ready to serve");
+    }
+
+    /// The address that `http`, `sagemaker` or `metrics` listens on, by the log.
+    #[track_caller]
+    pub fn address(&mut self, service: &str) -> SocketAddr {
+        let line = self.wait_for_line(&format!("listening service={service} "));
+        let address = line.split("address=").nth(1).and_then(|it| it.split(' ').next());
+        address.unwrap().parse().unwrap()
+    }
+
+    /// A new connection to the HTTP port.
+    #[track_caller]
+    pub fn client(&mut self) -> Client {
+        let address = self.address("http");
+        Client::connect(address)
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal by its name, as `TERM`.
+    pub fn signal(&self, name: &str) {
+        let number = self.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &number]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end.
+    #[track_caller]
+    pub fn wait(mut self) -> Finished {
+        let status = wait_for("the process to end", || self.child.try_wait().unwrap());
+        self.readers.drain(..).for_each(|it| it.join().unwrap());
+        Finished { status, log: self.log() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
