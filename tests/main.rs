@@ -5,4 +5,12 @@
 
 mod support; // start a server, talk to it, make model repositories
 
+mod engines; // every fixture by ONNX Runtime, against what Python's said
+
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
+mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
+mod tfs; // predict, status and metadata as in TensorFlow Serving
+
+mod bad_input; // whatever is wrong is refused by name, and harms nobody else
+mod broken_models; // what does not load says why, and the others serve
+mod clients; // tritonclient, requests and the Prometheus parser, in Python

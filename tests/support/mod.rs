@@ -4,6 +4,7 @@ mod client;
 mod process;
 mod repository;
 mod server;
+mod tensor;
 
 use std::{
     path::{Path, PathBuf},
@@ -13,7 +14,8 @@ use std::{
 pub use client::{Client, Reply, post_head};
 pub use process::{Finished, Process};
 pub use repository::Repository;
-pub use server::{FakeEnvironment, Server, Start};
+pub use server::{Server, Start};
+pub use tensor::{Form, Tensor, infer_body};
 
 /// How long anything may take that is sure to happen. Only a test that fails waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
