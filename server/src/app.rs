@@ -269,6 +269,9 @@ async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError>
         }
         Err(AppError::Models(match failed.as_slice() {
             [] => format!("no models found in {}", places(&config.repository.from)),
+            failed if ready => {
+                format!("a model is not served, and --exit-on-error is set; {}", failed.join("; "))
+            }
             failed => format!("no model is served; {}", failed.join("; ")),
         }))
     });
