@@ -103,7 +103,7 @@ fn a_server_without_a_model_to_serve_ends_and_says_why_last() {
 fn with_exit_on_error_one_bad_model_ends_the_start() {
     let repository = broken(Repository::identity("good", &[]), "corrupt");
     let process = Process::start(&repository, &["--exit-on-error=true"], &[]);
-    check_end(process, 1, "ended by --exit-on-error; model 'corrupt'");
+    check_end(process, 1, "--exit-on-error is set; model 'corrupt'");
 }
 
 #[test]

@@ -264,13 +264,14 @@ async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError>
             .map(|it| format!("model '{}': {}", it.name, it.reason))
             .collect();
         let ready = index.iter().any(|it| it.state == State::Ready);
-        let tolerated = failed.is_empty() || !config.lifecycle.exit_on_error;
-        if ready && tolerated {
+        if ready && (failed.is_empty() || !config.lifecycle.exit_on_error) {
             return Ok(());
         }
         Err(AppError::Models(match failed.as_slice() {
             [] => format!("no models found in {}", places(&config.repository.from)),
-            failed if ready => format!("ended by --exit-on-error; {}", failed.join("; ")),
+            failed if ready => {
+                format!("a model is not served, and --exit-on-error is set; {}", failed.join("; "))
+            }
             failed => format!("no model is served; {}", failed.join("; ")),
         }))
     });

@@ -6,6 +6,7 @@ mod page;
 mod process;
 mod repository;
 mod server;
+mod tensor;
 
 use std::{
     path::{Path, PathBuf},
@@ -17,7 +18,8 @@ pub use inference::{ask, ask_with, first_of, infer, row, rows};
 pub use page::{Page, wait_queued};
 pub use process::{Finished, Process};
 pub use repository::Repository;
-pub use server::{FakeEnvironment, Server, Start};
+pub use server::{Server, Start};
+pub use tensor::{Form, Tensor, infer_body};
 
 /// How long anything may take that is sure to happen. Only a test that fails waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(30);

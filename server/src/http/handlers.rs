@@ -187,8 +187,14 @@ async fn infer_v2(
     body: &mut Incoming,
 ) -> Answer {
     let model = find(service, path)?;
-    let header = parts.headers.get(kserve_v2::HEADER_LENGTH);
-    let header = header.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let mut headers = parts.headers.get_all(kserve_v2::HEADER_LENGTH).iter();
+    let header = headers.next().map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    if headers.next().is_some() {
+        // A proxy that believes the other one would see another request than the one that runs.
+        let problem =
+            format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
+        return Err(Error::InvalidRequest(problem).into());
+    }
     let json_length = header.as_deref().and_then(|it| it.trim().parse().ok());
     let decode = move |signature: &Signature, body: Bytes| {
         let length =

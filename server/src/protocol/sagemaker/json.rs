@@ -152,11 +152,21 @@ pub(super) fn decode_lines(signature: &Signature, body: &[u8]) -> Result<Decoded
 fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
     let mut rows = RowBuilder::new(signature);
-    loop {
-        rows.push(&mut reader)?;
+    for record in 1.. {
+        rows.push(&mut reader).map_err(|error| in_record(record, error))?;
         if reader.finish().is_ok() {
             break;
         }
     }
     Ok(Decoded { inputs: rows.finish()?, envelope: ReplyFormat::Rows, family: Media::Json })
+}
+
+/// The same error with the record's number: a line is easier to find than a byte.
+fn in_record(record: usize, error: Error) -> Error {
+    match error {
+        Error::InvalidRequest(problem) => {
+            Error::InvalidRequest(format!("record {record}: {problem}"))
+        }
+        other => other,
+    }
 }

@@ -1,0 +1,84 @@
+//! Models that cannot be loaded, from `tests/fixtures/broken`: the others serve, and the index, the replies
+//! and the log say why.
+
+use crate::support::{Form, Process, Repository, Server, Tensor};
+
+const BROKEN: [(&str, &[&str]); 6] = [
+    ("bad_config", &["max_batchsize", "max_batch_size"]),
+    ("corrupt", &["model.onnx"]),
+    ("empty", &["model.onnx"]),
+    ("missing", &["model.onnx"]),
+    ("truncated", &["model.onnx"]),
+    ("wrong_dims", &["input", "3", "4"]),
+];
+
+fn one_good_model_and_the_broken_ones() -> Repository {
+    let copy = |it: Repository, (name, _): &(&str, &[&str])| {
+        it.copy(name, &format!("tests/fixtures/broken/{name}"))
+    };
+    BROKEN.iter().fold(Repository::identity("copy", &[]), copy)
+}
+
+#[test]
+fn models_that_do_not_load_say_why_and_the_others_serve() {
+    let repository = one_good_model_and_the_broken_ones();
+    let server = Server::start(&repository, &[]);
+    let mut client = server.client();
+    let row = Tensor::fp32("INPUT0", &[1, 4], &[1.0, 2.0, 3.0, 4.0]);
+    let reply = client.infer("copy", std::slice::from_ref(&row), Form::Binary, "");
+    assert_eq!(reply.output().raw, row.raw);
+    let index = client.post("/v2/repository/index", &[], "").expect(200).json();
+    for (name, parts) in BROKEN {
+        let entry = index.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(entry["state"], "UNAVAILABLE", "{entry}");
+        let reason = entry["reason"].as_str().unwrap();
+        parts.iter().for_each(|it| assert!(reason.contains(it), "{name}: {reason}"));
+        for path in ["ready", "config", "infer"] {
+            let path = format!("/v2/models/{name}/{path}");
+            let error = match path.ends_with("infer") {
+                true => client.post(&path, &[], "{}").error(503),
+                false => client.get(&path).error(503),
+            };
+            assert!(error.contains(reason), "{path}: {error}");
+        }
+    }
+    // All that was asked for is not there: not ready, by default.
+    let ready = client.get("/v2/health/ready").expect(400);
+    assert!(ready.text().contains("failed to load"), "{}", ready.text());
+    client.get("/ping").expect(200);
+}
+
+#[test]
+fn the_log_says_which_model_did_not_load_and_why() {
+    let repository = one_good_model_and_the_broken_ones();
+    let mut process = Process::start(&repository, &["--strict-readiness=false"], &[]);
+    process.wait_ready();
+    for (name, parts) in BROKEN {
+        let line = process.wait_for_line(&format!("model={name} "));
+        assert!(line.contains("ERROR"), "{line}");
+        parts.iter().for_each(|it| assert!(line.contains(it), "{name}: {line}"));
+    }
+    process.client().get("/v2/health/ready").expect(200);
+}
+
+/// The process ends with 1 and an error that says this.
+#[track_caller]
+fn ends_with(repository: &Repository, flags: &[&str], reason: &str) {
+    let ended = Process::start(repository, flags, &[]).wait();
+    assert_eq!(ended.status.code(), Some(1), "{:#?}", ended.log);
+    let said = ended.log.iter().any(|it| it.contains("ERROR") && it.contains(reason));
+    assert!(said, "{reason}: {:#?}", ended.log);
+}
+
+#[test]
+fn with_exit_on_error_one_model_that_does_not_load_ends_the_process() {
+    let repository = Repository::identity("copy", &[]).copy("empty", "tests/fixtures/broken/empty");
+    ends_with(&repository, &["--exit-on-error=true"], "--exit-on-error is set; model 'empty'");
+}
+
+#[test]
+fn with_nothing_to_serve_the_process_ends() {
+    let repository = Repository::new().copy("empty", "tests/fixtures/broken/empty");
+    ends_with(&repository, &[], "no model is served; model 'empty'");
+    ends_with(&Repository::new(), &[], "no models found in");
+}

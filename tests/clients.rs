@@ -1,0 +1,89 @@
+//! Clients that others wrote, in Python: `tests/clients/*.py`, each against a server of its own. They need
+//! Python 3 with `venv`; the packages are installed once, into the target folder. Without Python there is
+//! nothing to run: that is said aloud, and is a failure where `CI=true`.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::support::{Repository, Server, root};
+
+/// The interpreter of an environment with the packages of `requirements.txt`; `None` without Python.
+fn python() -> Option<PathBuf> {
+    let requirements = root("tests/clients/requirements.txt");
+    let wanted = fs::read_to_string(&requirements).unwrap();
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (venv, installed) = (dir.join("clients"), dir.join("clients.installed"));
+    let interpreter = venv.join("bin/python");
+    fs::create_dir_all(dir).unwrap();
+    // Tests of this and other runs may want the same folder: one of them makes it.
+    let lock = File::create(dir.join("clients.lock")).unwrap();
+    lock.lock().unwrap();
+    if fs::read_to_string(&installed).is_ok_and(|it| it == wanted) {
+        return Some(interpreter);
+    }
+    if let Err(reason) = run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)) {
+        return skipped(&format!("python3 -m venv does not work: {reason}"));
+    }
+    let mut pip = Command::new(&interpreter);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+    if let Err(reason) = run(pip.arg(&requirements)) {
+        return skipped(&format!("pip cannot install {}: {reason}", requirements.display()));
+    }
+    fs::write(&installed, &wanted).unwrap();
+    Some(interpreter)
+}
+
+fn skipped(reason: &str) -> Option<PathBuf> {
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{reason}");
+    // Past the capturing of the test harness, which would hide it from a run that passes.
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        format!("SKIPPED: tests of Python clients: {reason}\n").as_bytes(),
+    );
+    None
+}
+
+/// Runs a command to its end. What it wrote is the error when it fails.
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stdout) + &text(&output.stderr)),
+    }
+}
+
+/// Runs a script with these arguments against a server; fails with what it says.
+fn check(script: &str, arguments: impl FnOnce(&Server) -> Vec<String>) {
+    let Some(python) = python() else { return };
+    let repository = Repository::of(&["type_fp32", "type_string", "two_outputs"])
+        .copy("digits", "model_repository/digits")
+        .copy("fraud", "model_repository/fraud");
+    let server = Server::start(&repository, &["--sagemaker-default-model=fraud"]);
+    let path = root(&format!("tests/clients/{script}"));
+    let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
+    let said = outcome.unwrap_or_else(|said| panic!("{script} failed:\n{said}"));
+    assert!(!said.is_empty(), "{script} said nothing: did it check anything?");
+}
+
+#[test]
+fn tritonclient_finds_what_it_expects() {
+    check("triton.py", |server| vec![server.http().to_string()]);
+}
+
+#[test]
+fn requests_sends_csv_and_numpy_arrays_as_users_of_sagemaker_do() {
+    check("invocations.py", |server| vec![format!("http://{}", server.sagemaker())]);
+}
+
+#[test]
+fn the_prometheus_parser_takes_the_metrics_page() {
+    check("metrics.py", |server| {
+        // Some traffic first, so that there is something to count.
+        server.post("/v1/models/fraud:predict", "{}").error(400);
+        vec![format!("http://{}/metrics", server.address("metrics").unwrap())]
+    });
+}
