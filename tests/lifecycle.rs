@@ -25,10 +25,14 @@ fn ports_answer_before_models_are_loaded_and_say_so() {
     server.get("/v2/health/live").expect(200);
     server.get("/v2/health/ready").expect(400);
     let early = server.post(&infer("m"), row(1));
-    assert!(early.error(503).contains("still loading"), "{}", early.text());
+    assert!(early.error(503).contains("not ready"), "{}", early.text());
     assert!(early.header("retry-after").is_some());
     server.get("/v2/models/m/ready").expect(503);
-    assert_eq!(server.post("/v2/repository/index", "").json()[0]["state"], "LOADING");
+    let index = wait_for("the model to be found", || {
+        let index = server.post("/v2/repository/index", "").json();
+        index.as_array().is_some_and(|it| !it.is_empty()).then_some(index)
+    });
+    assert_eq!(index[0]["state"], "LOADING");
 
     server.wait_loaded();
     assert_eq!(ping(), 200);

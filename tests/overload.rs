@@ -63,6 +63,12 @@ fn open_loop(address: SocketAddr, rate: u32, length: Duration) -> Vec<Outcome> {
     outcomes.into_inner().unwrap()
 }
 
+/// The time that so many of a hundred stay below.
+fn percentile(percent: usize, mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() * percent / 100]
+}
+
 /// The time that 99 in 100 health checks stay below.
 fn p99_of_health(address: SocketAddr, path: &str, checks: usize) -> Duration {
     let mut client = Client::connect(address);
@@ -71,12 +77,7 @@ fn p99_of_health(address: SocketAddr, path: &str, checks: usize) -> Duration {
         client.get(path).expect(200);
         began.elapsed()
     });
-    p99(times.collect())
-}
-
-fn p99(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() * 99 / 100]
+    percentile(99, times.collect())
 }
 
 /// What a measurement says, from the first of a few attempts that says so. Whatever else runs on the machine
@@ -109,7 +110,7 @@ fn at_ten_times_its_capacity_the_server_answers_nearly_as_many_in_time_as_it_cou
         output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
         parameters { key: \"latency_alpha_us\" value: { string_value: \"50000\" } }";
     let repository = Repository::new().model("m", config);
-    let mut server = Process::start(&repository, &[], &[]);
+    let mut server = Process::start(&repository, &["--max-queue-wait-ms=1000"], &[]);
     server.wait_ready();
     let address = server.address("http");
     check_measured(|| {
@@ -121,10 +122,18 @@ fn at_ten_times_its_capacity_the_server_answers_nearly_as_many_in_time_as_it_cou
             let took = it.answered - it.scheduled;
             it.status == 200 && it.answered < LENGTH && took <= Duration::from_secs(1)
         };
-        let good = outcomes.iter().filter(in_time).count() as f64 / LENGTH.as_secs_f64();
+        let per_second = |count: usize| count as f64 / LENGTH.as_secs_f64();
+        let good = per_second(outcomes.iter().filter(in_time).count());
+        // On a machine with much else to do a run takes longer than it says.
+        let answered = |it: &&Outcome| it.status == 200 && it.answered < LENGTH;
+        let possible = per_second(outcomes.iter().filter(answered).count());
         let refused: Vec<&Outcome> = outcomes.iter().filter(|it| it.status != 200).collect();
-        let refusal = p99(refused.iter().map(|it| it.answered - it.sent).collect());
-        eprintln!("{good} good answers a second of {CAPACITY}; refused in {refusal:?} (p99)");
+        let times = || refused.iter().map(|it| it.answered - it.sent).collect();
+        let (median, p99) = (percentile(50, times()), percentile(99, times()));
+        eprintln!(
+            "{good} good answers a second, {possible} in all, of {CAPACITY}; refused in {median:?}, \
+             {p99:?} (p99)"
+        );
         assert!(refused.iter().all(|it| it.status == 503 && it.retry_after));
         assert!(refused.len() > 500, "{}", refused.len());
         let counted = Page::read(address).failures("m", "REJECTED") - refused_before;
@@ -134,8 +143,12 @@ fn at_ten_times_its_capacity_the_server_answers_nearly_as_many_in_time_as_it_cou
         let began = Instant::now();
         assert_eq!(first_of(&Client::connect(address).post(&infer("m"), &[], row(7))), 7.0);
         let after = began.elapsed();
-        ensure(good >= 18.5, format!("{good} good answers a second"))?;
-        ensure(refusal < Duration::from_millis(20) + noise, format!("refused in {refusal:?}"))?;
+        // The server has no pauses, and nothing that it does is too late.
+        ensure(possible >= 0.8 * CAPACITY, format!("{possible} answers a second"))?;
+        ensure(good >= 0.925 * possible, format!("{good} good answers a second of {possible}"))?;
+        let milliseconds = |it| Duration::from_millis(it) + noise;
+        ensure(median < milliseconds(5), format!("refused in {median:?} (median)"))?;
+        ensure(p99 < milliseconds(100), format!("refused in {p99:?} (p99)"))?;
         ensure(after < Duration::from_millis(200) + noise, format!("{after:?} after the load"))
     });
 }

@@ -72,9 +72,6 @@ type Serving = HashMap<Arc<str>, Arc<Versions>>;
 /// State and reason by name and version; `None` for a model as a whole.
 type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
 
-/// What each version is doing, and why; under `None` what was said of the model as a whole.
-type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
-
 /// All models, by name and version.
 #[derive(Default)]
 pub struct ModelManager {
@@ -202,6 +199,10 @@ impl ModelManager {
     fn explain(&self, name: &str, version: Option<u64>) -> Error {
         let shown: String = name.chars().take(128).collect();
         let known = self.lock();
+        if known.is_empty() && !self.is_started() {
+            let reason = "the server does not know its models yet".to_owned();
+            return Error::ModelNotReady { model: shown, version: "any".to_owned(), reason };
+        }
         let Some(versions) = known.get(name) else {
             let hint = nearest(name, known.keys().map(|it| &**it));
             let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
@@ -235,6 +236,14 @@ impl ModelManager {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn before_models_have_been_looked_for_none_is_said_not_to_exist() {
+        let manager = ModelManager::default();
+        assert!(matches!(manager.get("m", None), Err(Error::ModelNotReady { .. })));
+        manager.finish_start();
+        assert!(matches!(manager.get("m", None), Err(Error::NotFound(_))));
+    }
 
     #[test]
     fn an_unknown_model_is_not_found_and_the_nearest_name_is_given() {

@@ -291,6 +291,9 @@ impl Shared {
         self.observe(observed.as_slice());
         let mut state = self.lock();
         state.learn(observed.as_slice());
+        if let Some(time) = observed {
+            state.learn_turn(time.rows, time.execute);
+        }
         state.put_back(slot);
         let wake = !state.queue.is_empty();
         drop(state);

@@ -18,12 +18,15 @@ pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Se
 pub struct Slot {
     instance: Option<Box<dyn Instance>>,
     make: Arc<MakeInstance>,
+    /// When its last run ended, if the next batch was ready by then: what passes from there to the next run
+    /// keeps the next batch waiting as much as the run does.
+    pub busy_since: Option<Instant>,
 }
 
 impl Slot {
     /// A place without an instance yet.
     pub fn empty(make: Arc<MakeInstance>) -> Slot {
-        Slot { instance: None, make }
+        Slot { instance: None, make, busy_since: None }
     }
 
     /// Is there an instance to run on?

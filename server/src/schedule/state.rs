@@ -44,6 +44,9 @@ pub struct State {
     running: Vec<Running>,
     /// What is known of the model's speed.
     pub times: RunTimes,
+    /// The same with everything around a run, as it comes between a waiting request and its answer: on a
+    /// machine with more to do than processors, threads wait for these, too.
+    turns: RunTimes,
     /// Worker threads alive; at most one per place.
     pub threads: usize,
     /// Worker threads that wait to be woken.
@@ -67,6 +70,7 @@ impl State {
             unmade,
             make_after: Instant::now(),
             running: Vec::new(),
+            turns: times.clone(),
             times,
             threads: 0,
             parked: 0,
@@ -153,6 +157,16 @@ impl State {
         }
     }
 
+    /// Takes in how long an instance was taken by one batch.
+    pub fn learn_turn(&mut self, rows: usize, took: Duration) {
+        self.turns.record(rows, took);
+    }
+
+    /// Is there a batch that the next free instance would run at once?
+    pub fn is_backlogged(&self, now: Instant) -> bool {
+        matches!(self.queue.decide(now, self.hurrying), Decision::Run { .. })
+    }
+
     /// A worker starts a batch.
     pub fn begin(&mut self, tickets: Vec<u64>, rows: usize, stop: Arc<Stop>, now: Instant) {
         self.running.push(Running { tickets, left: 0, stop, started: now, rows });
@@ -173,14 +187,14 @@ impl State {
     /// What stands before a new job of that many rows.
     pub fn load(&self, rows: usize, now: Instant) -> Load {
         let rest = |it: &Running| {
-            let expected = self.times.mean(it.rows).unwrap_or_default();
+            let expected = self.turns.mean(it.rows).unwrap_or_default();
             expected.saturating_sub(now.saturating_duration_since(it.started))
         };
         Load {
             running: self.running.iter().map(rest).sum(),
             queued_batches: self.queue.batches(),
-            batch_time: self.times.mean(self.queue.rows_per_batch()).unwrap_or_default(),
-            own_time: self.times.p95(rows).unwrap_or_default(),
+            batch_time: self.turns.mean(self.queue.rows_per_batch()).unwrap_or_default(),
+            own_time: self.turns.p95(rows).unwrap_or_default(),
             instances: self.slots,
         }
     }

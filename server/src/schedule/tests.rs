@@ -213,7 +213,7 @@ async fn a_full_queue_refuses_at_once() {
 async fn what_could_not_be_answered_in_time_is_refused_at_once() {
     let longest_stay = LongestStay::Fixed(Duration::from_millis(100));
     let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
-    scheduler.shared.lock().times.record(1, Duration::from_millis(80));
+    scheduler.shared.lock().learn_turn(1, Duration::from_millis(80));
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
     // Some 80 ms of the running batch are left, and its own 80 ms come on top.

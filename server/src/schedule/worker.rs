@@ -116,6 +116,7 @@ fn run_batch<'a>(
     now: Instant,
 ) -> MutexGuard<'a, State> {
     let taken = state.queue.take(jobs);
+    let turn_began = slot.busy_since.take().unwrap_or(now);
     let stop = Arc::new(Stop::new());
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
     state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
@@ -137,6 +138,12 @@ fn run_batch<'a>(
     let mut state = shared.lock();
     state.end(&stop);
     state.learn(&times);
+    let now = Instant::now();
+    // A batch that failed has several runs, or none, and says nothing of the next one.
+    if let [time] = times.as_slice() {
+        state.learn_turn(time.rows, now.saturating_duration_since(turn_began));
+    }
+    slot.busy_since = state.is_backlogged(now).then_some(now);
     state.put_back(slot);
     drop(state);
     for (reply, answer) in replies.into_iter().zip(answers) {
