@@ -5,12 +5,23 @@
 
 mod support; // start a server, talk to it, make model repositories
 
+mod architecture; // who may import whom
+
 mod engines; // every fixture by ONNX Runtime, against what Python's said
 
+mod clients;
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
+mod metrics; // the metrics page
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
-mod tfs; // predict, status and metadata as in TensorFlow Serving
+mod tfs; // predict, status and metadata as in TensorFlow Serving // tritonclient, requests and the Prometheus parser, in Python
+
+mod batching; // what a configuration says about batches, queues and instances
+mod cancellation;
+mod drain; // stopping under load
+mod lifecycle; // starting, and starts that fail // clients that leave
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve
-mod clients; // tritonclient, requests and the Prometheus parser, in Python
+mod faults; // what clients and models do wrong
+mod limits; // what one client may take
+mod overload; // more work than can be done

@@ -171,6 +171,8 @@ impl crate::config::Lifecycle {
         tokio::time::sleep(self.drain_delay.min(self.exit_timeout)).await;
         tracing::info!("stopping: nothing new is accepted");
         service.drain.advance(Stage::Closing);
+        // Few will come that a batch could wait for.
+        service.models.hurry();
         while let Some(ended) = accepting.join_next().await {
             if let Ok(Err(error)) = ended {
                 tracing::error!(%error, "a listener has ended");

@@ -53,6 +53,14 @@ impl Permit {
         }
         granted
     }
+
+    /// Makes this permit at least `units` large, whether the budget has them or not: for what is in memory
+    /// already. Others are refused until it is gone.
+    pub fn cover(&mut self, units: usize) {
+        let more = units.saturating_sub(self.units);
+        self.budget.used.fetch_add(more, Ordering::Relaxed);
+        self.units += more;
+    }
 }
 
 impl Drop for Permit {
@@ -91,6 +99,18 @@ mod tests {
         assert!(permit.grow_to(10));
         assert!(permit.grow_to(5));
         assert!(!permit.grow_to(11));
+        drop(permit);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_is_there_already_counts_even_beyond_the_budget() {
+        let budget = Budget::new(10);
+        let mut permit = budget.take(8).unwrap();
+        permit.cover(5);
+        assert_eq!(budget.used(), 8);
+        permit.cover(15);
+        assert!(budget.take(1).is_none());
         drop(permit);
         assert_eq!(budget.used(), 0);
     }

@@ -9,7 +9,7 @@ use identity::Identity;
 use muster::{
     app::App,
     config::{self, Command, ProcessEnvironment, ServerConfig},
-    logging,
+    logging::{self, LogGuard},
     machine::Machine,
 };
 use onnxruntime::OnnxRuntime;
@@ -36,8 +36,8 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 }
 
 fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
-    let _log = match logging::start(&config.log) {
-        Ok(guard) => guard,
+    let log = match logging::start(&config.log) {
+        Ok(guard) => Arc::new(guard),
         Err(error) => return fail(&error),
     };
     config.notices.iter().for_each(|it| it.log());
@@ -51,7 +51,8 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
     let onnxruntime = onnxruntime::Options { library: config.onnxruntime_library.clone() };
     let engines: Vec<Arc<dyn Backend>> =
         vec![Arc::new(OnnxRuntime::new(onnxruntime)), Arc::new(Identity)];
-    let outcome = App::build(config, machine, engines).and_then(|app| app.run(signalled()));
+    let outcome =
+        App::build(config, machine, engines).and_then(|app| app.run(signalled(log.clone())));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -62,7 +63,7 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
 }
 
 /// Ready at the first signal to stop; a second one ends the process at once.
-async fn signalled() {
+async fn signalled(log: Arc<LogGuard>) {
     let signals =
         signal(SignalKind::terminate()).and_then(|it| Ok((it, signal(SignalKind::interrupt())?)));
     let (mut terminate, mut interrupt) = match signals {
@@ -82,6 +83,7 @@ async fn signalled() {
             _ = interrupt.recv() => {}
         }
         tracing::warn!("asked a second time to stop: stopping at once");
+        log.flush();
         std::process::exit(1);
     });
 }

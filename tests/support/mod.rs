@@ -1,6 +1,8 @@
 //! What the tests share: servers, a client that says exactly what it is told to, model repositories.
 
 mod client;
+mod inference;
+mod page;
 mod process;
 mod repository;
 mod server;
@@ -12,6 +14,8 @@ use std::{
 };
 
 pub use client::{Client, Reply, post_head};
+pub use inference::{ask, ask_with, first_of, infer, row, rows};
+pub use page::{Page, wait_queued};
 pub use process::{Finished, Process};
 pub use repository::Repository;
 pub use server::{Server, Start};

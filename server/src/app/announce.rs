@@ -4,7 +4,11 @@ use std::net::SocketAddr;
 
 use backend::DataType;
 
-use crate::{http::Service, infer::request_of_zeros, models::ServedModel, signature::Signature};
+use crate::{
+    http::Service,
+    models::{ServedModel, request_of_zeros},
+    signature::Signature,
+};
 
 /// Logs that everything is loaded, and how to try it.
 pub(super) fn serving(service: &Service, addresses: &[(&'static str, SocketAddr)]) {

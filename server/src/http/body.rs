@@ -6,7 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +21,12 @@ use crate::{
 
 /// Engines read memory at such an address without copying it first.
 const ALIGNMENT: usize = 64;
+
+/// Bytes of a refused body that are read all the same.
+const MOST_DISCARDED: usize = 1 << 20;
+
+/// How long that may take.
+const LONGEST_DISCARD: Duration = Duration::from_secs(5);
 
 /// A request's body and the permit for the memory that it takes.
 #[derive(Debug)]
@@ -49,7 +55,7 @@ pub struct BodyLimits {
 /// [`Error::BodyTooLarge`] before anything is read where the length is declared; [`Error::OutOfBudget`];
 /// [`Error::BodyTimeout`]; [`Error::InvalidRequest`] when the connection breaks or the framing is wrong.
 pub async fn read(
-    mut body: Incoming,
+    body: &mut Incoming,
     aligned_at: usize,
     limits: &BodyLimits,
 ) -> Result<Received, Error> {
@@ -63,7 +69,7 @@ pub async fn read(
     let expected = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
     let mut permit = budget.take(expected).ok_or_else(|| out_of_bytes(budget))?;
 
-    let Some(first) = in_time(next_data(&mut body), started, 0, pace).await? else {
+    let Some(first) = in_time(next_data(body), started, 0, pace).await? else {
         return Ok(Received { bytes: Bytes::new(), permit });
     };
     if declared == Some(first.len() as u64) {
@@ -81,7 +87,7 @@ pub async fn read(
             return Err(out_of_bytes(budget));
         }
         buffer.extend(&chunk);
-        data = in_time(next_data(&mut body), started, length as u64, pace).await?;
+        data = in_time(next_data(body), started, length as u64, pace).await?;
     }
     Ok(Received { bytes: buffer.finish(), permit })
 }
@@ -96,6 +102,23 @@ async fn in_time<T>(
     let Some(allowed) = pace.allowed(received) else { return next.await };
     let late = |_| Error::BodyTimeout(allowed);
     tokio::time::timeout_at((started + allowed).into(), next).await.map_err(late)?
+}
+
+/// Reads a refused request's body to no purpose but that its sender comes to read the reply: closing the
+/// connection under a client that is still sending hides the reply from most of them. Large and slow bodies
+/// are not worth it.
+pub async fn discard(mut body: Incoming) {
+    let all = async {
+        let mut length = 0;
+        while let Ok(Some(data)) = next_data(&mut body).await {
+            length += data.len();
+            if MOST_DISCARDED < length {
+                break;
+            }
+        }
+    };
+    // Too slow: the connection closes.
+    let _ = tokio::time::timeout(LONGEST_DISCARD, all).await;
 }
 
 async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
@@ -145,6 +168,29 @@ impl AlignedBuffer {
 /// The body of a reply: segments that are written as they are, without being joined.
 #[derive(Debug, Default)]
 pub struct Segments(VecDeque<Bytes>);
+
+impl Segments {
+    /// Keeps `permit`, which covers this body from now on, until the last byte is written: with a client
+    /// that reads slowly, that is long after the server is done with the request.
+    pub fn hold(&mut self, mut permit: Permit) {
+        permit.cover(self.0.iter().map(Bytes::len).sum());
+        if let Some(bytes) = self.0.pop_back() {
+            self.0.push_back(Bytes::from_owner(Held { bytes, _permit: permit }));
+        }
+    }
+}
+
+/// The end of a body, and the permit for all of it.
+struct Held {
+    bytes: Bytes,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 impl From<Vec<Bytes>> for Segments {
     fn from(segments: Vec<Bytes>) -> Segments {

@@ -1,8 +1,14 @@
 //! One connection, from accept to close.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    header::{CONNECTION, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
@@ -13,9 +19,13 @@ use super::{
     timeouts::{Progress, TimedStream},
     too_many_connections,
 };
+use crate::drain::{Guard, Stage};
 
-/// Serves a connection to its end.
-pub async fn serve(stream: std::net::TcpStream, service: Arc<Service>) {
+/// When the server closes, an idle connection is kept for that long: its next request may be under way.
+const LAST_CALL: Duration = Duration::from_millis(100);
+
+/// Serves a connection to its end. `guard` keeps the server from stopping before.
+pub async fn serve(stream: std::net::TcpStream, mut guard: Guard, service: Arc<Service>) {
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
@@ -35,19 +45,28 @@ pub async fn serve(stream: std::net::TcpStream, service: Arc<Service>) {
         async move {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
-            Ok::<Response<Segments>, Infallible>(handlers::answer(&service, request).await)
+            let mut response = handlers::answer(&service, request).await;
+            if service.drain.stage() != Stage::Serving {
+                // A client that is told goes elsewhere in time; one that is cut off sees an error.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<Response<Segments>, Infallible>(response)
         }
     });
-    let connection = http1::Builder::new().pipeline_flush(true).serve_connection(io, answer);
+    // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and
+    // loses the reply to a head that cannot be read.
+    let connection = http1::Builder::new().serve_connection(io, answer);
     let mut connection = std::pin::pin!(connection);
-    let mut guard = service.drain.guard();
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = guard.closing() => {
-            // A request in flight is answered with `Connection: close`; an idle connection closes now.
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
+        () = guard.closing() => match tokio::time::timeout(LAST_CALL, connection.as_mut()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                // A request in flight is answered; an idle connection closes now.
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        },
     };
     if let Err(error) = ended {
         // Clients come and go as they like; that is no news.

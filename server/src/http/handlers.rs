@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{
     HeaderMap, Request, Response, StatusCode,
-    body::Incoming,
-    header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue},
+    body::{Body, Incoming},
+    header::{ACCEPT, ALLOW, CONTENT_TYPE, EXPECT, HeaderValue},
     http::request::Parts,
 };
 
@@ -47,14 +47,18 @@ type Answer = Result<Response<Segments>, Failure>;
 
 /// Answers any request.
 pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
-    let (parts, body) = request.into_parts();
+    let (parts, mut body) = request.into_parts();
     let (family, answer) = match route(&parts.method, parts.uri.path()) {
-        Ok(route) => (Some(route.family()), dispatch(service, route, &parts, body).await),
+        Ok(route) => (Some(route.family()), dispatch(service, route, &parts, &mut body).await),
         Err(error) => (None, Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
         let id = service.request_id(&parts.headers, failure.id.as_deref());
         log(&parts, &failure.error, &id);
+        // Who asked whether to send the body at all has its answer now.
+        if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
+            tokio::spawn(body::discard(body));
+        }
         let mut response = respond::error(&failure.error, &id);
         if let Error::MethodNotAllowed { allowed, .. } = failure.error {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
@@ -90,7 +94,7 @@ async fn dispatch(
     service: &Arc<Service>,
     route: Route<'_>,
     parts: &Parts,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Answer {
     match route {
         Route::Infer(model) => infer_v2(service, &model, parts, body).await,
@@ -137,17 +141,16 @@ async fn inference<F: Send + 'static>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: Incoming,
+    body: &mut Incoming,
     json_length: Option<usize>,
     decode: impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
     encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
-) -> Result<EncodedReply, Failure> {
+) -> Answer {
     // Before the body is read: a refusal must be cheap.
     model.scheduler.admit()?;
     let deadline = service.deadline(&parts.headers)?;
     let aligned_at = json_length.unwrap_or(0);
-    let Received { bytes, permit: _permit } =
-        body::read(body, aligned_at, &service.settings.body).await?;
+    let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
 
     let signature = model.signature.clone();
     let large = LARGE < json_length.unwrap_or(bytes.len());
@@ -160,7 +163,9 @@ async fn inference<F: Send + 'static>(
     let large = LARGE < response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
     let id = response.id.clone();
     let encoded = aside(large, move || encode(&form, &signature, &response)).await?;
-    encoded.map_err(|error| Failure { id, error })
+    let mut response = respond::ok(encoded.map_err(|error| Failure { id, error })?);
+    response.body_mut().hold(permit);
+    Ok(response)
 }
 
 /// Runs `work` here, or on another thread when it is `large`.
@@ -179,7 +184,7 @@ async fn infer_v2(
     service: &Service,
     path: &ModelPath<'_>,
     parts: &Parts,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Answer {
     let model = find(service, path)?;
     let mut headers = parts.headers.get_all(kserve_v2::HEADER_LENGTH).iter();
@@ -197,22 +202,24 @@ async fn infer_v2(
         kserve_v2::decode(signature, length, body)
             .map_err(|it| Failure { id: it.id, error: it.error })
     };
-    let reply =
-        inference(service, model, parts, body, json_length, decode, kserve_v2::encode).await?;
-    Ok(respond::ok(reply))
+    inference(service, model, parts, body, json_length, decode, kserve_v2::encode).await
 }
 
-async fn predict(service: &Service, path: &ModelPath<'_>, parts: &Parts, body: Incoming) -> Answer {
+async fn predict(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
     let model = find(service, path)?;
     let decode = |signature: &Signature, body: Bytes| Ok(tfs::decode_predict(signature, &body)?);
     let encode = |form: &tfs::Form, signature: &Signature, response: &InferenceResponse| {
         tfs::encode(*form, signature, response)
     };
-    let reply = inference(service, model, parts, body, None, decode, encode).await?;
-    Ok(respond::ok(reply))
+    inference(service, model, parts, body, None, decode, encode).await
 }
 
-async fn invocations(service: &Service, parts: &Parts, body: Incoming) -> Answer {
+async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
     const ATTRIBUTES: &str = "x-amzn-sagemaker-custom-attributes";
     let model = service.invoked(&parts.headers)?;
     let content_type = owned_text(&parts.headers, CONTENT_TYPE.as_str());
@@ -223,9 +230,8 @@ async fn invocations(service: &Service, parts: &Parts, body: Incoming) -> Answer
         let (content_type, accept) = (content_type.as_deref(), accept.as_deref());
         Ok(sagemaker::decode(signature, content_type, accept, &options, body)?)
     };
-    let reply =
+    let mut response =
         inference(service, model, parts, body, json_length, decode, sagemaker::encode).await?;
-    let mut response = respond::ok(reply);
     if let Some(attributes) = parts.headers.get(ATTRIBUTES) {
         // The platform passes them on to the client only if the container repeats them.
         response.headers_mut().insert(ATTRIBUTES, attributes.clone());
@@ -273,7 +279,7 @@ fn model_metadata(service: &Service, path: &ModelPath<'_>) -> Answer {
     Ok(respond::ok(kserve_v2::model_metadata(&model.signature, platform, &versions)))
 }
 
-async fn repository_index(service: &Service, body: Incoming) -> Answer {
+async fn repository_index(service: &Service, body: &mut Incoming) -> Answer {
     let received = body::read(body, 0, &service.settings.body).await?;
     let only_ready = kserve_v2::index_request(&received.bytes)?;
     let index = service.models.index();

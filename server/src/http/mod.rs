@@ -29,7 +29,7 @@ pub use body::BodyLimits;
 pub use service::{HttpSettings, Service};
 pub use timeouts::Timeouts;
 
-use crate::{error::Error, limits::Budget};
+use crate::{drain::Guard, error::Error, limits::Budget};
 
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: i32 = 4096;
@@ -56,7 +56,7 @@ pub fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> 
 
 /// The threads that serve connections.
 pub struct IoThreads {
-    inboxes: Vec<mpsc::UnboundedSender<std::net::TcpStream>>,
+    inboxes: Vec<mpsc::UnboundedSender<(std::net::TcpStream, Guard)>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -74,8 +74,8 @@ impl IoThreads {
             let service = service.clone();
             let serve = move || {
                 runtime.block_on(async {
-                    while let Some(stream) = arrivals.recv().await {
-                        tokio::spawn(connection::serve(stream, service.clone()));
+                    while let Some((stream, guard)) = arrivals.recv().await {
+                        tokio::spawn(connection::serve(stream, guard, service.clone()));
                     }
                     // The inbox closes when the server is closing; connections finish first.
                     service.drain.finished(Duration::MAX).await;
@@ -96,7 +96,7 @@ impl IoThreads {
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
-                () = closing.closing() => return Ok(()),
+                () = closing.closing() => break,
             };
             let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => stream,
@@ -107,12 +107,24 @@ impl IoThreads {
                 }
             };
             turn = turn.wrapping_add(1);
-            // A thread that is gone has panicked as a whole; its connections go to nobody.
-            if let Some(inbox) = self.inboxes.get(turn % self.inboxes.len().max(1))
-                && inbox.send(stream).is_err()
-            {
-                tracing::error!("an I/O thread has ended");
-            }
+            self.hand_over(stream, turn, &service);
+        }
+        // Whoever got through to the port before it closes has been promised an answer.
+        let listener = listener.into_std()?;
+        while let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(true)?;
+            turn = turn.wrapping_add(1);
+            self.hand_over(stream, turn, &service);
+        }
+        Ok(())
+    }
+
+    /// Gives a connection to the thread whose turn it is.
+    fn hand_over(&self, stream: std::net::TcpStream, turn: usize, service: &Service) {
+        let Some(inbox) = self.inboxes.get(turn % self.inboxes.len().max(1)) else { return };
+        // A thread that is gone has panicked as a whole; its connections go to nobody.
+        if inbox.send((stream, service.drain.guard())).is_err() {
+            tracing::error!("an I/O thread has ended");
         }
     }
 

@@ -26,7 +26,15 @@ use writer::{Writer, WriterGuard};
 #[must_use = "the last lines are lost without it"]
 #[derive(Debug)]
 pub struct LogGuard {
-    _writers: Vec<WriterGuard>,
+    writers: Vec<WriterGuard>,
+}
+
+impl LogGuard {
+    /// Waits until everything logged so far is written: before an exit that drops nothing. Blocking, for a
+    /// second at most per output.
+    pub fn flush(&self) {
+        self.writers.iter().for_each(WriterGuard::flush);
+    }
 }
 
 /// Why there is no log.
@@ -84,7 +92,7 @@ fn subscriber(
     };
     let writers = std::iter::once(output_guard).chain(errors_guard).collect();
     let layer = LogLayer { filter: Filter::new(config), format: config.format, output, errors };
-    Ok((Registry::default().with(layer), LogGuard { _writers: writers }))
+    Ok((Registry::default().with(layer), LogGuard { writers }))
 }
 
 /// Turns events into lines and hands them to the writers. Spans are not logged.

@@ -76,8 +76,9 @@ impl Writer {
     }
 }
 
-impl Drop for WriterGuard {
-    fn drop(&mut self) {
+impl WriterGuard {
+    /// Waits until what has been queued is written, for [`LONGEST_FLUSH`] at most.
+    pub(super) fn flush(&self) {
         let until = Instant::now() + LONGEST_FLUSH;
         let (done, written) = sync_channel(1);
         let mut flush = Message::Flush(done);
@@ -90,6 +91,12 @@ impl Drop for WriterGuard {
             thread::sleep(Duration::from_millis(5));
         }
         let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
+}
+
+impl Drop for WriterGuard {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 

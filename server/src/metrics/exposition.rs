@@ -146,7 +146,7 @@ fn server_families(text: &mut Text, metrics: &Inner) {
     text.gauge("muster_http_connections", "Open HTTP connections", metrics.connections.get());
     text.gauge(
         "muster_bytes_in_flight",
-        "Bytes of request bodies in memory",
+        "Bytes of request bodies and replies in memory",
         metrics.bytes_in_flight.get(),
     );
     let version = ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());

@@ -13,6 +13,7 @@ pub mod raw;
 mod repository;
 mod served;
 mod settings;
+mod validate;
 mod warmup;
 
 use std::{
@@ -30,6 +31,7 @@ use crate::{error::Error, signature::nearest};
 pub use loader::{LoadSettings, Loader};
 pub use repository::{Found, FoundModel, scan_path, scan_repositories};
 pub use served::ServedModel;
+pub use validate::{Prepared, prepare, present, request_of_zeros};
 
 /// What a model version is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,6 +170,12 @@ impl ModelManager {
             serving
         });
         self.note(&name, Some(version), State::Ready, "");
+    }
+
+    /// Lets nothing wait for company any more: the server is on its way out.
+    pub fn hurry(&self) {
+        let serving = self.serving.load();
+        serving.values().flat_map(|it| it.values()).for_each(|it| it.scheduler.hurry());
     }
 
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.

@@ -11,9 +11,11 @@ use std::{
 use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Stop, Tensor};
 use bytes::Bytes;
 
-use super::config::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput};
+use super::{
+    config::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
+    validate::{prepare, request_of_zeros},
+};
 use crate::{
-    infer::{prepare, request_of_zeros},
     schedule::{learn::RunTimes, run::Work},
     signature::Signature,
 };

@@ -118,10 +118,12 @@ impl Scheduler {
     /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
     pub fn admit(&self) -> Result<(), Error> {
         let state = self.shared.lock();
-        match state.closing {
-            true => Err(Error::ShuttingDown),
-            false => self.shared.admit(&state, 1, None, Instant::now()),
+        if state.closing {
+            return Err(Error::ShuttingDown);
         }
+        let admitted = self.shared.admit(&state, 1, None, Instant::now());
+        drop(state);
+        admitted.inspect_err(|_| self.shared.metrics.failure(FailureReason::Rejected))
     }
 
     /// Runs one request, now or when its turn comes.
@@ -139,10 +141,23 @@ impl Scheduler {
         }
     }
 
+    /// From now on nothing waits for company: the server is on its way out. Requests are still taken.
+    pub fn hurry(&self) {
+        let mut state = self.shared.lock();
+        state.hurrying = true;
+        let wake = state.wants_worker(Instant::now());
+        drop(state);
+        // Whoever waits for a full batch must look again; and what was held has no worker yet.
+        self.shared.changed.notify_all();
+        if wake {
+            self.shared.wake();
+        }
+    }
+
     /// Takes nothing more. What waits is run without delay, then the threads end.
     pub fn close(&self) {
         self.shared.lock().closing = true;
-        self.shared.changed.notify_all();
+        self.hurry();
     }
 
     /// Waits until every worker thread has ended, which happens after [`Scheduler::close`]. Blocking.

@@ -48,6 +48,8 @@ pub struct State {
     pub threads: usize,
     /// Worker threads that wait to be woken.
     pub parked: usize,
+    /// Nothing waits for company any more.
+    pub hurrying: bool,
     /// Nothing more comes in.
     pub closing: bool,
 }
@@ -66,6 +68,7 @@ impl State {
             times,
             threads: 0,
             parked: 0,
+            hurrying: false,
             closing: false,
         }
     }
@@ -78,7 +81,7 @@ impl State {
     /// Would a worker that looked now find a batch and an instance? Expired jobs are left for it to find.
     fn can_run(&self, now: Instant) -> bool {
         !self.idle.is_empty()
-            && match self.queue.decide(now, self.closing) {
+            && match self.queue.decide(now, self.hurrying) {
                 Decision::Run { .. } => true,
                 // Somebody must watch the clock. If a worker does so already, it knows of an earlier
                 // time, since later jobs wait for longer.

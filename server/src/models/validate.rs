@@ -9,9 +9,9 @@ use std::{
 
 use backend::{NamedTensor, Shape, Tensor};
 
+use super::config::{ModelConfig, PortConfig, Rows};
 use crate::{
     error::Error,
-    models::config::{ModelConfig, PortConfig, Rows},
     request::InferenceRequest,
     schedule::run::Work,
     signature::{Port, Signature, nearest},

@@ -1,17 +1,14 @@
 //! One inference from a decoded request to its response: the straight line through the server.
 
-mod validate;
-
 use std::time::Instant;
 
 use crate::{
     error::Error,
     metrics::Sample,
-    models::ServedModel,
+    models::{self, ServedModel},
     request::{InferenceRequest, InferenceResponse},
     schedule::Submission,
 };
-pub use validate::{prepare, request_of_zeros};
 
 /// Runs one request on one model.
 ///
@@ -25,7 +22,7 @@ pub async fn run(
     request: InferenceRequest,
 ) -> Result<InferenceResponse, Error> {
     let accepted = Instant::now();
-    let prepared = prepare(&request, &model.signature, &model.config)?;
+    let prepared = models::prepare(&request, &model.signature, &model.config)?;
     let rows = prepared.work.rows.max(1);
     let done = model
         .scheduler
@@ -39,7 +36,7 @@ pub async fn run(
         .await?;
     let mut outputs = done.outputs;
     for output in &mut outputs {
-        validate::present(&model.config, output);
+        models::present(&model.config, output);
     }
     model.metrics.success(Sample {
         rows,

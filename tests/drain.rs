@@ -1,0 +1,180 @@
+//! Stopping: what was accepted is answered, what is idle is closed, and the process ends in time.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::support::{
+    Client, Page, Process, Repository, Server, ask, first_of, infer, post_head, row, wait_for,
+    wait_queued,
+};
+
+/// A model `m` whose batches of up to 8 take 50 ms.
+fn slow() -> Repository {
+    let config = "backend: \"identity\" max_batch_size: 8 dynamic_batching { }
+        input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+        parameters { key: \"latency_alpha_us\" value: { string_value: \"50000\" } }";
+    Repository::new().model("m", config)
+}
+
+#[test]
+fn every_request_in_flight_at_sigterm_is_answered() {
+    const REQUESTS: usize = 240;
+    // Nothing runs before the signal: all of them are in flight when it comes.
+    let hold = format!("--scheduler-hold={}", REQUESTS + 1);
+    let repository = slow();
+    let mut server = Process::start(&repository, &["--max-queue-wait-ms=0", &hold], &[]);
+    server.wait_ready();
+    let address = server.address("http");
+    let mut clients: Vec<Client> =
+        (0..REQUESTS).map(|it| ask(address, "m", row(it as i32))).collect();
+    wait_queued(address, "m", REQUESTS);
+    let mut idle = Client::connect(address);
+    idle.get("/v2/health/live").expect(200);
+
+    server.signal("TERM");
+    for (number, client) in clients.iter_mut().enumerate() {
+        let reply = client.reply();
+        assert_eq!(first_of(&reply), number as f64);
+        assert_eq!(reply.header("connection"), Some("close"));
+    }
+    assert!(idle.is_closed());
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(0), "{:#?}", finished.log);
+    assert!(finished.log.last().is_some_and(|it| it.contains("stopped")), "{:#?}", finished.log);
+}
+
+#[test]
+fn a_body_that_is_still_coming_at_sigterm_is_waited_for() {
+    let repository = slow();
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    let address = server.address("http");
+    let body = row(5);
+    let mut client = Client::connect(address);
+    client.send(post_head(&infer("m"), &[], body.len())).unwrap();
+    wait_for("the body to be waited for", || {
+        let page = Page::read(address);
+        (page.value("muster_bytes_in_flight") == body.len() as f64).then_some(())
+    });
+    server.signal("TERM");
+    server.wait_for_line("nothing new is accepted");
+    client.send(body).unwrap();
+    assert_eq!(first_of(&client.reply()), 5.0);
+    assert_eq!(server.wait().status.code(), Some(0));
+}
+
+#[test]
+fn clients_that_do_as_told_see_no_error_across_sigterm() {
+    const CLIENTS: usize = 16;
+    let repository = slow();
+    let mut server = Process::start(&repository, &["--drain-delay-secs=0.5"], &[]);
+    server.wait_ready();
+    let address = server.address("http");
+    let (answers, told_to_close) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let (answers, told_to_close) = (&answers, &told_to_close);
+            scope.spawn(move || {
+                let mut client = Client::connect(address);
+                // A client uses its connection for as long as the server does not ask it to stop.
+                loop {
+                    let reply = client.post(&infer("m"), &[], row(number as i32));
+                    assert_eq!(first_of(&reply), number as f64);
+                    answers.fetch_add(1, Ordering::Relaxed);
+                    if reply.header("connection") == Some("close") {
+                        told_to_close.fetch_add(1, Ordering::Relaxed);
+                        break;
+                    }
+                }
+            });
+        }
+        wait_for("some answers", || (answers.load(Ordering::Relaxed) > 100).then_some(()));
+        server.signal("TERM");
+    });
+    assert_eq!(told_to_close.into_inner(), CLIENTS);
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(0), "{:#?}", finished.log);
+}
+
+#[test]
+fn after_sigterm_health_fails_at_once_while_requests_are_still_served() {
+    let repository = slow();
+    let mut server = Process::start(&repository, &["--drain-delay-secs=20"], &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    client.get("/v2/health/ready").expect(200);
+    let ping = server.address("sagemaker");
+    server.signal("TERM");
+    wait_for("readiness to fail", || {
+        (server.client().get("/v2/health/ready").status == 503).then_some(())
+    });
+    Client::connect(ping).get("/ping").expect(503);
+    server.client().get("/v2/health/live").expect(503);
+    let reply = server.client().post(&infer("m"), &[], row(1));
+    assert_eq!(first_of(&reply), 1.0);
+
+    // A second signal does not wait for the rest of the twenty seconds.
+    let began = Instant::now();
+    server.signal("TERM");
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(1), "{:#?}", finished.log);
+    assert!(began.elapsed() < Duration::from_secs(15));
+    assert!(finished.log.iter().any(|it| it.contains("a second time")), "{:#?}", finished.log);
+}
+
+#[test]
+fn sigint_stops_as_sigterm_does() {
+    let repository = slow();
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    server.signal("INT");
+    assert_eq!(server.wait().status.code(), Some(0));
+}
+
+#[test]
+fn a_signal_while_models_load_ends_the_process_in_order() {
+    let repository = Repository::identity("m", &[("creation_delay_sec", "60")]);
+    let mut server = Process::start(&repository, &[], &[]);
+    let mut client = server.client();
+    client.get("/v2/health/live").expect(200);
+    server.signal("TERM");
+    assert!(client.is_closed());
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(0), "{:#?}", finished.log);
+}
+
+#[test]
+fn a_run_that_does_not_end_is_left_behind_when_the_time_is_up() {
+    let repository = Repository::identity("m", &[("fault", "hang"), ("fault_marker", "66")]);
+    let mut server = Process::start(&repository, &["--exit-timeout-secs=1"], &[]);
+    server.wait_ready();
+    let address = server.address("http");
+    let _hanging = ask(address, "m", row(66));
+    wait_for("the request to be read", || {
+        let page = Page::read(address);
+        (page.value("muster_bytes_in_flight") > 0.0).then_some(())
+    });
+    server.signal("TERM");
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(1), "{:#?}", finished.log);
+    let last = finished.log.last().cloned().unwrap_or_default();
+    assert!(last.contains("were still busy"), "{:#?}", finished.log);
+}
+
+#[test]
+fn what_waits_for_company_runs_when_the_server_stops() {
+    let config = "backend: \"identity\" max_batch_size: 8
+        dynamic_batching { max_queue_delay_microseconds: 60000000 }
+        input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }";
+    let mut server = Server::start(&Repository::new().model("m", config), &[]);
+    let mut client = ask(server.http(), "m", row(7));
+    wait_queued(server.http(), "m", 1);
+    server.begin_stop();
+    assert_eq!(first_of(&client.reply()), 7.0);
+    server.wait().unwrap();
+}

@@ -1,0 +1,212 @@
+//! Starting: what can be asked when, what a model that fails does to the others, and how a start that cannot
+//! succeed ends.
+
+use std::{
+    fs,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    time::{Duration, Instant},
+};
+
+use crate::support::{
+    Client, Finished, Process, Repository, Server, Start, first_of, infer, root, row, wait_for,
+};
+
+fn broken(repository: Repository, name: &str) -> Repository {
+    repository.copy(name, &format!("tests/fixtures/broken/{name}"))
+}
+
+#[test]
+fn ports_answer_before_models_are_loaded_and_say_so() {
+    let repository = Repository::identity("m", &[("creation_delay_sec", "3")]);
+    let server = Start::new(&repository).launch();
+    let ping = || Client::connect(server.sagemaker()).get("/ping").status;
+    assert_eq!(ping(), 503);
+    server.get("/v2/health/live").expect(200);
+    server.get("/v2/health/ready").expect(400);
+    let early = server.post(&infer("m"), row(1));
+    assert!(early.error(503).contains("still loading"), "{}", early.text());
+    assert!(early.header("retry-after").is_some());
+    server.get("/v2/models/m/ready").expect(503);
+    assert_eq!(server.post("/v2/repository/index", "").json()[0]["state"], "LOADING");
+
+    server.wait_loaded();
+    assert_eq!(ping(), 200);
+    server.get("/v2/health/ready").expect(200);
+    server.get("/v2/models/m/ready").expect(200);
+    assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
+}
+
+#[test]
+fn a_model_that_fails_to_load_does_not_keep_others_from_serving() {
+    let mut repository = Repository::identity("good", &[]);
+    let all = ["corrupt", "truncated", "empty", "missing", "bad_config", "wrong_dims"];
+    for name in all {
+        repository = broken(repository, name);
+    }
+    let server = Server::start(&repository, &[]);
+    assert_eq!(first_of(&server.post(&infer("good"), row(1))), 1.0);
+    Client::connect(server.sagemaker()).get("/ping").expect(200);
+    // By default the server is ready only when every model is.
+    server.get("/v2/health/ready").expect(400);
+    let index = server.post("/v2/repository/index", "").json();
+    for name in all {
+        let entry = index.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(entry["state"], "UNAVAILABLE", "{entry}");
+        assert!(entry["reason"].as_str().is_some_and(|it| it.len() > 10), "{entry}");
+        let refused = server.get(&format!("/v2/models/{name}/ready"));
+        assert!(refused.error(503).contains("not ready"), "{}", refused.text());
+    }
+}
+
+#[test]
+fn without_strict_readiness_one_good_model_is_enough() {
+    let repository = broken(Repository::identity("good", &[]), "corrupt");
+    let server = Server::start(&repository, &["--strict-readiness=false"]);
+    server.get("/v2/health/ready").expect(200);
+}
+
+#[test]
+fn engines_that_panic_or_cannot_make_an_instance_fail_alone() {
+    let mut repository = Repository::identity("good", &[]);
+    for fault in ["fail", "panic", "instance"] {
+        repository = repository.with_identity(fault, &[("load_fault", fault)]);
+    }
+    let server = Server::start(&repository, &[]);
+    assert_eq!(first_of(&server.post(&infer("good"), row(1))), 1.0);
+    for fault in ["fail", "panic", "instance"] {
+        server.post(&infer(fault), row(1)).error(503);
+    }
+}
+
+/// A process that has ended by itself with this code; its last line holds `part`.
+#[track_caller]
+fn check_end(process: Process, code: i32, part: &str) -> Finished {
+    let finished = process.wait();
+    assert_eq!(finished.status.code(), Some(code), "{:#?}", finished.log);
+    let last = finished.log.last().cloned().unwrap_or_default();
+    assert!(last.contains(part), "the last line has no '{part}': {:#?}", finished.log);
+    finished
+}
+
+#[test]
+fn a_server_without_a_model_to_serve_ends_and_says_why_last() {
+    let repository = broken(broken(Repository::new(), "corrupt"), "bad_config");
+    let finished = check_end(Process::start(&repository, &[], &[]), 1, "no model is served");
+    let last = finished.log.last().unwrap();
+    assert!(last.contains("model 'corrupt'") && last.contains("model 'bad_config'"), "{last}");
+    let empty = Repository::new();
+    check_end(Process::start(&empty, &[], &[]), 1, "no models found in");
+}
+
+#[test]
+fn with_exit_on_error_one_bad_model_ends_the_start() {
+    let repository = broken(Repository::identity("good", &[]), "corrupt");
+    let process = Process::start(&repository, &["--exit-on-error=true"], &[]);
+    check_end(process, 1, "model 'corrupt'");
+}
+
+#[test]
+fn a_port_in_use_ends_the_start_before_any_model_is_loaded() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    // Loading would take longer than the test waits.
+    let repository = Repository::identity("m", &[("creation_delay_sec", "600")]);
+    let process = Process::start(&repository, &[&format!("--metrics-port={port}")], &[]);
+    let finished = check_end(process, 1, "cannot listen on");
+    assert!(finished.log.last().unwrap().contains(&format!("127.0.0.1:{port} for metrics")));
+}
+
+#[test]
+fn help_and_version_are_printed_and_end_well() {
+    let help = Process::command(&["--help"], &[]).wait();
+    assert_eq!(help.status.code(), Some(0));
+    let text = help.log.join("\n");
+    for part in ["--model-repository", "--http-port", "--exit-timeout-secs", "serve", "bench"] {
+        assert!(text.contains(part), "{part} is missing from --help");
+    }
+    let version = Process::command(&["--version"], &[]);
+    check_end(version, 0, &format!("muster {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_command_train_is_refused_in_words() {
+    check_end(Process::command(&["train"], &[]), 1, "does not train");
+}
+
+#[test]
+fn all_bad_settings_are_told_at_once() {
+    let args = ["--htp-port=1", "--http-port=x", "--exit-timeout-secs=-1"];
+    let finished = Process::command(&args, &[("MUSTER_LOG_FORMAT", "xml")]).wait();
+    assert_eq!(finished.status.code(), Some(1));
+    let text = finished.log.join("\n");
+    for part in [
+        "unknown option --htp-port; did you mean --http-port?",
+        "--http-port 'x'",
+        "--exit-timeout-secs '-1'",
+        "MUSTER_LOG_FORMAT",
+    ] {
+        assert!(text.contains(part), "'{part}' is missing from:\n{text}");
+    }
+}
+
+#[test]
+fn more_than_a_thousand_models_are_served_soon_and_in_little_memory() {
+    const MODELS: usize = 1300;
+    let repository = Repository::new();
+    let model = root("tests/fixtures/models/type_fp32");
+    for number in 0..MODELS {
+        symlink(&model, repository.path().join(format!("model_{number:04}"))).unwrap();
+    }
+    let began = Instant::now();
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    let took = began.elapsed();
+    let rss = resident_bytes(server.id());
+    eprintln!("{MODELS} models: ready in {took:?}, {} MB resident", rss >> 20);
+    let mut client = server.client();
+    client.get("/v2/health/ready").expect(200);
+    client.get("/v2/models/model_0000/ready").expect(200);
+    client.get(&format!("/v2/models/model_{:04}/ready", MODELS - 1)).expect(200);
+    assert!(rss < 500 << 20, "{} MB", rss >> 20);
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    server.signal("TERM");
+    assert_eq!(server.wait().status.code(), Some(0));
+}
+
+fn resident_bytes(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_no_request() {
+    use std::process::{Command, Stdio};
+    let repository = Repository::identity("m", &[]);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
+        .args(["--model-repository", &repository.at(""), "--http-address=127.0.0.1"])
+        .arg(format!("--http-port={}", port.port()))
+        .args(["--sagemaker-port=0", "--metrics-port=0", "--log-verbose=2"])
+        .env_clear()
+        .stdin(Stdio::null())
+        // Nobody reads these; a pipe holds 64 KiB.
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("the server to be ready", || {
+        std::net::TcpStream::connect(port).ok()?;
+        (Client::connect(port).get("/v2/health/ready").status == 200).then_some(())
+    });
+    let mut client = Client::connect(port);
+    let long = "x".repeat(1000);
+    for _ in 0..500 {
+        // Every one of them is logged.
+        client.post(&infer("m"), &[("x-request-id", &long)], "{").error(400);
+    }
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(1))), 1.0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -1,0 +1,258 @@
+//! What one client may take: bytes, connections, time. Beyond it there is an answer in words where one can
+//! still be read, and a closed connection else.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Page, Repository, Server, first_of, infer, post_head, row, wait_for};
+
+fn start(flags: &[&str]) -> Server {
+    Server::start(&Repository::identity("m", &[]), flags)
+}
+
+/// A request that is `length` bytes long.
+fn padded(length: usize) -> String {
+    let body = row(1);
+    " ".repeat(length - body.len()) + &body
+}
+
+fn wait_bytes_in_flight(server: &Server, expected: usize) {
+    wait_for(&format!("{expected} bytes in flight"), || {
+        let bytes = Page::read(server.http()).value("muster_bytes_in_flight");
+        (bytes == expected as f64).then_some(())
+    });
+}
+
+#[test]
+fn a_body_up_to_the_limit_is_taken_and_one_byte_more_is_refused() {
+    let server = start(&["--http-max-input-size=20000"]);
+    assert_eq!(first_of(&server.post(&infer("m"), padded(20_000))), 1.0);
+    let refused = server.post(&infer("m"), padded(20_001));
+    assert!(refused.error(413).contains("20001 bytes"), "{}", refused.text());
+}
+
+#[test]
+fn a_chunked_body_over_the_limit_is_refused() {
+    let server = start(&["--http-max-input-size=20000"]);
+    let mut client = server.client();
+    client.send(chunked_head()).unwrap();
+    for _ in 0..5 {
+        client.send(format!("1388\r\n{}\r\n", " ".repeat(5000))).unwrap();
+    }
+    assert!(client.reply().error(413).contains("limit of 20000 bytes"));
+    wait_bytes_in_flight(&server, 0);
+}
+
+fn chunked_head() -> String {
+    format!("POST {} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n", infer("m"))
+}
+
+#[test]
+fn a_client_that_sends_before_it_reads_still_sees_why_it_was_refused() {
+    let server = start(&[]);
+    let mut client = server.client();
+    // More than sockets hold; the answer is sent before it has been read.
+    let refused = client.post(&infer("unknown"), &[], padded(1_000_000));
+    assert!(refused.error(404).contains("unknown"), "{}", refused.text());
+    // And the connection is still good.
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(2))), 2.0);
+}
+
+#[test]
+fn a_declared_length_is_refused_before_any_of_it_is_sent() {
+    let server = start(&["--http-max-input-size=20000"]);
+    let mut client = server.client();
+    client.send(post_head(&infer("m"), &[], 1 << 62)).unwrap();
+    client.reply().error(413);
+    wait_bytes_in_flight(&server, 0);
+}
+
+#[test]
+fn bodies_share_a_budget_and_give_it_back() {
+    let server = start(&["--max-inflight-bytes=100000"]);
+    let mut first = server.client();
+    let body = padded(80_000);
+    first.send(post_head(&infer("m"), &[], body.len())).unwrap();
+    wait_bytes_in_flight(&server, 80_000);
+    let refused = server.post(&infer("m"), &body);
+    assert!(refused.error(503).contains("80000 of the 100000 bytes"), "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    // What is small still fits.
+    assert_eq!(first_of(&server.post(&infer("m"), row(3))), 3.0);
+    first.send(&body).unwrap();
+    assert_eq!(first_of(&first.reply()), 1.0);
+    wait_bytes_in_flight(&server, 0);
+    assert_eq!(first_of(&server.post(&infer("m"), &body)), 1.0);
+}
+
+#[test]
+fn a_connection_over_the_cap_is_told_so_and_closed() {
+    let server = start(&["--max-connections=2"]);
+    let (mut one, mut two) = (server.client(), server.client());
+    one.get("/v2/health/live").expect(200);
+    two.get("/v2/health/live").expect(200);
+    let mut three = server.client();
+    let refused = three.reply();
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("2 connections are open"), "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    assert!(three.is_closed());
+    drop(one);
+    wait_for("a place to be free", || {
+        let mut next = server.client();
+        // A refusal may come first, and then what was sent is not read.
+        let _ = next.send("GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n");
+        next.try_reply().ok().flatten().filter(|it| it.status == 200)
+    });
+    two.get("/v2/health/live").expect(200);
+}
+
+#[test]
+fn headers_that_come_byte_by_byte_are_not_waited_for() {
+    let server = start(&["--header-timeout-secs=0.5"]);
+    let mut client = server.client();
+    let began = Instant::now();
+    // One byte at a time is no excuse.
+    let closed = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        client.send("G").is_err()
+    });
+    assert!(closed, "{:?}", began.elapsed());
+    assert!(Duration::from_millis(500) <= began.elapsed(), "{:?}", began.elapsed());
+    server.get("/v2/health/live").expect(200);
+}
+
+#[test]
+fn a_body_that_is_too_slow_is_answered_with_408() {
+    let server = start(&["--body-grace-secs=0.5", "--body-min-rate=1MiB"]);
+    let mut client = server.client();
+    let began = Instant::now();
+    client.send(post_head(&infer("m"), &[], 1000)).unwrap();
+    client.send([b' '; 10]).unwrap();
+    assert!(client.reply().error(408).contains("did not arrive"));
+    assert!(Duration::from_millis(500) <= began.elapsed());
+    wait_bytes_in_flight(&server, 0);
+}
+
+#[test]
+fn an_idle_connection_is_closed_but_not_one_whose_request_runs() {
+    let repository = Repository::identity("m", &[("execute_delay_ms", "1200")]);
+    let server = Server::start(&repository, &["--idle-timeout-secs=0.5"]);
+    let mut idle = server.client();
+    idle.get("/v2/health/live").expect(200);
+    let mut busy = server.client();
+    assert_eq!(first_of(&busy.post(&infer("m"), &[], row(1))), 1.0);
+    assert!(idle.is_closed());
+    // Nor a connection on which nothing was ever asked.
+    assert!(server.client().is_closed());
+}
+
+#[test]
+fn a_reply_that_nobody_reads_is_given_up_and_its_memory_is_free() {
+    const ELEMENTS: usize = 16 << 20;
+    let config = "backend: \"identity\"
+        input { name: \"INPUT0\" data_type: TYPE_UINT8 dims: [ -1 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_UINT8 dims: [ -1 ] }";
+    let repository = Repository::new().model("m", config);
+    let server = Server::start(&repository, &["--idle-timeout-secs=0.5"]);
+    let json = format!(
+        r#"{{"inputs":[{{"name":"INPUT0","shape":[{ELEMENTS}],"datatype":"UINT8","parameters":{{"binary_data_size":{ELEMENTS}}}}}],"parameters":{{"binary_data_output":true}}}}"#
+    );
+    let length = json.len().to_string();
+    let mut client = server.client();
+    let head = post_head(
+        &infer("m"),
+        &[("inference-header-content-length", &length)],
+        json.len() + ELEMENTS,
+    );
+    client.send(head + &json).unwrap();
+    client.send(vec![7; ELEMENTS]).unwrap();
+    // The reply begins, and is not read.
+    assert_eq!(client.stream().peek(&mut [0; 12]).unwrap(), 12);
+    assert!(Page::read(server.http()).value("muster_bytes_in_flight") >= ELEMENTS as f64);
+    wait_bytes_in_flight(&server, 0);
+}
+
+#[test]
+fn heads_that_are_too_large_are_refused_and_closed() {
+    let server = start(&[]);
+    let many: String = (0..200).map(|it| format!("h{it}: x\r\n")).collect();
+    let huge = format!("big: {}\r\n", "x".repeat(1 << 20));
+    for headers in [many, huge] {
+        let mut client = server.client();
+        // The server may close before it has read it all.
+        let _ = client.send(format!("GET /v2 HTTP/1.1\r\nhost: x\r\n{headers}\r\n"));
+        assert_eq!(client.reply().status, 431);
+        assert!(client.is_closed());
+    }
+    let mut client = server.client();
+    let _ = client.send(format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(70_000)));
+    assert_eq!(client.reply().status, 414);
+}
+
+#[test]
+fn a_client_that_asks_first_is_told_to_go_on_or_not_to_send() {
+    let server = start(&["--http-max-input-size=20000"]);
+    let expect = [("expect", "100-continue")];
+    let mut client = server.client();
+    let body = row(4);
+    client.send(post_head(&infer("m"), &expect, body.len())).unwrap();
+    let mut interim = [0; 21];
+    wait_for("100 Continue", || {
+        (client.stream().peek(&mut interim).unwrap() == interim.len()).then_some(())
+    });
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue");
+    client.send(body).unwrap();
+    assert_eq!(first_of(&client.reply()), 4.0);
+
+    for (path, length, status) in [(infer("m"), 20_001, 413), (infer("unknown"), 10, 404)] {
+        let mut client = server.client();
+        client.send(post_head(&path, &expect, length)).unwrap();
+        let mut start = [0; 12];
+        wait_for("a reply", || {
+            (client.stream().peek(&mut start).unwrap() == start.len()).then_some(())
+        });
+        assert_eq!(String::from_utf8_lossy(&start), format!("HTTP/1.1 {status}"));
+    }
+}
+
+#[test]
+fn lengths_that_contradict_each_other_are_refused() {
+    let server = start(&[]);
+    for lengths in [
+        "content-length: 5\r\ncontent-length: 6\r\n",
+        "content-length: 5, 6\r\n",
+        "content-length: -1\r\n",
+        "content-length: 0x10\r\n",
+        "content-length: 99999999999999999999\r\n",
+        "transfer-encoding: gzip\r\n",
+    ] {
+        let mut client = server.client();
+        let path = infer("m");
+        client.send(format!("POST {path} HTTP/1.1\r\nhost: x\r\n{lengths}\r\nhello")).unwrap();
+        assert_eq!(client.reply().status, 400, "{lengths}");
+        assert!(client.is_closed(), "{lengths}");
+    }
+}
+
+#[test]
+fn both_lengths_at_once_mean_chunks_so_nothing_hides_behind_them() {
+    let server = start(&[]);
+    let mut client = server.client();
+    let body = row(5);
+    let head = chunked_head().replace("\r\n\r\n", "\r\ncontent-length: 4\r\n\r\n");
+    client.send(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).unwrap();
+    assert_eq!(first_of(&client.reply()), 5.0);
+}
+
+#[test]
+fn chunks_of_one_byte_are_gathered_like_any_others() {
+    const CHUNKS: usize = 500_000;
+    let server = start(&[]);
+    let mut client = server.client();
+    client.send(chunked_head()).unwrap();
+    client.send("1\r\n \r\n".repeat(CHUNKS)).unwrap();
+    let body = row(6);
+    client.send(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).unwrap();
+    assert_eq!(first_of(&client.reply()), 6.0);
+    wait_bytes_in_flight(&server, 0);
+}
