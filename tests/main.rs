@@ -9,16 +9,16 @@ mod architecture; // who may import whom
 
 mod engines; // every fixture by ONNX Runtime, against what Python's said
 
-mod clients;
+mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
-mod metrics; // the metrics page
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
-mod tfs; // predict, status and metadata as in TensorFlow Serving // tritonclient, requests and the Prometheus parser, in Python
+mod tfs; // predict, status and metadata as in TensorFlow Serving
 
 mod batching; // what a configuration says about batches, queues and instances
-mod cancellation;
+mod cancellation; // clients that leave
 mod drain; // stopping under load
-mod lifecycle; // starting, and starts that fail // clients that leave
+mod lifecycle; // starting, and starts that fail
+mod metrics; // the metrics page
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve

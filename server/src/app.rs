@@ -264,7 +264,7 @@ async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError>
             .map(|it| format!("model '{}': {}", it.name, it.reason))
             .collect();
         let ready = index.iter().any(|it| it.state == State::Ready);
-        if ready && !(config.lifecycle.exit_on_error && !failed.is_empty()) {
+        if ready && (failed.is_empty() || !config.lifecycle.exit_on_error) {
             return Ok(());
         }
         Err(AppError::Models(match failed.as_slice() {

@@ -148,6 +148,9 @@ pub struct ServerUsage {
     /// Processor time, in steps of the kernel's clock tick (10 ms).
     #[serde(flatten)]
     pub cpu: Cpu,
+    /// The kernel's part of it, over replies.
+    #[serde(rename = "system_cpu_per_request_us", serialize_with = "micros")]
+    pub system_per_request: Duration,
     /// Context switches per request because a thread waited.
     pub voluntary_switches_per_request: f64,
     /// Context switches per request because a thread was taken off its core.
@@ -162,8 +165,12 @@ impl Report {
             let per_request = |after: u64, before: u64| {
                 after.saturating_sub(before) as f64 / replies.max(1) as f64
             };
+            let cpu = |after: Duration, before| {
+                Cpu::new(after.saturating_sub(before), window.elapsed, replies)
+            };
             ServerUsage {
-                cpu: Cpu::new(after.cpu.saturating_sub(before.cpu), window.elapsed, replies),
+                cpu: cpu(after.cpu, before.cpu),
+                system_per_request: cpu(after.system, before.system).per_request,
                 voluntary_switches_per_request: per_request(
                     after.voluntary_switches,
                     before.voluntary_switches,

@@ -17,6 +17,8 @@ pub(crate) fn own_cpu() -> Duration {
 pub(crate) struct Tree {
     /// User and system time, in steps of the kernel's clock tick (10 ms).
     pub(crate) cpu: Duration,
+    /// The part of it that the kernel used.
+    pub(crate) system: Duration,
     /// Times that a thread gave up its processor, of threads that live.
     pub(crate) voluntary_switches: u64,
     /// Times that one was taken off it.
@@ -93,15 +95,18 @@ fn tree(pid: u32) -> Result<Tree, Error> {
         return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
     }
     let mut tree = Tree::default();
-    let mut ticks = 0;
+    let (mut ticks, mut system_ticks) = (0, 0);
     let mut left = vec![pid];
     while let Some(pid) = left.pop() {
         let Some(stat) = processes.remove(&pid) else { continue };
         ticks += stat.ticks;
+        system_ticks += stat.system_ticks;
         add_switches(pid, &mut tree);
         left.extend(processes.iter().filter(|(_, it)| it.parent == pid).map(|(&pid, _)| pid));
     }
-    tree.cpu = Duration::from_secs(ticks) / rustix::param::clock_ticks_per_second() as u32;
+    let duration =
+        |ticks| Duration::from_secs(ticks) / rustix::param::clock_ticks_per_second() as u32;
+    (tree.cpu, tree.system) = (duration(ticks), duration(system_ticks));
     Ok(tree)
 }
 
@@ -110,6 +115,8 @@ struct Stat {
     parent: u32,
     /// Own user and system time and that of children that were waited for.
     ticks: u64,
+    /// The system time among it.
+    system_ticks: u64,
 }
 
 /// The line of `/proc/<pid>/stat`. The name in it may hold spaces and parentheses, so that fields are
@@ -118,9 +125,9 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let (_, after) = text.rsplit_once(')')?;
     let fields: Vec<&str> = after.split_ascii_whitespace().collect();
     let parent = fields.get(1)?.parse().ok()?;
-    let times = fields.get(11..15)?;
-    let ticks = times.iter().map(|it| it.parse::<u64>()).sum::<Result<u64, _>>().ok()?;
-    Some(Stat { parent, ticks })
+    let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let system_ticks = ticks(12)? + ticks(14)?;
+    Some(Stat { parent, ticks: ticks(11)? + ticks(13)? + system_ticks, system_ticks })
 }
 
 /// Adds the context switches of each thread of a process.
@@ -149,7 +156,7 @@ mod tests {
     #[test]
     fn a_name_with_spaces_and_parentheses_does_not_shift_the_fields() {
         let line = "7 (a) b) R 3 7 7 0 -1 4194304 9 9 9 9 100 20 3 4 20 0 1 0 5 6 7";
-        assert_eq!(parse_stat(line), Some(Stat { parent: 3, ticks: 127 }));
+        assert_eq!(parse_stat(line), Some(Stat { parent: 3, ticks: 127, system_ticks: 24 }));
         assert_eq!(parse_stat("7 (a) R 3"), None);
     }
 

@@ -82,9 +82,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SAGEMAKER, "sagemaker-safe-port-range", "", "<lowest>-<highest>: all other ports must be in it; one that was not given is taken from it"),
     value(SAGEMAKER, "sagemaker-default-model", "", "The model behind /invocations. Default: the only one"),
     value(SAGEMAKER, "default-accept", "", "Media type of a reply to a client that takes any. Default: that of the request's format"),
-    value(SAGEMAKER, "sagemaker-batch", "false", "A batch transform job: replies have one line per record, and nothing is refused for having to wait"),
+    value(SAGEMAKER, "sagemaker-batch", "false", "A batch transform job: nothing is refused for having to wait"),
 
-    value(LIMITS, "http-max-input-size", "1GiB", "Largest body, as sent and as decompressed, in bytes. Triton's 64 MiB do not apply to binary tensors, so that the same number here would refuse what Triton takes. Lowered to --max-inflight-bytes where that is less and this is not given"),
+    value(LIMITS, "http-max-input-size", "1GiB", "Largest body in bytes. Triton's 64 MiB do not apply to binary tensors, so that the same number here would refuse what Triton takes. Lowered to --max-inflight-bytes where that is less and this is not given"),
     value(LIMITS, "max-inflight-bytes", "", "Bytes of all bodies and replies in memory at one time. Default: a quarter of the memory of the machine or container"),
     value(LIMITS, "max-connections", "", "Open connections, all ports together. Default: by the limit of open files, at most 65536"),
     value(LIMITS, "header-timeout-secs", "10", "Time for the headers of a request"),

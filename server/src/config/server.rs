@@ -120,7 +120,7 @@ pub struct ModelDefaults {
 /// What clients may use up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
-    /// `--http-max-input-size`: bytes of one body, and of its expansion. At most `inflight_bytes`.
+    /// `--http-max-input-size`: bytes of one body. At most `inflight_bytes`.
     pub body_bytes: u64,
     /// `--max-inflight-bytes`: bytes of all bodies and replies in memory at one time.
     pub inflight_bytes: u64,
@@ -198,7 +198,7 @@ pub struct SageMaker {
     pub default_model: Option<String>,
     /// `--default-accept`: the reply's type where the client takes any.
     pub default_accept: Option<String>,
-    /// `--sagemaker-batch`, `SAGEMAKER_BATCH`: a batch transform job; replies have a line per record.
+    /// `--sagemaker-batch`, `SAGEMAKER_BATCH`: a batch transform job, in which nothing is refused for having to wait.
     pub batch: bool,
 }
 

@@ -575,3 +575,10 @@ fn text_that_is_not_utf8_is_refused_and_named() {
     let error = read(args, &fake, &machine()).unwrap_err();
     assert_eq!(error.problems().len(), 2, "{error}");
 }
+
+#[test]
+fn every_setting_is_documented() {
+    let document = include_str!("../../../docs/configuration.md");
+    let missing = flags::all_names().find(|it| !document.contains(&format!("`--{it}`")));
+    assert_eq!(missing, None, "is not in docs/configuration.md");
+}

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::{
-    check::{Report, unsupported},
+    check::{Report, file_name, unsupported},
     config::ConfigErrors,
     raw::ModelConfig as RawConfig,
 };
@@ -92,6 +92,8 @@ pub fn choose(
         report.problem(format!("backend '{backend}' is not among this server's: {known}{hint}"));
     }
     unsupported(raw, &backend, &mut report);
+    // Here and not with the rest of the configuration: the engine opens the file before that is read.
+    file_name("default_model_filename", &raw.default_model_filename, &mut report);
     let given_file = Some(raw.default_model_filename.clone()).filter(|it| !it.is_empty());
     let parameters = raw.parameters.iter();
     let mut options: BTreeMap<String, String> =

@@ -5,9 +5,8 @@ use backend::{ModelSpec, TensorSpec};
 use super::{
     check::{Report, check, type_number},
     choose::{Completion, EngineChoice},
-    config::{ConfigErrors, Decider, ModelConfig},
+    config::{ConfigErrors, ModelConfig},
     fit::{batches, fit},
-    mode::mode,
     raw::{
         ModelConfig as RawConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup,
         ModelOutput, ModelTensorReshape, ModelVersionPolicy,
@@ -26,13 +25,11 @@ pub struct Defaults {
     pub max_batch_size: usize,
     /// May inputs, outputs and batching be taken from the model?
     pub completion: Completion,
-    /// Who decides about batches, for all models (`--scheduling`).
-    pub decider: Option<Decider>,
 }
 
 impl Default for Defaults {
     fn default() -> Defaults {
-        Defaults { max_batch_size: 4, completion: Completion::On, decider: None }
+        Defaults { max_batch_size: 4, completion: Completion::On }
     }
 }
 
@@ -48,12 +45,18 @@ pub struct Completed {
 }
 
 impl Completed {
-    /// Shows clients what became of an instance group whose kind or count the configuration left open.
-    /// `group` counts from 0.
-    pub fn show_instances(&mut self, group: usize, kind: Kind, count: usize) {
-        if let Some(group) = self.raw.instance_group.get_mut(group) {
-            group.set_kind(kind);
-            group.count = count.try_into().unwrap_or(i32::MAX);
+    /// Shows clients what became of the instance groups whose kind or count the configuration left open,
+    /// now that there are `instances` in all.
+    pub fn show_instances(&mut self, instances: usize) {
+        let groups = &mut self.raw.instance_group;
+        let open = if groups.len() == 1 { instances.try_into().unwrap_or(i32::MAX) } else { 1 };
+        for group in groups {
+            if group.kind() == Kind::Auto {
+                group.set_kind(Kind::Cpu);
+            }
+            if group.count == 0 {
+                group.count = open;
+            }
         }
     }
 }
@@ -71,7 +74,6 @@ pub fn complete(
     defaults: &Defaults,
 ) -> Result<Completed, ConfigErrors> {
     let mut report = Report::default();
-    let mode = mode(raw, defaults.decider, &mut report);
     let mut raw = raw.cloned().unwrap_or_default();
     match raw.name.as_str() {
         "" => raw.name = model.to_owned(),
@@ -87,7 +89,7 @@ pub fn complete(
         fill_from_model(&mut raw, spec, defaults);
     }
     fill_defaults(&mut raw);
-    let mut config = check(&raw, mode, &mut report);
+    let mut config = check(&raw, &mut report);
     match spec {
         Some(spec) if raw.max_batch_size >= 0 => fit(&mut config, &raw, spec, &mut report),
         // What dimensions mean is not known.

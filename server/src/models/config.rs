@@ -30,8 +30,6 @@ pub struct ModelConfig {
     pub default_model_filename: Option<String>,
     /// Whether and how requests are merged.
     pub scheduling: Scheduling,
-    /// Who decides about batches.
-    pub mode: Mode,
     /// Settings for the engine and for the server, by Triton's names.
     pub parameters: BTreeMap<String, String>,
     /// How far the engine may rewrite the graph: 0 all, -1 basic, 1 extended, 2 off.
@@ -136,7 +134,7 @@ pub struct InstanceGroup {
     pub count: Option<usize>,
     /// Which GPUs; empty for all of them, and on the CPU.
     pub gpus: Vec<u32>,
-    /// Made and warmed, but given no requests.
+    /// It would get no requests; none is made.
     pub passive: bool,
 }
 
@@ -202,24 +200,6 @@ pub enum TimeoutAction {
     Reject,
     /// It goes behind all that have not waited too long.
     Delay,
-}
-
-/// Who decides about batches, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mode {
-    /// Who decides.
-    pub decider: Decider,
-    /// For the log.
-    pub reason: &'static str,
-}
-
-/// Who decides about batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decider {
-    /// The server, from what it learns; the configuration sets bounds.
-    Auto,
-    /// The configuration, by Triton's rules.
-    Explicit,
 }
 
 /// An accelerator within the engine.

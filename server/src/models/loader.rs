@@ -19,12 +19,13 @@ use backend::{Backend, Device, Model, ModelSource};
 
 use super::{
     Found, FoundModel, ModelManager, ServedModel, State,
+    check::{Report, version_policy},
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
-    config::{InstanceKind, ModelConfig},
+    config::{InstanceKind, ModelConfig, VersionPolicy},
     pbtxt::ConfigReader,
     plan::{Plan, plan},
-    raw::{self, model_instance_group::Kind, model_version_policy::PolicyChoice},
+    raw,
     settings::scheduler_settings,
     warmup::warm,
 };
@@ -122,7 +123,15 @@ impl Loader {
             Ok(wanted) => wanted,
             Err(reason) => return self.failed(name, None, &reason),
         };
-        for (version, path) in wanted {
+        for version in wanted.missing {
+            let dir = found.dir.display();
+            tracing::error!(
+                model = name,
+                version,
+                "version_policy asks for it, and {dir} has none"
+            );
+        }
+        for (version, path) in wanted.here {
             self.manager.note(name, Some(version), State::Loading, "");
             let started = Instant::now();
             // An engine's panic is that model's failure, and nobody else's.
@@ -166,11 +175,12 @@ impl Loader {
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
         let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
-        let plan = plan(groups, &self.settings.defaults, self.settings.cpus);
+        let options = self.engine_options(&choice);
+        let plan = plan(groups, &options, &self.settings.defaults, self.settings.cpus);
         let source = ModelSource {
             name: found.name.clone(),
             path: model_path(path, &choice),
-            options: self.engine_options(&choice),
+            options,
             default_threads: plan.threads,
         };
         let model = engine.load(&source).map_err(|it| it.to_string())?;
@@ -178,9 +188,7 @@ impl Loader {
         for warning in &completed.warnings {
             tracing::warn!(model = found.name, version, "{warning}");
         }
-        for group in 0..completed.config.instance_groups.len() {
-            completed.show_instances(group, Kind::Cpu, plan.instances.get());
-        }
+        completed.show_instances(plan.instances.get());
         let labels = read_labels(&completed.config, &found.dir)?;
         let signature = Arc::new(completed.config.signature(version, &labels));
         let (slots, times) =
@@ -241,7 +249,6 @@ impl Loader {
         let defaults = Defaults {
             max_batch_size: self.settings.repository.default_max_batch_size(&choice.backend),
             completion: self.completion(),
-            ..Defaults::default()
         };
         complete(raw, &found.name, choice, model.spec(), &defaults).map_err(|it| it.to_string())
     }
@@ -321,26 +328,32 @@ fn device_name(device: Device) -> String {
     }
 }
 
-/// The versions that the policy asks for, and where they lie.
+/// The versions that the policy asks for.
+#[derive(Debug)]
+struct Wanted<'a> {
+    /// Where they lie; at least one.
+    here: Vec<(u64, &'a Path)>,
+    /// Asked for by number, and not there.
+    missing: Vec<u64>,
+}
+
 fn wanted_versions<'a>(
     raw: Option<&raw::ModelConfig>,
     found: &'a FoundModel,
-) -> Result<Vec<(u64, &'a Path)>, String> {
-    let policy = raw.and_then(|it| it.version_policy.as_ref()?.policy_choice.as_ref());
+) -> Result<Wanted<'a>, String> {
+    let mut report = Report::default();
+    let policy = raw.map_or(VersionPolicy::Latest(1), |it| version_policy(it, &mut report));
+    let (policy, _) = report.into_result(&found.name, policy).map_err(|it| it.to_string())?;
     let all = found.versions.iter().map(|(number, path)| (*number, path.as_path()));
-    let wanted: Vec<(u64, &Path)> = match policy {
-        None => all.rev().take(1).collect(),
-        Some(PolicyChoice::Latest(latest)) => {
-            all.rev().take(latest.num_versions.max(1) as usize).collect()
-        }
-        Some(PolicyChoice::All(_)) => all.collect(),
-        Some(PolicyChoice::Specific(specific)) => {
-            let is_wanted =
-                |number| i64::try_from(number).is_ok_and(|it| specific.versions.contains(&it));
-            all.filter(|(number, _)| is_wanted(*number)).collect()
-        }
+    let (here, missing): (Vec<(u64, &Path)>, Vec<u64>) = match policy {
+        VersionPolicy::Latest(count) => (all.rev().take(count).collect(), Vec::new()),
+        VersionPolicy::All => (all.collect(), Vec::new()),
+        VersionPolicy::Specific(numbers) => (
+            all.filter(|(number, _)| numbers.contains(number)).collect(),
+            numbers.iter().copied().filter(|it| !found.versions.contains_key(it)).collect(),
+        ),
     };
-    if wanted.is_empty() {
+    if here.is_empty() {
         let numbers: Vec<String> = found.versions.keys().map(u64::to_string).collect();
         let have = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
         return Err(format!(
@@ -349,7 +362,7 @@ fn wanted_versions<'a>(
             found.dir.join("1").display()
         ));
     }
-    Ok(wanted)
+    Ok(Wanted { here, missing })
 }
 
 /// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
@@ -389,4 +402,38 @@ fn read_labels(
         labels.insert(output.name.clone(), text.lines().map(str::to_owned).collect());
     }
     Ok(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Versions of a model that has 1, 2 and 3, by the policy in this text.
+    fn wanted(text: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
+        let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+        let versions = (1..=3).map(|it| (it, PathBuf::from(it.to_string()))).collect();
+        let found = FoundModel { name: "m".into(), config: None, dir: "m".into(), versions };
+        let wanted = wanted_versions(Some(&raw), &found)?;
+        Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))
+    }
+
+    #[test]
+    fn the_latest_version_is_served_unless_the_policy_says_otherwise() {
+        assert_eq!(wanted(""), Ok((vec![3], vec![])));
+        assert_eq!(
+            wanted("version_policy { latest { num_versions: 2 } }"),
+            Ok((vec![3, 2], vec![]))
+        );
+        assert_eq!(wanted("version_policy { all { } }"), Ok((vec![1, 2, 3], vec![])));
+    }
+
+    #[test]
+    fn a_version_that_is_asked_for_and_not_there_is_told_and_keeps_no_other_from_being_served() {
+        let policy = "version_policy { specific { versions: [ 7, 1 ] } }";
+        assert_eq!(wanted(policy), Ok((vec![1], vec![7])));
+        let error = wanted("version_policy { specific { versions: 7 } }").unwrap_err();
+        assert!(error.starts_with("no version to load: m has versions: 1, 2, 3"), "{error}");
+        let error = wanted("version_policy { specific { versions: -1 } }").unwrap_err();
+        assert!(error.contains("versions[0] is -1; expected at least 1"), "{error}");
+    }
 }

@@ -6,7 +6,6 @@ pub mod complete;
 pub mod config;
 mod fit;
 mod loader;
-mod mode;
 pub mod pbtxt;
 mod plan;
 pub mod raw;
@@ -70,6 +69,8 @@ pub struct IndexEntry {
 
 type Versions = BTreeMap<u64, Arc<ServedModel>>;
 type Serving = HashMap<Arc<str>, Arc<Versions>>;
+/// State and reason by name and version; `None` for a model as a whole.
+type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
 
 /// All models, by name and version.
 #[derive(Default)]
@@ -77,7 +78,7 @@ pub struct ModelManager {
     /// The models that serve. Read by every request, without a lock; replaced as a whole.
     serving: ArcSwap<Serving>,
     /// Guards what is known of every model, whether it serves or not. Taken after nothing else.
-    known: Mutex<BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>>,
+    known: Mutex<Known>,
     /// Has everything been tried that was asked for at the start?
     started: AtomicBool,
 }
@@ -190,7 +191,7 @@ impl ModelManager {
         models.iter().map(|it| it.scheduler.wait_closed(left())).sum()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

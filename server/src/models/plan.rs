@@ -1,6 +1,6 @@
 //! How many instances, and how many threads each: never more than the processors that there are. Pure.
 
-use std::num::NonZeroUsize;
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use super::raw::ModelInstanceGroup;
 use crate::config::ModelDefaults;
@@ -12,7 +12,7 @@ pub(super) struct Plan {
     pub instances: NonZeroUsize,
     /// Instances that are made before the model is ready; the others when there is work for them.
     pub made_at_load: NonZeroUsize,
-    /// Threads of one run, where the model's own parameters do not say.
+    /// Threads of one run.
     pub threads: NonZeroUsize,
     /// Why, for the log.
     pub reason: String,
@@ -22,16 +22,22 @@ pub(super) struct Plan {
 /// never more than there are processors.
 const DEFAULT_INSTANCES: usize = 2;
 
-/// The plan for a model with these groups on a machine of `cpus` processors.
+/// The model's own setting of threads, as Triton calls it; 0 leaves it to the server.
+const THREADS: &str = "intra_op_thread_count";
+
+/// The plan for a model with these groups and settings of its engine on a machine of `cpus` processors.
 pub(super) fn plan(
     groups: &[ModelInstanceGroup],
+    options: &BTreeMap<String, String>,
     defaults: &ModelDefaults,
     cpus: NonZeroUsize,
 ) -> Plan {
     // A count of 0 is one that is not given.
     let count = |it: &ModelInstanceGroup| usize::try_from(it.count).unwrap_or(0);
-    let asked: usize = groups.iter().map(|it| count(it).max(1)).sum();
-    let says_so = groups.iter().any(|it| 0 < count(it));
+    // A passive instance gets no requests, so it need not be there.
+    let groups = || groups.iter().filter(|it| !it.passive);
+    let asked: usize = groups().map(|it| count(it).max(1)).sum();
+    let says_so = groups().any(|it| 0 < count(it));
     let (instances, made_at_load, why) = if says_so {
         (asked, asked, "instance_group".to_owned())
     } else if let Some(count) = defaults.instance_count {
@@ -41,9 +47,13 @@ pub(super) fn plan(
     };
     let at_least_one = |it| NonZeroUsize::new(it).unwrap_or(NonZeroUsize::MIN);
     let instances = at_least_one(instances);
-    let (threads, from) = match defaults.intra_op_threads {
-        Some(threads) => (threads, "--default-intra-op-threads or OMP_NUM_THREADS".to_owned()),
-        None => {
+    let own = options.get(THREADS).and_then(|it| it.trim().parse().ok());
+    let (threads, from) = match (own, defaults.intra_op_threads) {
+        (Some(threads), _) => (threads, THREADS.to_owned()),
+        (None, Some(threads)) => {
+            (threads, "--default-intra-op-threads or OMP_NUM_THREADS".to_owned())
+        }
+        (None, None) => {
             let share = at_least_one(cpus.get() / instances.get());
             (share, format!("an equal share of {cpus} processors"))
         }
@@ -74,16 +84,19 @@ mod tests {
 
     #[test]
     fn without_a_word_two_instances_share_the_processors_and_one_is_made_at_once() {
-        assert_eq!(shape(&plan(&[], &defaults(), number(1))), (1, 1, 1));
-        assert_eq!(shape(&plan(&[], &defaults(), number(2))), (2, 1, 1));
-        assert_eq!(shape(&plan(&[], &defaults(), number(8))), (2, 1, 4));
-        assert_eq!(shape(&plan(&[group(0)], &defaults(), number(8))), (2, 1, 4));
+        assert_eq!(shape(&plan(&[], &BTreeMap::new(), &defaults(), number(1))), (1, 1, 1));
+        assert_eq!(shape(&plan(&[], &BTreeMap::new(), &defaults(), number(2))), (2, 1, 1));
+        assert_eq!(shape(&plan(&[], &BTreeMap::new(), &defaults(), number(8))), (2, 1, 4));
+        assert_eq!(shape(&plan(&[group(0)], &BTreeMap::new(), &defaults(), number(8))), (2, 1, 4));
     }
 
     #[test]
     fn a_configured_count_is_kept_and_its_threads_fit_the_processors() {
-        assert_eq!(shape(&plan(&[group(3)], &defaults(), number(8))), (3, 3, 2));
-        assert_eq!(shape(&plan(&[group(16)], &defaults(), number(8))), (16, 16, 1));
+        assert_eq!(shape(&plan(&[group(3)], &BTreeMap::new(), &defaults(), number(8))), (3, 3, 2));
+        assert_eq!(
+            shape(&plan(&[group(16)], &BTreeMap::new(), &defaults(), number(8))),
+            (16, 16, 1)
+        );
     }
 
     #[test]
@@ -93,7 +106,24 @@ mod tests {
             intra_op_threads: Some(number(3)),
             ..defaults()
         };
-        assert_eq!(shape(&plan(&[], &defaults, number(8))), (4, 4, 3));
-        assert_eq!(shape(&plan(&[group(1)], &defaults, number(8))), (1, 1, 3));
+        assert_eq!(shape(&plan(&[], &BTreeMap::new(), &defaults, number(8))), (4, 4, 3));
+        assert_eq!(shape(&plan(&[group(1)], &BTreeMap::new(), &defaults, number(8))), (1, 1, 3));
+    }
+
+    #[test]
+    fn passive_instances_take_no_part() {
+        let spare = ModelInstanceGroup { passive: true, ..group(5) };
+        let plan = plan(&[group(2), spare], &BTreeMap::new(), &defaults(), number(8));
+        assert_eq!(shape(&plan), (2, 2, 4));
+    }
+
+    #[test]
+    fn the_threads_are_those_that_the_model_asks_for() {
+        let defaults = ModelDefaults { intra_op_threads: Some(number(3)), ..defaults() };
+        let threads = |own: &str| {
+            let options = BTreeMap::from([(THREADS.to_owned(), own.to_owned())]);
+            plan(&[], &options, &defaults, number(8)).threads.get()
+        };
+        assert_eq!((threads(" 5 "), threads("0")), (5, 3));
     }
 }

@@ -100,6 +100,14 @@ impl Found {
     fn add(&mut self, model: FoundModel) {
         self.models.insert(model.name.clone(), model);
     }
+
+    /// One of several models: where it cannot be read, the others are found all the same.
+    fn add_or_refuse(&mut self, name: String, model: io::Result<FoundModel>) {
+        match model {
+            Ok(model) => self.add(model),
+            Err(error) => drop(self.refused.insert(name, error.to_string())),
+        }
+    }
 }
 
 fn scan_repository(repository: &Path, found: &mut Found) -> io::Result<()> {
@@ -114,8 +122,8 @@ fn scan_repository(repository: &Path, found: &mut Found) -> io::Result<()> {
             continue;
         }
         if !found.refused.contains_key(&name) {
-            let model = model_in(&dir, name, &mut found.warnings)?;
-            found.add(model);
+            let model = model_in(&dir, name.clone(), &mut found.warnings);
+            found.add_or_refuse(name, model);
         }
     }
     Ok(())
@@ -260,6 +268,15 @@ mod tests {
         let found = scan_repositories(&[tree.0.join("r"), tree.0.join("s")]).unwrap();
         assert_eq!(summary(&found), [("n", vec![1])]);
         assert!(found.refused["m"].contains("r/m") && found.refused["m"].contains("s/m"));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_refused_and_hides_no_other() {
+        let tree = Tree::new("unreadable", &["m/1/"]);
+        let mut found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
+        found.add_or_refuse("n".into(), model_in(&tree.0.join("n"), "n".into(), &mut Vec::new()));
+        assert_eq!(summary(&found), [("m", vec![1])]);
+        assert!(found.refused["n"].starts_with("cannot list "), "{}", found.refused["n"]);
     }
 
     #[test]

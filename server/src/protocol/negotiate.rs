@@ -73,7 +73,7 @@ impl fmt::Display for Media {
 /// What a `Content-Type` says of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Declared<'a> {
-    /// Nothing of use: missing, empty, `*/*` or octets. The content decides.
+    /// Nothing of use: missing, empty, `*/*`, octets, or a form, which no body is. The content decides.
     Nothing,
     /// One JSON document, or several.
     Json,
@@ -108,8 +108,15 @@ pub fn declared(content_type: Option<&str>) -> Result<Declared<'_>, Error> {
         })?;
         return Ok(Declared::Binary { header });
     }
-    let octets = ["", "*/*", "application/octet-stream", "binary/octet-stream"];
-    if octets.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+    // The last one is what curl sends when nobody tells it what it sends.
+    let silent = [
+        "",
+        "*/*",
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/x-www-form-urlencoded",
+    ];
+    if silent.iter().any(|it| it.eq_ignore_ascii_case(name)) {
         return Ok(Declared::Nothing);
     }
     Ok(match Media::from_name(name) {
@@ -257,7 +264,9 @@ mod tests {
 
     #[test]
     fn types_that_say_nothing_leave_it_to_the_content() {
-        for silent in ["", " ", "*/*", "application/octet-stream", "Binary/Octet-Stream; a=b"] {
+        let form = "application/x-www-form-urlencoded";
+        for silent in ["", " ", "*/*", "application/octet-stream", "Binary/Octet-Stream; a=b", form]
+        {
             check_type(silent, Declared::Nothing);
         }
         assert_eq!(declared(None), Ok(Declared::Nothing));

@@ -20,7 +20,7 @@ pub struct Load {
 /// How long may a request stay?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongestStay {
-    /// One second, or twenty batches where these are slow.
+    /// One second, or twenty batches where these are slow; the request's own counts as one of them.
     Auto,
     /// That long.
     Fixed(Duration),
@@ -39,10 +39,14 @@ pub fn predicted_stay(load: &Load) -> Duration {
     (ahead / instances).saturating_add(load.own_time)
 }
 
-/// The bound that `stay` sets for a model whose batches take `batch_time`; `None` for no bound.
-pub fn bound(stay: LongestStay, batch_time: Duration) -> Option<Duration> {
+/// The bound that `stay` sets; `None` for no bound.
+pub fn bound(stay: LongestStay, load: &Load) -> Option<Duration> {
     match stay {
-        LongestStay::Auto => Some(Duration::from_secs(1).max(batch_time * 20).mul_f64(MARGIN)),
+        LongestStay::Auto => {
+            // A large request behind small ones is slow by itself: that is no reason to refuse it.
+            let batch = load.batch_time.max(load.own_time);
+            Some(Duration::from_secs(1).max(batch.saturating_mul(20)).mul_f64(MARGIN))
+        }
         LongestStay::Fixed(longest) => Some(longest.mul_f64(MARGIN)),
         LongestStay::Unbounded => None,
     }
@@ -70,10 +74,20 @@ mod tests {
 
     #[test]
     fn a_fast_model_may_queue_for_a_second_and_a_slow_one_for_twenty_batches() {
-        assert_eq!(bound(LongestStay::Auto, ms(1)), Some(ms(900)));
-        assert_eq!(bound(LongestStay::Auto, ms(100)), Some(ms(1800)));
-        assert_eq!(bound(LongestStay::Fixed(ms(100)), ms(100)), Some(ms(90)));
-        assert_eq!(bound(LongestStay::Unbounded, ms(100)), None);
+        assert_eq!(bound(LongestStay::Auto, &load(ms(1), ms(1))), Some(ms(900)));
+        assert_eq!(bound(LongestStay::Auto, &load(ms(100), ms(100))), Some(ms(1800)));
+        assert_eq!(bound(LongestStay::Fixed(ms(100)), &load(ms(100), ms(100))), Some(ms(90)));
+        assert_eq!(bound(LongestStay::Unbounded, &load(ms(100), ms(100))), None);
+    }
+
+    #[test]
+    fn a_request_that_is_slow_by_itself_is_not_refused_for_that() {
+        let load = load(ms(1), ms(2000));
+        assert!(predicted_stay(&load) <= bound(LongestStay::Auto, &load).unwrap());
+    }
+
+    fn load(batch_time: Duration, own_time: Duration) -> Load {
+        Load { running: ms(0), queued_batches: 1, batch_time, own_time, instances: 1 }
     }
 
     #[test]

@@ -86,8 +86,11 @@ struct Shared {
     order: Option<Arc<Order>>,
     /// Guards the queue, the idle instances and what is learned. Never held while anything runs.
     state: Mutex<State>,
-    /// Something changed for a parked worker: a job came, an instance came back, the queue closes.
+    /// Something changed for a parked worker: a job came, an instance came back, the queue closes. Only
+    /// workers wait for it: it often wakes one of them, and that one must be able to act.
     changed: Condvar,
+    /// A worker thread has ended.
+    ended: Condvar,
 }
 
 impl Scheduler {
@@ -108,8 +111,9 @@ impl Scheduler {
         );
         let order = settings.preserve_ordering.then(Arc::default);
         let state = Mutex::new(State::new(queue, slots, times));
-        let changed = Condvar::new();
-        Scheduler { shared: Arc::new(Shared { settings, context, metrics, order, state, changed }) }
+        let (changed, ended) = (Condvar::new(), Condvar::new());
+        let shared = Shared { settings, context, metrics, order, state, changed, ended };
+        Scheduler { shared: Arc::new(shared) }
     }
 
     /// Would a request that came now be refused? Cheap enough to ask before its body is read.
@@ -118,12 +122,12 @@ impl Scheduler {
     /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
     pub fn admit(&self) -> Result<(), Error> {
         let state = self.shared.lock();
-        if state.closing {
-            return Err(Error::ShuttingDown);
-        }
-        let admitted = self.shared.admit(&state, 1, None, Instant::now());
+        let admitted = match state.closing {
+            true => Err(Error::ShuttingDown),
+            false => self.shared.admit(&state, 1, None, Instant::now()),
+        };
         drop(state);
-        admitted.inspect_err(|_| self.shared.metrics.failure(FailureReason::Rejected))
+        self.shared.count(admitted)
     }
 
     /// Runs one request, now or when its turn comes.
@@ -135,10 +139,12 @@ impl Scheduler {
     /// Dropping the future takes the request out of the queue. If it runs already, its result is dropped;
     /// when nobody waits for any result of the batch, the batch is asked to stop.
     pub async fn submit(&self, submission: Submission) -> Result<Done, Error> {
-        match self.shared.enter(submission)? {
-            Entered::Ran(done) => Ok(done),
-            Entered::Queued(waiting) => waiting.answer().await,
-        }
+        let answer = match self.shared.enter(submission) {
+            Ok(Entered::Ran(done)) => Ok(done),
+            Ok(Entered::Queued(waiting)) => waiting.answer().await,
+            Err(error) => Err(error),
+        };
+        self.shared.count(answer)
     }
 
     /// From now on nothing waits for company: the server is on its way out. Requests are still taken.
@@ -156,7 +162,10 @@ impl Scheduler {
 
     /// Takes nothing more. What waits is run without delay, then the threads end.
     pub fn close(&self) {
-        self.shared.lock().closing = true;
+        let mut state = self.shared.lock();
+        // Both at once: a worker that sees the end of the queue must not leave what is held back.
+        (state.closing, state.hurrying) = (true, true);
+        drop(state);
         self.hurry();
     }
 
@@ -171,7 +180,7 @@ impl Scheduler {
             if left.is_zero() {
                 break;
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
+            let waited = self.shared.ended.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.threads
@@ -200,6 +209,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts a request that failed. Here and nowhere else, but for those whose client has left.
+    fn count<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &answer {
+            self.metrics.failure(match error {
+                Error::Backend(_) | Error::Internal(_) => FailureReason::Backend,
+                Error::DeadlineExceeded { .. } => FailureReason::Canceled,
+                _ => FailureReason::Rejected,
+            });
+        }
+        answer
+    }
+
     /// Runs the request in place or puts it into the queue.
     fn enter(self: &Arc<Self>, submission: Submission) -> Result<Entered<'_>, Error> {
         let Submission { work, shape_key, priority, queue_timeout, deadline } = submission;
@@ -210,15 +231,15 @@ impl Shared {
         if state.closing {
             return Err(Error::ShuttingDown);
         }
+        if deadline.is_some_and(|it| it <= now) {
+            let model = self.settings.model.to_string();
+            return Err(Error::DeadlineExceeded { model });
+        }
         if let Some(slot) = self.idle_for_caller(&mut state, pending, now) {
             drop(state);
             return self.run_here(slot, &work).map(Entered::Ran);
         }
-        if let Err(refusal) = self.admit(&state, pending.rows, deadline, now) {
-            drop(state);
-            self.metrics.failure(FailureReason::Rejected);
-            return Err(refusal);
-        }
+        self.admit(&state, pending.rows, deadline, now)?;
         let policy = state.queue.policy(priority);
         let limit = policy.timeout(queue_timeout);
         let rejects = policy.timeout_action == queue::TimeoutAction::Reject;
@@ -229,8 +250,6 @@ impl Shared {
         let ticket = match state.queue.push(priority, job) {
             Ok(ticket) => ticket,
             Err(limit) => {
-                drop(state);
-                self.metrics.failure(FailureReason::Rejected);
                 return Err(self.queue_full(limit, priority));
             }
         };
@@ -278,9 +297,6 @@ impl Shared {
         if wake {
             self.wake();
         }
-        if answer.is_err() {
-            self.metrics.failure(FailureReason::Backend);
-        }
         answer
     }
 
@@ -291,7 +307,8 @@ impl Shared {
         }
     }
 
-    /// Refuses what could not be answered in time. A request that finds an idle instance is never refused.
+    /// Refuses what could not be answered in time. A request that finds an idle instance, or a place for
+    /// one, is never refused.
     fn admit(
         &self,
         state: &State,
@@ -299,12 +316,12 @@ impl Shared {
         deadline: Option<Instant>,
         now: Instant,
     ) -> Result<(), Error> {
-        if state.queue.is_empty() && !state.idle.is_empty() {
+        if state.has_room(now) {
             return Ok(());
         }
         let load = state.load(rows, now);
         let stay = predicted_stay(&load);
-        let longest = bound(self.settings.longest_stay, load.batch_time);
+        let longest = bound(self.settings.longest_stay, &load);
         let left = deadline.map(|it| it.saturating_duration_since(now));
         let Some(limit) = longest.into_iter().chain(left).min() else { return Ok(()) };
         if stay <= limit {
@@ -335,7 +352,7 @@ impl Shared {
     /// Wakes a parked worker, or starts one.
     fn wake(self: &Arc<Self>) {
         let mut state = self.lock();
-        if 0 < state.parked {
+        if state.is_any_parked() {
             drop(state);
             self.changed.notify_one();
         } else if state.threads < state.slots {
@@ -382,7 +399,6 @@ impl Waiting<'_> {
                 Error::QueueTimeout { model: model(), waited: self.entered.elapsed(), limit };
             // Gone from the queue means that it runs: the queue timeout has no say any more.
             if self.withdraw() {
-                self.shared.metrics.failure(FailureReason::Rejected);
                 return Err(error);
             }
         }
@@ -394,7 +410,6 @@ impl Waiting<'_> {
             Ok(answer) => self.finish(answer.ok()),
             Err(_) => {
                 self.abandon();
-                self.shared.metrics.failure(FailureReason::Rejected);
                 Err(Error::DeadlineExceeded { model: model() })
             }
         }
@@ -404,11 +419,7 @@ impl Waiting<'_> {
     fn finish(&mut self, answer: Option<Result<Done, Error>>) -> Result<Done, Error> {
         self.ticket = None;
         let lost = || Err(Error::Internal("the reply to a request was lost".into()));
-        let answer = answer.unwrap_or_else(lost);
-        if matches!(answer, Err(Error::Backend(_) | Error::Internal(_))) {
-            self.shared.metrics.failure(FailureReason::Backend);
-        }
-        answer
+        answer.unwrap_or_else(lost)
     }
 
     /// Takes the job out of the queue. False if it is not there any more.

@@ -31,10 +31,10 @@ impl Slot {
         self.instance.is_some()
     }
 
-    /// Makes the instance where there is none. Blocking.
+    /// Makes the instance where there is none. A panic in its making is an error like any other. Blocking.
     pub fn fill(&mut self) -> Result<&mut dyn Instance, BackendError> {
         if self.instance.is_none() {
-            self.instance = Some((self.make)()?);
+            self.instance = Some(caught(&*self.make)?);
         }
         match self.instance.as_deref_mut() {
             Some(instance) => Ok(instance),
@@ -135,15 +135,25 @@ fn attempt(
     observe: &mut dyn FnMut(&RunTime),
 ) -> Result<Vec<Done>, Failure> {
     let instance = slot.fill().map_err(Failure::NoInstance)?;
-    let caught = catch_unwind(AssertUnwindSafe(|| execute(instance, context, jobs, stop, observe)));
-    caught
-        .unwrap_or_else(|panic| {
-            slot.instance = None;
-            let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            Err(BackendError::Execute(format!("the engine panicked: {text}")))
-        })
-        .map_err(Failure::Batch)
+    let mut panicked = true;
+    let outcome = caught(|| {
+        let outcome = execute(instance, context, jobs, stop, observe);
+        panicked = false;
+        outcome
+    });
+    if panicked {
+        slot.instance = None;
+    }
+    outcome.map_err(Failure::Batch)
+}
+
+/// Calls the engine; its panic becomes an error.
+fn caught<T>(call: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(BackendError::Execute(format!("the engine panicked: {text}")))
+    })
 }
 
 fn execute(
@@ -333,6 +343,13 @@ mod tests {
         let context = RunContext { batches: true, outputs: vec!["y".into()] };
         let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
         assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
+    }
+
+    #[test]
+    fn a_panic_in_the_making_of_an_instance_is_an_error() {
+        let mut slot = Slot::empty(Arc::new(|| panic!("no luck")));
+        let error = slot.fill().err().unwrap();
+        assert_eq!(error.to_string(), "the engine panicked: no luck");
     }
 
     /// Returns one row whatever the batch.

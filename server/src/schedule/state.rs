@@ -36,8 +36,8 @@ pub struct State {
     pub idle: Vec<Slot>,
     /// Places whose instance is yet to be made, or was lost.
     unmade: Vec<Slot>,
-    /// After a failed attempt: not before then.
-    make_after: Option<Instant>,
+    /// After a failed attempt none is made before then.
+    make_after: Instant,
     /// Places in all.
     pub slots: usize,
     /// Batches that run on worker threads; at most one per place.
@@ -47,7 +47,9 @@ pub struct State {
     /// Worker threads alive; at most one per place.
     pub threads: usize,
     /// Worker threads that wait to be woken.
-    pub parked: usize,
+    parked: usize,
+    /// When those of them that watch the clock look again.
+    watched: Vec<Instant>,
     /// Nothing waits for company any more.
     pub hurrying: bool,
     /// Nothing more comes in.
@@ -63,50 +65,75 @@ impl State {
             slots: idle.len() + unmade.len(),
             idle,
             unmade,
-            make_after: None,
+            make_after: Instant::now(),
             running: Vec::new(),
             times,
             threads: 0,
             parked: 0,
+            watched: Vec::new(),
             hurrying: false,
             closing: false,
         }
     }
 
-    /// Is there something for a parked worker to do that no other worker is about to do?
+    /// A worker goes to sleep until it is woken, or until then.
+    pub fn park(&mut self, until: Option<Instant>) {
+        self.parked += 1;
+        self.watched.extend(until);
+    }
+
+    /// It is awake again.
+    pub fn unpark(&mut self, until: Option<Instant>) {
+        self.parked -= 1;
+        if let Some(at) = self.watched.iter().position(|it| Some(*it) == until) {
+            self.watched.swap_remove(at);
+        }
+    }
+
+    /// Is a worker asleep?
+    pub fn is_any_parked(&self) -> bool {
+        0 < self.parked
+    }
+
+    /// Is there something for a parked worker to do that no other worker is about to do: a batch to run,
+    /// an instance to make, a time to watch? Expired jobs are left for it to find.
     pub fn wants_worker(&self, now: Instant) -> bool {
-        self.can_run(now) || self.can_grow(now)
+        if self.idle.is_empty() {
+            let due = |at: Instant| at <= now || !self.is_watched(at);
+            return !self.queue.is_empty() && self.makes_at().is_some_and(due);
+        }
+        match self.queue.decide(now, self.hurrying) {
+            Decision::Run { .. } => true,
+            Decision::WaitUntil(at) => !self.is_watched(at),
+            Decision::WaitForJob => false,
+        }
     }
 
-    /// Would a worker that looked now find a batch and an instance? Expired jobs are left for it to find.
-    fn can_run(&self, now: Instant) -> bool {
-        !self.idle.is_empty()
-            && match self.queue.decide(now, self.hurrying) {
-                Decision::Run { .. } => true,
-                // Somebody must watch the clock. If a worker does so already, it knows of an earlier
-                // time, since later jobs wait for longer.
-                Decision::WaitUntil(_) => self.parked == 0 || self.queue.len() == 1,
-                Decision::WaitForJob => false,
-            }
+    /// Does a worker look again by then?
+    fn is_watched(&self, at: Instant) -> bool {
+        self.watched.iter().any(|it| *it <= at)
     }
 
-    /// Is there more work than the instances can do, and a place for one more?
-    fn can_grow(&self, now: Instant) -> bool {
-        self.idle.is_empty()
-            && !self.queue.is_empty()
-            && !self.unmade.is_empty()
-            && self.make_after.is_none_or(|it| it <= now)
+    /// From when on one more instance may be made; `None` where all places have one.
+    pub fn makes_at(&self) -> Option<Instant> {
+        (!self.unmade.is_empty()).then_some(self.make_after)
     }
 
-    /// Takes the place where the next instance is to be made.
+    /// Takes the place where the next instance is to be made: there is work, and nobody else to do it.
     pub fn place_to_fill(&mut self, now: Instant) -> Option<Slot> {
-        if self.can_grow(now) { self.unmade.pop() } else { None }
+        self.unmade.pop_if(|_| self.make_after <= now)
     }
 
-    /// Could not be made: tried again when a job comes, but not at once.
+    /// Could not be made: tried again when there is work, but not at once.
     pub fn put_back_unmade(&mut self, slot: Slot, now: Instant) {
-        self.make_after = Some(now + RETRY_MAKING);
+        self.make_after = now + RETRY_MAKING;
         self.unmade.push(slot);
+    }
+
+    /// Would a request that came now have a place to run at once?
+    pub fn has_room(&self, now: Instant) -> bool {
+        self.queue.is_empty()
+            && (!self.idle.is_empty() || self.makes_at().is_some_and(|it| it <= now))
     }
 
     /// Gives an instance back after a run. If it was lost, its place waits to be filled again.
@@ -156,5 +183,78 @@ impl State {
             own_time: self.times.p95(rows).unwrap_or_default(),
             instances: self.slots,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backend::{BackendError, Batch, Instance, NamedTensor};
+
+    use super::*;
+    use crate::schedule::{
+        policy::{BatchPolicy, Pending},
+        queue::Job,
+        reply::Reply,
+        run::Work,
+    };
+
+    struct Nothing;
+
+    impl Instance for Nothing {
+        fn execute(&mut self, _: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+            Ok(Vec::new())
+        }
+    }
+
+    const DELAY: Duration = Duration::from_secs(1);
+
+    /// One idle instance, and a queue in which `jobs` wait for company.
+    fn waiting(jobs: usize, now: Instant) -> State {
+        let batching = BatchPolicy { max_rows: 8, preferred_rows: vec![8], max_delay: DELAY };
+        let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(Nothing))));
+        slot.fill().unwrap();
+        let queue = Queue::new(batching, Vec::new(), 0, 0);
+        let mut state = State::new(queue, vec![slot], RunTimes::default());
+        for _ in 0..jobs {
+            let job = Job {
+                pending: Pending { rows: 1, enqueued_at: now, shape_key: 0 },
+                work: Work { inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
+                expiry: None,
+                deadline: None,
+                reply: Reply::unheard(),
+                counted: None,
+            };
+            state.queue.push(0, job).unwrap();
+        }
+        state
+    }
+
+    #[test]
+    fn a_batch_that_waits_for_company_needs_a_worker_that_watches_the_clock() {
+        let now = Instant::now();
+        let mut state = waiting(2, now);
+        // It sleeps until it is woken: it does not know of these jobs.
+        state.park(None);
+        assert!(state.wants_worker(now));
+        state.park(Some(now + DELAY * 2));
+        assert!(state.wants_worker(now));
+        state.park(Some(now + DELAY));
+        assert!(!state.wants_worker(now));
+        state.unpark(Some(now + DELAY));
+        assert!(state.wants_worker(now));
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_made_yet_needs_a_worker_that_tries_again() {
+        let now = Instant::now();
+        let mut state = waiting(1, now);
+        let slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
+        state.idle.clear();
+        assert!(!state.wants_worker(now));
+        state.put_back_unmade(slot, now);
+        assert!(state.wants_worker(now) && state.place_to_fill(now).is_none());
+        state.park(state.makes_at());
+        assert!(!state.wants_worker(now));
+        assert!(state.place_to_fill(now + RETRY_MAKING).is_some());
     }
 }

@@ -70,20 +70,23 @@ fn settings() -> Settings {
 /// A scheduler over `instances` echoes behind one gate, all made beforehand.
 fn scheduler(instances: usize, settings: Settings) -> (Arc<Scheduler>, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let make: Arc<MakeInstance> = {
-        let gate = gate.clone();
-        Arc::new(move || Ok(Box::new(Echo(gate.clone()))))
-    };
     let slots = (0..instances).map(|_| {
-        let mut slot = Slot::empty(make.clone());
+        let mut slot = Slot::empty(make_echo(&gate));
         slot.fill().unwrap();
         slot
     });
+    (over(slots.collect(), settings), gate)
+}
+
+fn make_echo(gate: &Arc<Gate>) -> Arc<MakeInstance> {
+    let gate = gate.clone();
+    Arc::new(move || Ok(Box::new(Echo(gate.clone()))))
+}
+
+fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
     let context = RunContext { batches: true, outputs: vec!["y".into()] };
     let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
-    let scheduler =
-        Scheduler::new(settings, context, slots.collect(), RunTimes::default(), metrics);
-    (Arc::new(scheduler), gate)
+    Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
 }
 
 fn submission(value: f32) -> Submission {
@@ -262,17 +265,9 @@ async fn a_batch_waits_for_company_no_longer_than_its_delay() {
 #[tokio::test]
 async fn instances_beyond_the_first_are_made_when_there_is_work_for_them() {
     let gate = Arc::new(Gate::default());
-    let make: Arc<MakeInstance> = {
-        let gate = gate.clone();
-        Arc::new(move || Ok(Box::new(Echo(gate.clone()))))
-    };
-    let slots = vec![Slot::empty(make.clone()), Slot::empty(make)];
-    let context = RunContext { batches: true, outputs: vec!["y".into()] };
-    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
+    let slots = vec![Slot::empty(make_echo(&gate)), Slot::empty(make_echo(&gate))];
     let batching = BatchPolicy::one_by_one();
-    let settings = Settings { batching, ..settings() };
-    let scheduler = Scheduler::new(settings, context, slots, RunTimes::default(), metrics);
-    let scheduler = Arc::new(scheduler);
+    let scheduler = over(slots, Settings { batching, ..settings() });
     let answers: Vec<_> = (0..2).map(|it| spawn(&scheduler, submission(it as f32))).collect();
     until(|| gate.entered.load(Ordering::SeqCst) == 2).await;
     gate.open();
@@ -284,12 +279,99 @@ async fn instances_beyond_the_first_are_made_when_there_is_work_for_them() {
 #[tokio::test]
 async fn a_model_whose_instances_cannot_be_made_answers_with_the_reason() {
     let make: Arc<MakeInstance> = Arc::new(|| Err(BackendError::OutOfMemory("no room".into())));
-    let context = RunContext { batches: true, outputs: vec!["y".into()] };
-    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
-    let slots = vec![Slot::empty(make)];
-    let scheduler = Scheduler::new(settings(), context, slots, RunTimes::default(), metrics);
+    let scheduler = over(vec![Slot::empty(make)], settings());
     let error = scheduler.submit(submission(1.0)).await.unwrap_err();
     assert_eq!(error.to_string(), "no room");
+}
+
+#[tokio::test]
+async fn an_instance_that_could_not_be_made_is_tried_again_for_a_request_that_waits() {
+    let (gate, tries) = (Arc::new(Gate::default()), AtomicUsize::new(0));
+    gate.open();
+    let make: Arc<MakeInstance> = {
+        let make = make_echo(&gate);
+        Arc::new(move || match tries.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(BackendError::OutOfMemory("no room".into())),
+            _ => make(),
+        })
+    };
+    let scheduler = over(vec![Slot::empty(make)], settings());
+    assert!(scheduler.submit(submission(1.0)).await.is_err());
+    let second = scheduler.submit(submission(2.0));
+    let done = tokio::time::timeout(Duration::from_secs(10), second).await.unwrap();
+    assert_eq!(value(&done.unwrap()), 2.0);
+}
+
+#[tokio::test]
+async fn a_slow_model_takes_requests_while_its_instance_is_yet_to_be_made() {
+    let gate = Arc::new(Gate::default());
+    gate.open();
+    let longest_stay = LongestStay::Fixed(Duration::from_millis(100));
+    let scheduler =
+        over(vec![Slot::empty(make_echo(&gate))], Settings { longest_stay, ..settings() });
+    scheduler.shared.lock().times.record(1, Duration::from_secs(1));
+    scheduler.submit(submission(1.0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_waits_for_the_end_takes_no_wake_up_from_a_worker() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let first = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiter = {
+        let scheduler = scheduler.clone();
+        thread::spawn(move || scheduler.wait_closed(Duration::from_secs(30)))
+    };
+    // Nothing tells that the waiter waits already. If it does not, this test proves less.
+    thread::sleep(Duration::from_millis(50));
+    gate.open();
+    first.await.unwrap().unwrap();
+    until(|| scheduler.shared.lock().is_any_parked()).await;
+    let second = scheduler.submit(submission(2.0));
+    tokio::time::timeout(Duration::from_secs(10), second).await.unwrap().unwrap();
+    scheduler.close();
+    assert_eq!(waiter.join().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_request_that_comes_after_its_deadline_never_runs() {
+    let caller_runs_below = Duration::from_secs(1);
+    let (scheduler, gate) = scheduler(1, Settings { caller_runs_below, ..settings() });
+    gate.open();
+    scheduler.shared.lock().times.record(1, Duration::from_micros(1));
+    let deadline = Some(Instant::now());
+    let late = scheduler.submit(Submission { deadline, ..submission(1.0) }).await;
+    assert_eq!(late.unwrap_err(), Error::DeadlineExceeded { model: "m".into() });
+    assert_eq!(gate.entered.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_failure_is_counted_once_whoever_notices_it_first() {
+    let metrics = Metrics::new(MetricsOptions::default());
+    let (scheduler, gate) = {
+        let (mut scheduler, gate) = scheduler(1, settings());
+        let model = metrics.model("m", 1, &Default::default());
+        Arc::get_mut(&mut Arc::get_mut(&mut scheduler).unwrap().shared).unwrap().metrics = model;
+        (scheduler, gate)
+    };
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let deadline = Some(Instant::now() + Duration::from_millis(1));
+    {
+        let late = scheduler.submit(Submission { deadline, ..submission(2.0) });
+        let mut late = std::pin::pin!(late);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(late.as_mut().poll(&mut context).is_pending());
+        thread::sleep(Duration::from_millis(2));
+        gate.open();
+        // The worker throws it out for being late, and then its client leaves without having looked.
+        until(|| scheduler.queued() == 0).await;
+    }
+    running.await.unwrap().unwrap();
+    let text = String::from_utf8(metrics.render().to_vec()).unwrap();
+    let failures = text.lines().filter(|it| it.starts_with("nv_inference_request_failure{"));
+    let count = |line: &str| line.rsplit(' ').next().and_then(|it| it.parse::<f64>().ok()).unwrap();
+    assert_eq!(failures.map(count).sum::<f64>(), 1.0, "{text}");
 }
 
 #[tokio::test]

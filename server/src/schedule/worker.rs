@@ -15,7 +15,7 @@ use super::{
     run::{self, Slot, Work},
     state::State,
 };
-use crate::{error::Error, metrics::FailureReason};
+use crate::error::Error;
 
 /// Niceness of worker threads above that of the process: the threads that talk to clients go before them, so that health checks are
 /// answered while every processor computes.
@@ -47,7 +47,9 @@ struct Ended(Arc<Shared>);
 impl Drop for Ended {
     fn drop(&mut self) {
         self.0.lock().threads -= 1;
+        // The others may have waited for the jobs that this one has run.
         self.0.changed.notify_all();
+        self.0.ended.notify_all();
     }
 }
 
@@ -86,13 +88,14 @@ fn work(shared: &Arc<Shared>) {
                     state = fill(shared, state, slot);
                     continue;
                 }
-                None
+                // An instance comes back, or it is time to try again to make one.
+                state.makes_at()
             }
             Decision::WaitForJob if closing => return,
             Decision::WaitForJob => None,
             Decision::WaitUntil(at) => Some(at),
         };
-        state.parked += 1;
+        state.park(until);
         state = match until {
             None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             Some(at) => {
@@ -101,7 +104,7 @@ fn work(shared: &Arc<Shared>) {
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        state.parked -= 1;
+        state.unpark(until);
     }
 }
 
@@ -189,7 +192,6 @@ fn answer_dropped(shared: &Shared, dropped: &mut Vec<(Job, Dropped)>, now: Insta
                 Error::QueueTimeout { model, waited, limit }
             }
         };
-        shared.metrics.failure(FailureReason::Rejected);
         job.reply.send(Err(error));
     }
 }

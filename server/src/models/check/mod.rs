@@ -9,10 +9,11 @@ mod warmup;
 use backend::DataType;
 
 use super::{
-    config::{ConfigErrors, Mode, ModelConfig},
+    config::{ConfigErrors, ModelConfig},
     raw::{self, ModelConfig as RawConfig},
 };
 
+pub(super) use settings::version_policy;
 pub(super) use unsupported::unsupported;
 
 /// What was found while checking.
@@ -48,7 +49,7 @@ impl Report {
 
 /// Reads a completed configuration. What is at fault is noted in the report and left out of the result,
 /// so that the result can still be compared with the model.
-pub(super) fn check(raw: &RawConfig, mode: Mode, report: &mut Report) -> ModelConfig {
+pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
     unsupported(raw, &raw.backend, report);
     let max_batch_size = settings::max_batch_size(raw, report);
     let inputs = ports::inputs(raw, report);
@@ -58,12 +59,12 @@ pub(super) fn check(raw: &RawConfig, mode: Mode, report: &mut Report) -> ModelCo
         name: raw.name.clone(),
         platform: raw.platform.clone(),
         backend: raw.backend.clone(),
-        version_policy: settings::version_policy(raw, report),
+        version_policy: version_policy(raw, report),
         max_batch_size,
         instance_groups: settings::instance_groups(raw, report),
-        default_model_filename: settings::model_filename(raw, report),
+        default_model_filename: Some(raw.default_model_filename.clone())
+            .filter(|it| !it.is_empty()),
         scheduling: scheduling::scheduling(raw, max_batch_size, report),
-        mode,
         parameters: settings::parameters(raw),
         graph_level: settings::graph_level(raw, report),
         gpu_accelerators,
@@ -116,7 +117,7 @@ fn data_type(place: &str, number: i32, report: &mut Report) -> Option<DataType> 
 }
 
 /// Notes a file name that could lead out of the folder it belongs to.
-fn file_name(place: &str, name: &str, report: &mut Report) {
+pub(super) fn file_name(place: &str, name: &str, report: &mut Report) {
     let escapes = |it: &str| it == ".." || it.contains('\0');
     if name.starts_with('/') || name.split('/').any(escapes) {
         report.problem(format!(

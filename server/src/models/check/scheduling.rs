@@ -11,6 +11,9 @@ use crate::models::{
     },
 };
 
+/// Each level is a queue of its own, and every batch looks at all of them.
+const MOST_LEVELS: u64 = 1000;
+
 pub(super) fn scheduling(
     raw: &RawConfig,
     max_batch_size: usize,
@@ -75,6 +78,11 @@ fn check_priorities(batching: &DynamicBatching, report: &mut Report) {
             report.warn(format!("dynamic_batching.{field} is ignored: priority_levels is 0"));
         }
         return;
+    }
+    if levels > MOST_LEVELS {
+        report.problem(format!(
+            "dynamic_batching.priority_levels is {levels}; expected at most {MOST_LEVELS}"
+        ));
     }
     if !(1..=levels).contains(&default) {
         report.problem(format!(

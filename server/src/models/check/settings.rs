@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Report, file_name};
+use super::Report;
 use crate::{
     models::{
         config::{Accelerator, InstanceGroup, InstanceKind, VersionPolicy},
@@ -32,7 +32,7 @@ pub(super) fn max_batch_size(raw: &RawConfig, report: &mut Report) -> usize {
     })
 }
 
-pub(super) fn version_policy(raw: &RawConfig, report: &mut Report) -> VersionPolicy {
+pub(in crate::models) fn version_policy(raw: &RawConfig, report: &mut Report) -> VersionPolicy {
     let choice = raw.version_policy.as_ref().and_then(|it| it.policy_choice.as_ref());
     let specific = match choice {
         None | Some(PolicyChoice::Latest(Latest { num_versions: 0 })) => {
@@ -109,11 +109,6 @@ pub(super) fn instance_groups(raw: &RawConfig, report: &mut Report) -> Vec<Insta
         }
     });
     groups.collect()
-}
-
-pub(super) fn model_filename(raw: &RawConfig, report: &mut Report) -> Option<String> {
-    file_name("default_model_filename", &raw.default_model_filename, report);
-    Some(raw.default_model_filename.clone()).filter(|it| !it.is_empty())
 }
 
 pub(super) fn parameters(raw: &RawConfig) -> BTreeMap<String, String> {

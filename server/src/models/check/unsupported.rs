@@ -64,6 +64,9 @@ fn instance_group(index: usize, group: &ModelInstanceGroup, report: &mut Report)
     if group.rate_limiter.is_some() {
         report.warn(format!("{place}: rate_limiter is ignored, as rate limiting is off"));
     }
+    if group.passive {
+        report.warn(format!("{place}: it is passive, so no instances of it are made"));
+    }
     let ignored =
         [("host_policy", !group.host_policy.is_empty()), ("profile", !group.profile.is_empty())];
     for (field, _) in ignored.iter().filter(|(_, given)| *given) {
@@ -81,6 +84,7 @@ fn optimization(raw: &RawConfig, report: &mut Report) {
         ("output_pinned_memory", given.output_pinned_memory.is_some_and(|it| !it.enable)),
         ("gather_kernel_buffer_threshold", given.gather_kernel_buffer_threshold != 0),
         ("eager_batching", given.eager_batching),
+        ("execution_accelerators", given.execution_accelerators.is_some()),
     ];
     for (field, _) in ignored.iter().filter(|(_, given)| *given) {
         report.warn(format!("optimization.{field} is ignored"));

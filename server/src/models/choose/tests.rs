@@ -56,6 +56,16 @@ fn platform_and_backend_complete_each_other() {
 }
 
 #[test]
+fn a_file_outside_of_the_models_folder_is_refused_before_any_engine_opens_it() {
+    refused(
+        "backend: 'onnxruntime' default_model_filename: '../../x.onnx'",
+        &[],
+        "default_model_filename: '../../x.onnx' leads out of the model's folder; expected a \
+         relative path without '..'",
+    );
+}
+
+#[test]
 fn the_ending_of_the_name_tells_the_engine_when_no_file_does() {
     let choice = chosen("copy.identity", None, &[], Completion::On).unwrap();
     assert_eq!(choice.backend, "identity");

@@ -33,7 +33,6 @@ fn an_empty_configuration_is_filled_from_the_model() {
     let completed = golden("nothing", Some(&classifier()));
     let config = &completed.config;
     assert_eq!(config.max_batch_size, 4);
-    assert_eq!(config.mode.decider, Decider::Auto);
     assert_eq!(config.version_policy, VersionPolicy::Latest(1));
     assert_eq!(config.instance_groups[0].count, None);
     assert_eq!(config.default_model_filename.as_deref(), Some("model.onnx"));
@@ -51,7 +50,6 @@ fn no_configuration_is_the_same_as_an_empty_one() {
     let spec = classifier();
     let none = complete(None, "m", &choice, Some(&spec), &Defaults::default()).unwrap();
     assert_eq!(none.raw, accepted("", &spec).raw);
-    assert_eq!(none.config.mode.reason, "the model has no configuration");
 }
 
 #[test]
@@ -69,7 +67,6 @@ fn a_full_configuration_is_taken_as_it_is() {
     let config = golden("ranking", Some(&classifier())).config;
     assert_eq!(config.version_policy, VersionPolicy::All);
     assert_eq!(config.graph_level, Some(1));
-    assert_eq!(config.mode.decider, Decider::Explicit);
     let groups: Vec<_> = config
         .instance_groups
         .iter()
@@ -192,23 +189,28 @@ fn sizes_that_the_model_leaves_free_may_be_fixed() {
                 input { name: 'ids' data_type: TYPE_INT64 dims: [ 128 ] }
                 output { name: 'y' data_type: TYPE_FP32 dims: [ 256 ] reshape { shape: [ 128, 2 ] } }";
     let config = accepted(text, &spec).config;
-    assert_eq!(config.mode.reason, "max_batch_size is given without dynamic_batching");
     assert_eq!(config.outputs[0].engine_dims(), [Some(128), Some(2)]);
 }
 
 #[test]
 fn the_instances_that_were_made_are_shown() {
     let mut completed = accepted("", &classifier());
-    completed.show_instances(0, Kind::Cpu, 2);
+    completed.show_instances(2);
     let group = &completed.raw.instance_group[0];
     assert_eq!((group.kind(), group.count, group.name.as_str()), (Kind::Cpu, 2, "m"));
+    let text = "instance_group [ { count: 3 }, { kind: KIND_MODEL } ]";
+    let mut completed = accepted(text, &classifier());
+    completed.show_instances(4);
+    let shown = completed.raw.instance_group.iter().map(|it| (it.kind(), it.count));
+    assert_eq!(shown.collect::<Vec<_>>(), [(Kind::Cpu, 3), (Kind::Model, 1)]);
 }
 
 #[test]
 fn what_has_no_effect_is_told_and_nothing_else() {
     let text = "optimization { priority: PRIORITY_MAX eager_batching: true
-                               input_pinned_memory { enable: true } output_pinned_memory { enable: false } }
-                instance_group { host_policy: 'a' rate_limiter { priority: 2 } }
+                               input_pinned_memory { enable: true } output_pinned_memory { enable: false }
+                               execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' } } }
+                instance_group { passive: true host_policy: 'a' rate_limiter { priority: 2 } }
                 cc_model_filenames { key: '8.0' value: 'x' }
                 response_cache { enable: false } model_transaction_policy { decoupled: false }
                 dynamic_batching { default_priority_level: 1 }
@@ -219,11 +221,13 @@ fn what_has_no_effect_is_told_and_nothing_else() {
         accepted(text, &classifier()).warnings,
         [
             "instance_group[0]: rate_limiter is ignored, as rate limiting is off",
+            "instance_group[0]: it is passive, so no instances of it are made",
             "instance_group[0]: host_policy is ignored",
             "cc_model_filenames is ignored; default_model_filename is used on every device",
             "optimization.priority is ignored",
             "optimization.output_pinned_memory is ignored",
             "optimization.eager_batching is ignored",
+            "optimization.execution_accelerators is ignored",
             "dynamic_batching.default_priority_level is ignored: priority_levels is 0",
             "model_warmup[0] 'w' is skipped: its batch_size is 0",
             "model_metrics.metric_control[0]: family 'nv_x' is not known and is ignored",

@@ -1,0 +1,146 @@
+//! The real program as a child process, with its defaults, on ports that are free.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    num::NonZeroUsize,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+};
+
+use serde_json::Value;
+
+use crate::{Outcome, machine::Pinning};
+
+/// How the server runs one model.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// Runs that it makes at the same time.
+    pub instances: usize,
+    /// Threads of each.
+    pub threads: NonZeroUsize,
+}
+
+/// Killed when dropped.
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    plans: BTreeMap<String, Plan>,
+}
+
+impl Server {
+    /// Starts it over this repository and waits until it serves.
+    pub fn start(repository: &Path, pinning: Pinning) -> Outcome<Server> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        command.arg("--model-repository").arg(repository);
+        // The log as JSON says how each model is run; nothing is logged for a request that succeeds.
+        command.args(["--http-address", "127.0.0.1", "--log-format", "json"]);
+        for port in ["--http-port", "--sagemaker-port", "--metrics-port"] {
+            command.args([port, "0"]);
+        }
+        let ours = |name: &str| name.starts_with("MUSTER_") || name.starts_with("OMP_");
+        for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)) {
+            command.env_remove(name);
+        }
+        // A child begins where its parent is.
+        pinning.to_server_core()?;
+        let child = command.stdout(Stdio::piped()).spawn()?;
+        pinning.to_generator_core()?;
+        let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut server = Server { child, address: unknown, plans: BTreeMap::new() };
+        server.wait_ready()?;
+        Ok(server)
+    }
+
+    /// Reads the log up to the line that says so.
+    fn wait_ready(&mut self) -> Outcome<()> {
+        let output = self.child.stdout.take().ok_or("the server has no output")?;
+        let mut output = BufReader::new(output);
+        let mut seen = String::new();
+        loop {
+            let start = seen.len();
+            if output.read_line(&mut seen)? == 0 {
+                return Err(format!("the server did not start:\n{seen}").into());
+            }
+            let line: Value = serde_json::from_str(&seen[start..])?;
+            match line["message"].as_str() {
+                Some("listening") if line["service"] == "http" => {
+                    self.address = line["address"].as_str().unwrap_or_default().parse()?;
+                }
+                Some("model is ready") => {
+                    let name = line["model"].as_str().unwrap_or_default().to_owned();
+                    self.plans.insert(name, plan(&line)?);
+                }
+                Some("ready to serve") => break,
+                _ => {}
+            }
+        }
+        // A full pipe would stop the server.
+        thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+        Ok(())
+    }
+
+    /// Of its HTTP port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it runs that model.
+    pub fn plan(&self, model: &str) -> Outcome<Plan> {
+        Ok(*self.plans.get(model).ok_or(format!("the server does not serve '{model}'"))?)
+    }
+
+    /// Rows and runs of that model so far.
+    pub fn counts(&self, model: &str) -> Outcome<Counts> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        let count = |name: &str| {
+            let start = format!("{name}{{model=\"{model}\"");
+            let line = text.lines().find(|it| it.starts_with(&start));
+            let number = line.and_then(|it| it.rsplit_once(' ')?.1.parse::<f64>().ok());
+            number.ok_or(format!("the metrics have no {name} of '{model}'"))
+        };
+        let (rows, runs) = (count("nv_inference_count")?, count("nv_inference_exec_count")?);
+        Ok(Counts { rows, runs })
+    }
+}
+
+fn plan(line: &Value) -> Outcome<Plan> {
+    let count = |field: &str| {
+        let count = line[field].as_u64().or_else(|| line[field].as_str()?.parse().ok());
+        let count = count.and_then(|it| NonZeroUsize::new(usize::try_from(it).ok()?));
+        count.ok_or(format!("'model is ready' is logged without '{field}': {line}"))
+    };
+    Ok(Plan { instances: count("instances")?.get(), threads: count("threads")? })
+}
+
+/// What the server has counted for one model.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts {
+    rows: f64,
+    runs: f64,
+}
+
+impl Counts {
+    /// Mean rows of the runs since `earlier`.
+    pub fn rows_per_run_since(&self, earlier: &Counts) -> f64 {
+        (self.rows - earlier.rows) / (self.runs - earlier.runs).max(1.0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It holds nothing that would need an orderly end; whether it is gone already does not matter.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
