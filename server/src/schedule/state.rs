@@ -181,6 +181,7 @@ impl State {
             queued_batches: self.queue.batches(),
             batch_time: self.times.mean(self.queue.rows_per_batch()).unwrap_or_default(),
             own_time: self.times.p95(rows).unwrap_or_default(),
+            own_mean: self.times.mean(rows).unwrap_or_default(),
             instances: self.slots,
         }
     }
