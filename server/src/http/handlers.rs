@@ -20,6 +20,7 @@ use crate::{
     drain::Stage,
     error::{Error, Kind},
     infer,
+    limits::out_of_bytes,
     metrics::{self, Protocol},
     models::{IndexEntry, ServedModel, State},
     protocol::{EncodedReply, kserve_v2, sagemaker, tfs},
@@ -152,17 +153,29 @@ async fn inference<F: Send + 'static>(
     let aligned_at = json_length.unwrap_or(0);
     let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
 
+    // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
     let signature = model.signature.clone();
     let large = LARGE < json_length.unwrap_or(bytes.len());
-    let (mut request, form) = aside(large, move || decode(&signature, bytes)).await??;
+    let work = move || (decode(&signature, bytes), permit);
+    let (decoded, mut permit) = aside(large, work).await?;
+    let (mut request, form) = decoded?;
+    // A short text can be a large tensor: too large for the budget only where others have a part of it.
+    let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    if permit.grow_to(length) || permit.is_alone() {
+        permit.cover(length);
+    } else {
+        return Err(Failure { id: request.id, error: out_of_bytes(&service.settings.body.budget) });
+    }
     request.deadline = deadline;
     let id = request.id.clone();
     let response = infer::run(&model, request).await.map_err(|error| Failure { id, error })?;
 
     let signature = model.signature.clone();
-    let large = LARGE < response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
+    permit.cover(length);
     let id = response.id.clone();
-    let encoded = aside(large, move || encode(&form, &signature, &response)).await?;
+    let work = move || (encode(&form, &signature, &response), permit);
+    let (encoded, permit) = aside(LARGE < length, work).await?;
     let mut response = respond::ok(encoded.map_err(|error| Failure { id, error })?);
     response.body_mut().hold(permit);
     Ok(response)
