@@ -182,12 +182,14 @@ async fn infer_v2(
     body: Incoming,
 ) -> Answer {
     let model = find(service, path)?;
-    let header = parts.headers.get(kserve_v2::HEADER_LENGTH);
-    let header = header.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-    let json_length = header.as_deref().and_then(|it| it.trim().parse().ok());
+    let header = parts.headers.get(kserve_v2::HEADER_LENGTH).cloned();
+    let json_length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
     let decode = move |signature: &Signature, body: Bytes| {
-        let length =
-            header.map(|it| kserve_v2::parse_header_length(&it, body.len())).transpose()?;
+        let length = header.map(|it| {
+            let text = String::from_utf8_lossy(it.as_bytes());
+            kserve_v2::parse_header_length(&text, body.len())
+        });
+        let length = length.transpose()?;
         kserve_v2::decode(signature, length, body)
             .map_err(|it| Failure { id: it.id, error: it.error })
     };
