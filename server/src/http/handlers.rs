@@ -201,17 +201,20 @@ async fn infer_v2(
 ) -> Answer {
     let model = find(service, path)?;
     let mut headers = parts.headers.get_all(kserve_v2::HEADER_LENGTH).iter();
-    let header = headers.next().map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let header = headers.next().cloned();
     if headers.next().is_some() {
         // A proxy that believes the other one would see another request than the one that runs.
         let problem =
             format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
         return Err(Error::InvalidRequest(problem).into());
     }
-    let json_length = header.as_deref().and_then(|it| it.trim().parse().ok());
+    let json_length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
     let decode = move |signature: &Signature, body: Bytes| {
-        let length =
-            header.map(|it| kserve_v2::parse_header_length(&it, body.len())).transpose()?;
+        let length = header.map(|it| {
+            let text = String::from_utf8_lossy(it.as_bytes());
+            kserve_v2::parse_header_length(&text, body.len())
+        });
+        let length = length.transpose()?;
         kserve_v2::decode(signature, length, body)
             .map_err(|it| Failure { id: it.id, error: it.error })
     };

@@ -162,9 +162,10 @@ impl IoThreads {
     }
 }
 
-/// Threads that do I/O where nobody says how many: a single one keeps up with what two cores can compute.
+/// Threads that do I/O where nobody says how many: one for each processor, since they also run the models
+/// that are fast, and a thread less would leave a processor to the slow ones alone.
 pub fn default_threads(cpus: usize) -> NonZeroUsize {
-    NonZeroUsize::new(cpus / 2).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The error of a connection beyond the cap.
