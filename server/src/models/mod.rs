@@ -72,9 +72,6 @@ type Serving = HashMap<Arc<str>, Arc<Versions>>;
 /// State and reason by name and version; `None` for a model as a whole.
 type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
 
-/// What each version is doing, and why; under `None` what was said of the model as a whole.
-type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
-
 /// All models, by name and version.
 #[derive(Default)]
 pub struct ModelManager {
