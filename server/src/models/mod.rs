@@ -70,9 +70,6 @@ pub struct IndexEntry {
 type Versions = BTreeMap<u64, Arc<ServedModel>>;
 type Serving = HashMap<Arc<str>, Arc<Versions>>;
 
-/// What each version is doing, and why; under `None` what was said of the model as a whole.
-type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
-
 /// All models, by name and version.
 #[derive(Default)]
 pub struct ModelManager {
