@@ -69,6 +69,8 @@ pub struct IndexEntry {
 
 type Versions = BTreeMap<u64, Arc<ServedModel>>;
 type Serving = HashMap<Arc<str>, Arc<Versions>>;
+/// By name and version; without a version what is said of the model as a whole. A state, and its reason.
+type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
 
 /// All models, by name and version.
 #[derive(Default)]
