@@ -69,6 +69,8 @@ pub struct IndexEntry {
 
 type Versions = BTreeMap<u64, Arc<ServedModel>>;
 type Serving = HashMap<Arc<str>, Arc<Versions>>;
+/// State and reason by name and version; `None` for a model as a whole.
+type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
 
 /// All models, by name and version.
 #[derive(Default)]
