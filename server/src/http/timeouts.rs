@@ -292,20 +292,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_was_slow_to_take_a_reply_still_has_its_idle_time() {
-        let (mut stream, mut client) = connection(200, 10, 60_000).await;
-        stream.progress.busy();
-        stream.progress.idle();
-        stream.notice();
+    async fn a_peer_that_is_slow_to_take_a_reply_is_idle_only_after_that() {
+        let slow = Duration::from_millis(50);
+        let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+        let started = Instant::now();
         let reader = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(slow).await;
             client.read_exact(&mut vec![0; 16 << 20]).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            client.write_all(b"x").await.unwrap();
             client
         });
         stream.write_all(&vec![0; 16 << 20]).await.unwrap();
-        assert_eq!(byte(&mut stream).await.unwrap(), b'x');
         reader.await.unwrap();
+        assert!(stream.waiting_since >= started + slow);
     }
 }

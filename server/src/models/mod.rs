@@ -69,7 +69,7 @@ pub struct IndexEntry {
 
 type Versions = BTreeMap<u64, Arc<ServedModel>>;
 type Serving = HashMap<Arc<str>, Arc<Versions>>;
-/// By name and version; without a version what is said of the model as a whole. A state, and its reason.
+/// State and reason by name and version; `None` for a model as a whole.
 type Known = BTreeMap<Arc<str>, BTreeMap<Option<u64>, (State, String)>>;
 
 /// All models, by name and version.
