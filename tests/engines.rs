@@ -217,7 +217,8 @@ fn strings_of_any_bytes_come_back_unchanged() {
     let all: Vec<u8> = (0..=255).collect();
     let long = vec![0xF0; 100_000];
     let input = Tensor::strings("input", &[1, 3], &[&all, b"", &long]);
-    let reply = server.client().infer("type_string", &[input.clone()], Form::Binary, "");
+    let reply =
+        server.client().infer("type_string", std::slice::from_ref(&input), Form::Binary, "");
     assert_eq!(reply.output().raw, input.raw);
 
     // JSON cannot carry them, and says so rather than changing them.

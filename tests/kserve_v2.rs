@@ -251,7 +251,8 @@ fn classes_come_with_their_labels_best_first() {
             "\"outputs\":[{{\"name\":\"probabilities\",\
              \"parameters\":{{\"classification\":3,\"binary_data\":{binary}}}}}]"
         );
-        let reply = server.client().infer("digits", &[images.clone()], Form::Binary, &outputs);
+        let reply =
+            server.client().infer("digits", std::slice::from_ref(&images), Form::Binary, &outputs);
         let classes = reply.output();
         assert_eq!((&*classes.datatype, &*classes.shape), ("BYTES", &[2, 3][..]));
         let lines = classes.split();

@@ -24,4 +24,3 @@ mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve
 mod faults; // what clients and models do wrong
 mod limits; // what one client may take
-mod overload; // more work than can be done

@@ -61,6 +61,11 @@ impl Permit {
         self.budget.used.fetch_add(more, Ordering::Relaxed);
         self.units += more;
     }
+
+    /// Has nobody else a part of the budget?
+    pub fn is_alone(&self) -> bool {
+        self.budget.used() <= self.units
+    }
 }
 
 impl Drop for Permit {
@@ -113,6 +118,15 @@ mod tests {
         assert!(budget.take(1).is_none());
         drop(permit);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_permit_is_alone_until_another_one_is_taken() {
+        let budget = Budget::new(10);
+        let permit = budget.take(4).unwrap();
+        assert!(permit.is_alone());
+        let _other = budget.take(1).unwrap();
+        assert!(!permit.is_alone());
     }
 
     #[test]

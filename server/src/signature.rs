@@ -61,12 +61,16 @@ impl Signature {
     }
 }
 
-/// The name among `known` that is most like `given`, if any is alike enough to be meant.
+/// The name among `known` that is most like `given`, if any is alike enough to be meant. A name that is much
+/// longer or shorter costs nothing: `given` may be whatever a client sends.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let characters = given.chars().count();
+    let most = |it: &str| it.len().max(given.len()).div_ceil(3);
     known
         .into_iter()
+        .filter(|it| it.chars().count().abs_diff(characters) <= most(it))
         .map(|it| (strsim::damerau_levenshtein(&it.to_lowercase(), &given.to_lowercase()), it))
-        .filter(|&(distance, it)| distance <= it.len().max(given.len()).div_ceil(3))
+        .filter(|&(distance, it)| distance <= most(it))
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, it)| it)
 }
@@ -80,5 +84,14 @@ mod tests {
         assert_eq!(nearest("max_batchsize", ["name", "max_batch_size"]), Some("max_batch_size"));
         assert_eq!(nearest("INPUT0", ["input0", "other"]), Some("input0"));
         assert_eq!(nearest("colour", ["max_batch_size", "x"]), None);
+    }
+
+    #[test]
+    fn an_absurdly_long_name_is_like_no_other_and_not_looked_at_for_long() {
+        // Compared letter by letter these take half a gigabyte and seconds.
+        let (long, name) = ("x".repeat(1 << 16), "x".repeat(1 << 10));
+        let started = std::time::Instant::now();
+        assert_eq!(nearest(&long, [name.as_str()]), None);
+        assert!(started.elapsed() < std::time::Duration::from_millis(500));
     }
 }

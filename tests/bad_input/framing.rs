@@ -111,7 +111,7 @@ fn strings_whose_lengths_lie_are_refused() {
     refuse(&[&[255; 4], &whole.raw[4..]].concat());
     refuse(&[0; 16]);
     assert_eq!(
-        client.infer("type_string", &[whole.clone()], Form::Binary, "").output().raw,
+        client.infer("type_string", std::slice::from_ref(&whole), Form::Binary, "").output().raw,
         whole.raw
     );
 }

@@ -287,7 +287,8 @@ impl Tensor {
         if start == 0 && rows == have {
             return Some(self.clone());
         }
-        let per_row: usize = self.shape.inner().iter().product();
+        // With a zero among them the other dimensions may be of any size.
+        let per_row = Shape::new(self.shape.inner()).elements()?;
         let (from, to) = match self.dtype.size() {
             Some(size) => (start * per_row * size, end * per_row * size),
             None => {
@@ -409,6 +410,15 @@ mod tests {
         assert!(Tensor::new(DataType::Uint8, empty, Bytes::new()).is_ok());
         let bytes_overflow = Shape::new(&[usize::MAX / 2]);
         assert!(Tensor::new(DataType::Fp64, bytes_overflow, Bytes::new()).is_err());
+    }
+
+    #[test]
+    fn rows_without_elements_are_sliced_whatever_their_other_dimensions() {
+        let shape = Shape::new(&[3, 1 << 40, 1 << 40, 0]);
+        let tensor = Tensor::new(DataType::Fp32, shape, Bytes::new()).unwrap();
+        let slice = tensor.slice_rows(1, 2).unwrap();
+        assert_eq!(slice.shape().dims(), [2, 1 << 40, 1 << 40, 0]);
+        assert_eq!(slice.byte_len(), 0);
     }
 
     #[test]

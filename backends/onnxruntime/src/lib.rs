@@ -47,16 +47,21 @@ pub struct Library {
 }
 
 /// Keeps ONNX Runtime's library from sending usage data and from making files for it. To be called first
-/// thing in `main`.
+/// thing in `main`: does nothing once there is a second thread.
 ///
 /// The library reads `ORT_DISABLE_TELEMETRY` when it is opened; a value that the user has set stays.
 pub fn disable_telemetry() {
     const VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
-    if std::env::var_os(VARIABLE).is_none() {
-        // SAFETY: changing the environment is a race only with other threads that read it. The caller is
-        // the first code of `main`: there are no other threads yet.
+    if std::env::var_os(VARIABLE).is_none() && is_only_thread() {
+        // SAFETY: changing the environment is a race only with other threads that read it, and there are
+        // none: this one has just counted, and nobody else could start one.
         unsafe { std::env::set_var(VARIABLE, "1") };
     }
+}
+
+/// Is this the process's only thread, as far as can be known?
+fn is_only_thread() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|it| it.count() == 1)
 }
 
 impl OnnxRuntime {
@@ -88,5 +93,14 @@ impl Backend for OnnxRuntime {
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let runtime = library::open(self.wanted())?;
         Ok(Arc::new(model::OnnxModel::load(runtime, source)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_second_thread_is_noticed() {
+        // Tests run on threads of their own beside the main one.
+        assert!(!super::is_only_thread());
     }
 }

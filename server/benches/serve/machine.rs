@@ -1,11 +1,11 @@
 //! The machine and the program, in words; which core does what; the time that was stolen.
 
-use std::{fmt, fs, io, process::Command};
+use std::{fmt, fs, io, path::Path, process::Command};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What was measured on what, as a line of Markdown. `runtime` is what ONNX Runtime says of itself.
-pub fn description(runtime: &str) -> String {
+/// What was measured on what, as a line of Markdown. `runtime` is ONNX Runtime's library.
+pub fn description(runtime: &Path) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu_info = read("/proc/cpuinfo");
     let of_cpu = |field: &str| {
@@ -23,7 +23,7 @@ pub fn description(runtime: &str) -> String {
         said("git", &["describe", "--always", "--dirty"])
             .map_or_else(String::new, |it| format!(" ({it})")),
         said("rustc", &["--version"]).unwrap_or_else(|| "rustc unknown".to_owned()),
-        runtime.split(" Build Info").next().unwrap_or(runtime),
+        runtime.file_name().unwrap_or_default().display(),
     )
 }
 

@@ -76,7 +76,7 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     }
     let server = Server::start(&folder.0, pinning)?;
     let engine = OnnxRuntime::new(Options::default());
-    println!("{}", machine::description(&engine.open()?.build));
+    println!("{}", machine::description(&engine.open()?.path));
     println!("{rounds} rounds of {} s blocks{pinning}.\n", block.as_secs_f64());
 
     let mut rows = Vec::new();

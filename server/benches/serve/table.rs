@@ -7,20 +7,21 @@ use crate::measure::{Measured, Round};
 /// Throughput, latency and processor time over HTTP.
 pub fn served(rows: &[Measured]) -> String {
     let mut out = String::from(
-        "| Served | connections | requests/s | ± | p50 µs | p99 µs | server CPU µs | generator CPU µs | \
-         generator | steal |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "| Served | connections | requests/s | ± | p50 µs | p99 µs | longest ms | server CPU µs | \
+         generator CPU µs | generator | steal |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for row in rows {
         let rate = row.of(|it| it.served.throughput);
         let _ = writeln!(
             out,
-            "| {} | {} | {:.0} | {:.0} % | {} | {} | {:.1} | {:.1} | {:.0} % | {:.1} % |",
+            "| {} | {} | {:.0} | {:.0} % | {} | {} | {:.1} | {:.1} | {:.1} | {:.0} % | {:.1} % |",
             row.name(),
             row.case.connections,
             rate.median,
             rate.half_width() * 100.0,
             short(row.of(|it| micros(it.served.latency.p50)).median),
             short(row.of(|it| micros(it.served.latency.p99)).median),
+            row.of(|it| micros(it.served.latency.max)).high / 1e3,
             row.of(server_cpu).median,
             row.of(|it| micros(it.served.generator.per_request)).median,
             row.of(|it| it.served.generator.cores).median * 100.0,

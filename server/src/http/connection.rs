@@ -13,25 +13,24 @@ use hyper_util::rt::TokioIo;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use super::{
+    Accepted,
     body::Segments,
     handlers, respond,
     service::Service,
     timeouts::{Progress, TimedStream},
     too_many_connections,
 };
-use crate::drain::{Guard, Stage};
+use crate::drain::Stage;
 
 /// When the server closes, an idle connection is kept for that long: its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
-/// Serves a connection to its end. `guard` keeps the server from stopping before.
-pub async fn serve(stream: std::net::TcpStream, mut guard: Guard, service: Arc<Service>) {
+/// Serves a connection to its end.
+pub async fn serve(accepted: Accepted, service: Arc<Service>) {
+    let Accepted { stream, permit: _permit, mut guard } = accepted;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
-    };
-    let Some(_permit) = service.connections.take(1) else {
-        return refuse(stream, &service).await;
     };
     let _counted = service.metrics.connection();
     // A reply is written whole, or its rest as soon as there is room: there is nothing to wait for.
@@ -83,8 +82,9 @@ impl Drop for IdleAtEnd<'_> {
     }
 }
 
-/// Says why, and closes.
-async fn refuse(mut stream: TcpStream, service: &Service) {
+/// Says that there are too many connections, and closes this one.
+pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
+    let Ok(mut stream) = TcpStream::from_std(stream) else { return };
     let error = too_many_connections(&service.connections);
     let body = respond::error_body(&error, None);
     let head = format!(

@@ -20,6 +20,7 @@ use crate::{
     drain::Stage,
     error::{Error, Kind},
     infer,
+    limits::out_of_bytes,
     metrics::{self, Protocol},
     models::{IndexEntry, ServedModel, State},
     protocol::{EncodedReply, kserve_v2, sagemaker, tfs},
@@ -152,17 +153,29 @@ async fn inference<F: Send + 'static>(
     let aligned_at = json_length.unwrap_or(0);
     let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
 
+    // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
     let signature = model.signature.clone();
     let large = LARGE < json_length.unwrap_or(bytes.len());
-    let (mut request, form) = aside(large, move || decode(&signature, bytes)).await??;
+    let work = move || (decode(&signature, bytes), permit);
+    let (decoded, mut permit) = aside(large, work).await?;
+    let (mut request, form) = decoded?;
+    // A short text can be a large tensor: too large for the budget only where others have a part of it.
+    let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    if permit.grow_to(length) || permit.is_alone() {
+        permit.cover(length);
+    } else {
+        return Err(Failure { id: request.id, error: out_of_bytes(&service.settings.body.budget) });
+    }
     request.deadline = deadline;
     let id = request.id.clone();
     let response = infer::run(&model, request).await.map_err(|error| Failure { id, error })?;
 
     let signature = model.signature.clone();
-    let large = LARGE < response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
+    permit.cover(length);
     let id = response.id.clone();
-    let encoded = aside(large, move || encode(&form, &signature, &response)).await?;
+    let work = move || (encode(&form, &signature, &response), permit);
+    let (encoded, permit) = aside(LARGE < length, work).await?;
     let mut response = respond::ok(encoded.map_err(|error| Failure { id, error })?);
     response.body_mut().hold(permit);
     Ok(response)
@@ -188,17 +201,20 @@ async fn infer_v2(
 ) -> Answer {
     let model = find(service, path)?;
     let mut headers = parts.headers.get_all(kserve_v2::HEADER_LENGTH).iter();
-    let header = headers.next().map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let header = headers.next().cloned();
     if headers.next().is_some() {
         // A proxy that believes the other one would see another request than the one that runs.
         let problem =
             format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
         return Err(Error::InvalidRequest(problem).into());
     }
-    let json_length = header.as_deref().and_then(|it| it.trim().parse().ok());
+    let json_length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
     let decode = move |signature: &Signature, body: Bytes| {
-        let length =
-            header.map(|it| kserve_v2::parse_header_length(&it, body.len())).transpose()?;
+        let length = header.map(|it| {
+            let text = String::from_utf8_lossy(it.as_bytes());
+            kserve_v2::parse_header_length(&text, body.len())
+        });
+        let length = length.transpose()?;
         kserve_v2::decode(signature, length, body)
             .map_err(|it| Failure { id: it.id, error: it.error })
     };

@@ -29,7 +29,11 @@ pub use body::BodyLimits;
 pub use service::{HttpSettings, Service};
 pub use timeouts::Timeouts;
 
-use crate::{drain::Guard, error::Error, limits::Budget};
+use crate::{
+    drain::Guard,
+    error::Error,
+    limits::{Budget, Permit},
+};
 
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: i32 = 4096;
@@ -54,9 +58,18 @@ pub fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> 
     Ok(socket.into())
 }
 
+/// A connection on its way to the thread that serves it.
+struct Accepted {
+    stream: std::net::TcpStream,
+    /// Of the connections that may be open.
+    permit: Permit,
+    /// Keeps the server from stopping before the connection is done.
+    guard: Guard,
+}
+
 /// The threads that serve connections.
 pub struct IoThreads {
-    inboxes: Vec<mpsc::UnboundedSender<(std::net::TcpStream, Guard)>>,
+    inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -68,20 +81,25 @@ impl IoThreads {
     pub fn start(count: NonZeroUsize, service: &Arc<Service>) -> io::Result<IoThreads> {
         let mut io = IoThreads { inboxes: Vec::new(), threads: Vec::new() };
         for number in 0..count.get() {
-            // Unbounded, but each entry holds a permit of the connection budget.
+            // Unbounded, but each entry has a permit of the connection budget.
             let (inbox, mut arrivals) = mpsc::unbounded_channel();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let name = format!("http-{number}");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                // What is put aside computes: more threads than processors would only take turns.
+                .max_blocking_threads(service.settings.cpus.get())
+                .thread_name(format!("{name}-aside"))
+                .build()?;
             let service = service.clone();
             let serve = move || {
                 runtime.block_on(async {
-                    while let Some((stream, guard)) = arrivals.recv().await {
-                        tokio::spawn(connection::serve(stream, guard, service.clone()));
+                    while let Some(accepted) = arrivals.recv().await {
+                        tokio::spawn(connection::serve(accepted, service.clone()));
                     }
                     // The inbox closes when the server is closing; connections finish first.
                     service.drain.finished(Duration::MAX).await;
                 });
             };
-            let name = format!("http-{number}");
             io.threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
             io.inboxes.push(inbox);
         }
@@ -119,11 +137,16 @@ impl IoThreads {
         Ok(())
     }
 
-    /// Gives a connection to the thread whose turn it is.
-    fn hand_over(&self, stream: std::net::TcpStream, turn: usize, service: &Service) {
+    /// Gives a connection to the thread whose turn it is, unless there are too many.
+    fn hand_over(&self, stream: std::net::TcpStream, turn: usize, service: &Arc<Service>) {
+        let Some(permit) = service.connections.take(1) else {
+            tokio::spawn(connection::refuse(stream, service.clone()));
+            return;
+        };
         let Some(inbox) = self.inboxes.get(turn % self.inboxes.len().max(1)) else { return };
+        let guard = service.drain.guard();
         // A thread that is gone has panicked as a whole; its connections go to nobody.
-        if inbox.send((stream, service.drain.guard())).is_err() {
+        if inbox.send(Accepted { stream, permit, guard }).is_err() {
             tracing::error!("an I/O thread has ended");
         }
     }
@@ -139,9 +162,10 @@ impl IoThreads {
     }
 }
 
-/// Threads that do I/O where nobody says how many: a single one keeps up with what two cores can compute.
+/// Threads that do I/O where nobody says how many: one for each processor, since they also run the models
+/// that are fast, and a thread less would leave a processor to the slow ones alone.
 pub fn default_threads(cpus: usize) -> NonZeroUsize {
-    NonZeroUsize::new(cpus / 2).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// The error of a connection beyond the cap.

@@ -84,8 +84,8 @@ const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 /// [`Error::NotFound`] for an unknown address, [`Error::MethodNotAllowed`] for a known one,
 /// [`Error::InvalidRequest`] where the address is malformed.
 pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
-    // The longest address has nine parts; a tenth is enough to see that there are too many.
-    let mut parts = [""; 10];
+    // The longest address has six parts; a seventh is enough to see that there are too many.
+    let mut parts = [""; 7];
     let mut length = 0;
     let trimmed = path.strip_prefix('/').unwrap_or(path);
     let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);

@@ -115,9 +115,7 @@ impl Service {
         if let Some(name) = &self.settings.default_model {
             return self.models.get(name, None);
         }
-        let mut names: Vec<Arc<str>> = self.models.index().into_iter().map(|it| it.name).collect();
-        names.dedup();
-        match names.as_slice() {
+        match self.models.names().as_slice() {
             [only] => self.models.get(only, None),
             [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
             several => Err(Error::InvalidRequest(format!(

@@ -180,7 +180,10 @@ impl TimedStream {
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.writing_since = None;
+            if self.writing_since.take().is_some() {
+                // A peer that has just taken a part of a reply has not been idle while it was on its way.
+                self.waiting_since = Instant::now();
+            }
             return written;
         }
         self.writing_since.get_or_insert_with(Instant::now);
@@ -219,5 +222,87 @@ impl AsyncWrite for TimedStream {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    /// The server's end of a connection with these timeouts, and the client's end.
+    async fn connection(idle: u64, head: u64, stall: u64) -> (TimedStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let [idle, head, stall] = [idle, head, stall].map(Duration::from_millis);
+        let timeouts = Timeouts { idle, head, stall };
+        (TimedStream::new(stream, timeouts, Arc::default()), client)
+    }
+
+    async fn byte(stream: &mut TimedStream) -> io::Result<u8> {
+        stream.read_u8().await
+    }
+
+    fn is_timeout<T>(outcome: &io::Result<T>) -> bool {
+        matches!(outcome, Err(error) if error.kind() == io::ErrorKind::TimedOut)
+    }
+
+    #[tokio::test]
+    async fn a_silent_peer_is_given_up_after_the_idle_time_and_not_before() {
+        let (mut stream, _client) = connection(100, 10, 10).await;
+        let started = Instant::now();
+        assert!(is_timeout(&byte(&mut stream).await));
+        assert!(started.elapsed() >= Duration::from_millis(100));
+    }
+
+    #[tokio::test]
+    async fn a_head_has_its_time_from_its_first_byte_however_it_trickles() {
+        let (mut stream, mut client) = connection(60_000, 100, 60_000).await;
+        let trickle = tokio::spawn(async move {
+            while client.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let started = Instant::now();
+        while byte(&mut stream).await.is_ok() {}
+        assert!(started.elapsed() >= Duration::from_millis(100));
+        drop(stream);
+        trickle.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn while_a_request_is_worked_on_the_peer_may_be_silent() {
+        let (mut stream, mut client) = connection(10, 10, 10).await;
+        stream.progress.busy();
+        let silence = tokio::time::timeout(Duration::from_millis(100), byte(&mut stream)).await;
+        assert!(silence.is_err());
+        stream.progress.idle();
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(byte(&mut stream).await.unwrap(), b'x');
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_of_a_reply_is_given_up() {
+        let (mut stream, _client) = connection(60_000, 60_000, 50).await;
+        assert!(is_timeout(&stream.write_all(&vec![0; 64 << 20]).await));
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_is_slow_to_take_a_reply_is_idle_only_after_that() {
+        let slow = Duration::from_millis(50);
+        let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+        let started = Instant::now();
+        let reader = tokio::spawn(async move {
+            tokio::time::sleep(slow).await;
+            client.read_exact(&mut vec![0; 16 << 20]).await.unwrap();
+            client
+        });
+        stream.write_all(&vec![0; 16 << 20]).await.unwrap();
+        reader.await.unwrap();
+        assert!(stream.waiting_since >= started + slow);
     }
 }

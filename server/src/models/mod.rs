@@ -111,6 +111,11 @@ impl ModelManager {
         names
     }
 
+    /// Names of all models that are known, whether they serve or not, in order.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        self.lock().keys().cloned().collect()
+    }
+
     /// Every model and version that is known, by name and version.
     pub fn index(&self) -> Vec<IndexEntry> {
         let known = self.lock();

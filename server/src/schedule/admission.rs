@@ -13,6 +13,8 @@ pub struct Load {
     pub batch_time: Duration,
     /// Time of the new request's own batch, on the slow side.
     pub own_time: Duration,
+    /// The same on the average.
+    pub own_mean: Duration,
     /// Instances that work on the queue.
     pub instances: usize,
 }
@@ -20,7 +22,8 @@ pub struct Load {
 /// How long may a request stay?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LongestStay {
-    /// One second, or twenty batches where these are slow; the request's own counts as one of them.
+    /// One second, or twenty batches where these are slow; and as much longer as its own run takes longer
+    /// than these.
     Auto,
     /// That long.
     Fixed(Duration),
@@ -43,9 +46,10 @@ pub fn predicted_stay(load: &Load) -> Duration {
 pub fn bound(stay: LongestStay, load: &Load) -> Option<Duration> {
     match stay {
         LongestStay::Auto => {
+            let batches = Duration::from_secs(1).max(load.batch_time.saturating_mul(20));
             // A large request behind small ones is slow by itself: that is no reason to refuse it.
-            let batch = load.batch_time.max(load.own_time);
-            Some(Duration::from_secs(1).max(batch.saturating_mul(20)).mul_f64(MARGIN))
+            let excess = load.own_mean.saturating_sub(load.batch_time);
+            Some(batches.mul_f64(MARGIN).saturating_add(excess))
         }
         LongestStay::Fixed(longest) => Some(longest.mul_f64(MARGIN)),
         LongestStay::Unbounded => None,
@@ -67,6 +71,7 @@ mod tests {
             queued_batches: 4,
             batch_time: ms(50),
             own_time: ms(60),
+            own_mean: ms(50),
             instances: 2,
         };
         assert_eq!(predicted_stay(&load), ms(120 + 60));
@@ -87,7 +92,8 @@ mod tests {
     }
 
     fn load(batch_time: Duration, own_time: Duration) -> Load {
-        Load { running: ms(0), queued_batches: 1, batch_time, own_time, instances: 1 }
+        let own_mean = own_time;
+        Load { running: ms(0), queued_batches: 1, batch_time, own_time, own_mean, instances: 1 }
     }
 
     #[test]
@@ -97,6 +103,7 @@ mod tests {
             queued_batches: usize::MAX,
             batch_time: Duration::MAX,
             own_time: Duration::MAX,
+            own_mean: Duration::MAX,
             instances: 0,
         };
         assert_eq!(predicted_stay(&load), Duration::MAX);

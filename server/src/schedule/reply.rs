@@ -63,8 +63,8 @@ struct OrderState {
     entered: u64,
     /// Everyone before this place has left.
     next: u64,
-    /// Answers that wait for an earlier one; `None` for a request that went without. At most as many as
-    /// are queued and running.
+    /// Answers that wait for an earlier one; `None` for a request that went without. As many as were
+    /// entered since the oldest that is still running: an order has no other bound.
     early: BTreeMap<u64, Option<(oneshot::Sender<Answer>, Answer)>>,
 }
 
@@ -77,6 +77,8 @@ impl Order {
 
     fn leave(&self, place: u64, answer: Option<(oneshot::Sender<Answer>, Answer)>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // An answer that nobody waits for any more need not wait in memory either.
+        let answer = answer.filter(|(sender, _)| !sender.is_closed());
         state.early.insert(place, answer);
         // Sent under the lock: two threads must not overtake each other between taking and sending.
         while let Some(answer) = {
@@ -117,6 +119,16 @@ mod tests {
         first.send(answer());
         assert!(first_receiver.try_recv().is_ok());
         assert!(second_receiver.try_recv().is_ok());
+    }
+
+    #[test]
+    fn an_early_answer_whose_client_has_left_is_not_kept() {
+        let order = Arc::new(Order::default());
+        let (_first, _) = Reply::channel(Some(&order));
+        let (second, receiver) = Reply::channel(Some(&order));
+        drop(receiver);
+        second.send(answer());
+        assert!(order.state.lock().unwrap().early[&1].is_none());
     }
 
     #[test]

@@ -195,6 +195,7 @@ impl State {
             queued_batches: self.queue.batches(),
             batch_time: self.turns.mean(self.queue.rows_per_batch()).unwrap_or_default(),
             own_time: self.turns.p95(rows).unwrap_or_default(),
+            own_mean: self.turns.mean(rows).unwrap_or_default(),
             instances: self.slots,
         }
     }

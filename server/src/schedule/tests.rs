@@ -211,12 +211,12 @@ async fn a_full_queue_refuses_at_once() {
 
 #[tokio::test]
 async fn what_could_not_be_answered_in_time_is_refused_at_once() {
-    let longest_stay = LongestStay::Fixed(Duration::from_millis(100));
+    let longest_stay = LongestStay::Fixed(Duration::from_secs(100));
     let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
-    scheduler.shared.lock().learn_turn(1, Duration::from_millis(80));
+    scheduler.shared.lock().learn_turn(1, Duration::from_secs(80));
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
-    // Some 80 ms of the running batch are left, and its own 80 ms come on top.
+    // Some 80 s of the running batch are left, and its own 80 s come on top.
     let refused = scheduler.submit(submission(2.0)).await.unwrap_err();
     assert!(matches!(refused, Error::Overloaded { .. }), "{refused}");
     assert!(scheduler.admit().is_err());
@@ -309,7 +309,7 @@ async fn a_slow_model_takes_requests_while_its_instance_is_yet_to_be_made() {
     let longest_stay = LongestStay::Fixed(Duration::from_millis(100));
     let scheduler =
         over(vec![Slot::empty(make_echo(&gate))], Settings { longest_stay, ..settings() });
-    scheduler.shared.lock().times.record(1, Duration::from_secs(1));
+    scheduler.shared.lock().learn_turn(1, Duration::from_secs(1));
     scheduler.submit(submission(1.0)).await.unwrap();
 }
 
