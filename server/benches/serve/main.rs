@@ -68,7 +68,9 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     let filter = arguments.filter.as_deref().unwrap_or_default();
     let workloads = workload::all()?;
     let wanted = |workload: &Workload| workload.cases().any(|it| it.name().contains(filter));
-
+    if !workloads.iter().any(wanted) {
+        return Err(format!("'{filter}' is in no name such as mlp/json/16").into());
+    }
     let pinning = Pinning::new(arguments.pin);
     let folder = TemporaryFolder::new()?;
     for workload in workloads.iter().filter(|it| wanted(it)) {
@@ -86,9 +88,6 @@ fn run(arguments: &Arguments) -> Outcome<()> {
             eprintln!("{} ..", case.name());
             rows.push(bench.measure(case, block, rounds)?);
         }
-    }
-    if rows.is_empty() {
-        return Err(format!("'{filter}' is in no name").into());
     }
     println!("{}", table::served(&rows));
     println!("{}", table::beside_the_loop(&rows));
