@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{
     HeaderMap, Request, Response, StatusCode,
     body::{Body, Incoming},
-    header::{ACCEPT, ALLOW, CONTENT_TYPE, EXPECT, HeaderValue},
+    header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderValue},
     http::request::Parts,
 };
 
@@ -149,6 +149,7 @@ async fn inference<F: Send + 'static>(
 ) -> Answer {
     // Before the body is read: a refusal must be cheap.
     model.scheduler.admit()?;
+    check_encoding(&parts.headers)?;
     let deadline = service.deadline(&parts.headers)?;
     let aligned_at = json_length.unwrap_or(0);
     let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
@@ -179,6 +180,19 @@ async fn inference<F: Send + 'static>(
     let mut response = respond::ok(encoded.map_err(|error| Failure { id, error })?);
     response.body_mut().hold(permit);
     Ok(response)
+}
+
+/// A compressed body is not taken for a broken one.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
+    match text(headers, CONTENT_ENCODING.as_str()) {
+        None | Some("" | "identity") => Ok(()),
+        Some(encoding) => {
+            let shown: String = encoding.chars().take(40).collect();
+            Err(Error::UnsupportedMediaType(format!(
+                "header content-encoding: expected a body that is not compressed, given '{shown}'"
+            )))
+        }
+    }
 }
 
 /// Runs `work` here, or on another thread when it is `large`.
