@@ -185,13 +185,16 @@ async fn a_late_request_is_answered_on_time_though_every_instance_is_busy() {
 
 #[tokio::test]
 async fn a_queue_timeout_rejects_what_waits_and_never_what_runs() {
-    let policy =
-        QueuePolicy { default_timeout: Some(Duration::from_millis(5)), ..QueuePolicy::default() };
+    let policy = QueuePolicy { allow_timeout_override: true, ..QueuePolicy::default() };
     let (scheduler, gate) = scheduler(1, Settings { queue_policies: vec![policy], ..settings() });
-    let running = spawn(&scheduler, submission(1.0));
+    let within = |value, timeout| Submission { queue_timeout: Some(timeout), ..submission(value) };
+    // Time enough for a thread to start, on any machine.
+    let longest = Duration::from_secs(1);
+    let running = spawn(&scheduler, within(1.0, longest));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
-    let waiting = spawn(&scheduler, submission(2.0));
+    let waiting = spawn(&scheduler, within(2.0, Duration::from_millis(5)));
     assert!(matches!(waiting.await.unwrap(), Err(Error::QueueTimeout { .. })));
+    tokio::time::sleep(longest).await;
     gate.open();
     assert_eq!(running.await.unwrap(), Ok(1.0));
 }
