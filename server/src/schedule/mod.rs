@@ -1,39 +1,44 @@
 //! The scheduler of one model version: a queue, the instances that work on it, and the rules between them.
 //!
 //! An instance is a permit to run. A worker thread that holds one forms a batch and runs it; when the model
-//! is fast, nothing waits and an instance is idle, the calling task takes it and runs in place, which saves
-//! two hand-offs between threads. Everything that has a decision in it is a pure function in a file of its
+//! is fast, nothing waits and an instance is idle, the calling task takes it and runs in place ([`here`]),
+//! which saves two hand-offs between threads. Everything that has a decision in it is a pure function in a file of its
 //! own: [`policy`] (which jobs run now), [`admission`] (can this be answered in time), [`learn`] (how long
 //! do runs take).
 
 pub mod admission;
+mod gather;
+mod here;
 pub mod learn;
 pub mod policy;
 pub mod queue;
 pub mod reply;
 pub mod run;
 mod state;
+mod waiting;
 mod worker;
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
-
-use backend::Stop;
-use tokio::{sync::oneshot, time::timeout_at};
 
 use crate::{
     error::Error,
     metrics::{FailureReason, ModelMetrics},
 };
 use admission::{LongestStay, bound, predicted_stay};
+use here::{Here, Leading};
 use learn::RunTimes;
 use policy::{BatchPolicy, Pending};
 use queue::{Job, Queue, QueuePolicy};
 use reply::{Order, Reply};
 use run::{Done, RunContext, RunTime, Slot, Work};
-use state::State;
+use state::{Call, State};
+use waiting::Waiting;
 
 /// How the requests of one model version are scheduled.
 #[derive(Debug, Clone)]
@@ -91,6 +96,10 @@ struct Shared {
     changed: Condvar,
     /// A worker thread has ended.
     ended: Condvar,
+    /// May a request be refused at the door: does something wait, or does the queue close? Written under
+    /// the lock, read without it, so that requests to a model that keeps up do not meet at its lock before
+    /// they must.
+    look: AtomicBool,
 }
 
 impl Scheduler {
@@ -112,7 +121,8 @@ impl Scheduler {
         let order = settings.preserve_ordering.then(Arc::default);
         let state = Mutex::new(State::new(queue, slots, times));
         let (changed, ended) = (Condvar::new(), Condvar::new());
-        let shared = Shared { settings, context, metrics, order, state, changed, ended };
+        let look = AtomicBool::new(false);
+        let shared = Shared { settings, context, metrics, order, state, changed, ended, look };
         Scheduler { shared: Arc::new(shared) }
     }
 
@@ -121,10 +131,16 @@ impl Scheduler {
     /// # Errors
     /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
     pub fn admit(&self) -> Result<(), Error> {
+        if !self.shared.look.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let state = self.shared.lock();
         let admitted = match state.closing {
             true => Err(Error::ShuttingDown),
-            false => self.shared.admit(&state, 1, None, Instant::now()),
+            false => {
+                self.shared.look.store(!state.queue.is_empty(), Ordering::Relaxed);
+                self.shared.admit(&state, 1, None, Instant::now())
+            }
         };
         drop(state);
         self.shared.count(admitted)
@@ -141,6 +157,7 @@ impl Scheduler {
     pub async fn submit(&self, submission: Submission) -> Result<Done, Error> {
         let answer = match self.shared.enter(submission) {
             Ok(Entered::Ran(done)) => Ok(done),
+            Ok(Entered::Leads(leading, work)) => leading.answer(work).await,
             Ok(Entered::Queued(waiting)) => waiting.answer().await,
             Err(error) => Err(error),
         };
@@ -151,13 +168,11 @@ impl Scheduler {
     pub fn hurry(&self) {
         let mut state = self.shared.lock();
         state.hurrying = true;
-        let wake = state.wants_worker(Instant::now());
+        let call = state.call_wanted_worker(Instant::now());
         drop(state);
         // Whoever waits for a full batch must look again; and what was held has no worker yet.
         self.shared.changed.notify_all();
-        if wake {
-            self.shared.wake();
-        }
+        self.shared.wake(call);
     }
 
     /// Takes nothing more. What waits is run without delay, then the threads end.
@@ -165,6 +180,7 @@ impl Scheduler {
         let mut state = self.shared.lock();
         // Both at once: a worker that sees the end of the queue must not leave what is held back.
         (state.closing, state.hurrying) = (true, true);
+        self.shared.look.store(true, Ordering::Relaxed);
         drop(state);
         self.hurry();
     }
@@ -235,11 +251,20 @@ impl Shared {
             let model = self.settings.model.to_string();
             return Err(Error::DeadlineExceeded { model });
         }
-        if let Some(slot) = self.idle_for_caller(&mut state, pending, now) {
-            drop(state);
-            return self.run_here(slot, &work).map(Entered::Ran);
-        }
-        self.admit(&state, pending.rows, deadline, now)?;
+        let joining = match self.place_here(&mut state, pending, now) {
+            Some(Here::Alone(slot)) => {
+                drop(state);
+                return self.run_here(slot, &work).map(Entered::Ran);
+            }
+            Some(Here::Leading(slot, gathering)) => {
+                return Ok(Entered::Leads(Leading::new(self, slot, gathering, pending), work));
+            }
+            Some(Here::Joining(gathering)) => Some(gathering),
+            None => {
+                self.admit(&state, pending.rows, deadline, now)?;
+                None
+            }
+        };
         let policy = state.queue.policy(priority);
         let limit = policy.timeout(queue_timeout);
         let rejects = policy.timeout_action == queue::TimeoutAction::Reject;
@@ -247,18 +272,22 @@ impl Shared {
         let (reply, receiver) = Reply::channel(self.order.as_ref());
         let counted = Some(self.metrics.pending());
         let job = Job { pending, work, expiry, deadline, reply, counted };
-        let ticket = match state.queue.push(priority, job) {
-            Ok(ticket) => ticket,
-            Err(limit) => {
-                return Err(self.queue_full(limit, priority));
+        let (ticket, call) = match joining {
+            Some(gathering) => {
+                let ticket = state.queue.ticket();
+                state.gatherings.join(gathering, ticket, job);
+                (ticket, None)
+            }
+            None => {
+                let ticket = state.queue.push(priority, job);
+                let ticket = ticket.map_err(|limit| self.queue_full(limit, priority))?;
+                self.look.store(true, Ordering::Relaxed);
+                (ticket, state.call_wanted_worker(now))
             }
         };
-        let wake = state.wants_worker(now);
         drop(state);
         // The lock is released first: the woken worker would only block on it.
-        if wake {
-            self.wake();
-        }
+        self.wake(call);
         let expiry = expiry.filter(|_| rejects);
         let ticket = Some(ticket);
         Ok(Entered::Queued(Waiting {
@@ -269,38 +298,6 @@ impl Shared {
             expiry,
             deadline,
         }))
-    }
-
-    /// An idle instance, if this job may run on the calling task: the model is fast, nobody waits, and the
-    /// job would not wait either.
-    fn idle_for_caller(&self, state: &mut State, pending: Pending, now: Instant) -> Option<Slot> {
-        let threshold = self.settings.caller_runs_below;
-        if threshold.is_zero() || self.order.is_some() || state.idle.is_empty() {
-            return None;
-        }
-        let fast = state.times.are_below(pending.rows, threshold);
-        if fast && state.queue.runs_at_once(pending, now) { state.idle.pop() } else { None }
-    }
-
-    fn run_here(self: &Arc<Self>, mut slot: Slot, work: &Work) -> Result<Done, Error> {
-        let mut observed = None;
-        let stop = Stop::new();
-        let mut answers =
-            run::run(&mut slot, &self.context, &[work], &stop, &mut |it| observed = Some(*it));
-        let answer = answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())));
-        self.observe(observed.as_slice());
-        let mut state = self.lock();
-        state.learn(observed.as_slice());
-        if let Some(time) = observed {
-            state.learn_turn(time.rows, time.execute);
-        }
-        state.put_back(slot);
-        let wake = !state.queue.is_empty();
-        drop(state);
-        if wake {
-            self.wake();
-        }
-        answer
     }
 
     /// Tells the metrics of executions.
@@ -352,17 +349,12 @@ impl Shared {
         }
     }
 
-    /// Wakes a parked worker, or starts one.
-    fn wake(self: &Arc<Self>) {
-        let mut state = self.lock();
-        if state.is_any_parked() {
-            drop(state);
-            self.changed.notify_one();
-        } else if state.threads < state.slots {
-            state.threads += 1;
-            let number = state.threads;
-            drop(state);
-            worker::start(self.clone(), number);
+    /// Wakes a parked worker, or starts the one that was called.
+    fn wake(self: &Arc<Self>, call: Option<Call>) {
+        match call {
+            Some(Call::Parked) => self.changed.notify_one(),
+            Some(Call::New(number)) => worker::start(self.clone(), number),
+            None => (),
         }
     }
 }
@@ -371,91 +363,13 @@ impl Shared {
 enum Entered<'a> {
     /// It ran in place.
     Ran(Done),
+    /// It has an instance, and others may join it before it runs.
+    Leads(Leading<'a>, Work),
     /// It waits for an instance.
     Queued(Waiting<'a>),
 }
 
-/// A request that waits for its answer. Dropped before it has one, it leaves the queue or its batch.
-struct Waiting<'a> {
-    shared: &'a Shared,
-    /// Its place in the queue or in a batch; `None` once it has left.
-    ticket: Option<u64>,
-    receiver: oneshot::Receiver<Result<Done, Error>>,
-    entered: Instant,
-    /// When it must have left the queue, and how long that is.
-    expiry: Option<(Instant, Duration)>,
-    deadline: Option<Instant>,
-}
-
-impl Waiting<'_> {
-    /// Waits for the answer, the end of the time in the queue, or the deadline.
-    async fn answer(mut self) -> Result<Done, Error> {
-        let shared = self.shared;
-        let model = || shared.settings.model.to_string();
-        let deadline = self.deadline;
-        let sooner = |at: Instant| deadline.is_none_or(|it| at < it);
-        if let Some((at, limit)) = self.expiry.filter(|(at, _)| sooner(*at)) {
-            if let Ok(answer) = timeout_at(at.into(), &mut self.receiver).await {
-                return self.finish(answer.ok());
-            }
-            let error =
-                Error::QueueTimeout { model: model(), waited: self.entered.elapsed(), limit };
-            // Gone from the queue means that it runs: the queue timeout has no say any more.
-            if self.withdraw() {
-                return Err(error);
-            }
-        }
-        let Some(at) = self.deadline else {
-            let answer = (&mut self.receiver).await;
-            return self.finish(answer.ok());
-        };
-        match timeout_at(at.into(), &mut self.receiver).await {
-            Ok(answer) => self.finish(answer.ok()),
-            Err(_) => {
-                self.abandon();
-                Err(Error::DeadlineExceeded { model: model() })
-            }
-        }
-    }
-
-    /// The answer came, or the other end was lost without one.
-    fn finish(&mut self, answer: Option<Result<Done, Error>>) -> Result<Done, Error> {
-        self.ticket = None;
-        let lost = || Err(Error::Internal("the reply to a request was lost".into()));
-        answer.unwrap_or_else(lost)
-    }
-
-    /// Takes the job out of the queue. False if it is not there any more.
-    fn withdraw(&mut self) -> bool {
-        let Some(ticket) = self.ticket else { return false };
-        let job = self.shared.lock().queue.withdraw(ticket);
-        if job.is_some() {
-            self.ticket = None;
-        }
-        job.is_some()
-    }
-
-    /// Nobody wants the answer any more.
-    fn abandon(&mut self) {
-        if !self.withdraw()
-            && let Some(ticket) = self.ticket.take()
-        {
-            let stop = self.shared.lock().leave_batch(ticket);
-            if let Some(stop) = stop {
-                stop.stop();
-            }
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if self.ticket.is_some() {
-            self.abandon();
-            self.shared.metrics.failure(FailureReason::Canceled);
-        }
-    }
-}
-
+#[cfg(test)]
+mod here_tests;
 #[cfg(test)]
 mod tests;

@@ -176,21 +176,26 @@ impl Queue {
     /// The level's limit, when that many jobs wait in it already.
     pub fn push(&mut self, priority: u64, job: Job) -> Result<u64, usize> {
         let index = self.level(priority);
-        let level = &mut self.levels[index];
+        let level = &self.levels[index];
         if let Some(limit) = level.policy.max_size
             && limit <= level.live.len() + level.delayed.len()
         {
             return Err(limit);
         }
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
+        let ticket = self.ticket();
         self.len += 1;
         self.rows += job.pending.rows;
-        level.live.push_back(Entry { ticket, job });
+        self.levels[index].live.push_back(Entry { ticket, job });
         if self.hold <= self.len {
             self.hold = 0;
         }
         Ok(ticket)
+    }
+
+    /// The next ticket: above all that were given before.
+    pub fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
     }
 
     /// What should a free instance do?

@@ -10,9 +10,10 @@ use backend::Stop;
 
 use super::{
     admission::Load,
+    gather::Gatherings,
     learn::RunTimes,
     policy::Decision,
-    queue::Queue,
+    queue::{Job, Queue},
     run::{RunTime, Slot},
 };
 
@@ -28,10 +29,21 @@ pub struct Running {
     rows: usize,
 }
 
+/// Who is to be woken once the lock is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// A worker that sleeps.
+    Parked,
+    /// A worker that is yet to be started, by its number.
+    New(usize),
+}
+
 /// See the module's text.
 pub struct State {
     /// Jobs that wait.
     pub queue: Queue,
+    /// Jobs that will run on their own threads.
+    pub gatherings: Gatherings,
     /// Instances that nobody holds; the last used one on top, whose memory is still in the caches.
     pub idle: Vec<Slot>,
     /// Places whose instance is yet to be made, or was lost.
@@ -65,6 +77,7 @@ impl State {
         let (idle, unmade): (Vec<Slot>, Vec<Slot>) = slots.into_iter().partition(Slot::is_made);
         State {
             queue,
+            gatherings: Gatherings::default(),
             slots: idle.len() + unmade.len(),
             idle,
             unmade,
@@ -97,6 +110,28 @@ impl State {
     /// Is a worker asleep?
     pub fn is_any_parked(&self) -> bool {
         0 < self.parked
+    }
+
+    /// Calls a worker: one that is asleep, or a new one where there is room for it.
+    pub fn call_worker(&mut self) -> Option<Call> {
+        if self.is_any_parked() {
+            return Some(Call::Parked);
+        }
+        if self.slots <= self.threads {
+            return None;
+        }
+        self.threads += 1;
+        Some(Call::New(self.threads))
+    }
+
+    /// The same, if [`State::wants_worker`].
+    pub fn call_wanted_worker(&mut self, now: Instant) -> Option<Call> {
+        if self.wants_worker(now) { self.call_worker() } else { None }
+    }
+
+    /// Takes a job that does not run yet out of wherever it is.
+    pub fn withdraw(&mut self, ticket: u64) -> Option<Job> {
+        self.queue.withdraw(ticket).or_else(|| self.gatherings.withdraw(ticket))
     }
 
     /// Is there something for a parked worker to do that no other worker is about to do: a batch to run,

@@ -120,11 +120,9 @@ fn run_batch<'a>(
     let stop = Arc::new(Stop::new());
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
     state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
-    let more = state.wants_worker(now);
+    let call = state.call_wanted_worker(now);
     drop(state);
-    if more {
-        shared.wake();
-    }
+    shared.wake(call);
 
     let (replies, works): (Vec<_>, Vec<Work>) =
         taken.into_iter().map(|(_, it)| (it.reply, it.work)).unzip();
