@@ -225,6 +225,7 @@ fn load_settings(config: &ServerConfig, cpus: NonZeroUsize) -> LoadSettings {
             true => CALLER_RUNS_BELOW,
             false => Duration::ZERO,
         },
+        spin: config.scheduling.spin,
         hold: config.scheduling.hold,
     }
 }

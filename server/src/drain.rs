@@ -1,6 +1,12 @@
 //! The way from serving to stopped, as everything that serves sees it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::watch;
 
@@ -19,11 +25,14 @@ pub enum Stage {
 #[derive(Debug, Clone)]
 pub struct Drain {
     stage: watch::Sender<Stage>,
+    /// Is the stage the first one? Every request asks, and a look at `stage` takes a lock.
+    serving: Arc<AtomicBool>,
 }
 
 impl Default for Drain {
     fn default() -> Drain {
-        Drain { stage: watch::Sender::new(Stage::Serving) }
+        let serving = Arc::new(AtomicBool::new(true));
+        Drain { stage: watch::Sender::new(Stage::Serving), serving }
     }
 }
 
@@ -33,8 +42,14 @@ impl Drain {
         *self.stage.borrow()
     }
 
+    /// Has the stop not begun?
+    pub fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Relaxed)
+    }
+
     /// Goes on to a later stage; never back.
     pub fn advance(&self, to: Stage) {
+        self.serving.fetch_and(to == Stage::Serving, Ordering::Relaxed);
         self.stage.send_if_modified(|stage| {
             let later = *stage < to;
             *stage = to.max(*stage);
@@ -81,9 +96,11 @@ mod tests {
     async fn stages_only_go_forward_and_guards_hear_of_the_last() {
         let drain = Drain::default();
         let mut guard = drain.guard();
+        assert!(drain.is_serving());
         drain.advance(Stage::Closing);
         drain.advance(Stage::Leaving);
         assert_eq!(drain.stage(), Stage::Closing);
+        assert!(!drain.is_serving());
         guard.closing().await;
     }
 

@@ -19,15 +19,16 @@ use crate::{
 /// Dropping the future withdraws the request, see [`crate::schedule::Scheduler::submit`].
 pub async fn run(
     model: &ServedModel,
-    request: InferenceRequest,
+    mut request: InferenceRequest,
 ) -> Result<InferenceResponse, Error> {
     let accepted = Instant::now();
-    let prepared = models::prepare(&request, &model.signature, &model.config)?;
+    let prepared = models::prepare(&mut request, &model.signature, &model.config)?;
     let rows = prepared.work.rows.max(1);
     let done = model
         .scheduler
         .submit(Submission {
             work: prepared.work,
+            accepted,
             shape_key: prepared.shape_key,
             priority: request.priority,
             queue_timeout: request.queue_timeout,

@@ -58,8 +58,10 @@ impl Permit {
     /// already. Others are refused until it is gone.
     pub fn cover(&mut self, units: usize) {
         let more = units.saturating_sub(self.units);
-        self.budget.used.fetch_add(more, Ordering::Relaxed);
-        self.units += more;
+        if 0 < more {
+            self.budget.used.fetch_add(more, Ordering::Relaxed);
+            self.units += more;
+        }
     }
 
     /// Has nobody else a part of the budget?

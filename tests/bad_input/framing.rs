@@ -55,7 +55,7 @@ fn the_length_of_the_json_part_must_be_a_number_inside_the_body() {
         "+5",
         "1.0",
     ] {
-        target.refuses(&[(LENGTH, length)], &body, &["Inference-Header-Content-Length"]);
+        target.refuses(&[(LENGTH, length)], &body, &["inference-header-content-length"]);
     }
     let short = (body.len() - 1).to_string();
     target.refuses(&[(LENGTH, &short)], &body, &[]);
@@ -67,7 +67,7 @@ fn the_length_of_the_json_part_must_be_a_number_inside_the_body() {
     target.refuses(
         &[(LENGTH, &length), (LENGTH, "0")],
         &body,
-        &["Inference-Header-Content-Length"],
+        &["inference-header-content-length"],
     );
 }
 

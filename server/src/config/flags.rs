@@ -95,6 +95,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(QUEUE, "max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (by the model's speed), 0 (never), or milliseconds"),
     value(QUEUE, "request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
     value(QUEUE, "caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
+    value(QUEUE, "worker-spin-us", "0", "Microseconds, at most 1000, for which a thread of a model that has run out of work looks for more before it sleeps, if work has lately come as soon as that"),
     value(QUEUE, "scheduler-hold", "0", "For tests: begin to batch once so many requests wait"),
 
     value(LOG, "log-verbose", "0", "0, 1 for debug lines, 2 for those of libraries as well"),

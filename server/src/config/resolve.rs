@@ -263,6 +263,7 @@ fn scheduling(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Sch
             .read("request-timeout-ms", value::milliseconds_or_none, problems)
             .flatten(),
         caller_runs: sources.read("caller-runs", value::caller_runs, problems).unwrap_or(true),
+        spin: sources.read("worker-spin-us", value::spin, problems).unwrap_or_default(),
         hold: sources.read("scheduler-hold", value::number, problems).unwrap_or(0),
     }
 }

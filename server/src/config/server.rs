@@ -161,6 +161,8 @@ pub struct Scheduling {
     pub request_timeout: Option<Duration>,
     /// `--caller-runs`: a small request to an idle model may run where it was read.
     pub caller_runs: bool,
+    /// `--worker-spin-us`: longest that a thread of a model without work looks for some before it sleeps.
+    pub spin: Duration,
     /// `--scheduler-hold`, `TRITONSERVER_DELAY_SCHEDULER`: batching begins once so many requests wait.
     /// For tests; 0 is off.
     pub hold: usize,

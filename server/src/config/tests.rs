@@ -559,7 +559,11 @@ fn waits_may_be_bounded_or_not() {
         assert_eq!(config(&args, &[]).scheduling.queue_wait, expect, "{text}");
     }
     check_refused("--max-queue-wait-ms -5", &[], &["'-5'", "auto, 0"]);
+    check_refused("--worker-spin-us 2000", &[], &["'2000'", "0 to 1000"]);
     assert!(!config("--caller-runs off", &[]).scheduling.caller_runs);
+    assert_eq!(config("", &[]).scheduling.spin, Duration::ZERO);
+    let spin = config("--worker-spin-us 50", &[]).scheduling.spin;
+    assert_eq!(spin, Duration::from_micros(50));
 }
 
 #[cfg(unix)]

@@ -169,6 +169,13 @@ pub(super) fn caller_runs(text: &str) -> Parse<bool> {
     }
 }
 
+/// How long a worker may look for work: no longer than a turn of the system's scheduler.
+pub(super) fn spin(text: &str) -> Parse<Duration> {
+    let time = text.parse().ok().map(Duration::from_micros);
+    time.filter(|it| *it <= Duration::from_millis(1))
+        .ok_or_else(|| "a whole number of microseconds from 0 to 1000".to_owned())
+}
+
 /// Triton's names for its two formats are read as `text`.
 pub(super) fn log_format(text: &str) -> Parse<LogFormat> {
     match &*text.to_ascii_lowercase() {

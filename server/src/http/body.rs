@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    future::poll_fn,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -21,6 +22,10 @@ use crate::{
 
 /// Engines read memory at such an address without copying it first.
 const ALIGNMENT: usize = 64;
+
+/// A reply up to that size is joined into one piece: to copy it costs less than to write it in pieces. It is
+/// not counted while it is being written, as little as the buffers of a connection are.
+const SMALL: usize = 4 << 10;
 
 /// Bytes of a refused body that are read all the same.
 const MOST_DISCARDED: usize = 1 << 20;
@@ -60,7 +65,7 @@ pub async fn read(
     limits: &BodyLimits,
 ) -> Result<Received, Error> {
     let BodyLimits { limit, pace, budget } = limits;
-    let (limit, started) = (*limit, Instant::now());
+    let (limit, mut started) = (*limit, None);
     let declared = body.size_hint().exact();
     let too_large = |given| Error::BodyTooLarge { given, limit };
     if let Some(given) = declared.filter(|&it| limit < it) {
@@ -69,7 +74,7 @@ pub async fn read(
     let expected = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
     let mut permit = budget.take(expected).ok_or_else(|| out_of_bytes(budget))?;
 
-    let Some(first) = in_time(next_data(body), started, 0, pace).await? else {
+    let Some(first) = in_time(next_data(body), &mut started, 0, pace).await? else {
         return Ok(Received { bytes: Bytes::new(), permit });
     };
     if declared == Some(first.len() as u64) {
@@ -87,21 +92,28 @@ pub async fn read(
             return Err(out_of_bytes(budget));
         }
         buffer.extend(&chunk);
-        data = in_time(next_data(body), started, length as u64, pace).await?;
+        data = in_time(next_data(body), &mut started, length as u64, pace).await?;
     }
     Ok(Received { bytes: buffer.finish(), permit })
 }
 
-/// The next part of a body of which `received` bytes have come since `started`, unless it comes too slowly.
+/// The next part of a body of which `received` bytes have come since `started`, the first time that one had
+/// to wait for it; unless it comes too slowly.
 async fn in_time<T>(
     next: impl Future<Output = Result<T, Error>>,
-    started: Instant,
+    started: &mut Option<Instant>,
     received: u64,
     pace: &BodyPace,
 ) -> Result<T, Error> {
+    let mut next = std::pin::pin!(next);
+    // A small body has come with its head: it needs neither clock nor timer.
+    if let Poll::Ready(there) = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await {
+        return there;
+    }
     let Some(allowed) = pace.allowed(received) else { return next.await };
+    let until = *started.get_or_insert_with(Instant::now) + allowed;
     let late = |_| Error::BodyTimeout(allowed);
-    tokio::time::timeout_at((started + allowed).into(), next).await.map_err(late)?
+    tokio::time::timeout_at(until.into(), next).await.map_err(late)?
 }
 
 /// Reads a refused request's body to no purpose but that its sender comes to read the reply: closing the
@@ -173,7 +185,11 @@ impl Segments {
     /// Keeps `permit`, which covers this body from now on, until the last byte is written: with a client
     /// that reads slowly, that is long after the server is done with the request.
     pub fn hold(&mut self, mut permit: Permit) {
-        permit.cover(self.0.iter().map(Bytes::len).sum());
+        let length = self.0.iter().map(Bytes::len).sum();
+        if length <= SMALL {
+            return;
+        }
+        permit.cover(length);
         if let Some(bytes) = self.0.pop_back() {
             self.0.push_back(Bytes::from_owner(Held { bytes, _permit: permit }));
         }
@@ -194,13 +210,16 @@ impl AsRef<[u8]> for Held {
 
 impl From<Vec<Bytes>> for Segments {
     fn from(segments: Vec<Bytes>) -> Segments {
+        if 1 < segments.len() && segments.iter().map(Bytes::len).sum::<usize>() <= SMALL {
+            return Segments::from(Bytes::from(segments.concat()));
+        }
         Segments(segments.into_iter().filter(|it| !it.is_empty()).collect())
     }
 }
 
 impl From<Bytes> for Segments {
     fn from(bytes: Bytes) -> Segments {
-        Segments::from(vec![bytes])
+        Segments(Some(bytes).filter(|it| !it.is_empty()).into_iter().collect())
     }
 }
 
@@ -242,9 +261,18 @@ mod tests {
 
     #[test]
     fn a_reply_knows_its_length_and_skips_empty_segments() {
-        let body = Segments::from(vec![Bytes::from_static(b"ab"), Bytes::new()]);
-        assert_eq!(body.size_hint().exact(), Some(2));
-        assert_eq!(body.0.len(), 1);
+        let large = Bytes::from(vec![0; SMALL]);
+        let body = Segments::from(vec![large.clone(), Bytes::new(), Bytes::from_static(b"ab")]);
+        assert_eq!(body.size_hint().exact(), Some(SMALL as u64 + 2));
+        assert_eq!(body.0.len(), 2);
+        // Nothing large was copied.
+        assert_eq!(body.0[0].as_ptr(), large.as_ptr());
         assert!(Segments::from(Bytes::new()).is_end_stream());
+    }
+
+    #[test]
+    fn a_small_reply_is_one_piece() {
+        let pieces = ["ab", "", "cd"].map(|it| Bytes::from_static(it.as_bytes()));
+        assert_eq!(Segments::from(pieces.to_vec()).0, ["abcd"]);
     }
 }

@@ -20,7 +20,6 @@ use super::{
     timeouts::{Progress, TimedStream},
     too_many_connections,
 };
-use crate::drain::Stage;
 
 /// When the server closes, an idle connection is kept for that long: its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -45,7 +44,7 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
             let mut response = handlers::answer(&service, request).await;
-            if service.drain.stage() != Stage::Serving {
+            if !service.drain.is_serving() {
                 // A client that is told goes elsewhere in time; one that is cut off sees an error.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::{
     HeaderMap, Request, Response, StatusCode,
     body::{Body, Incoming},
-    header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderValue},
+    header::{ACCEPT, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue},
     http::request::Parts,
 };
 
@@ -31,6 +31,13 @@ use crate::{
 /// JSON above this many bytes is read and written on a thread of its own, so that health checks and other
 /// clients of the same I/O thread need not wait for it.
 const LARGE: usize = 256 << 10;
+
+/// Where the JSON of a KServe request ends and its tensors begin.
+static HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
+
+/// What SageMaker passes through from client to client.
+static CUSTOM_ATTRIBUTES: HeaderName =
+    HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
 
 /// An error, and the name that the client gave its request inside the body.
 struct Failure {
@@ -154,11 +161,15 @@ async fn inference<F: Send + 'static>(
     let aligned_at = json_length.unwrap_or(0);
     let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
 
-    // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
-    let signature = model.signature.clone();
     let large = LARGE < json_length.unwrap_or(bytes.len());
-    let work = move || (decode(&signature, bytes), permit);
-    let (decoded, mut permit) = aside(large, work).await?;
+    // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
+    let (decoded, mut permit) = match large {
+        true => {
+            let model = model.clone();
+            aside(move || (decode(&model.signature, bytes), permit)).await?
+        }
+        false => (decode(&model.signature, bytes), permit),
+    };
     let (mut request, form) = decoded?;
     // A short text can be a large tensor: too large for the budget only where others have a part of it.
     let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
@@ -169,14 +180,15 @@ async fn inference<F: Send + 'static>(
     }
     request.deadline = deadline;
     let id = request.id.clone();
-    let response = infer::run(&model, request).await.map_err(|error| Failure { id, error })?;
+    let response = infer::run(&model, request).await;
+    let response = response.map_err(|error| Failure { id: id.clone(), error })?;
 
-    let signature = model.signature.clone();
     let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
     permit.cover(length);
-    let id = response.id.clone();
-    let work = move || (encode(&form, &signature, &response), permit);
-    let (encoded, permit) = aside(LARGE < length, work).await?;
+    let (encoded, permit) = match LARGE < length {
+        true => aside(move || (encode(&form, &model.signature, &response), permit)).await?,
+        false => (encode(&form, &model.signature, &response), permit),
+    };
     let mut response = respond::ok(encoded.map_err(|error| Failure { id, error })?);
     response.body_mut().hold(permit);
     Ok(response)
@@ -184,7 +196,7 @@ async fn inference<F: Send + 'static>(
 
 /// A compressed body is not taken for a broken one.
 fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
-    match text(headers, CONTENT_ENCODING.as_str()) {
+    match text(headers, &CONTENT_ENCODING) {
         None | Some("" | "identity") => Ok(()),
         Some(encoding) => {
             let shown: String = encoding.chars().take(40).collect();
@@ -195,14 +207,8 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// Runs `work` here, or on another thread when it is `large`.
-async fn aside<T: Send + 'static>(
-    large: bool,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    if !large {
-        return Ok(work());
-    }
+/// Runs `work` on another thread.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
 }
@@ -214,7 +220,7 @@ async fn infer_v2(
     body: &mut Incoming,
 ) -> Answer {
     let model = find(service, path)?;
-    let mut headers = parts.headers.get_all(kserve_v2::HEADER_LENGTH).iter();
+    let mut headers = parts.headers.get_all(&HEADER_LENGTH).iter();
     let header = headers.next().cloned();
     if headers.next().is_some() {
         // A proxy that believes the other one would see another request than the one that runs.
@@ -250,10 +256,9 @@ async fn predict(
 }
 
 async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
-    const ATTRIBUTES: &str = "x-amzn-sagemaker-custom-attributes";
     let model = service.invoked(&parts.headers)?;
-    let content_type = owned_text(&parts.headers, CONTENT_TYPE.as_str());
-    let accept = owned_text(&parts.headers, ACCEPT.as_str());
+    let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
+    let accept = owned_text(&parts.headers, &ACCEPT);
     let json_length = content_type.as_deref().and_then(sagemaker::json_length);
     let options = service.settings.sagemaker.clone();
     let decode = move |signature: &Signature, body: Bytes| {
@@ -262,14 +267,14 @@ async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> A
     };
     let mut response =
         inference(service, model, parts, body, json_length, decode, sagemaker::encode).await?;
-    if let Some(attributes) = parts.headers.get(ATTRIBUTES) {
+    if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES) {
         // The platform passes them on to the client only if the container repeats them.
-        response.headers_mut().insert(ATTRIBUTES, attributes.clone());
+        response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
     }
     Ok(response)
 }
 
-fn owned_text(headers: &HeaderMap, name: &str) -> Option<String> {
+fn owned_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     text(headers, name).map(str::to_owned)
 }
 
@@ -363,6 +368,6 @@ async fn metrics_text(service: &Arc<Service>) -> Answer {
     let budget = &service.settings.body.budget;
     service.metrics.bytes_in_flight().set(budget.used() as u64);
     let metrics = service.metrics.clone();
-    let text = aside(true, move || metrics.render()).await?;
+    let text = aside(move || metrics.render()).await?;
     Ok(respond::raw(metrics::CONTENT_TYPE, text))
 }

@@ -90,7 +90,7 @@ impl IoThreads {
                 .max_blocking_threads(service.settings.cpus.get())
                 .thread_name(format!("{name}-aside"))
                 .build()?;
-            let service = service.clone();
+            let service = Arc::new(Service::clone(service));
             let serve = move || {
                 runtime.block_on(async {
                     while let Some(accepted) = arrivals.recv().await {

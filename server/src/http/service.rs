@@ -9,11 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hyper::{HeaderMap, header::HeaderValue};
+use hyper::{
+    HeaderMap,
+    header::{HeaderName, HeaderValue},
+};
 
 use super::{body::BodyLimits, timeouts::Timeouts};
 use crate::{
-    drain::{Drain, Stage},
+    drain::Drain,
     error::Error,
     limits::Budget,
     metrics::Metrics,
@@ -42,7 +45,9 @@ pub struct HttpSettings {
     pub cpus: NonZeroUsize,
 }
 
-/// Everything that a handler needs.
+/// Everything that a handler needs. Each I/O thread has a clone of its own, so that the threads do not count
+/// references in one place.
+#[derive(Clone)]
 pub struct Service {
     /// The models.
     pub models: Arc<ModelManager>,
@@ -54,14 +59,23 @@ pub struct Service {
     pub connections: Arc<Budget>,
     /// The rest.
     pub settings: HttpSettings,
-    ids: RequestIds,
+    ids: Arc<RequestIds>,
 }
 
 /// Headers that carry a client's name for its request, the first one that is there wins.
-const ID_HEADERS: [&str; 2] = ["x-amzn-sagemaker-inference-id", "x-request-id"];
+static ID_HEADERS: [HeaderName; 2] = [
+    HeaderName::from_static("x-amzn-sagemaker-inference-id"),
+    HeaderName::from_static("x-request-id"),
+];
 
 /// Headers that carry the time a client gives its request, in milliseconds.
-const TIMEOUT_HEADERS: [&str; 2] = ["x-request-timeout-ms", "x-envoy-expected-rq-timeout-ms"];
+static TIMEOUT_HEADERS: [HeaderName; 2] = [
+    HeaderName::from_static("x-request-timeout-ms"),
+    HeaderName::from_static("x-envoy-expected-rq-timeout-ms"),
+];
+
+/// The header that names a model to `/invocations`.
+static TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-model");
 
 impl Service {
     /// A service over these models.
@@ -72,13 +86,13 @@ impl Service {
         connections: Arc<Budget>,
         settings: HttpSettings,
     ) -> Service {
-        let ids = RequestIds::default();
+        let ids = Arc::default();
         Service { models, metrics, drain, connections, settings, ids }
     }
 
     /// Why the server is not ready for inference; `None` when it is.
     pub fn not_ready(&self) -> Option<&'static str> {
-        if self.drain.stage() != Stage::Serving {
+        if !self.drain.is_serving() {
             Some("the server is shutting down")
         } else if !self.models.is_started() {
             Some("models are still loading")
@@ -92,7 +106,7 @@ impl Service {
     /// Why `/ping` is not answered with 200; `None` when it is. One bad model among several does not count,
     /// unless it is the default one.
     pub fn ping_fails(&self) -> Option<String> {
-        if self.drain.stage() != Stage::Serving {
+        if !self.drain.is_serving() {
             return Some("the server is shutting down".to_owned());
         }
         if !self.models.is_started() {
@@ -108,7 +122,7 @@ impl Service {
     /// The model that answers `/invocations`: the one that the target header names, if there is one of that
     /// name; the default; the only one.
     pub fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
-        let target = text(headers, "x-amzn-sagemaker-target-model");
+        let target = text(headers, &TARGET_MODEL);
         if let Some(model) = target.and_then(|it| self.models.get(it, None).ok()) {
             return Ok(model);
         }
@@ -129,7 +143,7 @@ impl Service {
     /// When the answer to a request that has just arrived stops being of use.
     pub fn deadline(&self, headers: &HeaderMap) -> Result<Option<Instant>, Error> {
         let mut timeout = self.settings.request_timeout;
-        for name in TIMEOUT_HEADERS {
+        for name in &TIMEOUT_HEADERS {
             let Some(value) = headers.get(name) else { continue };
             let millis = value.to_str().ok().and_then(|it| it.trim().parse().ok());
             let asked = millis.map(Duration::from_millis).ok_or_else(|| {
@@ -142,7 +156,7 @@ impl Service {
 
     /// The name of a request for its errors and the log: the client's, or a new one.
     pub fn request_id(&self, headers: &HeaderMap, in_body: Option<&str>) -> String {
-        let given = in_body.or_else(|| ID_HEADERS.into_iter().find_map(|it| text(headers, it)));
+        let given = in_body.or_else(|| ID_HEADERS.iter().find_map(|it| text(headers, it)));
         match given {
             Some(id) => id.chars().take(128).collect(),
             None => self.ids.next(),
@@ -151,7 +165,7 @@ impl Service {
 }
 
 /// The value of a header, where it is there and is text.
-pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).map(HeaderValue::to_str).and_then(Result::ok)
 }
 

@@ -12,60 +12,67 @@ use super::{
     Inner,
     histogram::Histogram,
     lock,
-    model::{FailureReason, Labels, Series},
+    model::{Counts, FailureReason, Labels, Series},
 };
 
+/// A model, and its counts of one moment.
+struct Shown<'a> {
+    series: &'a Series,
+    counts: Counts,
+}
+
 /// A family with one number for each model: name, help, where the number comes from.
-type ModelNumber = (&'static str, &'static str, fn(&Series) -> f64);
+type ModelNumber = (&'static str, &'static str, fn(&Shown<'_>) -> f64);
 
 const MODEL_COUNTERS: [ModelNumber; 3] = [
     ("nv_inference_request_success", "Requests answered with a result", |it| {
-        whole(it.request.count())
+        whole(it.counts.request.count())
     }),
     ("nv_inference_count", "Rows of requests answered with a result", |it| {
-        whole(it.rows.load(Relaxed))
+        whole(it.counts.rows.load(Relaxed))
     }),
-    ("nv_inference_exec_count", "Executions of a batch", |it| whole(it.batch_rows.count())),
+    ("nv_inference_exec_count", "Executions of a batch", |it| whole(it.counts.batch_rows.count())),
 ];
 
 const MODEL_LATENCIES: [ModelNumber; 5] = [
     (
         "nv_inference_request_duration_us",
         "Microseconds from acceptance to response, over successful requests",
-        |it| microseconds(it.request.sum()),
+        |it| microseconds(it.counts.request.sum()),
     ),
     (
         "nv_inference_queue_duration_us",
         "Microseconds in the queue, over successful requests",
-        |it| microseconds(it.queue.sum()),
+        |it| microseconds(it.counts.queue.sum()),
     ),
     (
         "nv_inference_compute_input_duration_us",
         "Microseconds of gathering inputs, over successful requests",
-        |it| microseconds(it.compute_input.load(Relaxed)),
+        |it| microseconds(it.counts.compute_input.load(Relaxed)),
     ),
     (
         "nv_inference_compute_infer_duration_us",
         "Microseconds of running the model, over successful requests",
-        |it| microseconds(it.compute_infer.load(Relaxed)),
+        |it| microseconds(it.counts.compute_infer.load(Relaxed)),
     ),
     (
         "nv_inference_compute_output_duration_us",
         "Microseconds of scattering outputs, over successful requests",
-        |it| microseconds(it.compute_output.load(Relaxed)),
+        |it| microseconds(it.counts.compute_output.load(Relaxed)),
     ),
 ];
 
 /// The two agree; muster's own has the name that its dashboards use.
 const MODEL_GAUGES: [ModelNumber; 2] = [
     ("nv_inference_pending_request_count", "Requests accepted and not yet executing", |it| {
-        whole(it.pending.get())
+        whole(it.series.pending.get())
     }),
-    ("muster_queue_depth", "Requests in the queue", |it| whole(it.pending.get())),
+    ("muster_queue_depth", "Requests in the queue", |it| whole(it.series.pending.get())),
 ];
 
 /// A family with one histogram for each model: name, help, observed units in one shown unit, source.
-type ModelHistogram = (&'static str, &'static str, f64, fn(&Series) -> Option<&Histogram>);
+type ModelHistogram =
+    (&'static str, &'static str, f64, for<'a> fn(&'a Shown<'_>) -> Option<&'a Histogram>);
 
 const NANOSECONDS: f64 = 1e9;
 
@@ -74,61 +81,65 @@ const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
         "nv_inference_first_response_histogram_ms",
         "Milliseconds from acceptance to the first response",
         1.0,
-        |it| it.first_response.as_ref(),
+        |it| it.counts.first_response.as_ref(),
     ),
     (
         "muster_request_duration_seconds",
         "From acceptance to response, of successful requests",
         NANOSECONDS,
-        |it| Some(&it.request),
+        |it| Some(&it.counts.request),
     ),
     ("muster_queue_duration_seconds", "In the queue, of successful requests", NANOSECONDS, |it| {
-        Some(&it.queue)
+        Some(&it.counts.queue)
     }),
     (
         "muster_compute_duration_seconds",
         "Gathering, running and scattering, of successful requests",
         NANOSECONDS,
-        |it| Some(&it.compute),
+        |it| Some(&it.counts.compute),
     ),
-    ("muster_batch_rows", "Rows of executed batches", 1.0, |it| Some(&it.batch_rows)),
+    ("muster_batch_rows", "Rows of executed batches", 1.0, |it| Some(&it.counts.batch_rows)),
 ];
 
 /// The text of everything, the models being those given.
 pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     let mut text = Text(String::new());
-    model_families(&mut text, models, metrics.options.counter_latencies);
+    let shown = models.iter().map(|it| Shown { series: it, counts: it.counts() });
+    let shown: Vec<Shown<'_>> = shown.collect();
+    model_families(&mut text, &shown, metrics.options.counter_latencies);
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
     text.0
 }
 
-fn model_families(text: &mut Text, models: &[Arc<Series>], counter_latencies: bool) {
+fn model_families(text: &mut Text, models: &[Shown<'_>], counter_latencies: bool) {
     let latencies = if counter_latencies { MODEL_LATENCIES.as_slice() } else { &[] };
     for (name, help, number) in MODEL_COUNTERS.iter().chain(latencies) {
-        text.counters(name, help, models.iter().map(|it| (it.labels.clone(), number(it))));
+        text.counters(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));
     }
     let failures = models.iter().flat_map(|it| {
-        let counts = FailureReason::ALL.iter().zip(&it.failures);
+        let counts = FailureReason::ALL.iter().zip(&it.series.failures);
         counts.map(|(reason, count)| {
-            (with_label(&it.labels, "reason", reason.name()), whole(count.load(Relaxed)))
+            (with_label(&it.series.labels, "reason", reason.name()), whole(count.load(Relaxed)))
         })
     });
     text.counters("nv_inference_request_failure", "Requests accepted and failed", failures);
     for (name, help, number) in MODEL_GAUGES {
-        text.gauges(name, help, models.iter().map(|it| (it.labels.clone(), number(it))));
+        text.gauges(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));
     }
     // One time for many models would say nothing.
-    let loads = models.iter().filter(|it| !it.is_overflow);
+    let loads = models.iter().filter(|it| !it.series.is_overflow);
     text.gauges(
         "nv_model_load_duration_secs",
         "Seconds that loading the model took",
-        loads.map(|it| (it.labels.clone(), whole(it.load.load(Relaxed)) / NANOSECONDS)),
+        loads.map(|it| {
+            (it.series.labels.clone(), whole(it.series.load.load(Relaxed)) / NANOSECONDS)
+        }),
     );
     for (name, help, scale, histogram) in MODEL_HISTOGRAMS {
         let metrics = models
             .iter()
-            .filter_map(|it| Some(histogram_metric(&it.labels, histogram(it)?, scale)))
+            .filter_map(|it| Some(histogram_metric(&it.series.labels, histogram(it)?, scale)))
             .collect();
         text.family(name, help, MetricType::HISTOGRAM, metrics);
     }

@@ -65,8 +65,12 @@ impl Histogram {
         self.sum.fetch_add(value, Relaxed);
     }
 
-    pub(super) fn bounds(&self) -> &[u64] {
-        &self.bounds
+    /// Adds all that another one has observed, which has the same bounds.
+    pub(super) fn absorb(&self, other: &Histogram) {
+        for (count, more) in self.buckets.iter().zip(&other.buckets) {
+            count.fetch_add(more.load(Relaxed), Relaxed);
+        }
+        self.sum.fetch_add(other.sum(), Relaxed);
     }
 
     /// Sum of the observed values.

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::lanes::Lanes;
+
 /// Which family of addresses a request was for: the label `protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
@@ -35,11 +37,11 @@ impl Protocol {
 const SLOTS: usize = 600;
 
 /// One counter for every protocol and status, whether it has been seen or not.
-pub(super) struct HttpRequests(Box<[AtomicU64]>);
+pub(super) struct HttpRequests(Lanes<Box<[AtomicU64]>>);
 
 impl HttpRequests {
     pub(super) fn new() -> HttpRequests {
-        HttpRequests((0..Protocol::ALL.len() * SLOTS).map(|_| AtomicU64::new(0)).collect())
+        HttpRequests(Lanes::new())
     }
 
     pub(super) fn count(&self, protocol: Protocol, status: u16) {
@@ -47,20 +49,20 @@ impl HttpRequests {
             100..600 => usize::from(status),
             _ => 0,
         };
-        if let Some(count) = self.0.get(protocol as usize * SLOTS + slot) {
+        let none = || (0..Protocol::ALL.len() * SLOTS).map(|_| AtomicU64::new(0)).collect();
+        if let Some(count) = self.0.mine(none).get(protocol as usize * SLOTS + slot) {
             count.fetch_add(1, Relaxed);
         }
     }
 
     /// What has been seen: protocol, status (`other` where it is not one of HTTP), count.
     pub(super) fn seen(&self) -> impl Iterator<Item = (Protocol, String, u64)> {
-        let counts = self.0.chunks_exact(SLOTS).zip(Protocol::ALL);
-        counts.flat_map(|(counts, protocol)| {
-            counts.iter().enumerate().filter_map(move |(status, count)| {
-                let status = if status == 0 { "other".to_owned() } else { status.to_string() };
-                let count = count.load(Relaxed);
-                (count > 0).then_some((protocol, status, count))
-            })
+        let slots = Protocol::ALL.into_iter().flat_map(|it| (0..SLOTS).map(move |at| (it, at)));
+        slots.enumerate().filter_map(|(at, (protocol, status))| {
+            let lanes = self.0.all().filter_map(|it| it.get(at));
+            let count: u64 = lanes.map(|it| it.load(Relaxed)).sum();
+            let status = if status == 0 { "other".to_owned() } else { status.to_string() };
+            (count > 0).then_some((protocol, status, count))
         })
     }
 }

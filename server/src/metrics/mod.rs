@@ -7,6 +7,7 @@
 mod exposition;
 mod histogram;
 mod http;
+mod lanes;
 mod model;
 mod process;
 

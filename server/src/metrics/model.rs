@@ -12,6 +12,7 @@ use std::{
 use super::{
     Gauge,
     histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS, nanoseconds},
+    lanes::Lanes,
 };
 
 /// Longest value of a label, in bytes; the rest is cut off.
@@ -92,11 +93,23 @@ pub struct Sample {
     pub compute_output: Duration,
 }
 
-/// All counters of one model version. Times are in nanoseconds, to the end.
+/// All counters of one model version.
 pub(super) struct Series {
     pub(super) labels: Labels,
     /// Stands for all models above the bound.
     pub(super) is_overflow: bool,
+    /// Upper bounds of the first-response histogram; `None` where nobody asked for it.
+    first_response_ms: Option<Vec<u64>>,
+    /// What every request counts.
+    lanes: Lanes<Counts>,
+    /// In the order of [`FailureReason::ALL`].
+    pub(super) failures: [AtomicU64; FailureReason::ALL.len()],
+    pub(super) pending: Gauge,
+    pub(super) load: AtomicU64,
+}
+
+/// What every request counts. Times are in nanoseconds, to the end.
+pub(super) struct Counts {
     /// Also counts the successful requests: each is observed once.
     pub(super) request: Histogram,
     pub(super) queue: Histogram,
@@ -108,20 +121,26 @@ pub(super) struct Series {
     pub(super) rows: AtomicU64,
     /// Also counts the executions: each is observed once.
     pub(super) batch_rows: Histogram,
-    /// In the order of [`FailureReason::ALL`].
-    pub(super) failures: [AtomicU64; FailureReason::ALL.len()],
-    pub(super) pending: Gauge,
-    pub(super) load: AtomicU64,
     /// In milliseconds; `None` where nobody asked for it.
     pub(super) first_response: Option<Histogram>,
 }
 
 impl Series {
     fn new(labels: Labels, first_response_ms: Option<&[u64]>, is_overflow: bool) -> Series {
-        let durations = || Histogram::new(DURATION_BOUNDS.as_slice());
         Series {
             labels,
             is_overflow,
+            first_response_ms: first_response_ms.map(<[u64]>::to_vec),
+            lanes: Lanes::new(),
+            failures: Default::default(),
+            pending: Gauge::default(),
+            load: AtomicU64::new(0),
+        }
+    }
+
+    fn no_counts(&self) -> Counts {
+        let durations = || Histogram::new(DURATION_BOUNDS.as_slice());
+        Counts {
             request: durations(),
             queue: durations(),
             compute: durations(),
@@ -130,10 +149,41 @@ impl Series {
             compute_output: AtomicU64::new(0),
             rows: AtomicU64::new(0),
             batch_rows: Histogram::new(ROW_BOUNDS.as_slice()),
-            failures: Default::default(),
-            pending: Gauge::default(),
-            load: AtomicU64::new(0),
-            first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
+            first_response: self.first_response_ms.clone().map(Histogram::new),
+        }
+    }
+
+    /// Those of this thread.
+    fn mine(&self) -> &Counts {
+        self.lanes.mine(|| self.no_counts())
+    }
+
+    /// Those of all threads together.
+    pub(super) fn counts(&self) -> Counts {
+        let sum = self.no_counts();
+        for counts in self.lanes.all() {
+            sum.absorb(counts);
+        }
+        sum
+    }
+}
+
+impl Counts {
+    fn absorb(&self, other: &Counts) {
+        fn numbers(it: &Counts) -> [&AtomicU64; 4] {
+            [&it.compute_input, &it.compute_infer, &it.compute_output, &it.rows]
+        }
+        fn histograms(it: &Counts) -> [&Histogram; 4] {
+            [&it.request, &it.queue, &it.compute, &it.batch_rows]
+        }
+        for (number, more) in numbers(self).into_iter().zip(numbers(other)) {
+            number.fetch_add(more.load(Relaxed), Relaxed);
+        }
+        for (histogram, more) in histograms(self).into_iter().zip(histograms(other)) {
+            histogram.absorb(more);
+        }
+        if let (Some(histogram), Some(more)) = (&self.first_response, &other.first_response) {
+            histogram.absorb(more);
         }
     }
 }
@@ -151,7 +201,7 @@ impl ModelMetrics {
 
     /// Counts one request that was answered with a result.
     pub fn success(&self, sample: Sample) {
-        let series = &*self.0;
+        let series = self.0.mine();
         let [input, infer, output] =
             [sample.compute_input, sample.compute_infer, sample.compute_output].map(nanoseconds);
         series.request.observe(nanoseconds(sample.total));
@@ -175,7 +225,7 @@ impl ModelMetrics {
 
     /// Counts one execution of a batch of that many rows.
     pub fn execution(&self, rows: usize) {
-        self.0.batch_rows.observe(rows as u64);
+        self.0.mine().batch_rows.observe(rows as u64);
     }
 
     /// Says how long loading the model took.
@@ -222,7 +272,7 @@ impl Models {
         let labels = labels(name, &version.to_string(), tags);
         let living = self.series.get(&labels).and_then(Weak::upgrade);
         if let Some(series) = living
-            && series.first_response.as_ref().map(Histogram::bounds) == first_response_ms
+            && series.first_response_ms.as_deref() == first_response_ms
         {
             return ModelMetrics(series);
         }

@@ -54,6 +54,8 @@ pub struct LoadSettings {
     pub longest_stay: LongestStay,
     /// Runs shorter than this are made where the request was read. Zero: none.
     pub caller_runs_below: Duration,
+    /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
+    pub spin: Duration,
     /// Jobs that must wait before the first batch runs; 0 but in tests.
     pub hold: usize,
 }

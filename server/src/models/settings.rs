@@ -21,6 +21,7 @@ pub(super) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         hold: server.hold,
         longest_stay: server.longest_stay,
         caller_runs_below: server.caller_runs_below,
+        spin: server.spin,
     };
     match &config.scheduling {
         Scheduling::Plain => plain,

@@ -27,12 +27,12 @@ pub struct Prepared {
 }
 
 /// Checks a request against `signature`, and brings its tensors into the shapes that `config` says the engine
-/// wants.
+/// wants. The inputs are taken out of the request.
 ///
 /// # Errors
 /// The first thing that is wrong, with what was expected and what was given.
 pub fn prepare(
-    request: &InferenceRequest,
+    request: &mut InferenceRequest,
     signature: &Signature,
     config: &ModelConfig,
 ) -> Result<Prepared, Error> {
@@ -42,13 +42,13 @@ pub fn prepare(
     let mut key = DefaultHasher::new();
     let mut varies = false;
     for (at, port) in signature.inputs.iter().enumerate() {
-        let Some(given) = request.inputs.iter().find(|it| it.name == port.name) else {
+        let Some(given) = request.inputs.iter().position(|it| it.name == port.name) else {
             // Requests that leave out the same optional inputs may share a batch.
             (at, "absent").hash(&mut key);
             varies = true;
             continue;
         };
-        let tensor = &given.tensor;
+        let NamedTensor { name, tensor } = request.inputs.swap_remove(given);
         if tensor.dtype() != port.dtype {
             let problem = format!("expected {}, given {}", port.dtype, tensor.dtype());
             return Err(Error::input(&*port.name, problem));
@@ -61,8 +61,14 @@ pub fn prepare(
             item.hash(&mut key);
             varies = true;
         }
-        let tensor = for_engine(port, tensor, &item, config.inputs.get(at), config.rows())?;
-        inputs.push(NamedTensor { name: port.name.clone(), tensor });
+        let shape = engine_shape(tensor.shape(), item, config.inputs.get(at), config.rows());
+        let tensor = match shape {
+            Some(shape) if shape == *tensor.shape() => Some(tensor),
+            Some(shape) => tensor.reshape(shape),
+            None => None,
+        };
+        let problem = || Error::input(&*port.name, "its shape does not fit the configured reshape");
+        inputs.push(NamedTensor { name, tensor: tensor.ok_or_else(problem)? });
     }
     let outputs = match request.outputs.as_slice() {
         [] => signature.outputs.iter().map(|it| it.name.clone()).collect(),
@@ -117,7 +123,11 @@ fn unknown(model: &str, what: &str, name: &str, ports: &[Port]) -> String {
 }
 
 /// The dimensions of one item, the batch dimension taken off, checked against the port.
-fn item_dims(signature: &Signature, port: &Port, shape: &Shape) -> Result<Vec<usize>, Error> {
+fn item_dims<'s>(
+    signature: &Signature,
+    port: &Port,
+    shape: &'s Shape,
+) -> Result<&'s [usize], Error> {
     let given = shape.dims();
     let item = if signature.batches() { given.get(1..) } else { Some(given) };
     let fits = |item: &[usize]| {
@@ -125,10 +135,10 @@ fn item_dims(signature: &Signature, port: &Port, shape: &Shape) -> Result<Vec<us
             && item.iter().zip(&port.dims).all(|(given, dim)| dim.is_none_or(|it| it == *given))
     };
     match item {
-        Some(item) if fits(item) => Ok(item.to_vec()),
+        Some(item) if fits(item) => Ok(item),
         // A scalar may be written with or without its one dimension.
-        Some([]) if port.dims == [Some(1)] => Ok(vec![1]),
-        Some([1]) if port.dims.is_empty() => Ok(Vec::new()),
+        Some([]) if port.dims == [Some(1)] => Ok(&[1]),
+        Some([1]) if port.dims.is_empty() => Ok(&[]),
         _ => Err(Error::input(&*port.name, wrong_shape(signature, port, shape))),
     }
 }
@@ -165,27 +175,19 @@ fn check_rows(
     }
 }
 
-/// The tensor as the engine wants it.
-fn for_engine(
-    port: &Port,
-    tensor: &Tensor,
+/// The shape that the engine wants; `None` where a configured reshape has no place for the item.
+fn engine_shape(
+    given: &Shape,
     item: &[usize],
     config: Option<&PortConfig>,
     rows: Rows,
-) -> Result<Tensor, Error> {
-    let batch = tensor.shape().rows().filter(|_| rows == Rows::First);
+) -> Option<Shape> {
+    let batch = given.rows().filter(|_| rows == Rows::First);
     let shape: Shape = batch.into_iter().chain(item.iter().copied()).collect();
-    let shape = match config {
+    match config {
         Some(config) => config.to_engine(&shape, rows),
         None => Some(shape),
-    };
-    let tensor = match shape {
-        Some(shape) if shape == *tensor.shape() => Some(tensor.clone()),
-        Some(shape) => tensor.reshape(shape),
-        None => None,
-    };
-    let problem = || Error::input(&*port.name, "its shape does not fit the configured reshape");
-    tensor.ok_or_else(problem)
+    }
 }
 
 /// Turns an engine's output into what clients see: the reverse of an input's reshape.
@@ -243,7 +245,7 @@ mod tests {
 
     fn prepared(text: &str, asked: &InferenceRequest) -> Result<Prepared, Error> {
         let (signature, config) = model(text);
-        prepare(asked, &signature, &config)
+        prepare(&mut asked.clone(), &signature, &config)
     }
 
     fn request(inputs: &[(&str, DataType, &[usize])]) -> InferenceRequest {

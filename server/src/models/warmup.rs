@@ -50,7 +50,7 @@ pub(super) fn warm(
     }
     let mut times = RunTimes::default();
     let zeros = request_of_zeros(signature, 1).filter(|_| guess);
-    let Some(work) = zeros.and_then(|it| prepare(&it, signature, config).ok()) else {
+    let Some(work) = zeros.and_then(|mut it| prepare(&mut it, signature, config).ok()) else {
         return Ok(times);
     };
     let started = Instant::now();
@@ -89,8 +89,8 @@ fn sample_work(
         Ok(NamedTensor { name: input.name.clone(), tensor })
     });
     let inputs = inputs.collect::<Result<_, String>>()?;
-    let request = crate::request::InferenceRequest { inputs, ..Default::default() };
-    prepare(&request, signature, config).map(|it| it.work).map_err(|it| it.to_string())
+    let mut request = crate::request::InferenceRequest { inputs, ..Default::default() };
+    prepare(&mut request, signature, config).map(|it| it.work).map_err(|it| it.to_string())
 }
 
 /// The sample's input for `rows` rows, each the same.

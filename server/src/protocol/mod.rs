@@ -26,7 +26,7 @@ pub mod tfs;
 pub struct EncodedReply {
     /// The value of `Content-Type`.
     pub content_type: Cow<'static, str>,
-    /// Further headers.
+    /// Further headers; their names are in lower case.
     pub headers: Vec<(&'static str, String)>,
     /// The body in pieces, to be written one after the other; tensors in them are not copied.
     pub body: Vec<Bytes>,

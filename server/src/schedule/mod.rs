@@ -14,6 +14,7 @@ pub mod policy;
 pub mod queue;
 pub mod reply;
 pub mod run;
+mod spin;
 mod state;
 mod waiting;
 mod worker;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub longest_stay: LongestStay,
     /// Runs expected to be shorter than this are made by the calling task. Zero: never.
     pub caller_runs_below: Duration,
+    /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
+    pub spin: Duration,
 }
 
 /// One request on its way to an instance.
@@ -66,6 +69,8 @@ pub struct Settings {
 pub struct Submission {
     /// What to run.
     pub work: Work,
+    /// When it came.
+    pub accepted: Instant,
     /// Jobs run together only if these are equal.
     pub shape_key: u64,
     /// 1 is the highest; 0 for the default.
@@ -96,9 +101,9 @@ struct Shared {
     changed: Condvar,
     /// A worker thread has ended.
     ended: Condvar,
-    /// May a request be refused at the door: does something wait, or does the queue close? Written under
-    /// the lock, read without it, so that requests to a model that keeps up do not meet at its lock before
-    /// they must.
+    /// Is there a reason to look at the state: does something wait, or does the queue close? Written under
+    /// the lock; read without it by requests at the door, so that those of a model that keeps up do not meet
+    /// at its lock before they must, and by workers that look for work.
     look: AtomicBool,
 }
 
@@ -239,8 +244,8 @@ impl Shared {
 
     /// Runs the request in place or puts it into the queue.
     fn enter(self: &Arc<Self>, submission: Submission) -> Result<Entered<'_>, Error> {
-        let Submission { work, shape_key, priority, queue_timeout, deadline } = submission;
-        let now = Instant::now();
+        let Submission { work, accepted: now, shape_key, priority, queue_timeout, deadline } =
+            submission;
         // A request without rows still takes a place in its batch.
         let pending = Pending { rows: work.rows.max(1), enqueued_at: now, shape_key };
         let mut state = self.lock();

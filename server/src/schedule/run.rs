@@ -167,23 +167,15 @@ fn execute(
     observe: &mut dyn FnMut(&RunTime),
 ) -> Result<Vec<Done>, BackendError> {
     let started = Instant::now();
-    let gathered;
-    let (inputs, rows) = match jobs {
-        [only] => (&only.inputs, only.rows),
+    let (gathered, union);
+    let (inputs, outputs, rows, running) = match jobs {
+        // Nothing is gathered, and no time passes.
+        [only] => (&only.inputs, &only.outputs, only.rows, started),
         _ => {
-            gathered = gather(jobs)?;
-            (&gathered, jobs.iter().map(|it| it.rows).sum())
+            (gathered, union) = (gather(jobs)?, wanted(context, jobs));
+            (&gathered, &union, jobs.iter().map(|it| it.rows).sum(), Instant::now())
         }
     };
-    let union;
-    let outputs = match jobs {
-        [only] => &only.outputs,
-        _ => {
-            union = wanted(context, jobs);
-            &union
-        }
-    };
-    let running = Instant::now();
     let results = instance.execute(&Batch { inputs, outputs, rows, stop })?;
     let ran = Instant::now();
     let mut shares = scatter(context, jobs, &results, rows)?;

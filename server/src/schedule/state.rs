@@ -63,7 +63,9 @@ pub struct State {
     pub threads: usize,
     /// Worker threads that wait to be woken.
     parked: usize,
-    /// When those of them that watch the clock look again.
+    /// Worker threads that are awake and look for work.
+    pub looking: usize,
+    /// When those that sleep and watch the clock look again.
     watched: Vec<Instant>,
     /// Nothing waits for company any more.
     pub hurrying: bool,
@@ -87,6 +89,7 @@ impl State {
             times,
             threads: 0,
             parked: 0,
+            looking: 0,
             watched: Vec::new(),
             hurrying: false,
             closing: false,
@@ -114,6 +117,10 @@ impl State {
 
     /// Calls a worker: one that is asleep, or a new one where there is room for it.
     pub fn call_worker(&mut self) -> Option<Call> {
+        if 0 < self.looking {
+            // It sees the work, and calls another if there is more than it can do.
+            return None;
+        }
         if self.is_any_parked() {
             return Some(Call::Parked);
         }

@@ -64,6 +64,7 @@ fn settings() -> Settings {
         hold: 0,
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: Duration::ZERO,
+        spin: Duration::ZERO,
     }
 }
 
@@ -93,7 +94,14 @@ fn submission(value: f32) -> Submission {
     let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
     let work = Work { inputs, outputs: vec!["y".into()], rows: 1 };
-    Submission { work, shape_key: 0, priority: 0, queue_timeout: None, deadline: None }
+    Submission {
+        work,
+        accepted: Instant::now(),
+        shape_key: 0,
+        priority: 0,
+        queue_timeout: None,
+        deadline: None,
+    }
 }
 
 fn value(done: &Done) -> f32 {

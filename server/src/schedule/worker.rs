@@ -1,7 +1,7 @@
 //! The thread that forms batches and runs them, whenever it can have an instance.
 
 use std::{
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
     thread,
     time::Instant,
 };
@@ -13,6 +13,7 @@ use super::{
     policy::Decision,
     queue::{Dropped, Job},
     run::{self, Slot, Work},
+    spin::Spin,
     state::State,
 };
 use crate::error::Error;
@@ -67,6 +68,7 @@ fn lower_priority() {
 /// Runs batches until the queue is closed and empty.
 fn work(shared: &Arc<Shared>) {
     let mut dropped = Vec::new();
+    let mut spin = Spin::new(shared.settings.spin);
     let mut state = shared.lock();
     loop {
         let now = Instant::now();
@@ -81,6 +83,7 @@ fn work(shared: &Arc<Shared>) {
         let until = match state.queue.decide(now, state.hurrying) {
             Decision::Run { jobs } => {
                 if let Some(slot) = state.idle.pop() {
+                    spin.found(now);
                     state = run_batch(shared, state, slot, jobs, now);
                     continue;
                 }
@@ -92,7 +95,13 @@ fn work(shared: &Arc<Shared>) {
                 state.makes_at()
             }
             Decision::WaitForJob if closing => return,
-            Decision::WaitForJob => None,
+            Decision::WaitForJob => {
+                if let Some(until) = spin.look_until(now) {
+                    state = look(shared, state, until);
+                    continue;
+                }
+                None
+            }
             Decision::WaitUntil(at) => Some(at),
         };
         state.park(until);
@@ -108,6 +117,23 @@ fn work(shared: &Arc<Shared>) {
     }
 }
 
+/// Looks for work without going to sleep, no longer than until then.
+fn look<'a>(
+    shared: &'a Shared,
+    mut state: MutexGuard<'_, State>,
+    until: Instant,
+) -> MutexGuard<'a, State> {
+    state.looking += 1;
+    drop(state);
+    while !shared.look.load(Ordering::Relaxed) && Instant::now() < until {
+        std::hint::spin_loop();
+    }
+    let mut state = shared.lock();
+    state.looking -= 1;
+    shared.look.store(state.closing || !state.queue.is_empty(), Ordering::Relaxed);
+    state
+}
+
 fn run_batch<'a>(
     shared: &'a Arc<Shared>,
     mut state: MutexGuard<'_, State>,
@@ -121,6 +147,7 @@ fn run_batch<'a>(
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
     state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
     let call = state.call_wanted_worker(now);
+    shared.look.store(state.closing || !state.queue.is_empty(), Ordering::Relaxed);
     drop(state);
     shared.wake(call);
 

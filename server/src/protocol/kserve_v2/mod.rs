@@ -23,8 +23,9 @@ use crate::{
     signature::{Signature, nearest},
 };
 
-/// The header that says how many bytes of the body are JSON. In a request and in a reply.
-pub const HEADER_LENGTH: &str = "Inference-Header-Content-Length";
+/// The header that says how many bytes of the body are JSON. In a request and in a reply;
+/// in lower case, as header names are compared.
+pub const HEADER_LENGTH: &str = "inference-header-content-length";
 
 /// How the client wants its outputs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -260,7 +260,7 @@ fn binary_data_must_be_there_and_nothing_else() {
     refused(
         TWO,
         "input 'int16': binary_data_size is 4, the body has 0 bytes for it \
-         (no Inference-Header-Content-Length)",
+         (no inference-header-content-length)",
     );
     let short = TWO.replace("\"shape\":[2]", "\"shape\":[3]");
     let error = mixed(&short, &[0; 9]).unwrap_err().to_string();
@@ -277,7 +277,7 @@ fn the_header_length_is_a_number_within_the_body() {
         assert!(parse_header_length(bad, 100).is_err(), "{bad}");
     }
     let error = parse_header_length("13", 12).unwrap_err().to_string();
-    let expected = "Inference-Header-Content-Length: 13 bytes of JSON announced, the body has 12";
+    let expected = "inference-header-content-length: 13 bytes of JSON announced, the body has 12";
     assert_eq!(error, expected);
     assert!(decode(&sample(8), Some(3), Bytes::from_static(b"{}")).is_err());
 }
