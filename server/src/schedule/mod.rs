@@ -8,6 +8,7 @@
 
 pub mod admission;
 mod gather;
+mod glance;
 mod here;
 pub mod learn;
 pub mod policy;
@@ -20,10 +21,7 @@ mod waiting;
 mod worker;
 
 use std::{
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -32,6 +30,7 @@ use crate::{
     metrics::{FailureReason, ModelMetrics},
 };
 use admission::{LongestStay, bound, predicted_stay};
+use glance::Glance;
 use here::{Here, Leading};
 use learn::RunTimes;
 use policy::{BatchPolicy, Pending};
@@ -101,10 +100,8 @@ struct Shared {
     changed: Condvar,
     /// A worker thread has ended.
     ended: Condvar,
-    /// Is there a reason to look at the state: does something wait, or does the queue close? Written under
-    /// the lock; read without it by requests at the door, so that those of a model that keeps up do not meet
-    /// at its lock before they must, and by workers that look for work.
-    look: AtomicBool,
+    /// What can be known of the state without the lock.
+    glance: Glance,
 }
 
 impl Scheduler {
@@ -126,8 +123,8 @@ impl Scheduler {
         let order = settings.preserve_ordering.then(Arc::default);
         let state = Mutex::new(State::new(queue, slots, times));
         let (changed, ended) = (Condvar::new(), Condvar::new());
-        let look = AtomicBool::new(false);
-        let shared = Shared { settings, context, metrics, order, state, changed, ended, look };
+        let glance = Glance::default();
+        let shared = Shared { settings, context, metrics, order, state, changed, ended, glance };
         Scheduler { shared: Arc::new(shared) }
     }
 
@@ -136,16 +133,13 @@ impl Scheduler {
     /// # Errors
     /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
     pub fn admit(&self) -> Result<(), Error> {
-        if !self.shared.look.load(Ordering::Relaxed) {
+        if !self.shared.glance.is_taken() {
             return Ok(());
         }
         let state = self.shared.lock();
         let admitted = match state.closing {
             true => Err(Error::ShuttingDown),
-            false => {
-                self.shared.look.store(!state.queue.is_empty(), Ordering::Relaxed);
-                self.shared.admit(&state, 1, None, Instant::now())
-            }
+            false => self.shared.admit(&state, 1, None, Instant::now()),
         };
         drop(state);
         self.shared.count(admitted)
@@ -185,7 +179,7 @@ impl Scheduler {
         let mut state = self.shared.lock();
         // Both at once: a worker that sees the end of the queue must not leave what is held back.
         (state.closing, state.hurrying) = (true, true);
-        self.shared.look.store(true, Ordering::Relaxed);
+        self.shared.glance.update(&state);
         drop(state);
         self.hurry();
     }
@@ -286,7 +280,7 @@ impl Shared {
             None => {
                 let ticket = state.queue.push(priority, job);
                 let ticket = ticket.map_err(|limit| self.queue_full(limit, priority))?;
-                self.look.store(true, Ordering::Relaxed);
+                self.glance.update(&state);
                 (ticket, state.call_wanted_worker(now))
             }
         };

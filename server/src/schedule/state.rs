@@ -187,6 +187,11 @@ impl State {
         if slot.is_made() { self.idle.push(slot) } else { self.unmade.push(slot) }
     }
 
+    /// Does a batch run on a worker thread?
+    pub fn is_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
     /// Is there no instance left, idle or running, to serve the queue?
     pub fn is_without_instances(&self) -> bool {
         self.unmade.len() == self.slots

@@ -1,7 +1,7 @@
 //! The thread that forms batches and runs them, whenever it can have an instance.
 
 use std::{
-    sync::{Arc, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, MutexGuard, PoisonError},
     thread,
     time::Instant,
 };
@@ -125,12 +125,12 @@ fn look<'a>(
 ) -> MutexGuard<'a, State> {
     state.looking += 1;
     drop(state);
-    while !shared.look.load(Ordering::Relaxed) && Instant::now() < until {
+    while !shared.glance.is_waiting() && Instant::now() < until {
         std::hint::spin_loop();
     }
     let mut state = shared.lock();
     state.looking -= 1;
-    shared.look.store(state.closing || !state.queue.is_empty(), Ordering::Relaxed);
+    shared.glance.update(&state);
     state
 }
 
@@ -147,7 +147,7 @@ fn run_batch<'a>(
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
     state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
     let call = state.call_wanted_worker(now);
-    shared.look.store(state.closing || !state.queue.is_empty(), Ordering::Relaxed);
+    shared.glance.update(&state);
     drop(state);
     shared.wake(call);
 
@@ -170,6 +170,7 @@ fn run_batch<'a>(
     }
     slot.busy_since = state.is_backlogged(now).then_some(now);
     state.put_back(slot);
+    shared.glance.update(&state);
     drop(state);
     for (reply, answer) in replies.into_iter().zip(answers) {
         reply.send(answer);
