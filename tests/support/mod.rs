@@ -24,6 +24,15 @@ pub use tensor::{Form, Tensor, infer_body};
 /// How long anything may take that is sure to happen. Only a test that fails waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Settings that change how a request is run and nothing that its client sees: every test must pass with each
+/// of them on and off.
+const SWITCHES: [&str; 2] = ["MUSTER_CALLER_RUNS", "MUSTER_WORKER_SPIN_US"];
+
+/// Those that are set in the environment of the tests, for the servers of all tests that do not say otherwise.
+pub fn switches() -> Vec<(&'static str, String)> {
+    SWITCHES.into_iter().filter_map(|it| Some((it, std::env::var(it).ok()?))).collect()
+}
+
 /// A path below the repository's root, as `tests/fixtures`.
 pub fn root(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)

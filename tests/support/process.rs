@@ -8,7 +8,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{Client, Repository, wait_for};
+use super::{Client, Repository, switches, wait_for};
 
 /// A running `muster`. Killed when it is dropped.
 pub struct Process {
@@ -52,6 +52,7 @@ impl Process {
         let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
             .args(args)
             .env_clear()
+            .envs(switches())
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -19,7 +19,7 @@ use muster::{
 use onnxruntime::OnnxRuntime;
 use tokio::sync::oneshot;
 
-use super::{Client, Reply, Repository, wait_for};
+use super::{Client, Reply, Repository, switches, wait_for};
 
 /// How a server is to start.
 pub struct Start {
@@ -70,7 +70,11 @@ impl Start {
             memory_reason: "4 GiB".to_owned(),
             open_files: Some(4096),
         };
-        let start = Start { args: Vec::new(), environment: FakeEnvironment::default(), machine };
+        let mut start =
+            Start { args: Vec::new(), environment: FakeEnvironment::default(), machine };
+        for (name, value) in switches() {
+            start = start.variable(name, &value);
+        }
         start.flags(args).flags(&[
             "--http-address=127.0.0.1",
             "--drain-delay-secs=0",
