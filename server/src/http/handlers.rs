@@ -33,11 +33,10 @@ use crate::{
 const LARGE: usize = 256 << 10;
 
 /// Where the JSON of a KServe request ends and its tensors begin.
-static HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
+const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
 
 /// What SageMaker passes through from client to client.
-static CUSTOM_ATTRIBUTES: HeaderName =
-    HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
+const CUSTOM_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
 
 /// An error, and the name that the client gave its request inside the body.
 struct Failure {

@@ -63,19 +63,19 @@ pub struct Service {
 }
 
 /// Headers that carry a client's name for its request, the first one that is there wins.
-static ID_HEADERS: [HeaderName; 2] = [
+const ID_HEADERS: [HeaderName; 2] = [
     HeaderName::from_static("x-amzn-sagemaker-inference-id"),
     HeaderName::from_static("x-request-id"),
 ];
 
 /// Headers that carry the time a client gives its request, in milliseconds.
-static TIMEOUT_HEADERS: [HeaderName; 2] = [
+const TIMEOUT_HEADERS: [HeaderName; 2] = [
     HeaderName::from_static("x-request-timeout-ms"),
     HeaderName::from_static("x-envoy-expected-rq-timeout-ms"),
 ];
 
 /// The header that names a model to `/invocations`.
-static TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-model");
+const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-model");
 
 impl Service {
     /// A service over these models.
