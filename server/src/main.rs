@@ -48,7 +48,10 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
         memory_limit = machine.memory_reason,
         "muster is starting"
     );
-    let onnxruntime = onnxruntime::Options { library: config.onnxruntime_library.clone() };
+    let onnxruntime = onnxruntime::Options {
+        library: config.onnxruntime_library.clone(),
+        model_cache_dir: config.model_cache_dir.clone(),
+    };
     let engines: Vec<Arc<dyn Backend>> =
         vec![Arc::new(OnnxRuntime::new(onnxruntime)), Arc::new(Identity)];
     let outcome =

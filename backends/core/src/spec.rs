@@ -46,4 +46,6 @@ pub struct ModelSource {
     pub options: BTreeMap<String, String>,
     /// Threads for one run where `options` do not say: this instance's share of the processors.
     pub default_threads: NonZeroUsize,
+    /// Most instances that will be made of it. An engine whose instances share something sizes it by this.
+    pub instances: NonZeroUsize,
 }

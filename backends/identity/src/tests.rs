@@ -23,6 +23,7 @@ fn source(options: &[(&str, &str)]) -> ModelSource {
         path: PathBuf::from("/nowhere"),
         options,
         default_threads: NonZeroUsize::MIN,
+        instances: NonZeroUsize::MIN,
     }
 }
 

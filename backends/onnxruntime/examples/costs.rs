@@ -100,6 +100,7 @@ fn load(engine: &OnnxRuntime, name: &str) -> Result<std::sync::Arc<dyn Model>, B
         path: path(name),
         options: Default::default(),
         default_threads: NonZeroUsize::MIN,
+        instances: NonZeroUsize::MIN,
     };
     Ok(engine.load(&source)?)
 }

@@ -1,4 +1,4 @@
-//! Running batches on one session.
+//! Running batches on a session, which may be that of other instances too.
 
 use std::{ffi::CString, ops::Range, ptr, slice, sync::Arc};
 
@@ -21,13 +21,14 @@ const COPIED: usize = 4096;
 /// As many inputs or outputs go without an allocation.
 type Few<T> = SmallVec<[T; 8]>;
 
-/// One session, and what its runs have in common.
+/// A session, and what this instance's runs have in common.
 pub(crate) struct OnnxInstance {
     inputs: Vec<Input>,
     outputs: Vec<Output>,
     options: Arc<RunOptions>,
     shrinkage: Option<String>,
-    /// Shared with the outputs that are still held by somebody.
+    /// Shared with the outputs that are still held by somebody, and with other instances where the model is
+    /// large.
     session: Arc<Session>,
 }
 
@@ -44,7 +45,7 @@ struct Output {
 
 impl OnnxInstance {
     pub(crate) fn new(
-        session: Session,
+        session: Arc<Session>,
         spec: &ModelSpec,
         shrinkage: Option<&str>,
     ) -> native::Result<OnnxInstance> {
@@ -58,7 +59,7 @@ impl OnnxInstance {
             outputs: spec.outputs.iter().map(output).collect::<native::Result<_>>()?,
             options: run_options(shrinkage)?,
             shrinkage: shrinkage.map(str::to_owned),
-            session: Arc::new(session),
+            session,
         })
     }
 }

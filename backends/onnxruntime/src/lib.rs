@@ -1,14 +1,21 @@
 //! The ONNX Runtime engine: `model.onnx` files as models.
 //!
 //! The library is opened when the first model is loaded, from [`Options::library`], else from beside the
-//! program, else from where the build put it. Each instance is one session with its own threads. Inputs
-//! in one aligned piece and outputs of some size are not copied.
+//! program, else from where the build put it. Inputs in one aligned piece and outputs of some size are not
+//! copied.
+//!
+//! The instances of a large model (16 MiB) run one session, which holds the weights once; those of a
+//! small one have a session each, since sharing would cost more than it saves. With
+//! [`Options::model_cache_dir`] the optimised form of large models is kept on disk.
 //!
 //! ONNX Runtime's telemetry is switched off, but its library looks at `ORT_DISABLE_TELEMETRY` before
 //! anybody can say so: the program calls [`disable_telemetry`] before it starts threads.
 
+mod cache;
+mod digest;
 mod element;
 mod error;
+mod files;
 mod instance;
 mod library;
 mod model;
@@ -23,10 +30,13 @@ use std::{
 
 use backend::{Backend, BackendError, Model, ModelSource};
 
+use cache::Cache;
+
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
 pub struct OnnxRuntime {
     options: Options,
+    cache: Option<Cache>,
 }
 
 /// What the engine is made with.
@@ -35,6 +45,8 @@ pub struct Options {
     /// The file of ONNX Runtime's library, version 1.24 or later. `None`: `libonnxruntime.so*` beside the
     /// program or in `lib/` beside it, else the one that the build made ready.
     pub library: Option<PathBuf>,
+    /// Where optimised forms of large models are kept; made if it does not exist. `None`: nowhere.
+    pub model_cache_dir: Option<PathBuf>,
 }
 
 /// The library that the engine works with.
@@ -67,7 +79,8 @@ fn is_only_thread() -> bool {
 impl OnnxRuntime {
     /// An engine that opens its library when the first model is loaded.
     pub fn new(options: Options) -> OnnxRuntime {
-        OnnxRuntime { options }
+        let cache = options.model_cache_dir.clone().map(Cache::new);
+        OnnxRuntime { options, cache }
     }
 
     /// Opens the library now, unless it is open. Blocking, some 20 ms.
@@ -92,7 +105,7 @@ impl Backend for OnnxRuntime {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let runtime = library::open(self.wanted())?;
-        Ok(Arc::new(model::OnnxModel::load(runtime, source)?))
+        Ok(Arc::new(model::OnnxModel::load(runtime, source, self.cache.as_ref())?))
     }
 }
 

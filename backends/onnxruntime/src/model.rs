@@ -9,10 +9,12 @@ use std::{
 use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec, TensorSpec};
 
 use crate::{
+    cache::Cache,
     element, error,
+    files::ModelFiles,
     instance::OnnxInstance,
     library::Runtime,
-    native::{Kind, Port, Session},
+    native::{self, Kind, Port, Session, Source},
     options::Settings,
 };
 
@@ -22,21 +24,47 @@ pub(crate) struct OnnxModel {
     path: PathBuf,
     settings: Settings,
     spec: ModelSpec,
-    /// The session that told us the spec, until the first instance takes it: a model with one instance
-    /// is read and optimised once.
-    first: Mutex<Option<Session>>,
+    sessions: Sessions,
+}
+
+/// Where an instance gets its session from.
+enum Sessions {
+    /// A large model has one, which all instances run: its weights are there once.
+    Shared(Arc<Session>),
+    /// Each instance of a small model has its own. Here is the one that told us the spec, until the first
+    /// instance takes it.
+    Own(Mutex<Option<Session>>),
 }
 
 impl OnnxModel {
     pub(crate) fn load(
         runtime: Arc<Runtime>,
         source: &ModelSource,
+        cache: Option<&Cache>,
     ) -> Result<OnnxModel, BackendError> {
         let settings = Settings::read(&source.options, source.default_threads)?;
         let path = model_file(&source.path)?;
-        let session = open(&runtime, &path, &settings)?;
+        // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
+        let large = ModelFiles::of(&path).ok().filter(ModelFiles::is_large);
+        let (session, settings) = match &large {
+            None => (open(&runtime, &path, &settings)?, settings),
+            Some(files) => {
+                let settings = settings.shared_by(source.instances);
+                let kept = cache.and_then(|it| it.session(&runtime, files, &settings));
+                let session = match kept {
+                    Some(session) => session,
+                    None => open(&runtime, &path, &settings)?,
+                };
+                native::give_back();
+                (session, settings)
+            }
+        };
         let spec = spec(&session, &path)?;
-        Ok(OnnxModel { runtime, path, settings, spec, first: Mutex::new(Some(session)) })
+        let sessions = match large {
+            Some(_) => Sessions::Shared(Arc::new(session)),
+            None => Sessions::Own(Mutex::new(Some(session))),
+        };
+        Ok(OnnxModel { runtime, path, settings, spec, sessions })
     }
 }
 
@@ -53,10 +81,12 @@ impl Model for OnnxModel {
                 self.path.display()
             )));
         }
-        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let session = match first {
-            Some(session) => session,
-            None => self.another()?,
+        let session = match &self.sessions {
+            Sessions::Shared(session) => session.clone(),
+            Sessions::Own(first) => {
+                let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Arc::new(first.map_or_else(|| self.another(), Ok)?)
+            }
         };
         let instance = OnnxInstance::new(session, &self.spec, self.settings.shrinkage.as_deref());
         Ok(Box::new(instance.map_err(|error| error::of_load(&self.path, &error))?))
@@ -94,7 +124,8 @@ fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
 }
 
 fn open(runtime: &Arc<Runtime>, path: &Path, settings: &Settings) -> Result<Session, BackendError> {
-    Session::new(runtime, path, settings).map_err(|error| error::of_load(path, &error))
+    Session::new(runtime, path, Source::Model, settings)
+        .map_err(|error| error::of_load(path, &error))
 }
 
 fn spec(session: &Session, path: &Path) -> Result<ModelSpec, BackendError> {

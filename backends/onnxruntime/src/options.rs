@@ -92,6 +92,20 @@ impl Settings {
         }
         Ok(settings)
     }
+
+    /// The settings of one session that so many instances run side by side. The caller of a run works in
+    /// it, and its pool is what all of them would bring along.
+    pub(crate) fn shared_by(&self, instances: NonZeroUsize) -> Settings {
+        let pool = |threads: usize| {
+            let helpers = threads.saturating_sub(1).saturating_mul(instances.get());
+            (helpers + 1).min(MOST_THREADS.max(threads))
+        };
+        Settings {
+            intra_threads: pool(self.intra_threads),
+            inter_threads: pool(self.inter_threads),
+            ..self.clone()
+        }
+    }
 }
 
 struct Options<'a>(&'a BTreeMap<String, String>);
@@ -165,6 +179,20 @@ mod tests {
         let settings =
             read(&[("intra_op_thread_count", "0"), ("inter_op_thread_count", " 7 ")]).unwrap();
         assert_eq!((settings.intra_threads, settings.inter_threads), (3, 7));
+    }
+
+    #[test]
+    fn a_shared_session_has_the_helpers_of_all_its_instances() {
+        let pools = |threads: &str, instances| {
+            let options = [("intra_op_thread_count", threads), ("inter_op_thread_count", threads)];
+            let settings = read(&options).unwrap().shared_by(NonZeroUsize::new(instances).unwrap());
+            assert_eq!(settings.intra_threads, settings.inter_threads);
+            settings.intra_threads
+        };
+        assert_eq!((pools("4", 1), pools("4", 2), pools("2", 8)), (4, 7, 9));
+        // Without a pool before, without one now.
+        assert_eq!(pools("1", 8), 1);
+        assert_eq!(pools("1024", 2), 1024);
     }
 
     #[test]

@@ -6,30 +6,7 @@ mod support;
 use std::{fs, path::PathBuf};
 
 use backend::{Backend, BackendError, DataType, Device};
-use support::{engine, floats, load, load_error, path, run, source, values};
-
-/// A folder of this test's own, gone when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use support::{Folder, engine, floats, load, load_error, path, run, source, values};
 
 #[test]
 fn a_model_tells_names_types_and_dimensions() {

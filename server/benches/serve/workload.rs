@@ -183,6 +183,7 @@ impl Workload {
             path,
             options: Default::default(),
             default_threads: threads,
+            instances: NonZeroUsize::MIN,
         })?)
     }
 

@@ -65,6 +65,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(MODELS, "default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
     value(MODELS, "default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
     value(MODELS, "onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
+    value(MODELS, "model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
 
     value(LISTEN, "allow-http", "", "Serve KServe v2 and TensorFlow Serving requests over HTTP. Default: true, but false where a hosting platform starts `serve`, unless --http-port is given"),
     value(LISTEN, "http-address", "0.0.0.0", "Address of the HTTP port, and of the others that have none of their own"),

@@ -74,6 +74,7 @@ pub(super) fn resolve(
             .unwrap_or(Duration::from_secs(2)),
         log: log(&sources, problems),
         onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
+        model_cache_dir: sources.read("model-cache-dir", value::path, problems),
         notices: sources.notices,
     }
 }

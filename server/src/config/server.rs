@@ -32,6 +32,8 @@ pub struct ServerConfig {
     pub log: LogConfig,
     /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one that came along.
     pub onnxruntime_library: Option<PathBuf>,
+    /// `--model-cache-dir`: where optimised forms of large models are kept; `None` for nowhere.
+    pub model_cache_dir: Option<PathBuf>,
     /// Lines for the log: foreign variables that were applied, options without effect.
     pub notices: Vec<Notice>,
 }

@@ -581,6 +581,15 @@ fn text_that_is_not_utf8_is_refused_and_named() {
 }
 
 #[test]
+fn optimised_models_are_kept_only_where_a_directory_is_given() {
+    let cache = |args, variables: &[&str]| config(args, variables).model_cache_dir;
+    assert_eq!(cache("", &[]), None);
+    assert_eq!(cache("--model-cache-dir /cache", &[]).as_deref(), Some(Path::new("/cache")));
+    let variable = ["MUSTER_MODEL_CACHE_DIR=/cache"];
+    assert_eq!(cache("", &variable).as_deref(), Some(Path::new("/cache")));
+}
+
+#[test]
 fn every_setting_is_documented() {
     let document = include_str!("../../../docs/configuration.md");
     let missing = flags::all_names().find(|it| !document.contains(&format!("`--{it}`")));

@@ -184,6 +184,7 @@ impl Loader {
             path: model_path(path, &choice),
             options,
             default_threads: plan.threads,
+            instances: plan.instances,
         };
         let model = engine.load(&source).map_err(|it| it.to_string())?;
         let mut completed = self.complete(found, raw, &choice, &*model)?;

@@ -4,10 +4,12 @@
 //! strings with a NUL, panics at types of graph inputs that a model file is free to have, and allocates
 //! and asks for more at each run than the run of a small model costs.
 
+mod heap;
 mod session;
 mod value;
 
-pub(crate) use session::{Kind, Port, Session};
+pub(crate) use heap::give_back;
+pub(crate) use session::{Kind, Port, Session, Source, WEIGHTS};
 pub(crate) use value::Value;
 
 use std::ptr::{self, NonNull};

@@ -29,6 +29,25 @@ unsafe impl Send for Session {}
 // ONNX Runtime allows from several threads at once where the provider is the CPU; no other is used.
 unsafe impl Sync for Session {}
 
+/// What a file is to the session that is made from it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// A model, which is optimised as the settings say.
+    Model,
+    /// The same; and the optimised graph is written to that file, its weights, in the form in which the
+    /// kernels want them, to [`WEIGHTS`] beside it.
+    ModelToKeep(&'a Path),
+    /// Such an optimised graph, which is taken as it is. Its weights are mapped, not read.
+    Optimised,
+}
+
+/// The file of weights beside an optimised graph.
+pub(crate) const WEIGHTS: &str = "weights.bin";
+
+/// Smaller weights stay in the graph's own file, where the passes that look at shapes and constants find
+/// them.
+const LEAST_WEIGHT: &str = "1024";
+
 /// One input or output as the file has it.
 pub(crate) struct Port {
     pub(crate) name: CString,
@@ -60,9 +79,14 @@ type CountOf = unsafe extern "system" fn(*const sys::OrtSession, *mut usize) -> 
 
 impl Session {
     /// Loads the file. Files of weights are looked for beside it.
-    pub(crate) fn new(runtime: &Arc<Runtime>, path: &Path, settings: &Settings) -> Result<Session> {
+    pub(crate) fn new(
+        runtime: &Arc<Runtime>,
+        path: &Path,
+        source: Source<'_>,
+        settings: &Settings,
+    ) -> Result<Session> {
         let native = &runtime.native;
-        let options = Options::new(native.table, settings)?;
+        let options = Options::new(native.table, source, settings)?;
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mut pointer = ptr::null_mut();
         // SAFETY: environment and options are alive, the path ends with a NUL, one pointer is written.
@@ -223,7 +247,11 @@ struct Options {
 }
 
 impl Options {
-    fn new(table: &'static sys::OrtApi, settings: &Settings) -> Result<Options> {
+    fn new(
+        table: &'static sys::OrtApi,
+        source: Source<'_>,
+        settings: &Settings,
+    ) -> Result<Options> {
         let mut pointer = ptr::null_mut();
         // SAFETY: one pointer is written.
         unsafe { check((table.CreateSessionOptions)(&mut pointer))? };
@@ -233,11 +261,13 @@ impl Options {
             true => sys::ExecutionMode::ORT_PARALLEL,
             false => sys::ExecutionMode::ORT_SEQUENTIAL,
         };
-        let level = match settings.graph_level {
-            GraphLevel::Off => sys::GraphOptimizationLevel::ORT_DISABLE_ALL,
-            GraphLevel::Basic => sys::GraphOptimizationLevel::ORT_ENABLE_BASIC,
-            GraphLevel::Extended => sys::GraphOptimizationLevel::ORT_ENABLE_EXTENDED,
-            GraphLevel::All => sys::GraphOptimizationLevel::ORT_ENABLE_ALL,
+        let level = match (source, settings.graph_level) {
+            (Source::Optimised, _) | (_, GraphLevel::Off) => {
+                sys::GraphOptimizationLevel::ORT_DISABLE_ALL
+            }
+            (_, GraphLevel::Basic) => sys::GraphOptimizationLevel::ORT_ENABLE_BASIC,
+            (_, GraphLevel::Extended) => sys::GraphOptimizationLevel::ORT_ENABLE_EXTENDED,
+            (_, GraphLevel::All) => sys::GraphOptimizationLevel::ORT_ENABLE_ALL,
         };
         let arena = match settings.arena {
             true => table.EnableCpuMemArena,
@@ -258,11 +288,27 @@ impl Options {
             check(pattern(pointer))?;
         }
         for (key, value) in &settings.entries {
-            let (key, value) = (CString::new(key.as_str())?, CString::new(value.as_str())?);
-            // SAFETY: the options are alive, both strings end with a NUL and are copied.
-            unsafe { check((table.AddSessionConfigEntry)(pointer, key.as_ptr(), value.as_ptr()))? };
+            options.entry(key, value)?;
+        }
+        if let Source::ModelToKeep(path) = source {
+            options.entry("session.optimized_model_external_initializers_file_name", WEIGHTS)?;
+            options.entry(
+                "session.optimized_model_external_initializers_min_size_in_bytes",
+                LEAST_WEIGHT,
+            )?;
+            options.entry("session.save_external_prepacked_constant_initializers", "1")?;
+            let path = CString::new(path.as_os_str().as_bytes())?;
+            // SAFETY: the options are alive, the path ends with a NUL and is copied.
+            unsafe { check((table.SetOptimizedModelFilePath)(pointer, path.as_ptr()))? };
         }
         Ok(options)
+    }
+
+    fn entry(&self, key: &str, value: &str) -> Result<()> {
+        let (key, value, options) =
+            (CString::new(key)?, CString::new(value)?, self.pointer.as_ptr());
+        // SAFETY: the options are alive, both strings end with a NUL and are copied.
+        unsafe { check((self.table.AddSessionConfigEntry)(options, key.as_ptr(), value.as_ptr())) }
     }
 }
 

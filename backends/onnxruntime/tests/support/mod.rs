@@ -27,7 +27,36 @@ pub(crate) fn engine_with(library: Option<PathBuf>) -> OnnxRuntime {
     // SAFETY: the standard library locks the environment, and the only other reader, ONNX Runtime, is
     // not loaded before the first engine is made.
     ENVIRONMENT.call_once(|| unsafe { std::env::set_var("ORT_DISABLE_TELEMETRY", "1") });
-    OnnxRuntime::new(Options { library })
+    OnnxRuntime::new(Options { library, model_cache_dir: None })
+}
+
+/// An engine that keeps optimised models in that folder.
+pub(crate) fn engine_with_cache(folder: &Path) -> OnnxRuntime {
+    let _ = engine();
+    OnnxRuntime::new(Options { library: None, model_cache_dir: Some(folder.to_owned()) })
+}
+
+/// A folder of a test's own, gone when dropped.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// A file among the test models.
@@ -39,7 +68,13 @@ pub(crate) fn path(name: &str) -> PathBuf {
 pub(crate) fn source(path: PathBuf, options: &[(&str, &str)]) -> ModelSource {
     let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
     let options: BTreeMap<_, _> = options.collect();
-    ModelSource { name: "test".to_owned(), path, options, default_threads: NonZeroUsize::MIN }
+    ModelSource {
+        name: "test".to_owned(),
+        path,
+        options,
+        default_threads: NonZeroUsize::MIN,
+        instances: NonZeroUsize::MIN,
+    }
 }
 
 /// Loads the test model `<name>.onnx`.

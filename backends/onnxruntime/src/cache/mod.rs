@@ -1,0 +1,149 @@
+//! Optimised models on disk: a later load maps what an earlier one has made, and so do other processes.
+//!
+//! A folder holds one entry per key, and a key is all that an optimised model depends on. Entries are
+//! checked byte by byte before they are used. Whatever goes wrong here is a warning: a model that cannot
+//! be kept is loaded as it would be without a cache.
+
+mod entry;
+mod key;
+mod tidy;
+
+use std::{
+    fmt,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Once},
+};
+
+use crate::{
+    error,
+    files::ModelFiles,
+    library::Runtime,
+    native::{Session, Source},
+    options::Settings,
+};
+use entry::{Aside, Entry};
+use key::Key;
+
+/// The folder of optimised models.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    /// Its permissions are looked at when it is first used.
+    looked_at: Once,
+}
+
+/// Why there is no session from the cache.
+enum Trouble {
+    /// This could not be read, written or made.
+    File(PathBuf, io::Error),
+    /// ONNX Runtime does not make a file that it takes.
+    Runtime(String),
+    /// What is not for this cache, and why.
+    Unfit(String),
+}
+
+impl Cache {
+    /// Does not look at the folder, which need not exist yet.
+    pub(crate) fn new(folder: PathBuf) -> Cache {
+        Cache { folder, looked_at: Once::new() }
+    }
+
+    /// A session from the model's entry, which is made if there is none or it is damaged. Blocking: the
+    /// model's files and the entry are read as a whole.
+    ///
+    /// `None`, and a warning in the log, where that cannot be.
+    pub(crate) fn session(
+        &self,
+        runtime: &Arc<Runtime>,
+        files: &ModelFiles,
+        settings: &Settings,
+    ) -> Option<Session> {
+        self.looked_at.call_once(|| self.look_at());
+        let load = Load { folder: &self.folder, runtime, files, settings };
+        load.session()
+            .inspect_err(|trouble| {
+                let (model, folder) = (files.model.display(), self.folder.display());
+                tracing::warn!(
+                    "{model} is loaded without an optimised model from the cache in {folder}: {trouble}"
+                );
+            })
+            .ok()
+    }
+
+    fn look_at(&self) {
+        let Ok(data) = fs::metadata(&self.folder) else { return };
+        if data.permissions().mode() & 0o002 != 0 {
+            tracing::warn!(
+                "everybody may write to the model cache in {}, and so decide what models answer; take that \
+                 permission away",
+                self.folder.display()
+            );
+        }
+    }
+}
+
+/// One model on its way through the cache.
+struct Load<'a> {
+    folder: &'a Path,
+    runtime: &'a Arc<Runtime>,
+    files: &'a ModelFiles,
+    settings: &'a Settings,
+}
+
+impl Load<'_> {
+    fn session(&self) -> Result<Session, Trouble> {
+        let key = Key::of(self.files, self.settings)?;
+        let entry = Entry::new(self.folder, &key);
+        if let Some(session) = self.kept(&entry)? {
+            return Ok(session);
+        }
+        self.make(&entry)?;
+        // What other processes left behind is no reason not to serve.
+        tidy::tidy(self.folder);
+        self.kept(&entry)?.ok_or_else(|| Trouble::Unfit("the new entry is gone again".to_owned()))
+    }
+
+    /// A session from the entry. `None` if there is none, and if it was damaged, in which case it is gone.
+    fn kept(&self, entry: &Entry<'_>) -> Result<Option<Session>, Trouble> {
+        if !entry.exists() {
+            return Ok(None);
+        }
+        let problem = match entry.checked_while(|model| self.open(model, Source::Optimised)) {
+            Ok(Ok(session)) => {
+                entry.note_use();
+                return Ok(Some(session));
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(problem) => problem,
+        };
+        tracing::warn!("{} is dropped from the model cache: {problem}", entry.path().display());
+        entry.remove().map_err(|error| Trouble::File(entry.path().to_owned(), error))?;
+        Ok(None)
+    }
+
+    /// Makes the entry from the model.
+    fn make(&self, entry: &Entry<'_>) -> Result<(), Trouble> {
+        let failed = |error| Trouble::File(self.folder.to_owned(), error);
+        DirBuilder::new().recursive(true).mode(0o700).create(self.folder).map_err(failed)?;
+        let aside = Aside::new(self.folder).map_err(failed)?;
+        drop(self.open(&self.files.model, Source::ModelToKeep(&aside.model()))?);
+        entry.publish(aside).map_err(failed)
+    }
+
+    fn open(&self, path: &Path, source: Source<'_>) -> Result<Session, Trouble> {
+        Session::new(self.runtime, path, source, self.settings)
+            .map_err(|error| Trouble::Runtime(error::of_load(path, &error).to_string()))
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Trouble::Runtime(text) | Trouble::Unfit(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Instances of a large model, which run one session at the same time.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+mod support;
+
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Barrier},
+    thread,
+    time::Duration,
+};
+
+use backend::{Backend, BackendError, Device, Model, Stop, Tensor};
+use support::{Folder, engine, floats, run, run_until, source, values};
+
+const SIDE: usize = 1024;
+
+/// A dense model of 20 MiB, for so many instances of so many threads.
+fn model(folder: &Folder, instances: usize, threads: &str) -> Arc<dyn Model> {
+    let path = folder.0.join("model.onnx");
+    onnx_file::dense(&path, 5, SIDE as u64, 1).unwrap();
+    let mut source = source(path, &[("intra_op_thread_count", threads)]);
+    source.instances = NonZeroUsize::new(instances).unwrap();
+    engine().load(&source).unwrap()
+}
+
+/// Rows that are those of this number alone.
+fn rows(rows: usize, number: usize) -> Tensor {
+    let value = |it: usize| ((it * 31 + number * 17) % 199) as f32 / 100.0 - 1.0;
+    floats(&[rows, SIDE], &(0..rows * SIDE).map(value).collect::<Vec<_>>())
+}
+
+#[test]
+fn runs_at_the_same_time_get_each_their_own_answer() {
+    const THREADS: usize = 4;
+    for threads in ["1", "2"] {
+        let folder = Folder::new(&format!("muster-side-by-side-{threads}"));
+        let model = model(&folder, THREADS, threads);
+        let mut alone = model.instantiate(Device::Cpu).unwrap();
+        let mut answer = |number| {
+            let inputs = [("x", rows(number + 1, number))];
+            values(&run(&mut *alone, &inputs, &["y"]).unwrap()[0])
+        };
+        let expected: Vec<_> = (0..THREADS).map(&mut answer).collect();
+        assert_ne!(expected[0], expected[1][..SIDE]);
+        let begin = Barrier::new(THREADS);
+        thread::scope(|scope| {
+            for number in 0..THREADS {
+                let (model, expected, begin) = (&model, &expected[number], &begin);
+                scope.spawn(move || {
+                    let mut instance = model.instantiate(Device::Cpu).unwrap();
+                    let inputs = [("x", rows(number + 1, number))];
+                    begin.wait();
+                    for _ in 0..50 {
+                        let outputs = run(&mut *instance, &inputs, &["y"]).unwrap();
+                        assert_eq!(values(&outputs[0]), *expected);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn stopping_one_run_leaves_the_others_alone() {
+    let folder = Folder::new("muster-stop-one");
+    let model = model(&folder, 2, "1");
+    let mut first = model.instantiate(Device::Cpu).unwrap();
+    let mut second = model.instantiate(Device::Cpu).unwrap();
+    let (stop, x) = (Arc::new(Stop::new()), rows(2048, 1));
+    let inputs = [("x", x.clone())];
+    let expected = values(&run(&mut *second, &inputs, &["y"]).unwrap()[0]);
+    let begin = Barrier::new(3);
+    thread::scope(|scope| {
+        let stopped = scope.spawn(|| {
+            begin.wait();
+            // As long as it takes until somebody pulls: a run that ends before is made again.
+            loop {
+                if let Err(error) = run_until(&mut *first, &inputs, &["y"], &stop) {
+                    break error;
+                }
+            }
+        });
+        let other = scope.spawn(|| {
+            begin.wait();
+            run(&mut *second, &inputs, &["y"])
+        });
+        begin.wait();
+        thread::sleep(Duration::from_millis(50));
+        stop.stop();
+        let error = stopped.join().unwrap();
+        assert!(matches!(&error, BackendError::Execute(text) if text.contains("stopped")));
+        assert_eq!(values(&other.join().unwrap().unwrap()[0]), expected);
+    });
+    assert_eq!(values(&run(&mut *first, &inputs, &["y"]).unwrap()[0]), expected);
+}
+
+#[test]
+fn further_instances_need_no_file_any_more() {
+    let folder = Folder::new("muster-file-gone");
+    let model = model(&folder, 1, "1");
+    std::fs::remove_file(folder.0.join("model.onnx")).unwrap();
+    for _ in 0..3 {
+        let mut instance = model.instantiate(Device::Cpu).unwrap();
+        run(&mut *instance, &[("x", rows(1, 1))], &["y"]).unwrap();
+    }
+}
+
+#[test]
+fn an_output_outlives_its_instance_and_model() {
+    let folder = Folder::new("muster-outlives");
+    let model = model(&folder, 1, "1");
+    let mut instance = model.instantiate(Device::Cpu).unwrap();
+    let expected = values(&run(&mut *instance, &[("x", rows(4, 1))], &["y"]).unwrap()[0]);
+    let kept = run(&mut *instance, &[("x", rows(4, 1))], &["y"]).unwrap().remove(0);
+    drop((instance, model));
+    assert_eq!(values(&kept), expected);
+}
