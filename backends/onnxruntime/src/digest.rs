@@ -9,6 +9,7 @@ use std::{
     io,
     os::unix::fs::FileExt,
     path::Path,
+    sync::atomic::{AtomicU64, Ordering},
     thread::{self, available_parallelism},
 };
 
@@ -44,24 +45,32 @@ impl Digest {
         let bytes = file.metadata()?.len();
         let blocks = bytes.div_ceil(BLOCK);
         let threads = available_parallelism().map_or(1, |it| it.get().min(MOST_THREADS));
-        let hash_every = |first: usize| -> io::Result<Vec<(u64, u128)>> {
-            let mut piece = vec![0; PIECE];
-            let mine = (first as u64..blocks).step_by(threads);
-            mine.map(|block| Ok((block, hash_block(&file, block, bytes, &mut piece)?))).collect()
+        let next = AtomicU64::new(0);
+        // Each thread takes the next block until there are no more.
+        let work = || -> io::Result<Vec<(u64, u128)>> {
+            let (mut hashes, mut piece) = (Vec::new(), vec![0; PIECE]);
+            loop {
+                let block = next.fetch_add(1, Ordering::Relaxed);
+                if block >= blocks {
+                    return Ok(hashes);
+                }
+                hashes.push((block, hash_block(&file, block, bytes, &mut piece)?));
+            }
         };
-        let parts: Vec<io::Result<Vec<(u64, u128)>>> = thread::scope(|scope| {
-            let others: Vec<_> =
-                (1..threads).map(|first| scope.spawn(move || hash_every(first))).collect();
-            let own = hash_every(0);
-            let joined = others.into_iter().map(|it| {
-                it.join().unwrap_or_else(|_| Err(io::Error::other("hashing it panicked")))
-            });
-            std::iter::once(own).chain(joined).collect()
-        });
-        let mut hashes = Vec::new();
-        for part in parts {
-            hashes.extend(part?);
-        }
+        let mut hashes = thread::scope(|scope| {
+            let helper = |number: usize| {
+                let builder = thread::Builder::new().name(format!("hash-{number}"));
+                // Where no further thread may be started, this one does all of it.
+                builder.spawn_scoped(scope, work).ok()
+            };
+            let helpers: Vec<_> = (1..threads.min(blocks as usize)).map_while(helper).collect();
+            let mut hashes = work()?;
+            for helper in helpers {
+                let found = helper.join().map_err(|_| io::Error::other("hashing it panicked"))?;
+                hashes.extend(found?);
+            }
+            io::Result::Ok(hashes)
+        })?;
         hashes.sort_unstable();
         let mut whole = XxHash3_128::new();
         hashes.iter().for_each(|(_, hash)| whole.write(&hash.to_le_bytes()));

@@ -56,6 +56,14 @@ impl<'a> Entry<'a> {
             fs::read_to_string(self.path.join(LIST)).map_err(|it| format!("{LIST}: {it}"))?;
         let files =
             self.files_of(&list).ok_or_else(|| format!("{LIST} is not as it was written"))?;
+        // What is mapped must be there as a whole: reading past its end would end the process.
+        for (name, expected) in &files {
+            let bytes =
+                fs::metadata(self.path.join(name)).map_err(|it| format!("{name}: {it}"))?.len();
+            if expected.split(' ').next() != Some(bytes.to_string().as_str()) {
+                return Err(format!("{name} has {bytes} bytes, and not as many as were written"));
+            }
+        }
         let (weights, others): (Vec<_>, Vec<_>) = files.iter().partition(|it| it.0 == WEIGHTS);
         let check = |(name, expected): &&(&str, &str)| {
             let found =
@@ -67,10 +75,15 @@ impl<'a> Entry<'a> {
         };
         others.iter().try_for_each(check)?;
         thread::scope(|scope| {
-            let checking = scope.spawn(|| weights.iter().try_for_each(check));
+            let check = || weights.iter().try_for_each(check);
+            let builder = thread::Builder::new().name("check-weights".to_owned());
+            let checking = builder.spawn_scoped(scope, check);
             let made = work(&self.path.join(GRAPH));
-            let checked =
-                checking.join().unwrap_or_else(|_| Err("checking it panicked".to_owned()));
+            let checked = match checking {
+                Ok(it) => it.join().unwrap_or_else(|_| Err("checking it panicked".to_owned())),
+                // No further thread may be started.
+                Err(_) => check(),
+            };
             checked.map(|()| made)
         })
     }

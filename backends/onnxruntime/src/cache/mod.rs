@@ -119,7 +119,7 @@ impl Load<'_> {
             Ok(Err(error)) => error.to_string(),
             Err(problem) => problem,
         };
-        tracing::warn!("{} is dropped from the model cache: {problem}", entry.path().display());
+        tracing::warn!("dropping {} from the model cache: {problem}", entry.path().display());
         entry.remove().map_err(|error| Trouble::File(entry.path().to_owned(), error))?;
         Ok(None)
     }

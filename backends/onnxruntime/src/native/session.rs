@@ -269,6 +269,11 @@ impl Options {
             (_, GraphLevel::Extended) => sys::GraphOptimizationLevel::ORT_ENABLE_EXTENDED,
             (_, GraphLevel::All) => sys::GraphOptimizationLevel::ORT_ENABLE_ALL,
         };
+        let severity = match source {
+            // It would warn that such a file is good for one kind of processor, which is known.
+            Source::ModelToKeep(_) => LogLevel::Error,
+            Source::Model | Source::Optimised => LogLevel::Warning,
+        };
         let arena = match settings.arena {
             true => table.EnableCpuMemArena,
             false => table.DisableCpuMemArena,
@@ -283,7 +288,7 @@ impl Options {
             check((table.SetInterOpNumThreads)(pointer, count(settings.inter_threads)))?;
             check((table.SetSessionExecutionMode)(pointer, mode))?;
             check((table.SetSessionGraphOptimizationLevel)(pointer, level))?;
-            check((table.SetSessionLogSeverityLevel)(pointer, LogLevel::Warning as c_int))?;
+            check((table.SetSessionLogSeverityLevel)(pointer, severity as c_int))?;
             check(arena(pointer))?;
             check(pattern(pointer))?;
         }
