@@ -6,9 +6,10 @@ mod onnx_file;
 mod support;
 
 use std::{
-    fs,
+    env, fs,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     thread,
 };
 
@@ -202,4 +203,33 @@ fn loads_at_the_same_time_do_each_other_no_harm() {
         }
     });
     entry(&cache);
+}
+
+#[test]
+fn processes_that_fill_an_empty_cache_at_the_same_time_do_each_other_no_harm() {
+    const FOLDER: &str = "MUSTER_TEST_FOLDER";
+    let load = |folder: &Path| {
+        let engine = engine_with_cache(&folder.join("cache"));
+        answer(&engine, &folder.join("model.onnx"), &[1024])
+    };
+    if let Some(folder) = env::var_os(FOLDER).map(PathBuf::from) {
+        // This is one of the processes that are started below.
+        assert!(load(&folder) == fs::read(folder.join("expected")).unwrap());
+        return;
+    }
+    let folder = Folder::new("muster-processes");
+    let model = folder.0.join("model.onnx");
+    dense(&model, 5, 1024, 1).unwrap();
+    folder.file("expected", &answer(&engine(), &model, &[1024]));
+    let start = |_| {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.arg("processes_that_fill").env(FOLDER, &folder.0).stdout(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let processes: Vec<_> = (0..3).map(start).collect();
+    for mut process in processes {
+        assert!(process.wait().unwrap().success());
+    }
+    entry(&folder.0.join("cache"));
+    load(&folder.0);
 }

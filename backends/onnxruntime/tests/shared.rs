@@ -17,11 +17,11 @@ use support::{Folder, engine, floats, run, run_until, source, values};
 
 const SIDE: usize = 1024;
 
-/// A dense model of 20 MiB, for so many instances of so many threads.
-fn model(folder: &Folder, instances: usize, threads: &str) -> Arc<dyn Model> {
+/// A dense model of 20 MiB, for so many instances.
+fn model(folder: &Folder, instances: usize, options: &[(&str, &str)]) -> Arc<dyn Model> {
     let path = folder.0.join("model.onnx");
     onnx_file::dense(&path, 5, SIDE as u64, 1).unwrap();
-    let mut source = source(path, &[("intra_op_thread_count", threads)]);
+    let mut source = source(path, options);
     source.instances = NonZeroUsize::new(instances).unwrap();
     engine().load(&source).unwrap()
 }
@@ -35,9 +35,16 @@ fn rows(rows: usize, number: usize) -> Tensor {
 #[test]
 fn runs_at_the_same_time_get_each_their_own_answer() {
     const THREADS: usize = 4;
-    for threads in ["1", "2"] {
-        let folder = Folder::new(&format!("muster-side-by-side-{threads}"));
-        let model = model(&folder, THREADS, threads);
+    let folder = Folder::new("muster-side-by-side");
+    let threads = ("intra_op_thread_count", "2");
+    for options in [
+        [].as_slice(),
+        &[threads],
+        &[threads, ("execution_mode", "1"), ("inter_op_thread_count", "2")],
+        &[("memory.enable_memory_arena_shrinkage", "cpu:0")],
+        &[("enable_mem_arena", "0"), ("enable_mem_pattern", "0")],
+    ] {
+        let model = model(&folder, THREADS, options);
         let mut alone = model.instantiate(Device::Cpu).unwrap();
         let mut answer = |number| {
             let inputs = [("x", rows(number + 1, number))];
@@ -53,7 +60,7 @@ fn runs_at_the_same_time_get_each_their_own_answer() {
                     let mut instance = model.instantiate(Device::Cpu).unwrap();
                     let inputs = [("x", rows(number + 1, number))];
                     begin.wait();
-                    for _ in 0..50 {
+                    for _ in 0..30 {
                         let outputs = run(&mut *instance, &inputs, &["y"]).unwrap();
                         assert_eq!(values(&outputs[0]), *expected);
                     }
@@ -66,7 +73,7 @@ fn runs_at_the_same_time_get_each_their_own_answer() {
 #[test]
 fn stopping_one_run_leaves_the_others_alone() {
     let folder = Folder::new("muster-stop-one");
-    let model = model(&folder, 2, "1");
+    let model = model(&folder, 2, &[]);
     let mut first = model.instantiate(Device::Cpu).unwrap();
     let mut second = model.instantiate(Device::Cpu).unwrap();
     let (stop, x) = (Arc::new(Stop::new()), rows(2048, 1));
@@ -100,7 +107,7 @@ fn stopping_one_run_leaves_the_others_alone() {
 #[test]
 fn further_instances_need_no_file_any_more() {
     let folder = Folder::new("muster-file-gone");
-    let model = model(&folder, 1, "1");
+    let model = model(&folder, 1, &[]);
     std::fs::remove_file(folder.0.join("model.onnx")).unwrap();
     for _ in 0..3 {
         let mut instance = model.instantiate(Device::Cpu).unwrap();
@@ -111,7 +118,7 @@ fn further_instances_need_no_file_any_more() {
 #[test]
 fn an_output_outlives_its_instance_and_model() {
     let folder = Folder::new("muster-outlives");
-    let model = model(&folder, 1, "1");
+    let model = model(&folder, 1, &[]);
     let mut instance = model.instantiate(Device::Cpu).unwrap();
     let expected = values(&run(&mut *instance, &[("x", rows(4, 1))], &["y"]).unwrap()[0]);
     let kept = run(&mut *instance, &[("x", rows(4, 1))], &["y"]).unwrap().remove(0);

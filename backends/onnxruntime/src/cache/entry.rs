@@ -172,3 +172,50 @@ fn new_name() -> String {
     // Its keys are random, and others for each one made.
     format!("{ASIDE}{:016x}", RandomState::new().build_hasher().finish())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_that_publish_at_once_the_first_one_stays_and_nothing_is_left_of_the_other() {
+        let folder = std::env::temp_dir().join(format!("muster-publish-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let key = Key::of_text("a key");
+        let entry = Entry::new(&folder, &key);
+        let [first, second] = ["first", "second"].map(|content| {
+            let aside = Aside::new(&folder).unwrap();
+            fs::write(aside.model(), content).unwrap();
+            aside
+        });
+        assert!(!entry.exists());
+        entry.publish(first).unwrap();
+        entry.publish(second).unwrap();
+        let content = entry.checked_while(|graph| fs::read_to_string(graph).unwrap());
+        assert_eq!(content, Ok("first".to_owned()));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        entry.remove().unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        entry.remove().unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn an_entry_under_another_key_and_one_without_a_graph_are_not_taken() {
+        let folder = std::env::temp_dir().join(format!("muster-entry-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (key, other) = (Key::of_text("a key"), Key::of_text("another key"));
+        let aside = Aside::new(&folder).unwrap();
+        fs::write(aside.model(), "graph").unwrap();
+        Entry::new(&folder, &key).publish(aside).unwrap();
+        fs::rename(folder.join(key.name()), folder.join(other.name())).unwrap();
+        let problem = Entry::new(&folder, &other).checked_while(|_| panic!("it was taken"));
+        assert_eq!(problem, Err::<(), _>("entry is not as it was written".to_owned()));
+
+        let nothing = Aside::new(&folder).unwrap();
+        Entry::new(&folder, &key).publish(nothing).unwrap_err();
+        assert!(!Entry::new(&folder, &key).exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

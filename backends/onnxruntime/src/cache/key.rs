@@ -73,6 +73,12 @@ impl Key {
         Ok(Key { text })
     }
 
+    /// One that depends on this text alone.
+    #[cfg(test)]
+    pub(super) fn of_text(text: &str) -> Key {
+        Key { text: format!("{text}\n") }
+    }
+
     /// A name for a file.
     pub(super) fn name(&self) -> String {
         Digest::name_of(&self.text)

@@ -100,7 +100,7 @@ impl Load<'_> {
         if let Some(session) = self.kept(&entry)? {
             return Ok(session);
         }
-        self.make(&entry)?;
+        self.make(&entry, &key)?;
         // What other processes left behind is no reason not to serve.
         tidy::tidy(self.folder);
         self.kept(&entry)?.ok_or_else(|| Trouble::Unfit("the new entry is gone again".to_owned()))
@@ -125,11 +125,15 @@ impl Load<'_> {
     }
 
     /// Makes the entry from the model.
-    fn make(&self, entry: &Entry<'_>) -> Result<(), Trouble> {
+    fn make(&self, entry: &Entry<'_>, key: &Key) -> Result<(), Trouble> {
         let failed = |error| Trouble::File(self.folder.to_owned(), error);
         DirBuilder::new().recursive(true).mode(0o700).create(self.folder).map_err(failed)?;
         let aside = Aside::new(self.folder).map_err(failed)?;
         drop(self.open(&self.files.model, Source::ModelToKeep(&aside.model()))?);
+        // Else what was read is not what the key is of, and would be served as that for ever.
+        if Key::of(self.files, self.settings)? != *key {
+            return Err(Trouble::Unfit("its files were changed while they were read".to_owned()));
+        }
         entry.publish(aside).map_err(failed)
     }
 
