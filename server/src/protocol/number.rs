@@ -1,11 +1,19 @@
 //! Numbers as text, both ways: JSON's grammar in, the shortest text that reads back to the same value
 //! out. Every element type is rounded from the decimal text directly, never by way of a wider type.
 
+mod digits;
 mod half;
+mod scan;
+mod shortest;
+mod window;
 
 use std::fmt;
 
 use backend::{DataType, Element};
+
+use digits::TENS;
+use scan::{Decimal, digits, scan, sign, text_of};
+use window::WINDOW;
 
 /// Why a text is not a number of the wanted type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,128 +36,25 @@ pub trait Number: Element {
     /// When there is no such number. O(bytes of the number), however long it is.
     fn read(text: &[u8]) -> Result<(Self, usize), Fault>;
 
-    /// Appends the shortest text that reads back to this value; for the values that are not finite, the
-    /// bare words. A whole number of a float type ends in `.0`.
-    fn write(self, out: &mut Vec<u8>);
-}
+    /// Puts the shortest text that reads back to this value at the beginning of `room`, and says how long it
+    /// is; what is behind it is not text. For the values that are not finite, the bare words. A whole number of
+    /// a float type ends in `.0`.
+    fn put(self, room: &mut Room) -> usize;
 
-/// A decimal number, `mantissa * 10^exponent`, as it stands in a text.
-#[derive(Debug, Clone, Copy)]
-struct Decimal {
-    negative: bool,
-    /// All digits, modulo 2^64.
-    mantissa: u64,
-    /// Power of ten of the last digit; saturated.
-    exponent: i32,
-    /// Digits in `mantissa`, leading zeros included. Above 19 it may have wrapped.
-    digits: usize,
-    /// Bytes of the text.
-    length: usize,
-}
-
-/// Appends the decimal digits at `rest` to `mantissa`; returns what follows them.
-///
-/// Eight bytes at a time, and the last few of them without a branch on how many there are: that number
-/// differs from one value to the next, and a wrong guess costs more than the arithmetic.
-#[inline(always)]
-fn digits<'a>(mut rest: &'a [u8], mantissa: &mut u64) -> &'a [u8] {
-    const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
-    while let Some((eight, after)) = rest.split_first_chunk::<8>() {
-        // A digit becomes its value, anything else is 10 or more.
-        let values = u64::from_le_bytes(*eight) ^ 0x3030_3030_3030_3030;
-        let above_nine = (values & 0x7f7f_7f7f_7f7f_7f7f) + 0x7676_7676_7676_7676;
-        let others = (above_nine | values) & 0x8080_8080_8080_8080;
-        if others == 0 {
-            *mantissa = mantissa.wrapping_mul(100_000_000).wrapping_add(eight_digits(values));
-            rest = after;
-            continue;
-        }
-        let count = (others.trailing_zeros() / 8) as usize & 7;
-        // Zeros move in from the front, in two steps because a shift by 64 is none.
-        let values = (values << 8) << (56 - 8 * count);
-        *mantissa = mantissa.wrapping_mul(POWERS[count]).wrapping_add(eight_digits(values));
-        return rest.get(count..).unwrap_or_default();
+    /// Appends that text.
+    fn write(self, out: &mut Vec<u8>) {
+        let mut room = [0; ROOM];
+        let length = self.put(&mut room);
+        out.extend_from_slice(room.get(..length).unwrap_or_default());
     }
-    while let Some((&byte, after)) = rest.split_first() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
-        rest = after;
-    }
-    rest
 }
 
-/// The value of eight decimal digits, the first in the lowest byte.
-#[inline(always)]
-fn eight_digits(values: u64) -> u64 {
-    // Pairs, then fours, then all eight: each step adds neighbours after multiplying the left one.
-    let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
-    let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
-    let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
-    low.wrapping_add(high) >> 32
-}
+/// Bytes that a number may use while it is written: 24 of text, and some that are stored before it is clear
+/// that they are not needed.
+pub const ROOM: usize = 32;
 
-/// Is there a minus sign, and what follows it? Without a branch: signs are as good as random.
-#[inline(always)]
-fn sign(text: &[u8]) -> (bool, &[u8]) {
-    let negative = text.first() == Some(&b'-');
-    (negative, text.get(usize::from(negative)..).unwrap_or_default())
-}
-
-/// Reads a number by JSON's grammar. `None` when there is none.
-#[inline(always)]
-fn scan(text: &[u8]) -> Option<Decimal> {
-    let (negative, whole) = sign(text);
-    let mut mantissa = 0;
-    // Most numbers have one digit before the point, which is guessed right more often than not.
-    let mut rest = match whole {
-        [digit @ b'0'..=b'9', rest @ ..] if rest.first() == Some(&b'.') => {
-            mantissa = u64::from(digit - b'0');
-            rest
-        }
-        _ => digits(whole, &mut mantissa),
-    };
-    let mut count = whole.len() - rest.len();
-    // No digits, or a zero in front of others.
-    if count == 0 || (count > 1 && whole.first() == Some(&b'0')) {
-        return None;
-    }
-    let mut exponent = 0i64;
-    if let Some((b'.', fraction)) = rest.split_first() {
-        rest = digits(fraction, &mut mantissa);
-        let places = fraction.len() - rest.len();
-        if places == 0 {
-            return None;
-        }
-        count += places;
-        exponent = -i64::try_from(places).ok()?;
-    }
-    if let Some((b'e' | b'E', after)) = rest.split_first() {
-        let power;
-        (power, rest) = power_of_ten(after)?;
-        exponent += power;
-    }
-    // Far from what any type holds, either way: the slow path sees the text itself.
-    let exponent = i32::try_from(exponent).unwrap_or(i32::MAX);
-    Some(Decimal { negative, mantissa, exponent, digits: count, length: text.len() - rest.len() })
-}
-
-/// The exponent whose `e` has been read, saturated, and what follows it.
-#[inline(never)]
-fn power_of_ten(text: &[u8]) -> Option<(i64, &[u8])> {
-    let (below_one, text) = match text.split_first() {
-        Some((b'-', after)) => (true, after),
-        Some((b'+', after)) => (false, after),
-        _ => (false, text),
-    };
-    let length = text.iter().take_while(|it| it.is_ascii_digit()).count();
-    let (digits, after) = text.split_at_checked(length).filter(|_| length > 0)?;
-    let add = |sum: i64, digit: &u8| (sum * 10 + i64::from(digit - b'0')).min(i64::from(u32::MAX));
-    let power = digits.iter().fold(0, add);
-    Some((if below_one { -power } else { power }, after))
-}
+/// The place for one number.
+pub type Room = [u8; ROOM];
 
 /// The bytes of the JSON number at the beginning of `text`, bare words included; `None` where there is
 /// none.
@@ -168,102 +73,132 @@ fn word(text: &[u8]) -> Option<(f64, usize)> {
     Some((value, word.len()))
 }
 
-/// Powers of ten that a double holds exactly.
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
-];
-
-impl Decimal {
-    /// The magnitude with at most three roundings of half a unit each, for short exponents. Exact to the
-    /// last bit when the mantissa is at most 2^53, for then there is one rounding.
-    #[inline(always)]
-    fn nearly(&self) -> Option<f64> {
-        if self.digits > 19 {
-            return None;
+/// Powers of ten as doubles, from [`LEAST_POWER`] to 38. Up to 10^22 they are exact, further out three units in
+/// the last place away at most: each is made of at most two roundings and, below one, a third.
+const POWERS: [f64; 95] = {
+    let mut powers = [0.0; 95];
+    let mut index = 0;
+    while index < 95 {
+        let exponent = index as i32 + LEAST_POWER;
+        let (mut power, mut left) = (1.0, exponent.unsigned_abs());
+        while left > 0 {
+            let step = if left < 22 { left } else { 22 };
+            power *= TENS[step as usize / 2] as f64 * TENS[(step - step / 2) as usize] as f64;
+            left -= step;
         }
-        let power = *POWERS.get(usize::try_from(self.exponent.unsigned_abs()).ok()?)?;
-        let mantissa = self.mantissa as f64;
-        Some(if self.exponent < 0 { mantissa / power } else { mantissa * power })
+        powers[index] = if exponent < 0 { 1.0 / power } else { power };
+        index += 1;
     }
+    powers
+};
+
+/// 18 digits times this are not below the least normal float.
+const LEAST_POWER: i32 = -56;
+
+/// The window at the beginning of `text`, and the number in it.
+#[inline(always)]
+fn plain(text: &[u8]) -> Option<Decimal> {
+    window::decimal(text.first_chunk::<WINDOW>()?)
 }
 
-/// The text of a number that [`scan`] has passed, for the parser of the standard library.
-fn text_of(text: &[u8], length: usize) -> Result<&str, Fault> {
-    let text = text.get(..length).ok_or(Fault::Syntax)?;
-    std::str::from_utf8(text).map_err(|_| Fault::Syntax)
+/// The nearest float, where it can be told without looking at the text again.
+#[inline(always)]
+fn float(decimal: &Decimal) -> Option<f32> {
+    // Bits of the least normal float as a double, and of the greatest.
+    const LEAST: u64 = (f32::MIN_POSITIVE as f64).to_bits();
+    const MOST: u64 = (f32::MAX as f64).to_bits();
+    let power = POWERS.get(usize::try_from(decimal.exponent.wrapping_sub(LEAST_POWER)).ok()?)?;
+    let bits = (decimal.mantissa as i64 as f64 * power).to_bits();
+    // The product is at most five units away from the decimal, and rounds to the same float unless the middle
+    // between two floats is as near. Subnormal floats have their middles elsewhere.
+    let sure = (bits & 0x1fff_ffff).wrapping_sub(0x1000_0000 - 8) > 16;
+    let normal = (LEAST + 8..MOST).contains(&bits) | (decimal.mantissa == 0);
+    let sign = u32::from(decimal.negative) << 31;
+    (sure & normal).then(|| f32::from_bits((f64::from_bits(bits) as f32).to_bits() | sign))
+}
+
+/// The nearest double, where one rounding gives it.
+#[inline(always)]
+fn double(decimal: &Decimal) -> Option<f64> {
+    let power = usize::try_from(decimal.exponent.unsigned_abs()).ok().filter(|&it| it <= 22)?;
+    let power = *POWERS.get(power.wrapping_add_signed(-LEAST_POWER as isize))?;
+    let mantissa = decimal.mantissa as i64 as f64;
+    let value = if decimal.exponent < 0 { mantissa / power } else { mantissa * power };
+    (decimal.mantissa <= 1 << 53).then_some(if decimal.negative { -value } else { value })
 }
 
 impl Number for f32 {
-    #[inline]
+    #[inline(always)]
     fn read(text: &[u8]) -> Result<(f32, usize), Fault> {
-        let Some(decimal) = scan(text) else {
-            return word(text).map(|(value, length)| (value as f32, length)).ok_or(Fault::Syntax);
-        };
-        if let Some(value) = decimal.nearly() {
-            // A double within two units of the decimal rounds to the same float, unless the middle between
-            // two floats is as near. Subnormal floats have their middles elsewhere.
-            let from_middle = (value.to_bits() & 0x1fff_ffff).abs_diff(0x1000_0000);
-            if (from_middle > 4 && (1.2e-38..3.4e38).contains(&value)) || decimal.mantissa == 0 {
-                let sign = u32::from(decimal.negative) << 31;
-                let value = f32::from_bits((value as f32).to_bits() | sign);
-                return Ok((value, decimal.length));
-            }
+        match plain(text).and_then(|it| Some((float(&it)?, it.length))) {
+            Some(found) => Ok(found),
+            None => read_carefully(text, float, |it| it as f32),
         }
-        read_slowly(text, decimal.length).map(|value| (value, decimal.length))
     }
 
-    #[inline]
-    fn write(self, out: &mut Vec<u8>) {
-        match self.is_finite() {
-            true => out.extend_from_slice(zmij::Buffer::new().format_finite(self).as_bytes()),
-            false => out.extend_from_slice(word_of(f64::from(self))),
-        }
+    #[inline(always)]
+    fn put(self, room: &mut Room) -> usize {
+        shortest::put(self, room).unwrap_or_else(|| put_carefully(self, room))
     }
 }
 
 impl Number for f64 {
-    #[inline]
+    #[inline(always)]
     fn read(text: &[u8]) -> Result<(f64, usize), Fault> {
-        let Some(decimal) = scan(text) else {
-            return word(text).ok_or(Fault::Syntax);
-        };
-        if let Some(value) = decimal.nearly().filter(|_| decimal.mantissa <= 1 << 53) {
-            return Ok((if decimal.negative { -value } else { value }, decimal.length));
+        match plain(text).and_then(|it| Some((double(&it)?, it.length))) {
+            Some(found) => Ok(found),
+            None => read_carefully(text, double, |it| it),
         }
-        read_slowly(text, decimal.length).map(|value| (value, decimal.length))
     }
 
     #[inline]
-    fn write(self, out: &mut Vec<u8>) {
-        match self.is_finite() {
-            true => out.extend_from_slice(zmij::Buffer::new().format_finite(self).as_bytes()),
-            false => out.extend_from_slice(word_of(self)),
-        }
+    fn put(self, room: &mut Room) -> usize {
+        put_carefully(self, room)
     }
 }
 
-/// The number of `length` bytes, by the standard library.
-#[cold]
-fn read_slowly<T: Into<f64> + Copy + std::str::FromStr>(
+/// Any float, the bare words included. `quickly` may find it from its decimal, the standard library will.
+#[inline(never)]
+fn read_carefully<T: Into<f64> + Copy + std::str::FromStr>(
     text: &[u8],
-    length: usize,
-) -> Result<T, Fault> {
-    let value: T = text_of(text, length)?.parse().map_err(|_| Fault::Syntax)?;
-    if value.into().is_finite() { Ok(value) } else { Err(Fault::Range) }
+    quickly: fn(&Decimal) -> Option<T>,
+    of_word: fn(f64) -> T,
+) -> Result<(T, usize), Fault> {
+    let Some(decimal) = scan(text) else {
+        return word(text).map(|(value, length)| (of_word(value), length)).ok_or(Fault::Syntax);
+    };
+    // The quick ways read the mantissa as a signed number.
+    let fits = decimal.exact && i64::try_from(decimal.mantissa).is_ok();
+    let value = match Some(&decimal).filter(|_| fits).and_then(quickly) {
+        Some(value) => value,
+        None => text_of(text, decimal.length)?.parse().map_err(|_| Fault::Syntax)?,
+    };
+    if value.into().is_finite() { Ok((value, decimal.length)) } else { Err(Fault::Range) }
 }
 
-/// The bare word for a value that is not finite.
-fn word_of(value: f64) -> &'static [u8] {
-    match value {
-        f64::INFINITY => b"Infinity",
-        f64::NEG_INFINITY => b"-Infinity",
-        _ => b"NaN",
+/// Any float, the bare words included.
+#[inline(never)]
+fn put_carefully<T: zmij::Float + Into<f64>>(value: T, room: &mut Room) -> usize {
+    let mut buffer = zmij::Buffer::new();
+    let text = match value.into() {
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        nan if nan.is_nan() => "NaN",
+        _ => buffer.format_finite(value),
+    };
+    put_text(text.as_bytes(), room)
+}
+
+/// A text of at most 24 bytes.
+fn put_text(text: &[u8], room: &mut Room) -> usize {
+    if let Some(place) = room.get_mut(..text.len()) {
+        place.copy_from_slice(text);
     }
+    text.len()
 }
 
 /// The integer types, which share one reader.
-trait Integer: Element + TryFrom<u64> + TryFrom<i64> + itoa::Integer {}
+trait Integer: Element + TryFrom<u64> + TryFrom<i64> + TryInto<i64> + TryInto<u64> {}
 
 impl Integer for u8 {}
 impl Integer for u16 {}
@@ -275,35 +210,54 @@ impl Integer for i32 {}
 impl Integer for i64 {}
 
 impl<T: Integer> Number for T {
-    #[inline]
+    #[inline(always)]
     fn read(text: &[u8]) -> Result<(T, usize), Fault> {
-        let (negative, whole) = sign(text);
-        let mut magnitude = 0;
-        let rest = digits(whole, &mut magnitude);
-        let count = whole.len() - rest.len();
-        if count == 0 || (count > 1 && whole.first() == Some(&b'0')) {
-            return Err(Fault::Syntax);
+        match text.first_chunk::<WINDOW>().and_then(window::integer) {
+            Some((negative, magnitude, length)) => {
+                Ok((in_range(negative, magnitude).ok_or(Fault::Range)?, length))
+            }
+            None => read_integer_carefully(text),
         }
-        if let Some(b'.' | b'e' | b'E') = rest.first() {
-            // Either a number with a fraction, or no number at all.
-            return Err(scan(text).map_or(Fault::Syntax, |_| Fault::Fraction));
-        }
-        let length = text.len() - rest.len();
-        // Nineteen digits always fit; of longer ones the standard library finds out.
-        if count > 19 {
-            magnitude = text_of(whole, count)?.parse().map_err(|_| Fault::Range)?;
-        }
-        let value = match negative {
-            false => T::try_from(magnitude).ok(),
-            true => 0i64.checked_sub_unsigned(magnitude).and_then(|it| T::try_from(it).ok()),
-        };
-        value.map(|value| (value, length)).ok_or(Fault::Range)
     }
 
-    #[inline]
-    fn write(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(itoa::Buffer::new().format(self).as_bytes());
+    #[inline(always)]
+    fn put(self, room: &mut Room) -> usize {
+        let signed: Result<i64, _> = self.try_into();
+        match signed {
+            Ok(signed) => shortest::put_integer(signed < 0, signed.unsigned_abs(), room),
+            // Only what is above all signed numbers is none.
+            Err(_) => shortest::put_integer(false, self.try_into().unwrap_or_default(), room),
+        }
     }
+}
+
+#[inline(always)]
+fn in_range<T: Integer>(negative: bool, magnitude: u64) -> Option<T> {
+    match negative {
+        false => T::try_from(magnitude).ok(),
+        true => 0i64.checked_sub_unsigned(magnitude).and_then(|it| T::try_from(it).ok()),
+    }
+}
+
+#[inline(never)]
+fn read_integer_carefully<T: Integer>(text: &[u8]) -> Result<(T, usize), Fault> {
+    let (negative, whole) = sign(text);
+    let mut magnitude = 0;
+    let rest = digits(whole, &mut magnitude);
+    let count = whole.len() - rest.len();
+    if count == 0 || (count > 1 && whole.first() == Some(&b'0')) {
+        return Err(Fault::Syntax);
+    }
+    if let Some(b'.' | b'e' | b'E') = rest.first() {
+        // Either a number with a fraction, or no number at all.
+        return Err(scan(text).map_or(Fault::Syntax, |_| Fault::Fraction));
+    }
+    // Nineteen digits always fit; of longer ones the standard library finds out.
+    if count > 19 {
+        magnitude = text_of(whole, count)?.parse().map_err(|_| Fault::Range)?;
+    }
+    let value = in_range(negative, magnitude).ok_or(Fault::Range)?;
+    Ok((value, text.len() - rest.len()))
 }
 
 /// The problem as a sentence about `text`, which should have been a number of type `dtype`.

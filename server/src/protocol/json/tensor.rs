@@ -99,12 +99,11 @@ impl<T: Number> Sink for Vec<T> {
                 Err(fault) => break Some(fault),
             }
             next = match rest {
-                [b',', b' ', tail @ ..] | [b',', tail @ ..] if count < most => tail,
+                [b',', tail @ ..] if count < most => tail,
                 _ => break None,
             };
-            // Other whitespace, or what is no number: the walk knows what to do with it.
-            if !matches!(next.first(), Some(b'-' | b'0'..=b'9')) {
-                break None;
+            while let [b' ' | b'\n' | b'\r' | b'\t', tail @ ..] = next {
+                next = tail;
             }
         };
         reader.position += text.len() - rest.len();

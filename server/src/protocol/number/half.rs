@@ -4,7 +4,7 @@ use std::{cmp::Ordering, io::Write as _};
 
 use half::{bf16, f16};
 
-use super::{Fault, Number, scan, text_of, word};
+use super::{Fault, Number, Room, scan, text_of, word};
 
 /// A float of 16 bits.
 trait Half: Copy + PartialEq + Into<f32> {
@@ -36,8 +36,8 @@ impl Number for f16 {
         read(text)
     }
 
-    fn write(self, out: &mut Vec<u8>) {
-        write(self, out);
+    fn put(self, room: &mut Room) -> usize {
+        put(self, room)
     }
 }
 
@@ -46,8 +46,8 @@ impl Number for bf16 {
         read(text)
     }
 
-    fn write(self, out: &mut Vec<u8>) {
-        write(self, out);
+    fn put(self, room: &mut Room) -> usize {
+        put(self, room)
     }
 }
 
@@ -122,7 +122,7 @@ fn normal(text: &str) -> (i64, String) {
     (first, significant.trim_end_matches('0').to_owned())
 }
 
-fn write<T: Half>(value: T, out: &mut Vec<u8>) {
+fn put<T: Half>(value: T, room: &mut Room) -> usize {
     /// Enough to tell any two halves apart.
     const MOST_DIGITS: usize = 5;
     let wide: f32 = value.into();
@@ -135,10 +135,10 @@ fn write<T: Half>(value: T, out: &mut Vec<u8>) {
         let candidate = text.get(..length).and_then(|it| f32::read(it).ok());
         // A float of so few digits is written with the same digits.
         if let Some((candidate, _)) = candidate.filter(|(it, _)| T::from_f32(*it) == value) {
-            return candidate.write(out);
+            return candidate.put(room);
         }
     }
-    wide.write(out);
+    wide.put(room)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::*;
 
 #[track_caller]
 fn check<T: Number + FromStr + PartialEq + fmt::Debug>(text: &str) {
-    let (value, length) = T::read(text.as_bytes()).unwrap();
+    let (value, length) = both_ways::<T>(text).unwrap();
     assert_eq!(length, text.len(), "{text}");
     let expected = text.parse::<T>().ok().unwrap();
     assert_eq!(bytemuck::bytes_of(&value), bytemuck::bytes_of(&expected), "{text}");
@@ -14,7 +14,7 @@ fn check<T: Number + FromStr + PartialEq + fmt::Debug>(text: &str) {
 
 #[track_caller]
 fn refused<T: Number + PartialEq + fmt::Debug>(text: &str, fault: Fault) {
-    assert_eq!(T::read(text.as_bytes()), Err(fault), "{text}");
+    assert_eq!(both_ways::<T>(text), Err(fault), "{text}");
 }
 
 #[test]
@@ -127,6 +127,60 @@ fn output_is_the_shortest_text() {
         out.push(b' ');
     }
     assert_eq!(std::str::from_utf8(&out), Ok("0.1 1.0 -0.0 1e-7 3.4028235e+38 16777216.0 "));
+}
+
+/// The text of a value, which must be what zmij writes and read back as the same value.
+#[track_caller]
+fn survives(bits: u32, out: &mut Vec<u8>) {
+    let value = f32::from_bits(bits);
+    out.clear();
+    value.write(out);
+    let mut buffer = zmij::Buffer::new();
+    assert_eq!(out.as_slice(), buffer.format_finite(value).as_bytes(), "{bits:#x}");
+    // Behind a comma there is room for a window.
+    out.extend_from_slice(&[b','; WINDOW]);
+    let (back, length) = f32::read(out).unwrap();
+    assert_eq!((back.to_bits(), length + WINDOW), (bits, out.len()), "{bits:#x}");
+}
+
+#[test]
+fn a_dense_sample_of_floats_is_written_shortest_and_read_back() {
+    let mut out = Vec::new();
+    // The stride is prime, so that all exponents and all endings occur.
+    for bits in (0..f32::INFINITY.to_bits()).step_by(10_007) {
+        survives(bits, &mut out);
+        survives(bits | 1 << 31, &mut out);
+    }
+    for exponent in 0..255 {
+        for fraction in [0, 1, 2, 0x3f_ffff, 0x40_0000, 0x7f_fffe, 0x7f_ffff] {
+            survives(exponent << 23 | fraction, &mut out);
+        }
+    }
+    for small in 0..100_000 {
+        survives((small as f32).to_bits(), &mut out);
+        survives((small as f32 / 1e5).to_bits(), &mut out);
+    }
+}
+
+#[test]
+#[ignore = "all floats, half an hour: cargo test --release -p muster --lib every_float_is_written -- --ignored"]
+fn every_float_is_written_shortest_and_read_back() {
+    let mut out = Vec::new();
+    for bits in 0..f32::INFINITY.to_bits() {
+        survives(bits, &mut out);
+        survives(bits | 1 << 31, &mut out);
+    }
+}
+
+/// Reads the text with nothing behind it, and with more behind it than any window needs.
+#[track_caller]
+fn both_ways<T: Number + PartialEq + fmt::Debug>(text: &str) -> Result<(T, usize), Fault> {
+    let bare = T::read(text.as_bytes());
+    for tail in [",", "]", " ", "}"] {
+        let behind = T::read(format!("{text}{}", tail.repeat(WINDOW)).as_bytes());
+        assert_eq!(bare, behind, "{text}{tail}");
+    }
+    bare
 }
 
 proptest! {
