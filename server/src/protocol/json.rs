@@ -66,6 +66,10 @@ pub struct Mark<'a> {
     path: SmallVec<[Step<'a>; 6]>,
 }
 
+/// The beginning of a value, as long as the reader is in the same array or object.
+#[derive(Debug, Clone, Copy)]
+pub struct Place(usize);
+
 /// Reads one JSON document from front to back.
 ///
 /// Each method reads one value and what whitespace precedes it. After an error the reader is of no further
@@ -250,7 +254,13 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Where the reader stands. To be taken before a value is read.
+    /// Where the next value begins, for [`Reader::error_from`]. Takes no more than a number does.
+    pub fn place(&mut self) -> Place {
+        self.next_byte();
+        Place(self.position)
+    }
+
+    /// Where the reader stands, to come back to. To be taken before a value is read.
     pub fn mark(&mut self) -> Mark<'a> {
         self.next_byte();
         Mark { position: self.position, depth: self.depth, path: self.path.clone() }
@@ -279,6 +289,11 @@ impl<'a> Reader<'a> {
     /// An error about the value that `mark` marks.
     pub fn error_about(&self, mark: &Mark<'a>, problem: impl fmt::Display) -> Error {
         error(&mark.path, mark.position, problem)
+    }
+
+    /// An error about the value at `place`, behind which the reader stands, in the same array or object.
+    pub fn error_from(&self, place: Place, problem: impl fmt::Display) -> Error {
+        self.error_at(place.0, problem)
     }
 
     fn error_at(&self, offset: usize, problem: impl fmt::Display) -> Error {
@@ -409,7 +424,8 @@ impl fmt::Display for Path<'_, '_> {
 #[derive(Default)]
 struct Seen<'a> {
     few: SmallVec<[Cow<'a, str>; 8]>,
-    many: HashSet<Cow<'a, str>>,
+    /// Made when it is needed: most objects have few keys.
+    many: Option<HashSet<Cow<'a, str>>>,
 }
 
 impl<'a> Seen<'a> {
@@ -422,7 +438,7 @@ impl<'a> Seen<'a> {
             self.few.push(key);
             return true;
         }
-        self.many.insert(key)
+        self.many.get_or_insert_default().insert(key)
     }
 }
 

@@ -130,30 +130,36 @@ fn double(decimal: &Decimal) -> Option<f64> {
 impl Number for f32 {
     #[inline(always)]
     fn read(text: &[u8]) -> Result<(f32, usize), Fault> {
-        match plain(text).and_then(|it| Some((float(&it)?, it.length))) {
-            Some(found) => Ok(found),
+        match plain(text) {
+            Some(decimal) => match float(&decimal) {
+                Some(value) => Ok((value, decimal.length)),
+                None => parse(text, decimal.length),
+            },
             None => read_carefully(text, float, |it| it as f32),
         }
     }
 
     #[inline(always)]
     fn put(self, room: &mut Room) -> usize {
-        shortest::put(self, room).unwrap_or_else(|| put_carefully(self, room))
+        shortest::put(self, room).unwrap_or_else(|| put_in_doubt(self, room))
     }
 }
 
 impl Number for f64 {
     #[inline(always)]
     fn read(text: &[u8]) -> Result<(f64, usize), Fault> {
-        match plain(text).and_then(|it| Some((double(&it)?, it.length))) {
-            Some(found) => Ok(found),
+        match plain(text) {
+            Some(decimal) => match double(&decimal) {
+                Some(value) => Ok((value, decimal.length)),
+                None => parse(text, decimal.length),
+            },
             None => read_carefully(text, double, |it| it),
         }
     }
 
     #[inline]
     fn put(self, room: &mut Room) -> usize {
-        put_carefully(self, room)
+        put_by_zmij(self, room)
     }
 }
 
@@ -169,32 +175,64 @@ fn read_carefully<T: Into<f64> + Copy + std::str::FromStr>(
     };
     // The quick ways read the mantissa as a signed number.
     let fits = decimal.exact && i64::try_from(decimal.mantissa).is_ok();
-    let value = match Some(&decimal).filter(|_| fits).and_then(quickly) {
-        Some(value) => value,
-        None => text_of(text, decimal.length)?.parse().map_err(|_| Fault::Syntax)?,
-    };
-    if value.into().is_finite() { Ok((value, decimal.length)) } else { Err(Fault::Range) }
+    match Some(&decimal).filter(|_| fits).and_then(quickly) {
+        Some(value) => Ok((value, decimal.length)),
+        None => parse(text, decimal.length),
+    }
+}
+
+/// The number of `length` bytes, by the standard library.
+#[inline(never)]
+fn parse<T: Into<f64> + Copy + std::str::FromStr>(
+    text: &[u8],
+    length: usize,
+) -> Result<(T, usize), Fault> {
+    let value: T = text_of(text, length)?.parse().map_err(|_| Fault::Syntax)?;
+    if value.into().is_finite() { Ok((value, length)) } else { Err(Fault::Range) }
+}
+
+/// A float whose shortest text was in doubt, or that is not finite.
+#[cold]
+#[inline(never)]
+fn put_in_doubt(value: f32, room: &mut Room) -> usize {
+    put_by_zmij(value, room)
 }
 
 /// Any float, the bare words included.
-#[inline(never)]
-fn put_carefully<T: zmij::Float + Into<f64>>(value: T, room: &mut Room) -> usize {
-    let mut buffer = zmij::Buffer::new();
-    let text = match value.into() {
-        f64::INFINITY => "Infinity",
-        f64::NEG_INFINITY => "-Infinity",
-        nan if nan.is_nan() => "NaN",
-        _ => buffer.format_finite(value),
-    };
-    put_text(text.as_bytes(), room)
+#[inline]
+fn put_by_zmij<T: zmij::Float + Into<f64> + Copy>(value: T, room: &mut Room) -> usize {
+    match value.into().is_finite() {
+        true => put_text(zmij::Buffer::new().format_finite(value).as_bytes(), room),
+        false => put_text(word_of(value.into()), room),
+    }
 }
 
 /// A text of at most 24 bytes.
+#[inline]
 fn put_text(text: &[u8], room: &mut Room) -> usize {
-    if let Some(place) = room.get_mut(..text.len()) {
-        place.copy_from_slice(text);
+    let place = room.get_mut(..text.len()).unwrap_or_default();
+    match (text.first_chunk::<16>(), text.last_chunk::<8>()) {
+        // Long ones in two pieces of fixed size that may overlap: no call for the sake of a few bytes.
+        (Some(first), Some(last)) => {
+            if let Some(place) = place.first_chunk_mut() {
+                *place = *first;
+            }
+            if let Some(place) = place.last_chunk_mut() {
+                *place = *last;
+            }
+        }
+        _ => place.copy_from_slice(text),
     }
     text.len()
+}
+
+/// The bare word for a value that is not finite.
+fn word_of(value: f64) -> &'static [u8] {
+    match value {
+        f64::INFINITY => b"Infinity",
+        f64::NEG_INFINITY => b"-Infinity",
+        _ => b"NaN",
+    }
 }
 
 /// The integer types, which share one reader.

@@ -74,12 +74,19 @@ impl<'a> Reader<'a> {
 
 /// Takes one element after the other.
 trait Sink {
+    /// Makes room for `elements` more.
+    fn reserve(&mut self, elements: usize);
+
     /// Reads the element that stands at the reader, and may read on as far as `most` elements of the same
     /// array; ends behind an element. Keeps those for which there is `room`. Returns how many it has read.
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error>;
 }
 
 impl<T: Number> Sink for Vec<T> {
+    fn reserve(&mut self, elements: usize) {
+        Vec::reserve(self, elements);
+    }
+
     /// The hot loop of every JSON request: all numbers up to the next bracket.
     #[inline]
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error> {
@@ -115,6 +122,10 @@ impl<T: Number> Sink for Vec<T> {
 }
 
 impl Sink for Booleans {
+    fn reserve(&mut self, elements: usize) {
+        self.0.reserve(elements);
+    }
+
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
         let value = reader.bool()?;
         if room > 0 {
@@ -130,6 +141,9 @@ struct StringSink<'s> {
 }
 
 impl Sink for StringSink<'_> {
+    /// How long they will be is not known.
+    fn reserve(&mut self, _: usize) {}
+
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
         let base64 = self.form == BytesForm::TextOrBase64 && reader.next_byte() == Some(b'{');
         let start = self.strings.begin();
@@ -155,12 +169,11 @@ impl Reader<'_> {
             if key != "b64" {
                 return Err(reader.error(format_args!("expected the one key 'b64', found '{key}'")));
             }
-            let at = reader.mark();
+            let at = reader.place();
             let text = reader.string()?;
             given = true;
             let decoded = STANDARD.decode_vec(text.as_bytes(), out);
-            decoded
-                .map_err(|problem| reader.error_about(&at, format_args!("not base64: {problem}")))
+            decoded.map_err(|problem| reader.error_from(at, format_args!("not base64: {problem}")))
         })?;
         if given { Ok(()) } else { Err(self.error("expected the key 'b64', found none")) }
     }
@@ -190,6 +203,11 @@ type Levels = SmallVec<[usize; 8]>;
 
 impl Walk<'_> {
     fn run<S: Sink>(&mut self, reader: &mut Reader<'_>, sink: &mut S) -> Result<Shape, Error> {
+        // An element takes two bytes at least, its comma included: a shape that promises more takes no memory.
+        let room = self.most.saturating_sub(*self.count);
+        if room < usize::MAX {
+            sink.reserve(room.min(reader.rest().len() / 2 + 1));
+        }
         let mut levels = Levels::new();
         // Sizes of the arrays of each level, as far as one of them has ended.
         let mut dims: SmallVec<[Option<usize>; 8]> = SmallVec::new();
@@ -267,5 +285,73 @@ fn located<S: Sink>(reader: &mut Reader<'_>, start: usize, levels: &Levels, sink
     match sink.take(reader, 0, 1) {
         Err(error) => error,
         Ok(_) => reader.error("an element that cannot be read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Floats, and how often the walk asked for some.
+    struct Counted {
+        values: Vec<f32>,
+        calls: usize,
+    }
+
+    impl Sink for Counted {
+        fn reserve(&mut self, elements: usize) {
+            Sink::reserve(&mut self.values, elements);
+        }
+
+        fn take(
+            &mut self,
+            reader: &mut Reader<'_>,
+            room: usize,
+            most: usize,
+        ) -> Result<usize, Error> {
+            self.calls += 1;
+            self.values.take(reader, room, most)
+        }
+    }
+
+    /// Calls for a body of `rows` rows; `None` when it is refused.
+    fn calls(body: &str, rows: usize) -> (usize, Option<usize>) {
+        let mut sink = Counted { values: Vec::new(), calls: 0 };
+        let mut count = 0;
+        let mut walk =
+            Walk { kind: "a number", nesting: Nesting::Any, most: 10 * rows, count: &mut count };
+        let read = Reader::document(body.as_bytes(), |reader| walk.run(reader, &mut sink));
+        (sink.calls, read.ok().map(|_| sink.values.len()))
+    }
+
+    #[test]
+    fn twice_the_text_takes_twice_the_steps() {
+        let row = "1, 2.5,-3e2,\n\t 4";
+        let body = |rows: usize, open: &str, between: &str, close: &str| {
+            format!("{open}{}{close}", vec![row; rows].join(between))
+        };
+        for rows in [1_000, 2_000] {
+            let kept = Some(4 * rows);
+            // Any whitespace between numbers is part of one step; an array is one more.
+            assert_eq!(calls(&body(rows, "[", ",", "]"), rows), (1, kept));
+            assert_eq!(calls(&body(rows, "[", ",\r\n", "]"), rows), (1, kept));
+            assert_eq!(calls(&body(rows, "[[", "],[", "]]"), rows), (rows, kept));
+            assert_eq!(calls(&body(rows, "[[[", "]],[[", "]]]"), rows), (rows, kept));
+            // A mistake at the end is looked at twice more, for the message; not what is before it.
+            assert_eq!(calls(&body(rows, "[", ",", ",x]"), rows), (3, None));
+            assert_eq!(calls(&body(rows, "[[", "],[", "],[x]]"), rows), (rows + 2, None));
+            assert_eq!(calls(&body(rows, "[", ",", ""), rows), (1, None));
+        }
+    }
+
+    #[test]
+    fn a_shape_that_promises_more_than_the_text_has_takes_no_memory() {
+        let mut values: Vec<f32> = Vec::new();
+        let mut count = 0;
+        let most = usize::MAX / 2;
+        let mut walk = Walk { kind: "a number", nesting: Nesting::Any, most, count: &mut count };
+        let read = Reader::document(b"[1,2,3]", |reader| walk.run(reader, &mut values));
+        assert!(read.is_ok());
+        assert!(values.capacity() < 16, "{}", values.capacity());
     }
 }

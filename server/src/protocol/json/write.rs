@@ -80,6 +80,14 @@ pub enum BytesAs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotText(pub usize);
 
+/// About as many bytes as the elements of a tensor take as text.
+pub fn length(tensor: &Tensor) -> usize {
+    match tensor.dtype().size() {
+        Some(size) => tensor.elements().saturating_mul(4 + 2 * size),
+        None => tensor.byte_len(),
+    }
+}
+
 /// Appends all elements as one flat array.
 ///
 /// # Errors
@@ -127,8 +135,7 @@ fn elements(
 }
 
 fn numbers<T: Number>(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
-    // About what a number and its comma take.
-    out.reserve(tensor.elements().saturating_mul(4 + 2 * size_of::<T>()));
+    out.reserve(length(tensor));
     let mut values = tensor.segments().iter().flat_map(|it| it.chunks_exact(size_of::<T>()));
     let mut block = [0; BLOCK];
     nest(out, dims, |out, length| {

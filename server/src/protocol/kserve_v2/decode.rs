@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::{
     DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat, header_beyond_body, suggestion,
@@ -143,7 +144,7 @@ impl<'s> Decoding<'s> {
     }
 
     fn input(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
-        let place = reader.mark();
+        let place = reader.place();
         let mut entry = InputEntry::default();
         reader.object(|reader, key| {
             match key.as_ref() {
@@ -159,7 +160,7 @@ impl<'s> Decoding<'s> {
             }
             Ok(())
         })?;
-        let missing = |what: String| reader.error_about(&place, format_args!("expected {what}"));
+        let missing = |what: String| reader.error_from(place, format_args!("expected {what}"));
         let port = entry.port.ok_or_else(|| missing("the key 'name', found none".to_owned()))?;
         let dtype = entry.dtype.ok_or_else(|| {
             missing(format!("the key 'datatype' of input '{}': \"{}\"", port.name, port.dtype))
@@ -241,23 +242,23 @@ impl<'s> Decoding<'s> {
 
     /// Reads the name of an input that has not been given yet.
     fn input_port(&self, reader: &mut Reader<'_>) -> Result<&'s Port, Error> {
-        let place = reader.mark();
+        let place = reader.place();
         let name = reader.string()?;
         let model = &self.signature.model;
         let Some(port) = self.signature.input(&name) else {
             let known = suggestion(&name, self.signature.inputs.iter().map(|it| &*it.name));
             let problem = format_args!("model '{model}' has no input '{}'{known}", Excerpt(&name));
-            return Err(reader.error_about(&place, problem));
+            return Err(reader.error_from(place, problem));
         };
         if self.request.inputs.iter().any(|it| it.name == port.name) {
             let problem = format_args!("input '{name}' is repeated");
-            return Err(reader.error_about(&place, problem));
+            return Err(reader.error_from(place, problem));
         }
         Ok(port)
     }
 
     fn output(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
-        let place = reader.mark();
+        let place = reader.place();
         let mut name = None;
         let (mut binary, mut classes, mut shared_memory) = (None, None, false);
         reader.object(|reader, key| match key.as_ref() {
@@ -281,7 +282,7 @@ impl<'s> Decoding<'s> {
             }),
             _ => Err(unknown_key(reader, &key, &["name", "parameters"])),
         })?;
-        let missing = || reader.error_about(&place, "expected the key 'name', found none");
+        let missing = || reader.error_from(place, "expected the key 'name', found none");
         let name = name.ok_or_else(missing)?;
         if shared_memory {
             let text = "shared memory is not offered by this server; leave it out";
@@ -293,17 +294,17 @@ impl<'s> Decoding<'s> {
 
     /// Reads the name of an output that has not been asked for yet.
     fn output_name(&self, reader: &mut Reader<'_>) -> Result<Arc<str>, Error> {
-        let place = reader.mark();
+        let place = reader.place();
         let name = reader.string()?;
         let model = &self.signature.model;
         let Some(port) = self.signature.output(&name) else {
             let known = suggestion(&name, self.signature.outputs.iter().map(|it| &*it.name));
             let problem = format_args!("model '{model}' has no output '{}'{known}", Excerpt(&name));
-            return Err(reader.error_about(&place, problem));
+            return Err(reader.error_from(place, problem));
         };
         if self.outputs.iter().any(|it| it.name == port.name) {
             let problem = format_args!("output '{name}' is repeated");
-            return Err(reader.error_about(&place, problem));
+            return Err(reader.error_from(place, problem));
         }
         Ok(port.name.clone())
     }
@@ -372,7 +373,7 @@ fn optional<'a>(
 }
 
 fn shape(reader: &mut Reader<'_>) -> Result<Shape, Error> {
-    let mut dims = Vec::new();
+    let mut dims = SmallVec::<[usize; 4]>::new();
     reader.array(|reader, _| {
         dims.push(reader.usize()?);
         Ok(())
@@ -381,11 +382,11 @@ fn shape(reader: &mut Reader<'_>) -> Result<Shape, Error> {
 }
 
 fn datatype(reader: &mut Reader<'_>) -> Result<DataType, Error> {
-    let place = reader.mark();
+    let place = reader.place();
     let name = reader.string()?;
     DataType::from_name(&name).ok_or_else(|| {
         let known = suggestion(&name, DataType::ALL.iter().map(|it| it.name()));
-        reader.error_about(&place, format_args!("unknown datatype '{}'{known}", Excerpt(&name)))
+        reader.error_from(place, format_args!("unknown datatype '{}'{known}", Excerpt(&name)))
     })
 }
 

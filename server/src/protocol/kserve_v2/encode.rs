@@ -25,7 +25,7 @@ pub fn encode(
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
-    let mut json = Vec::with_capacity(256);
+    let mut json = Vec::with_capacity(length(format, response));
     let mut binary: Vec<Bytes> = Vec::new();
     json.push(b'{');
     if let Some(id) = &response.id {
@@ -35,7 +35,9 @@ pub fn encode(
     write::key(&mut json, "model_name");
     write::string(&mut json, &response.model);
     write::key(&mut json, "model_version");
-    write::string(&mut json, &response.version.to_string());
+    json.push(b'"');
+    write::number(&mut json, response.version);
+    json.push(b'"');
     write::key(&mut json, "outputs");
     json.push(b'[');
     for NamedTensor { name, tensor } in &response.outputs {
@@ -57,6 +59,15 @@ pub fn encode(
     let headers = vec![(HEADER_LENGTH, json.len().to_string())];
     binary.insert(0, json.into());
     Ok(EncodedReply { content_type: "application/octet-stream".into(), headers, body: binary })
+}
+
+/// About as many bytes as the JSON will have; what is missing is added as it is written.
+fn length(format: &ReplyFormat, response: &InferenceResponse) -> usize {
+    let output = |NamedTensor { name, tensor }: &NamedTensor| {
+        let data = if format.of(name).binary { 0 } else { write::length(tensor) };
+        128 + name.len() + data
+    };
+    128 + response.model.len() + response.outputs.iter().map(output).sum::<usize>()
 }
 
 fn output(

@@ -120,6 +120,34 @@ fn a_hundred_thousand_digits_round_exactly() {
 }
 
 #[test]
+fn megabytes_of_digits_are_one_number_on_a_small_stack() {
+    const MANY: usize = 4_000_000;
+    let cases = || {
+        let nines = "9".repeat(MANY);
+        let zeros = "0".repeat(MANY);
+        refused::<f32>(&nines, Fault::Range);
+        refused::<i64>(&nines, Fault::Range);
+        refused::<f32>(&format!("1e{nines}"), Fault::Range);
+        refused::<f32>(&format!("1{zeros}.0"), Fault::Range);
+        refused::<f32>(&format!("{zeros}1"), Fault::Syntax);
+        for (text, value) in [
+            (format!("0.{nines}"), 1.0),
+            (format!("-1e-{nines}"), -0.0),
+            (format!("0.{zeros}1"), 0.0),
+            // The standard library takes so long a mantissa only with an exponent below 2^16.
+            (format!("1{}e-60000", "0".repeat(60_000)), 1.0),
+            (format!("0.{zeros}1e{}", MANY + 1), 1.0),
+        ] {
+            assert_eq!(both_ways::<f32>(&text), Ok((value, text.len())));
+        }
+        // Letters end a number, however many follow.
+        assert_eq!(f32::read(format!("1.5{}", "x".repeat(MANY)).as_bytes()), Ok((1.5, 3)));
+    };
+    let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(cases);
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
 fn output_is_the_shortest_text() {
     let mut out = Vec::new();
     for value in [0.1f32, 1.0, -0.0, 1e-7, 3.4028235e38, 16777216.0] {
@@ -191,6 +219,13 @@ proptest! {
         value.write(&mut out);
         let (back, _) = f32::read(&out).unwrap();
         prop_assert!(back.to_bits() == bits || (back.is_nan() && value.is_nan()));
+    }
+
+    #[test]
+    fn a_float_printed_as_a_double_is_the_same_float(bits in 0..f32::INFINITY.to_bits()) {
+        let value = f32::from_bits(bits);
+        let text = format!("{:?}", f64::from(value));
+        prop_assert_eq!(both_ways::<f32>(&text), Ok((value, text.len())));
     }
 
     #[test]
