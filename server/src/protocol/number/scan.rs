@@ -74,8 +74,9 @@ pub(super) fn scan(text: &[u8]) -> Option<Decimal> {
     // Far from what any type holds, either way: the slow path sees the text itself.
     let exponent = i32::try_from(exponent).unwrap_or(i32::MAX);
     let length = text.len() - rest.len();
-    // Nineteen digits always fit a word.
-    Some(Decimal { negative, mantissa, exponent, exact: count <= 19, length })
+    // Nineteen digits always fit a word, and zeros in front of them do no harm.
+    let zeros = whole.iter().filter(|&&it| it != b'.').take_while(|&&it| it == b'0').count();
+    Some(Decimal { negative, mantissa, exponent, exact: count <= zeros + 19, length })
 }
 
 /// The exponent whose `e` has been read, saturated, and what follows it.
