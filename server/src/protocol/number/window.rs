@@ -69,23 +69,48 @@ fn run(window: &[u8; WINDOW], at: usize, before: u64) -> Option<Run> {
     Some(Run { end: at + count, value })
 }
 
-/// The number at the beginning of the window, if it is plain enough: at most 7 digits before the point, and an
-/// exponent of at most two digits. Its mantissa is below 10^18 and has all digits of the text.
+/// Digits with at most one point among them, as they stand in a text.
+struct Plain {
+    mantissa: u64,
+    exponent: i32,
+    end: usize,
+}
+
+/// Digits and point all within the eight bytes of `lead`, which begin at `start`. `ends` marks what is no digit,
+/// twice at least.
 #[inline(always)]
-pub(super) fn decimal(window: &[u8; WINDOW]) -> Option<Decimal> {
-    const POINT: u64 = (b'.' ^ b'0') as u64;
-    let negative = window[0] == b'-';
-    let start = usize::from(negative);
-    let lead = load(window, start);
-    // Most numbers have one digit before the point, which is guessed right more often than not.
-    let (mut mantissa, mut end) = if lead & 0xff00 == POINT << 8 {
-        if lead & 0xff > 9 {
-            return None;
-        }
+fn short(lead: u64, ends: u64, start: usize) -> Option<Plain> {
+    let first = ends.trailing_zeros() / 8;
+    // A zero in front of others is for the slow way to refuse.
+    if first == 0 || (first > 1 && lead & 0xff == 0) {
+        return None;
+    }
+    let before = (1 << (8 * first)) - 1;
+    if (lead ^ POINT) >> (8 * first) & 0xff != 0 {
+        return Some(Plain {
+            mantissa: join_first(lead, first),
+            exponent: 0,
+            end: start + first as usize,
+        });
+    }
+    let second = (ends & (ends - 1)).trailing_zeros() / 8;
+    let places = second as i32 - first as i32 - 1;
+    let digits = (lead & before) | (lead >> 8 & !before);
+    (places > 0).then(|| Plain {
+        mantissa: join_first(digits, second - 1),
+        exponent: -places,
+        end: start + second as usize,
+    })
+}
+
+/// Up to seven digits in `lead`, and as many behind the point as [`run`] takes.
+#[inline(always)]
+fn long(window: &[u8; WINDOW], lead: u64, ends: u64, start: usize) -> Option<Plain> {
+    // Most have one digit before the point, which is guessed right more often than not.
+    let (mut mantissa, mut end) = if (lead ^ POINT) & 0xff00 == 0 && lead & 0xff <= 9 {
         (lead & 0xff, start + 1)
     } else {
-        let count = others(lead).trailing_zeros() / 8;
-        // A zero in front of others is for the slow way to refuse.
+        let count = ends.trailing_zeros() / 8;
         if count == 0 || count == 8 || (count > 1 && lead & 0xff == 0) {
             return None;
         }
@@ -101,6 +126,24 @@ pub(super) fn decimal(window: &[u8; WINDOW]) -> Option<Decimal> {
         exponent = fraction as i32 - run.end as i32;
         (mantissa, end) = (run.value, run.end);
     }
+    Some(Plain { mantissa, exponent, end })
+}
+
+/// A point in each byte, as [`load`] gives it.
+const POINT: u64 = 0x2e2e_2e2e_2e2e_2e2e ^ ZEROS;
+
+/// The number at the beginning of the window, if it is plain enough: at most 7 digits before the point, and an
+/// exponent of at most two digits. Its mantissa is below 10^18 and has all digits of the text.
+#[inline(always)]
+pub(super) fn decimal(window: &[u8; WINDOW]) -> Option<Decimal> {
+    let negative = window[0] == b'-';
+    let start = usize::from(negative);
+    let lead = load(window, start);
+    let ends = others(lead);
+    let Plain { mantissa, mut exponent, mut end } = match ends & ends.wrapping_sub(1) {
+        0 => long(window, lead, ends, start)?,
+        _ => short(lead, ends, start)?,
+    };
     if let Some(b'e' | b'E') = window.get(end) {
         let (power, after) = power_of_ten(window, end + 1)?;
         exponent += power;
