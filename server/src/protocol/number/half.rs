@@ -4,7 +4,11 @@ use std::{cmp::Ordering, io::Write as _};
 
 use half::{bf16, f16};
 
-use super::{Fault, Number, Room, scan, text_of, word};
+use super::{
+    Fault, Number, Room,
+    scan::{scan, text_of},
+    word,
+};
 
 /// A float of 16 bits.
 trait Half: Copy + PartialEq + Into<f32> {

@@ -1,4 +1,4 @@
-//! The shortest text that reads back as the same FP32, and integers as text.
+//! The shortest text that reads back as the same FP32.
 //!
 //! A float is the number `c * 2^q` with c of 24 bits, and every decimal that is nearer to it than half a unit of c
 //! reads back as it. With `10^p` the greatest power of ten that is not above `2^q`, one of these is a multiple of
@@ -7,10 +7,7 @@
 //! with 36 binary places from a table of `2^q / 10^p`, which leaves the result open by a few of the last places.
 //! Where that could matter, in less than one of a million floats, [`put`] gives up and another way is taken.
 
-use super::{
-    Room,
-    digits::{TENS, ZEROS, split, split_nine},
-};
+use super::{Room, digits::split_nine};
 
 /// Binary places behind the point.
 const PLACES: u32 = 36;
@@ -189,42 +186,4 @@ fn put_exponent(bytes: u128, count: usize, power: i32, negative: usize, room: &m
     let digits = if two { [b'0' + power / 10, b'0' + power % 10] } else { [b'0' + power, 0] };
     room[end..end + 4].copy_from_slice(&[b'e', sign, digits[0], digits[1]]);
     end + 3 + usize::from(two)
-}
-
-/// Writes an integer, and says how many bytes it took.
-#[inline(always)]
-pub(super) fn put_integer(negative: bool, magnitude: u64, room: &mut Room) -> usize {
-    room[0] = b'-';
-    let start = usize::from(negative);
-    if magnitude < TENS[8] {
-        return put_front(magnitude, start, room);
-    }
-    let (upper, last) = (magnitude / TENS[8], magnitude % TENS[8]);
-    let mut end = start;
-    if upper < TENS[8] {
-        end = put_front(upper, end, room);
-    } else {
-        end = put_front(upper / TENS[8], end, room);
-        end = put_eight(upper % TENS[8], end, room);
-    }
-    put_eight(last, end, room)
-}
-
-/// A number below 10^8, without leading zeros.
-#[inline(always)]
-fn put_front(number: u64, start: usize, room: &mut Room) -> usize {
-    let digits = split(number);
-    // The last digit is kept.
-    let zeros = (digits | 1 << 56).trailing_zeros() / 8;
-    let text = (digits | ZEROS) >> (8 * zeros);
-    room[start..start + 8].copy_from_slice(&text.to_le_bytes());
-    start + 8 - zeros as usize
-}
-
-/// Eight digits.
-#[inline(always)]
-fn put_eight(number: u64, start: usize, room: &mut Room) -> usize {
-    let start = start & 15;
-    room[start..start + 8].copy_from_slice(&(split(number) | ZEROS).to_le_bytes());
-    start + 8
 }

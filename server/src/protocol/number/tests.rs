@@ -2,7 +2,7 @@ use std::str::FromStr;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{window::WINDOW, *};
 
 #[track_caller]
 fn check<T: Number + FromStr + PartialEq + fmt::Debug>(text: &str) {
