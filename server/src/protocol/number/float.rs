@@ -5,9 +5,7 @@ use super::{
     Fault, Number, Room,
     digits::TENS,
     scan::{Decimal, scan, text_of},
-    shortest, window,
-    window::WINDOW,
-    word,
+    shortest, window, word,
 };
 
 /// Powers of ten as doubles, from [`LEAST_POWER`] to 38. Up to 10^22 they are exact, further out three units in
@@ -31,12 +29,6 @@ static POWERS: [f64; 95] = {
 
 /// The mantissa has at most 19 digits: with a lower power of ten the number is below the least normal float.
 const LEAST_POWER: i32 = -56;
-
-/// The window at the beginning of `text`, and the number in it.
-#[inline(always)]
-fn plain(text: &[u8]) -> Option<Decimal> {
-    window::decimal(text.first_chunk::<WINDOW>()?)
-}
 
 /// The nearest float, where it can be told without looking at the text again.
 #[inline(always)]
@@ -67,7 +59,7 @@ fn double(decimal: &Decimal) -> Option<f64> {
 impl Number for f32 {
     #[inline(always)]
     fn read(text: &[u8]) -> Result<(f32, usize), Fault> {
-        match plain(text) {
+        match window::at(text, window::decimal) {
             Some(decimal) => match float(&decimal) {
                 Some(value) => Ok((value, decimal.length)),
                 None => parse(text, decimal.length),
@@ -85,7 +77,7 @@ impl Number for f32 {
 impl Number for f64 {
     #[inline(always)]
     fn read(text: &[u8]) -> Result<(f64, usize), Fault> {
-        match plain(text) {
+        match window::at(text, window::decimal) {
             Some(decimal) => match double(&decimal) {
                 Some(value) => Ok((value, decimal.length)),
                 None => parse(text, decimal.length),

@@ -6,7 +6,7 @@ use super::{
     Fault, Number, Room,
     digits::{TENS, ZEROS, split},
     scan::{digits, scan, sign, text_of},
-    window::{self, WINDOW},
+    window,
 };
 
 /// The integer types, which share one reader.
@@ -24,7 +24,7 @@ impl Integer for i64 {}
 impl<T: Integer> Number for T {
     #[inline(always)]
     fn read(text: &[u8]) -> Result<(T, usize), Fault> {
-        match text.first_chunk::<WINDOW>().and_then(window::integer) {
+        match window::at(text, window::integer) {
             Some((negative, magnitude, length)) => {
                 Ok((in_range(negative, magnitude).ok_or(Fault::Range)?, length))
             }

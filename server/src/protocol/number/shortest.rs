@@ -5,7 +5,8 @@
 //! `10^p`, and at most one a multiple of `10^(p+1)`; the shortest text is the latter where there is one, else the
 //! nearest of the former (Giulietti, "The Schubfach way to render doubles", 2021). Here `c * 2^q / 10^p` is taken
 //! with 36 binary places from a table of `2^q / 10^p`, which leaves the result open by a few of the last places.
-//! Where that could matter, in less than one of a million floats, [`put`] gives up and another way is taken.
+//! Where that could matter [`put`] gives up and another way is taken: for subnormal numbers, and for one float of a
+//! hundred beside them. Those lie exactly on a boundary, and nearly all of them are above a million.
 
 use super::{Room, digits::split_nine};
 

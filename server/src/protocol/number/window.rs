@@ -10,6 +10,23 @@ use super::{
 /// Bytes that must be there, whether the number needs them or not.
 pub(super) const WINDOW: usize = 40;
 
+/// Calls `read` with the window at the beginning of `text`. At the end of a body a copy is made, for the last few
+/// numbers: zeros behind it end a number as the end of the text does.
+#[inline(always)]
+pub(super) fn at<T>(text: &[u8], read: fn(&[u8; WINDOW]) -> Option<T>) -> Option<T> {
+    match text.first_chunk() {
+        Some(window) => read(window),
+        None => at_end(text, read),
+    }
+}
+
+#[inline(never)]
+fn at_end<T>(text: &[u8], read: fn(&[u8; WINDOW]) -> Option<T>) -> Option<T> {
+    let mut window = [0; WINDOW];
+    window.get_mut(..text.len())?.copy_from_slice(text);
+    read(&window)
+}
+
 /// What `before` must be below for so many digits to make no more than 10^18 with it.
 const LIMITS: [u64; 16] = {
     let mut limits = [0; 16];
