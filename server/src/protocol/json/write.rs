@@ -128,7 +128,7 @@ fn elements(
         DataType::Fp16 => numbers::<f16>(out, tensor, dims),
         DataType::Bf16 => numbers::<bf16>(out, tensor, dims),
         DataType::Fp32 => numbers::<f32>(out, tensor, dims),
-        DataType::Fp64 => numbers::<f64>(out, tensor, dims),
+        DataType::Fp64 => doubles(out, tensor, dims),
         DataType::Bytes => return strings(out, tensor, dims, form),
     }
     Ok(())
@@ -141,6 +141,16 @@ fn numbers<T: Number>(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
     nest(out, dims, |out, length| {
         let values = values.by_ref().take(length).map(bytemuck::pod_read_unaligned::<T>);
         run(out, values, &mut block);
+    });
+}
+
+/// As [`numbers`], one by one: zmij puts a double together in a buffer of its own.
+fn doubles(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
+    out.reserve(length(tensor));
+    let mut values = tensor.segments().iter().flat_map(|it| it.chunks_exact(size_of::<f64>()));
+    nest(out, dims, |out, length| {
+        let values = values.by_ref().take(length).map(bytemuck::pod_read_unaligned::<f64>);
+        list(out, values, |out, value| value.write(out));
     });
 }
 

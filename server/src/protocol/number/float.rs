@@ -10,7 +10,7 @@ use super::{
 
 /// Powers of ten as doubles, from [`LEAST_POWER`] to 38. Up to 10^22 they are exact, further out three units in
 /// the last place away at most: each is made of at most two roundings and, below one, a third.
-static POWERS: [f64; 95] = {
+const POWERS: &[f64; 95] = &{
     let mut powers = [0.0; 95];
     let mut index = 0;
     while index < 95 {
@@ -90,6 +90,15 @@ impl Number for f64 {
     fn put(self, room: &mut Room) -> usize {
         put_by_zmij(self, room)
     }
+
+    /// Straight from zmij's own buffer: one copy is enough.
+    #[inline]
+    fn write(self, out: &mut Vec<u8>) {
+        match self.is_finite() {
+            true => out.extend_from_slice(zmij::Buffer::new().format_finite(self).as_bytes()),
+            false => out.extend_from_slice(word_of(self)),
+        }
+    }
 }
 
 /// Any float, the bare words included. `quickly` may find it from its decimal, the standard library will.
@@ -139,19 +148,7 @@ fn put_by_zmij<T: zmij::Float + Into<f64> + Copy>(value: T, room: &mut Room) -> 
 /// A text of at most 24 bytes.
 #[inline]
 fn put_text(text: &[u8], room: &mut Room) -> usize {
-    let place = room.get_mut(..text.len()).unwrap_or_default();
-    match (text.first_chunk::<16>(), text.last_chunk::<8>()) {
-        // Long ones in two pieces of fixed size that may overlap: no call for the sake of a few bytes.
-        (Some(first), Some(last)) => {
-            if let Some(place) = place.first_chunk_mut() {
-                *place = *first;
-            }
-            if let Some(place) = place.last_chunk_mut() {
-                *place = *last;
-            }
-        }
-        _ => place.copy_from_slice(text),
-    }
+    room.get_mut(..text.len()).unwrap_or_default().copy_from_slice(text);
     text.len()
 }
 

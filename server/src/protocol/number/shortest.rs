@@ -6,7 +6,7 @@
 //! nearest of the former (Giulietti, "The Schubfach way to render doubles", 2021). Here `c * 2^q / 10^p` is taken
 //! with 36 binary places from a table of `2^q / 10^p`, which leaves the result open by a few of the last places.
 //! Where that could matter [`put`] gives up and another way is taken: for subnormal numbers, and for one float of a
-//! hundred beside them. Those lie exactly on a boundary, and nearly all of them are above a million.
+//! hundred beside them, which are exactly on a boundary. Most of those are between 10^5 and 10^8.
 
 use super::{Room, digits::split_nine};
 
@@ -28,7 +28,7 @@ struct Scale {
 
 /// By the eight bits of the exponent. Zero comes out of the first as zero; it, subnormal numbers and what is not
 /// finite are always in doubt.
-static SCALES: [Scale; 256] = {
+const SCALES: &[Scale; 256] = &{
     let mut scales = [Scale { unit: 0, power: -6 }; 256];
     let mut bits = 1;
     while bits < 255 {
@@ -133,7 +133,7 @@ struct Layout {
 /// Places of the point that need no exponent, `0.000001` to `1234567890123.0`.
 const POINTS: std::ops::Range<i32> = -5..14;
 
-static LAYOUTS: [Layout; 19] = {
+const LAYOUTS: &[Layout; 19] = &{
     let text = u128::from_le_bytes([b'0'; 16]);
     let mut layouts = [Layout { whole: u128::MAX, text, front: 0, point: 0, least: 0 }; 19];
     let mut index = 0;
