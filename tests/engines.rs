@@ -23,7 +23,7 @@ const TYPES: [&str; 14] = [
     "type_fp64",
     "type_string",
 ];
-const NETWORKS: [&str; 3] = ["mlp", "convnet", "transformer"];
+const NETWORKS: [&str; 4] = ["mlp", "convnet", "transformer", "retrieval"];
 const WITHOUT_BATCH: [&str; 4] = ["scalar", "scalar_one", "fixed_batch", "optional_input"];
 const OTHERS: [&str; 4] = ["dynamic", "two_outputs", "slow", "fails_on_negative"];
 

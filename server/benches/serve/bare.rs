@@ -16,7 +16,7 @@ use bytes::Bytes;
 use onnxruntime::OnnxRuntime;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{Outcome, machine::Pinning, server::Plan, workload::Workload};
+use crate::support::{Outcome, machine::Pinning, server::Plan, workload::Workload};
 
 /// What one block of a loop did.
 #[derive(Debug, Clone, Copy)]

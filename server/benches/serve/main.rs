@@ -2,25 +2,24 @@
 //! runs made by a loop without a server. `cargo bench --bench serve -- --help`; docs/performance.md explains.
 
 mod bare;
-mod machine;
+mod cases;
 mod measure;
-mod reply;
-mod server;
+#[path = "../support/mod.rs"]
+mod support;
 mod table;
-mod workload;
 
-use std::{error::Error, fs, path::PathBuf, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use onnxruntime::{OnnxRuntime, Options};
 
-use machine::Pinning;
+use cases::Series;
 use measure::Bench;
-use server::Server;
-use workload::Workload;
-
-/// Whatever goes wrong ends the run: half a table would be taken for a whole one.
-type Outcome<T> = Result<T, Box<dyn Error>>;
+use support::{
+    Outcome, TemporaryFolder,
+    machine::{self, Pinning},
+    server::Start,
+};
 
 /// Measures the server and the bare loop in turns and prints Markdown.
 #[derive(Parser)]
@@ -50,13 +49,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     onnxruntime::disable_telemetry();
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    support::end(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Outcome<()> {
@@ -66,25 +59,25 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     };
     let block = Duration::try_from_secs_f64(block)?;
     let filter = arguments.filter.as_deref().unwrap_or_default();
-    let workloads = workload::all()?;
-    let wanted = |workload: &Workload| workload.cases().any(|it| it.name().contains(filter));
-    if !workloads.iter().any(wanted) {
+    let series = cases::all()?;
+    let wanted = |series: &Series| series.cases().any(|it| it.name().contains(filter));
+    if !series.iter().any(wanted) {
         return Err(format!("'{filter}' is in no name such as mlp/json/16").into());
     }
     let pinning = Pinning::new(arguments.pin);
     let folder = TemporaryFolder::new()?;
-    for workload in workloads.iter().filter(|it| wanted(it)) {
-        workload.install(&folder.0)?;
+    for it in series.iter().filter(|it| wanted(it)) {
+        it.workload.install(folder.path())?;
     }
-    let server = Server::start(&folder.0, pinning)?;
+    let server = Start { pinning, ..Start::new(folder.path()) }.start()?;
     let engine = OnnxRuntime::new(Options::default());
     println!("{}", machine::description(&engine.open()?.path));
     println!("{rounds} rounds of {} s blocks{pinning}.\n", block.as_secs_f64());
 
     let mut rows = Vec::new();
-    for workload in workloads.iter().filter(|it| wanted(it)) {
-        let mut bench = Bench::new(&server, workload, &engine, pinning)?;
-        for case in workload.cases().filter(|it| it.name().contains(filter)) {
+    for it in series.iter().filter(|it| wanted(it)) {
+        let mut bench = Bench::new(&server, &it.workload, &engine, pinning)?;
+        for case in it.cases().filter(|it| it.name().contains(filter)) {
             eprintln!("{} ..", case.name());
             rows.push(bench.measure(case, block, rounds)?);
         }
@@ -95,22 +88,4 @@ fn run(arguments: &Arguments) -> Outcome<()> {
         println!("{}", table::split(&rows));
     }
     Ok(())
-}
-
-/// Holds the model repository, and is removed with what is in it.
-struct TemporaryFolder(PathBuf);
-
-impl TemporaryFolder {
-    fn new() -> Outcome<TemporaryFolder> {
-        let path = std::env::temp_dir().join(format!("muster-bench-{}", std::process::id()));
-        fs::create_dir_all(&path)?;
-        Ok(TemporaryFolder(path))
-    }
-}
-
-impl Drop for TemporaryFolder {
-    fn drop(&mut self) {
-        // What is left is a few megabytes in the system's folder for such things.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

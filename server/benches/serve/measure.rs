@@ -3,15 +3,18 @@
 
 use std::{num::NonZeroUsize, time::Duration};
 
-use loadgen::{Check, Plan as LoadPlan, Report, Target};
+use loadgen::{Plan as LoadPlan, Report};
 use onnxruntime::OnnxRuntime;
 
 use crate::{
-    Outcome,
     bare::{BareLoop, Pace},
-    machine::{Clock, Pinning},
-    server::{Plan, Server},
-    workload::{Case, Workload},
+    cases::Case,
+    support::{
+        Outcome,
+        machine::{Clock, Pinning},
+        server::{Plan, Server},
+        workload::{Workload, answered},
+    },
 };
 
 /// Of a block's length: how long requests are sent before they count.
@@ -88,33 +91,19 @@ impl<'b> Bench<'b> {
     }
 
     fn load(&self, case: Case, block: Duration) -> Outcome<LoadPlan> {
-        let expected = self.workload.expected.clone();
-        let target = Target::from(self.server.address());
         Ok(LoadPlan {
             connections: case.connections,
             warm_up: block.mul_f64(WARM_UP),
             duration: Some(block),
-            pid: Some(self.server.pid()),
-            check: Check::FirstReply(std::sync::Arc::new(move |it| expected.is_body(it.body))),
-            ..LoadPlan::new(target, vec![self.workload.request(case.format)?])
+            ..self.workload.closed_loop(self.server, case.format)?
         })
     }
 
     /// A block of requests, and the mean rows of the runs that they led to.
     fn serve(&self, case: Case, load: &LoadPlan) -> Outcome<(Report, f64)> {
         let before = self.server.counts(case.model)?;
-        let report = load.run()?;
+        let report = answered(&case.name(), load)?;
         let rows_per_run = self.server.counts(case.model)?.rows_per_run_since(&before);
-        let unanswered = report.requests - report.ok();
-        if 0 < report.wrong || 0 < unanswered || report.checked == 0 {
-            return Err(format!(
-                "{}: {} of {} checked answers are wrong, {unanswered} requests were not answered with 2xx",
-                case.name(),
-                report.wrong,
-                report.checked
-            )
-            .into());
-        }
         Ok((report, rows_per_run))
     }
 

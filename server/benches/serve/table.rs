@@ -1,8 +1,11 @@
 //! The findings as Markdown: medians over the rounds, and how far the rounds lie apart.
 
-use std::{fmt::Write, time::Duration};
+use std::fmt::Write;
 
-use crate::measure::{Measured, Round};
+use crate::{
+    measure::{Measured, Round},
+    support::{micros, short, spread::Spread},
+};
 
 /// Throughput, latency and processor time over HTTP.
 pub fn served(rows: &[Measured]) -> String {
@@ -96,37 +99,7 @@ impl Measured {
     }
 
     fn of(&self, value: impl Fn(&Round) -> f64) -> Spread {
-        Spread::new(self.rounds.iter().map(value).collect())
-    }
-}
-
-/// A value of all rounds.
-struct Spread {
-    median: f64,
-    low: f64,
-    high: f64,
-}
-
-impl Spread {
-    fn new(mut values: Vec<f64>) -> Spread {
-        values.sort_by(f64::total_cmp);
-        let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-        let (middle, last) = (values.len() / 2, values.len().saturating_sub(1));
-        let median = match values.len() % 2 {
-            0 => (at(middle.saturating_sub(1)) + at(middle)) / 2.0,
-            _ => at(middle),
-        };
-        Spread { median, low: at(0), high: at(last) }
-    }
-
-    /// Half the distance of the extremes, relative to the median.
-    fn half_width(&self) -> f64 {
-        (self.high - self.low) / 2.0 / self.median
-    }
-
-    fn percent(&self) -> String {
-        let [median, low, high] = [self.median, self.low, self.high].map(|it| it * 100.0);
-        format!("{median:.1} % ({low:.0}–{high:.0})")
+        Spread::new(self.rounds.iter().map(value))
     }
 }
 
@@ -144,13 +117,4 @@ fn best_rate(round: &Round) -> f64 {
 fn least_cpu(round: &Round) -> f64 {
     let single = micros(round.single.cpu_per_row);
     round.batched.map_or(single, |it| micros(it.cpu_per_row).min(single))
-}
-
-fn micros(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e3
-}
-
-/// Three digits are more than the machine gives.
-fn short(micros: f64) -> String {
-    if micros < 10.0 { format!("{micros:.2}") } else { format!("{micros:.0}") }
 }

@@ -1,8 +1,9 @@
-//! The real program as a child process, with its defaults, on ports that are free.
+//! The real program as a child process, with its defaults where nothing else is asked for, on ports that are free.
 
 use std::{
     collections::BTreeMap,
     env,
+    ffi::OsStr,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     num::NonZeroUsize,
@@ -11,9 +12,10 @@ use std::{
     thread,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{Outcome, machine::Pinning};
+use super::{Outcome, machine::Pinning};
 
 /// How the server runs one model.
 #[derive(Debug, Clone, Copy)]
@@ -31,11 +33,32 @@ pub struct Server {
     plans: BTreeMap<String, Plan>,
 }
 
-impl Server {
-    /// Starts it over this repository and waits until it serves.
-    pub fn start(repository: &Path, pinning: Pinning) -> Outcome<Server> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-        command.arg("--model-repository").arg(repository);
+/// How it is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    pub repository: &'a Path,
+    pub pinning: Pinning,
+    /// Further flags.
+    pub flags: &'a [&'a str],
+    /// Further variables.
+    pub variables: &'a [(&'a str, &'a OsStr)],
+    /// A program that runs it, and that program's arguments; none for the system.
+    pub under: &'a [&'a OsStr],
+}
+
+impl<'a> Start<'a> {
+    /// With its defaults, over this repository.
+    pub fn new(repository: &'a Path) -> Start<'a> {
+        let pinning = Pinning::new(false);
+        Start { repository, pinning, flags: &[], variables: &[], under: &[] }
+    }
+
+    /// Returns when it serves.
+    pub fn start(&self) -> Outcome<Server> {
+        let muster = OsStr::new(env!("CARGO_BIN_EXE_muster"));
+        let mut words = self.under.iter().copied().chain([muster]);
+        let mut command = Command::new(words.next().unwrap_or(muster));
+        command.args(words).arg("--model-repository").arg(self.repository);
         // The log as JSON says how each model is run; nothing is logged for a request that succeeds.
         command.args(["--http-address", "127.0.0.1", "--log-format", "json"]);
         for port in ["--http-port", "--sagemaker-port", "--metrics-port"] {
@@ -45,16 +68,19 @@ impl Server {
         for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)) {
             command.env_remove(name);
         }
+        command.args(self.flags).envs(self.variables.iter().copied());
         // A child begins where its parent is.
-        pinning.to_server_core()?;
+        self.pinning.to_server_core()?;
         let child = command.stdout(Stdio::piped()).spawn()?;
-        pinning.to_generator_core()?;
+        self.pinning.to_generator_core()?;
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut server = Server { child, address: unknown, plans: BTreeMap::new() };
         server.wait_ready()?;
         Ok(server)
     }
+}
 
+impl Server {
     /// Reads the log up to the line that says so.
     fn wait_ready(&mut self) -> Outcome<()> {
         let output = self.child.stdout.take().ok_or("the server has no output")?;
@@ -90,6 +116,19 @@ impl Server {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Stops all its threads where they are, until [`Server::resume`].
+    pub fn pause(&self) -> Outcome<()> {
+        self.signal(Signal::STOP)
+    }
+
+    pub fn resume(&self) -> Outcome<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Outcome<()> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
     /// How it runs that model.

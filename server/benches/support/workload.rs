@@ -1,4 +1,4 @@
-//! What is measured: models, the one row that every request brings, and the answer that it must get.
+//! Models that are measured, the one row that every request brings, and the answer that it must get.
 
 use std::{
     fmt, fs,
@@ -10,23 +10,16 @@ use std::{
 use backend::{Backend, DataType, Model, ModelSource, NamedTensor, Shape, Tensor};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use identity::Identity;
-use loadgen::{Input, Request, kserve_binary, kserve_json};
+use loadgen::{
+    Check, Input, Plan as LoadPlan, Report, Request, Target, kserve_binary, kserve_json,
+};
 use onnxruntime::OnnxRuntime;
 use serde_json::Value;
 
-use crate::{Outcome, reply::Expected};
+use super::{Outcome, reply::Expected, server::Server};
 
 /// The repository's root.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-
-/// For the identity engine, which learns its inputs and outputs from here alone; what it does not say is as
-/// the server completes it for an ONNX model.
-const IDENTITY_CONFIG: &str = r#"backend: "identity"
-max_batch_size: 4
-dynamic_batching { }
-input { name: "INPUT0" data_type: TYPE_FP32 dims: [ 16 ] }
-output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 16 ] }
-"#;
 
 /// How requests and replies are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,71 +39,64 @@ impl fmt::Display for Format {
     }
 }
 
-/// One line of the tables.
-#[derive(Debug, Clone, Copy)]
-pub struct Case {
-    /// Name of the workload.
-    pub model: &'static str,
-    pub format: Format,
-    pub connections: usize,
-}
-
-impl Case {
-    /// As filters see it: `mlp/json/16`.
-    pub fn name(&self) -> String {
-        format!("{}/{}/{}", self.model, self.format, self.connections)
-    }
-}
-
 /// A model and its request.
 pub struct Workload {
     /// Of the model in the repository.
     pub name: &'static str,
     /// The file of an ONNX model; the others are made of their configuration alone.
     file: Option<PathBuf>,
-    formats: &'static [Format],
-    connections: &'static [usize],
+    /// The text of `config.pbtxt`; none for the server's own choice.
+    config: Option<String>,
     /// One row.
     pub input: NamedTensor,
     pub expected: Arc<Expected>,
 }
 
-/// All of them, in the order of the tables.
-pub fn all() -> Outcome<Vec<Workload>> {
-    let onnx = Path::new(ROOT).join("backends/onnxruntime/tests/models/identity/FP32.onnx");
-    Ok(vec![
-        identity("identity-builtin", ["INPUT0", "OUTPUT0"], None)?,
-        identity("identity-onnx", ["x", "y"], Some(onnx))?,
-        fixture("mlp", &[Format::Binary, Format::Json], &[1, 16, 64])?,
-        fixture("convnet", &[Format::Binary], &[16])?,
-        fixture("transformer", &[Format::Binary], &[16])?,
-    ])
+/// So many floats with all their digits, which the engine of that name gives back as they are.
+pub fn identity_builtin(floats: usize) -> Outcome<Workload> {
+    let config = identity_config(floats);
+    identity("identity-builtin", ["INPUT0", "OUTPUT0"], floats, None, Some(config))
 }
 
-/// Sixteen floats with all their digits, which come back as they are.
+/// So many floats with all their digits, which an ONNX graph of one Identity gives back as they are.
+pub fn identity_onnx(floats: usize) -> Outcome<Workload> {
+    let file = Path::new(ROOT).join("backends/onnxruntime/tests/models/identity/FP32.onnx");
+    identity("identity-onnx", ["x", "y"], floats, Some(file), None)
+}
+
 fn identity(
     name: &'static str,
     [input, output]: [&str; 2],
+    floats: usize,
     file: Option<PathBuf>,
+    config: Option<String>,
 ) -> Outcome<Workload> {
-    let values: Vec<f32> = (1u8..=16).map(|it| f32::from(it).sqrt()).collect();
+    let values: Vec<f32> = (1..=floats).map(|it| (it as f32).sqrt()).collect();
     let tensor = Tensor::from_vec(Shape::new(&[1, values.len()]), values.clone())?;
     Ok(Workload {
         name,
         file,
-        formats: &[Format::Binary, Format::Json],
-        connections: &[1, 16, 64],
+        config,
         input: NamedTensor { name: input.into(), tensor },
         expected: Arc::new(Expected { output: output.into(), values, tolerance: 0.0 }),
     })
 }
 
+/// The identity engine learns its inputs and outputs from here alone; what is not said is as the server
+/// completes it for an ONNX model.
+fn identity_config(floats: usize) -> String {
+    format!(
+        r#"backend: "identity"
+max_batch_size: 4
+dynamic_batching {{ }}
+input {{ name: "INPUT0" data_type: TYPE_FP32 dims: [ {floats} ] }}
+output {{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [ {floats} ] }}
+"#
+    )
+}
+
 /// A model of the fixtures with the first case of its expectations, which is of one row.
-fn fixture(
-    name: &'static str,
-    formats: &'static [Format],
-    connections: &'static [usize],
-) -> Outcome<Workload> {
+pub fn fixture(name: &'static str) -> Outcome<Workload> {
     let fixtures = Path::new(ROOT).join("tests/fixtures");
     let text = fs::read(fixtures.join(format!("expected/{name}.json")))?;
     let expectation: Value = serde_json::from_slice(&text)?;
@@ -126,8 +112,7 @@ fn fixture(
     Ok(Workload {
         name,
         file: Some(fixtures.join(format!("models/{name}/1/model.onnx"))),
-        formats,
-        connections,
+        config: None,
         input,
         expected: Arc::new(expected),
     })
@@ -150,24 +135,20 @@ fn named_tensor(tensors: &Value) -> Outcome<NamedTensor> {
 }
 
 impl Workload {
-    /// The lines that it makes.
-    pub fn cases(&self) -> impl Iterator<Item = Case> {
-        let case = move |format| {
-            let of = move |&connections| Case { model: self.name, format, connections };
-            self.connections.iter().map(of)
-        };
-        self.formats.iter().copied().flat_map(case)
+    /// With this text of `config.pbtxt`; `None` for the server's own choice.
+    pub fn configured(self, config: Option<String>) -> Workload {
+        Workload { config, ..self }
     }
 
     /// Puts the model into a repository.
     pub fn install(&self, repository: &Path) -> Outcome<()> {
         let version = repository.join(self.name).join("1");
         fs::create_dir_all(&version)?;
-        match &self.file {
-            Some(file) => {
-                fs::copy(file, version.join("model.onnx"))?;
-            }
-            None => fs::write(repository.join(self.name).join("config.pbtxt"), IDENTITY_CONFIG)?,
+        if let Some(file) = &self.file {
+            fs::copy(file, version.join("model.onnx"))?;
+        }
+        if let Some(config) = &self.config {
+            fs::write(repository.join(self.name).join("config.pbtxt"), config)?;
         }
         Ok(())
     }
@@ -197,4 +178,28 @@ impl Workload {
             Format::Json => kserve_json(self.name, &[input])?,
         })
     }
+    /// Requests to that server in a closed loop, the first answer on every connection checked.
+    pub fn closed_loop(&self, server: &Server, format: Format) -> Outcome<LoadPlan> {
+        let expected = self.expected.clone();
+        let target = Target::from(server.address());
+        Ok(LoadPlan {
+            pid: Some(server.pid()),
+            check: Check::FirstReply(Arc::new(move |it| expected.is_body(it.body))),
+            ..LoadPlan::new(target, vec![self.request(format)?])
+        })
+    }
+}
+
+/// Carries out a load in which every request must be answered, and rightly. `what` is for the error.
+pub fn answered(what: &str, load: &LoadPlan) -> Outcome<Report> {
+    let report = load.run()?;
+    let unanswered = report.requests - report.ok();
+    if 0 < report.wrong || 0 < unanswered || report.checked == 0 {
+        return Err(format!(
+            "{what}: {} of {} checked answers are wrong, {unanswered} requests were not answered with 2xx",
+            report.wrong, report.checked
+        )
+        .into());
+    }
+    Ok(report)
 }
