@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod machine;
+pub mod process;
 pub mod reply;
 pub mod server;
 pub mod spread;
