@@ -127,6 +127,16 @@ impl Server {
         self.signal(Signal::CONT)
     }
 
+    /// Asks it to end, and waits until it has.
+    pub fn stop(mut self) -> Outcome<()> {
+        self.signal(Signal::TERM)?;
+        let status = self.child.wait()?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("the server ended with {status}").into()),
+        }
+    }
+
     fn signal(&self, signal: Signal) -> Outcome<()> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
