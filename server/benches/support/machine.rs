@@ -81,6 +81,8 @@ impl fmt::Display for Pinning {
 pub struct Clock {
     total: f64,
     stolen: f64,
+    busy: f64,
+    ours: f64,
 }
 
 impl Clock {
@@ -89,8 +91,20 @@ impl Clock {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let first = text.lines().next().unwrap_or_default();
         let ticks: Vec<f64> = first.split_whitespace().skip(1).flat_map(str::parse).collect();
+        let at = |index: usize| ticks.get(index).copied().unwrap_or(0.0);
         // What follows the eighth is part of the first.
-        Clock { total: ticks.iter().take(8).sum(), stolen: ticks.get(7).copied().unwrap_or(0.0) }
+        let total: f64 = ticks.iter().take(8).sum();
+        let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let fields = text.rsplit_once(')').map_or("", |(_, it)| it).split_whitespace();
+        // User and system time of this process and of the children that have ended.
+        let ours = fields.skip(11).take(4).flat_map(str::parse::<f64>).sum();
+        Clock { total, stolen: at(7), busy: total - at(3) - at(4) - at(7), ours }
+    }
+
+    /// The share that others on this machine used since then; right where all children have ended.
+    pub fn others_since(&self, earlier: &Clock) -> f64 {
+        let others = (self.busy - earlier.busy) - (self.ours - earlier.ours);
+        others / (self.total - earlier.total).max(1.0)
     }
 
     /// The share that the hypervisor gave to others since then.

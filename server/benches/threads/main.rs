@@ -29,7 +29,7 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     quick: bool,
     /// Length of one block
-    #[arg(long, default_value_t = 0.4)]
+    #[arg(long, default_value_t = 0.3)]
     seconds: f64,
     /// Rounds of the default beside the best
     #[arg(long, default_value_t = 8)]

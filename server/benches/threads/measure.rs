@@ -57,8 +57,10 @@ pub struct Findings {
     pub model: &'static str,
     pub rows: Vec<Row>,
     pub duels: Vec<Duel>,
-    /// Share of the machine's time that went to others.
+    /// Share of the machine's time that the hypervisor gave to others.
     pub steal: f64,
+    /// Share that other programs used.
+    pub others: f64,
 }
 
 /// A server that has one model, in one cell.
@@ -79,8 +81,9 @@ pub fn measure(model: &'static str, folder: &Path, effort: Effort) -> Outcome<Fi
         rows.push(Row { cell, plan, reports: [many?, alone?] });
     }
     let duels = duel(model, folder, effort, &rivals(&rows, effort.rivals))?;
-    let steal = Clock::read().steal_since(&before);
-    Ok(Findings { model, rows, duels, steal })
+    let after = Clock::read();
+    let (steal, others) = (after.steal_since(&before), after.others_since(&before));
+    Ok(Findings { model, rows, duels, steal, others })
 }
 
 /// The best cells of either load, and before them the default once more: its ratio to itself is what the

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     cell::{BASE, Cell},
-    measure::{Duel, Findings, Row, cpu},
+    measure::{Findings, Row, cpu},
     support::{micros, short, spread::Spread},
 };
 
@@ -65,18 +65,22 @@ pub fn duels(findings: &Findings) -> String {
         );
     }
     let verdict = |load: usize| {
-        let median = |it: &Duel| Spread::new(it.rate[load].iter().copied()).median;
-        let rivals = findings.duels.iter().filter(|it| it.rival != Cell::Default);
-        let least = rivals.map(median).fold(f64::INFINITY, f64::min);
-        let verdict = if GOAL <= least { "reached" } else { "missed" };
-        format!("{:.0} % of the best ({verdict})", least * 100.0)
+        let rivals = || findings.duels.iter().filter(|it| it.rival != Cell::Default);
+        let median = |values: &[f64]| Spread::new(values.iter().copied()).median;
+        let rate = rivals().map(|it| median(&it.rate[load])).fold(f64::INFINITY, f64::min);
+        let cpu = rivals().map(|it| median(&it.cpu[load])).fold(f64::NEG_INFINITY, f64::max);
+        let verdict = if GOAL <= rate { "reached" } else { "missed" };
+        let (rate, cpu) = (rate * 100.0, cpu * 100.0);
+        format!("{rate:.0} % of the best ({verdict}) with {cpu:.0} % of the least processor time")
     };
     let _ = writeln!(
         out,
-        "\n{}: the default is at {} over 16 connections, at {} over one. Steal {:.1} %.\n",
+        "\n{}: over 16 connections the default is at {}; over one at {}. Other programs used {:.0} % of the \
+         machine, steal {:.1} %.\n",
         findings.model,
         verdict(0),
         verdict(1),
+        findings.others * 100.0,
         findings.steal * 100.0,
     );
     out
