@@ -193,7 +193,7 @@ impl Workload {
 /// Carries out a load in which every request must be answered, and rightly. `what` is for the error.
 pub fn answered(what: &str, load: &LoadPlan) -> Outcome<Report> {
     let report = load.run()?;
-    let unanswered = report.requests - report.ok();
+    let unanswered = report.requests - report.ok;
     if 0 < report.wrong || 0 < unanswered || report.checked == 0 {
         return Err(format!(
             "{what}: {} of {} checked answers are wrong, {unanswered} requests were not answered with 2xx",

@@ -157,7 +157,7 @@ impl Contender {
         };
         let what = format!("{}, {}", self.workload.name, self.cell);
         let mut report = answered(&what, &load)?;
-        if report.ok() < FEW * connections as u64 {
+        if report.ok < FEW * connections as u64 {
             load.duration = Some(block * LONGER);
             report = answered(&what, &load)?;
         }

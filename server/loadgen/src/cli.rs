@@ -14,7 +14,9 @@ use clap::ValueEnum;
 use crate::{
     Arrivals, Blocks, Check, DataType, Error, Fill, Input, Load, Method, Plan, Report, Request,
     Target, compare, fetch, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
-    kserve_json, write_histograms, write_json,
+    kserve_json,
+    progress::{Bar, Expected, Progress},
+    write_histograms, write_json,
 };
 
 /// Measures an inference server.
@@ -24,8 +26,8 @@ use crate::{
                         with a 2xx status or a checked answer was wrong."
 )]
 pub struct Args {
-    /// The server; a path in it replaces the one of the format, and is fetched with GET where no body is
-    /// given
+    /// The server; a path in it replaces the one of the format, and is fetched with GET where neither
+    /// --model nor --body is given
     url: Target,
     /// A second server for the same load: both are measured in interleaved blocks of --duration
     #[arg(long, value_name = "URL")]
@@ -66,10 +68,10 @@ pub struct Args {
     format: Format,
     /// An input, such as x:FP32:1,30 (a scalar: x:FP32:); repeatable. Without any, the server's metadata
     /// are asked
-    #[arg(long, value_name = "NAME:DATATYPE:DIMS", value_parser = input)]
+    #[arg(long, value_name = "NAME:DATATYPE:DIMS", value_parser = input, conflicts_with = "body")]
     input: Vec<InputArg>,
     /// The shape of an input from the metadata, such as x:8,30; repeatable. Open dimensions are 1
-    #[arg(long, value_name = "NAME:DIMS", value_parser = shape, conflicts_with = "input")]
+    #[arg(long, value_name = "NAME:DIMS", value_parser = shape, conflicts_with_all = ["input", "body"])]
     shape: Vec<(String, Vec<usize>)>,
     /// What made-up inputs hold
     #[arg(long, value_enum, default_value_t = DataArg::Random)]
@@ -141,11 +143,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
 /// # Errors
 /// Those of [`run`].
 pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
-    let plan = args.plan(&args.url, args.pid)?;
+    let mut plan = args.plan(&args.url, args.pid)?;
+    let progress = Arc::new(Progress::default());
+    plan.progress = Some(progress.clone());
     let printed = |source| Error::System { what: "output", source };
-    let healthy = |report: &Report| report.ok() > 0 && report.wrong == 0;
+    let healthy = |report: &Report| report.ok > 0 && report.wrong == 0;
     let Some(other) = &args.vs else {
+        let bar = Bar::on_terminal(progress, expected(&plan, 1));
         let report = plan.run()?;
+        drop(bar);
         args.write_histograms(&[&report])?;
         match args.json {
             true => write_json(&report, out),
@@ -155,7 +161,11 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
         return Ok(exit_code(healthy(&report)));
     };
     let blocks = Blocks { pairs: args.pairs, seed: args.seed, ..Blocks::default() };
-    let comparison = compare(&plan, &args.plan(other, args.vs_pid)?, &blocks)?;
+    let mut other = args.plan(other, args.vs_pid)?;
+    other.progress = plan.progress.clone();
+    let bar = Bar::on_terminal(progress, expected(&plan, 2 * args.pairs));
+    let comparison = compare(&plan, &other, &blocks)?;
+    drop(bar);
     let reports: Vec<&Report> = comparison.blocks_a.iter().chain(&comparison.blocks_b).collect();
     args.write_histograms(&reports)?;
     match args.json {
@@ -164,6 +174,15 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
     }
     .map_err(printed)?;
     Ok(exit_code(reports.into_iter().all(healthy)))
+}
+
+/// What `blocks` runs of a plan will take.
+fn expected(plan: &Plan, blocks: usize) -> Expected {
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    Expected {
+        time: plan.duration.map(|it| (plan.warm_up + it).saturating_mul(blocks)),
+        requests: plan.count.map(|it| it.saturating_mul(blocks.into())),
+    }
 }
 
 fn exit_code(healthy: bool) -> ExitCode {
@@ -211,20 +230,30 @@ impl Args {
                 }
             };
         }
-        match (path, &self.model, self.format) {
-            (Some(path), ..) => Request::new(Method::Get, path),
-            (None, _, Format::Invocations) => {
-                Err(Error::plan("--body", "expected a file to send with --format invocations"))
+        let request = match (path, &self.model, self.format) {
+            (Some(path), None, _) => return Request::new(Method::Get, path),
+            (_, _, Format::Invocations) => {
+                return Err(Error::plan(
+                    "--body",
+                    "expected a file to send with --format invocations",
+                ));
             }
             (None, None, _) => {
-                Err(Error::plan("--model", "expected a model, a --body, or a path in the URL"))
+                return Err(Error::plan(
+                    "--model",
+                    "expected a model, a --body, or a path in the URL",
+                ));
             }
-            (None, Some(model), Format::KserveJson) => {
-                kserve_json(model, &self.inputs(target, model)?)
+            (_, Some(model), Format::KserveJson) => {
+                kserve_json(model, &self.inputs(target, model)?)?
             }
-            (None, Some(model), Format::KserveBinary) => {
-                kserve_binary(model, &self.inputs(target, model)?)
+            (_, Some(model), Format::KserveBinary) => {
+                kserve_binary(model, &self.inputs(target, model)?)?
             }
+        };
+        match path {
+            Some(path) => request.to(path),
+            None => Ok(request),
         }
     }
 
@@ -342,10 +371,19 @@ mod tests {
             ("http://h --duration soon", "seconds"),
             ("http://h --arrivals constant", "--rate"),
             ("http://h --vs-pid 7", "--vs"),
+            ("http://h --body f --input x:FP32:1", "--body"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn the_path_of_the_url_replaces_that_of_the_format() {
+        let args = parse("http://h/behind/a/proxy -m m --input x:FP32:1").unwrap();
+        let plan = args.plan(&args.url, None).unwrap();
+        assert_eq!(plan.requests[0].path(), "/behind/a/proxy");
+        assert!(matches!(plan.check, Check::FirstReply(_)));
     }
 
     #[test]

@@ -68,6 +68,37 @@ impl Ratio {
     }
 }
 
+/// What a server did in an ordinary block: medians over the pairs that count.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Typical {
+    /// Replies per second.
+    pub throughput: f64,
+    /// Median latency in microseconds.
+    pub p50_us: f64,
+    /// Latency that 99 of 100 replies do not exceed, in microseconds.
+    pub p99_us: f64,
+    /// Processor time of the server per reply in microseconds; `None` unless its plan names a process.
+    pub server_cpu_per_request_us: Option<f64>,
+    /// Processor time of the generator per reply in microseconds.
+    pub generator_cpu_per_request_us: f64,
+}
+
+impl Typical {
+    fn of(blocks: &[&Report]) -> Typical {
+        let middle = |of: &dyn Fn(&Report) -> Option<f64>| {
+            median(&mut blocks.iter().filter_map(|it| of(it)).collect::<Vec<f64>>())
+        };
+        let always = |of: &dyn Fn(&Report) -> f64| middle(&|it| Some(of(it))).unwrap_or(0.0);
+        Typical {
+            throughput: always(&|it| it.throughput),
+            p50_us: always(&|it| micros(it.latency.p50)),
+            p99_us: always(&|it| micros(it.latency.p99)),
+            server_cpu_per_request_us: middle(&|it| it.server.map(|it| micros(it.cpu.per_request))),
+            generator_cpu_per_request_us: always(&|it| micros(it.generator.per_request)),
+        }
+    }
+}
+
 /// Two servers, side by side.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
@@ -79,12 +110,16 @@ pub struct Comparison {
     pub pairs: usize,
     /// Pairs that do not, for stolen time.
     pub dropped: usize,
-    /// Replies per second.
+    /// Replies per second, B / A like the other ratios.
     pub throughput: Ratio,
     /// Median latency.
     pub p50: Ratio,
     /// The server's processor time per request; `None` unless both plans name a process.
     pub server_cpu: Option<Ratio>,
+    /// What A did.
+    pub typical_a: Typical,
+    /// What B did.
+    pub typical_b: Typical,
     /// Reasons to doubt the ratios; those of a block begin with its server's letter and its number.
     pub warnings: Vec<String>,
     /// All blocks of A in their order, those of dropped pairs included.
@@ -131,7 +166,7 @@ fn summarise(
         Ratio::of(pairs.iter().map(|(a, b)| of(b) / of(a)).collect(), blocks.seed)
     };
     let silent = || Error::Compare("a server answered no request with a 2xx status".to_owned());
-    let micros = |it: Duration| it.as_nanos() as f64;
+    let (of_a, of_b): (Vec<&Report>, Vec<&Report>) = pairs.iter().copied().unzip();
     let server_cpu = ratio(&|it| it.server.map_or(f64::NAN, |it| micros(it.cpu.per_request)));
     Ok(Comparison {
         a: first_a.target.clone(),
@@ -141,6 +176,8 @@ fn summarise(
         throughput: ratio(&|it| it.throughput).ok_or_else(silent)?,
         p50: ratio(&|it| micros(it.latency.p50)).ok_or_else(silent)?,
         server_cpu,
+        typical_a: Typical::of(&of_a),
+        typical_b: Typical::of(&of_b),
         warnings: warnings(&blocks_a, &blocks_b, pairs.len()),
         blocks_a,
         blocks_b,
@@ -160,6 +197,10 @@ fn warnings(blocks_a: &[Report], blocks_b: &[Report], pairs: usize) -> Vec<Strin
         }
     }
     warnings
+}
+
+fn micros(value: Duration) -> f64 {
+    value.as_nanos() as f64 / 1e3
 }
 
 /// Sorts. The mean of the middle two where there is no middle; `None` for nothing.

@@ -78,6 +78,8 @@ struct Driver<'p> {
     /// Counted requests that were sent.
     sent: u64,
     next_scan: Instant,
+    /// Ends of counted requests that the plan's progress has been told of, and bad ones among them.
+    told: (u64, u64),
     /// When counting begins.
     opens: Instant,
     /// When sending ends.
@@ -116,6 +118,7 @@ impl<'p> Driver<'p> {
             in_flight: 0,
             sent: 0,
             next_scan: start + SCAN,
+            told: (0, 0),
             opens,
             closes: plan.duration.map(|it| opens + it),
             ended: false,
@@ -143,6 +146,7 @@ impl<'p> Driver<'p> {
         while self.in_flight > 0 {
             self.turn(&mut events, None)?;
         }
+        self.tell();
         let elapsed = closed.saturating_duration_since(self.opens);
         Ok(Window { elapsed, own_cpu, before: before.finish()?, after: after.finish()? })
     }
@@ -260,6 +264,7 @@ impl<'p> Driver<'p> {
     /// Gives up on requests that take too long, and ends the rest of connections.
     fn scan(&mut self, now: Instant) {
         self.next_scan = now + SCAN;
+        self.tell();
         for index in 0..self.slots.len() {
             let Some(slot) = self.slots.get_mut(index) else { continue };
             if slot.rests_until.is_some_and(|until| now >= until) {
@@ -271,6 +276,15 @@ impl<'p> Driver<'p> {
                 self.settle(index, Outcome::Failed(Failure::Timeout), now);
             }
         }
+    }
+
+    /// Tells the plan's progress, if it has one, what has come since the last time.
+    fn tell(&mut self) {
+        let Some(progress) = &self.plan.progress else { return };
+        let ended = self.tally.replies() + self.tally.failures.total();
+        let bad = ended - self.tally.latency.len();
+        progress.add(ended - self.told.0, bad - self.told.1);
+        self.told = (ended, bad);
     }
 
     /// Is it time to end the measurement?

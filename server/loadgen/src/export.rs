@@ -14,7 +14,7 @@ use hdrhistogram::serialization::{
 };
 use serde::Serialize;
 
-use crate::{Comparison, Error, Latency, Ratio, Report};
+use crate::{Comparison, Error, Latency, Ratio, Report, Typical};
 
 impl fmt::Display for Report {
     /// A table of about fifteen lines; lines that would say nothing are left out.
@@ -83,24 +83,28 @@ impl fmt::Display for Report {
 }
 
 impl fmt::Display for Comparison {
-    /// A table of the ratios.
+    /// A table of both and their ratios.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Comparison { a, b, pairs, dropped, .. } = self;
+        let Comparison { a, b, pairs, dropped, throughput, p50, .. } = self;
+        let Comparison { server_cpu, typical_a, typical_b, .. } = self;
         writeln!(f, "A = {a}\nB = {b}")?;
         writeln!(f, "{pairs} pairs of blocks, {dropped} more dropped for stolen time")?;
-        writeln!(f, "  B / A            median   95 % interval")?;
+        writeln!(f, "                        A           B   B / A    95 % interval")?;
+        let shown = |show: &dyn Fn(&Typical) -> String| [show(typical_a), show(typical_b)];
+        let cpu = |it: &Typical| it.server_cpu_per_request_us.map_or_else(String::new, micros);
         let rows = [
-            ("throughput ", Some(&self.throughput)),
-            ("p50 latency", Some(&self.p50)),
-            ("server CPU ", self.server_cpu.as_ref()),
+            ("throughput ", Some(throughput), shown(&|it| format!("{:.0} /s", it.throughput))),
+            ("p50 latency", Some(p50), shown(&|it| micros(it.p50_us))),
+            ("server CPU ", server_cpu.as_ref(), shown(&cpu)),
         ];
-        for (name, ratio) in rows.into_iter().flat_map(|(name, it)| it.map(|it| (name, it))) {
+        for (name, ratio, [a, b]) in rows {
+            let Some(ratio) = ratio else { continue };
             let Ratio { median, low, high } = ratio;
             let verdict = match ratio.differs() {
                 true => "",
                 false => "  no difference shown",
             };
-            writeln!(f, "  {name}      {median:.4}   [{low:.4}, {high:.4}]{verdict}")?;
+            writeln!(f, "  {name} {a:>11} {b:>11}   {median:.4}   [{low:.4}, {high:.4}]{verdict}")?;
         }
         for warning in &self.warnings {
             writeln!(f, "  WARNING  {warning}")?;
@@ -126,7 +130,11 @@ fn row(f: &mut fmt::Formatter<'_>, name: &str, latency: &Latency) -> fmt::Result
 
 /// Three or four digits and a unit.
 fn time(value: Duration) -> String {
-    let micros = value.as_nanos() as f64 / 1e3;
+    micros(value.as_nanos() as f64 / 1e3)
+}
+
+/// [`time`] of a number of microseconds.
+fn micros(micros: f64) -> String {
     match micros {
         ..100.0 => format!("{micros:.2} us"),
         100.0..1e4 => format!("{micros:.0} us"),

@@ -1,11 +1,14 @@
 //! What a run does: to whom, what, how fast, how long.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::{Check, Error, Report, Request, Target, driver};
+use serde::Serialize;
+
+use crate::{Check, Error, Progress, Report, Request, Target, driver};
 
 /// Where open-loop requests lie in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// As many independent users send them: exponentially distributed distances.
     Poisson,
@@ -56,6 +59,8 @@ pub struct Plan {
     pub check: Check,
     /// Of the random arrivals.
     pub seed: u64,
+    /// Told how far the run has come.
+    pub progress: Option<Arc<Progress>>,
 }
 
 impl Plan {
@@ -74,6 +79,7 @@ impl Plan {
             pid: None,
             check: Check::Nothing,
             seed: 0,
+            progress: None,
         }
     }
 

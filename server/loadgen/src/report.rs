@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Load, Plan,
+    Arrivals, Load, Plan,
     tally::{LATE, Tally},
     usage::Reading,
 };
@@ -35,12 +35,19 @@ pub struct Report {
     pub connections: usize,
     /// Requests per second that were due; `None` in a closed loop.
     pub rate: Option<f64>,
+    /// How they were spread; `None` in a closed loop.
+    pub arrivals: Option<Arrivals>,
+    /// Load before the measurement.
+    #[serde(rename = "warm_up_s", serialize_with = "seconds")]
+    pub warm_up: Duration,
     /// Length of the measurement: the plan's duration, or until the last reply where the plan counts
     /// requests.
     #[serde(rename = "elapsed_s", serialize_with = "seconds")]
     pub elapsed: Duration,
     /// Counted requests that were sent: replies of any status plus failures.
     pub requests: u64,
+    /// 2xx replies, in time or not.
+    pub ok: u64,
     /// Replies of any status per second.
     pub throughput: f64,
     /// 2xx replies within the deadline, if there is one, per second.
@@ -181,16 +188,20 @@ impl Report {
                 ),
             }
         });
+        let (rate, arrivals) = match plan.load {
+            Load::Closed => (None, None),
+            Load::Open { rate, arrivals } => (Some(rate), Some(arrivals)),
+        };
         let refused = !tally.refusal_latency.is_empty();
         let mut report = Report {
             target: plan.target.to_string(),
             connections: plan.connections,
-            rate: match plan.load {
-                Load::Closed => None,
-                Load::Open { rate, .. } => Some(rate),
-            },
+            rate,
+            arrivals,
+            warm_up: plan.warm_up,
             elapsed: window.elapsed,
             requests: replies + tally.failures.total(),
+            ok: tally.latency.len(),
             throughput: replies as f64 / seconds,
             goodput: tally.good as f64 / seconds,
             good: tally.good,
@@ -217,11 +228,6 @@ impl Report {
         report
     }
 
-    /// 2xx replies, in time or not.
-    pub fn ok(&self) -> u64 {
-        self.histogram.len()
-    }
-
     fn doubts(&self) -> Vec<String> {
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let mut doubts = Vec::new();
@@ -229,7 +235,7 @@ impl Report {
             let Report { wrong, checked, .. } = self;
             doubts.push(format!("{wrong} of {checked} checked answers are wrong"));
         }
-        if self.ok() == 0 {
+        if self.ok == 0 {
             doubts.push("not one request was answered with a 2xx status".to_owned());
         }
         if self.generator.cores > SATURATED {
@@ -332,7 +338,7 @@ mod tests {
     fn rates_are_over_the_measured_time_and_percentiles_over_good_answers() {
         let report = report(500, replies);
         assert_eq!((report.throughput, report.goodput), (500.0, 2.0));
-        assert_eq!((report.requests, report.ok(), report.bytes_received), (1000, 900, 10_000));
+        assert_eq!((report.requests, report.ok, report.bytes_received), (1000, 900, 10_000));
         let near = |given: Duration, milliseconds: f64| {
             (given.as_secs_f64() * 1e3 / milliseconds - 1.0).abs() < 0.001
         };

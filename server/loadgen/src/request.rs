@@ -40,14 +40,22 @@ impl Request {
     /// # Errors
     /// When `path` does not begin with `/` or holds a space or a control character.
     pub fn new(method: Method, path: impl Into<String>) -> Result<Request, Error> {
-        let path = path.into();
-        if !path.starts_with('/') || path.bytes().any(|it| it <= b' ' || it == 0x7f) {
+        Request { method, path: String::new(), headers: Vec::new(), body: Vec::new() }.to(path)
+    }
+
+    /// The same to another path.
+    ///
+    /// # Errors
+    /// Those of [`Request::new`].
+    pub fn to(mut self, path: impl Into<String>) -> Result<Request, Error> {
+        self.path = path.into();
+        if !self.path.starts_with('/') || self.path.bytes().any(|it| it <= b' ' || it == 0x7f) {
             return Err(Error::Request(format!(
                 "path '{}': expected '/' and then characters that need no escape",
-                path.escape_default()
+                self.path.escape_default()
             )));
         }
-        Ok(Request { method, path, headers: Vec::new(), body: Vec::new() })
+        Ok(self)
     }
 
     /// The same with one more header.

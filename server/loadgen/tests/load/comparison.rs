@@ -48,6 +48,12 @@ fn a_slower_server_is_found_out() {
     assert!(comparison.throughput.differs() && comparison.throughput.high < 0.7, "{comparison}");
     assert!(comparison.p50.differs() && comparison.p50.low > 1.5, "{comparison}");
     assert!(comparison.server_cpu.is_none());
+    let (a, b) = (comparison.typical_a, comparison.typical_b);
+    assert!(
+        a.p50_us > 3000.0 && b.p50_us > 12_000.0 && a.throughput > b.throughput,
+        "{comparison}"
+    );
+    assert_eq!(a.server_cpu_per_request_us, None);
     assert!(comparison.warnings.iter().any(|it| it.contains("6 pairs")), "{comparison}");
 }
 

@@ -30,7 +30,7 @@ fn every_request_is_counted_once_as_what_became_of_it() {
     let failures = Failures { connect: 0, reset: 80, timeout: 0, malformed: 40 };
     assert_eq!(report.failures, failures, "{report}");
     assert_eq!((report.requests, server.requests()), (400, 400));
-    assert_eq!((report.ok(), report.good), (240, 240));
+    assert_eq!((report.ok, report.good), (240, 240));
     assert!(report.refusal_latency.is_some());
     // Those of which the connection ended, but for the last of each connection.
     assert!((200 - 8..=200).contains(&report.reconnects), "{report}");
@@ -45,10 +45,10 @@ fn every_request_is_counted_once_as_what_became_of_it() {
 fn a_server_that_closes_after_each_reply_is_followed() {
     let server = Server::start(|_| Answer::Last("pong"));
     let report = closed(&server, 4, 100).run().unwrap();
-    assert_eq!((report.ok(), report.failures.total()), (100, 0), "{report}");
+    assert_eq!((report.ok, report.failures.total()), (100, 0), "{report}");
     assert_eq!(server.connections(), 4 + report.reconnects);
     let report = open(&server, 4, 200.0, ms(300)).run().unwrap();
-    assert_eq!((report.ok(), report.failures.total()), (report.requests, 0), "{report}");
+    assert_eq!((report.ok, report.failures.total()), (report.requests, 0), "{report}");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_reply_that_does_not_come_is_a_timeout_and_the_run_goes_on() {
     let mut plan = closed(&server, 1, 20);
     plan.timeout = ms(300);
     let report = plan.run().unwrap();
-    assert_eq!((report.failures.timeout, report.ok()), (1, 19), "{report}");
+    assert_eq!((report.failures.timeout, report.ok), (1, 19), "{report}");
     assert_eq!((report.reconnects, report.requests), (1, 20), "{report}");
 }
 
@@ -73,7 +73,7 @@ fn requests_on_their_way_at_the_end_are_waited_for() {
         Answer::ok("pong")
     });
     let report = open(&server, 50, 100.0, ms(200)).run().unwrap();
-    assert!((18..=20).contains(&report.ok()), "{report}");
+    assert!((18..=20).contains(&report.ok), "{report}");
     assert_eq!((report.failures.total(), report.unsent), (0, 0), "{report}");
     assert!(report.latency.p50 >= ms(300), "{report}");
 }
@@ -95,7 +95,7 @@ fn a_server_that_goes_away_is_a_failure_to_connect() {
     (plan.duration, plan.count) = (None, Some(3));
     let report = plan.run().unwrap();
     server.join().unwrap();
-    assert_eq!((report.ok(), report.failures.connect), (1, 2), "{report}");
+    assert_eq!((report.ok, report.failures.connect), (1, 2), "{report}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Closed and open loop, latencies, warm-up.
 
 use std::{
-    sync::Mutex,
+    sync::{Arc, Mutex},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use crate::{
     closed, ms, open,
     server::{Answer, Server},
 };
-use muster_loadgen::{Arrivals, Load};
+use muster_loadgen::{Arrivals, Load, Progress};
 
 /// A server that takes 1 ms per request and once, at request 100, stands still for 300 ms, for everybody.
 fn freezing() -> Server {
@@ -68,7 +68,7 @@ fn a_closed_loop_keeps_one_request_on_its_way_per_connection() {
     // Five connections at no more than 100 requests/s each.
     assert!(report.throughput > 200.0 && report.throughput <= 510.0, "{report}");
     assert_eq!(report.elapsed.as_millis(), 500, "{report}");
-    assert_eq!(report.requests, report.ok());
+    assert_eq!(report.requests, report.ok);
     assert_eq!(server.connections(), 5);
 }
 
@@ -131,7 +131,7 @@ fn goodput_counts_answers_within_the_deadline() {
     let mut plan = closed(&server, 1, 40);
     plan.deadline = Some(ms(60));
     let report = plan.run().unwrap();
-    assert_eq!(report.ok(), 40);
+    assert_eq!(report.ok, 40);
     assert!((25..=30).contains(&report.good), "{report}");
     let ratio = report.goodput / report.throughput;
     assert!((ratio - report.good as f64 / 40.0).abs() < 1e-9);
@@ -170,4 +170,19 @@ fn the_generator_and_the_server_are_charged_for_their_time() {
     assert!(usage.cpu.per_request >= Duration::from_micros(1500), "{report}");
     let own = report.generator;
     assert!(!own.cpu.is_zero() && own.cpu < usage.cpu.cpu && own.cores < 0.9, "{report}");
+}
+
+#[test]
+fn the_progress_of_several_runs_adds_up_to_their_reports() {
+    let server = Server::start(|seen| match seen.number % 5 {
+        0 => Answer::Plain(503, b"busy".to_vec()),
+        1 => Answer::Raw(""),
+        _ => Answer::ok("pong"),
+    });
+    let progress = Arc::new(Progress::default());
+    let mut plan = closed(&server, 2, 50);
+    plan.progress = Some(progress.clone());
+    let reports = [plan.run().unwrap(), plan.run().unwrap()];
+    assert_eq!(progress.ended(), 100);
+    assert_eq!(progress.ended() - progress.bad(), reports.iter().map(|it| it.ok).sum::<u64>());
 }
