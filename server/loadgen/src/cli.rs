@@ -35,6 +35,10 @@ pub struct Args {
     /// Pairs of blocks with --vs
     #[arg(long, default_value_t = 20, requires = "vs")]
     pairs: usize,
+    /// With --vs: a pair is dropped if more than this share of the machine's time was stolen in one of its
+    /// blocks
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1", requires = "vs")]
+    most_steal: f64,
     /// Connections, each with at most one request on its way
     #[arg(long, short, default_value_t = 1)]
     connections: usize,
@@ -160,7 +164,7 @@ pub fn run_to(args: &Args, out: &mut impl Write) -> Result<ExitCode, Error> {
         .map_err(printed)?;
         return Ok(exit_code(healthy(&report)));
     };
-    let blocks = Blocks { pairs: args.pairs, seed: args.seed, ..Blocks::default() };
+    let blocks = Blocks { pairs: args.pairs, seed: args.seed, most_steal: args.most_steal };
     let mut other = args.plan(other, args.vs_pid)?;
     other.progress = plan.progress.clone();
     let bar = Bar::on_terminal(progress, expected(&plan, 2 * args.pairs));
@@ -297,6 +301,12 @@ fn milliseconds(given: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected milliseconds, such as 20".to_owned())
 }
 
+/// The share that a percentage is.
+fn percent(given: &str) -> Result<f64, String> {
+    let given = given.parse().ok().filter(|it: &f64| (0.0..=100.0).contains(it));
+    given.map(|it| it / 100.0).ok_or_else(|| "expected a percentage from 0 to 100".to_owned())
+}
+
 fn dims(given: &str) -> Result<Vec<usize>, String> {
     if given.is_empty() {
         return Ok(Vec::new());
@@ -371,6 +381,7 @@ mod tests {
             ("http://h --duration soon", "seconds"),
             ("http://h --arrivals constant", "--rate"),
             ("http://h --vs-pid 7", "--vs"),
+            ("http://h --vs http://i --most-steal 101", "0 to 100"),
             ("http://h --body f --input x:FP32:1", "--body"),
         ] {
             let error = parse(line).unwrap_err();

@@ -1,0 +1,70 @@
+"""Calls `muster bench` and reads its JSON."""
+
+import json
+import subprocess
+import time
+
+from processes import Unavailable
+
+
+class Bench:
+    """The load generator of a program, with the lengths of its runs."""
+
+    def __init__(self, muster, folder, pairs, block):
+        self.muster = muster
+        self.folder = folder
+        self.pairs = pairs
+        self.block = block
+
+    def load(self, case, protocol, connections):
+        """The arguments that say what is sent."""
+        arguments = ["--connections", connections]
+        if protocol.name == "json":
+            body = self.folder / f"{case.name}.json"
+            body.write_bytes(protocol.body(case)[0])
+            return arguments + ["--body", body]
+        dims = ",".join(map(str, case.shape))
+        arguments += ["--model", case.name, "--input", f"{case.input}:FP32:{dims}"]
+        return arguments + ["--format", protocol.name.lower().replace(" ", "-")]
+
+    def run(self, arguments):
+        """The report of a run; `Unavailable` with the last line of what it says where there is none."""
+        command = [str(it) for it in [self.muster, "bench", *arguments, "--json", "--timeout", 10]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not done.stdout:
+            lines = done.stderr.strip().splitlines()
+            raise Unavailable(f"muster bench: {lines[-1] if lines else done.returncode}")
+        return json.loads(done.stdout)
+
+    def alone(self, case, protocol, connections, server, url, seconds):
+        """The report of one server by itself."""
+        arguments = [url, *self.load(case, protocol, connections)]
+        return self.run(arguments + ["--duration", seconds, "--warm-up", 0.3, "--pid", server.pid])
+
+    def compare(self, case, protocol, connections, peer, muster):
+        """The comparison of two servers, each a pair of an address and a process: ratios are those of
+        muster over the peer."""
+        (peer_url, peer_server), (muster_url, muster_server) = peer, muster
+        arguments = [peer_url, "--vs", muster_url, *self.load(case, protocol, connections)]
+        arguments += ["--pid", peer_server.pid, "--vs-pid", muster_server.pid]
+        arguments += ["--pairs", self.pairs, "--duration", self.block, "--warm-up", self.block / 4]
+        # On a busy host a stricter bound leaves nothing of a short comparison.
+        arguments += ["--most-steal", 5]
+        try:
+            return self.run(arguments)
+        except Unavailable:
+            # Once more: time may have been stolen from every pair.
+            time.sleep(1)
+            return self.run(arguments)
+
+
+def failed(report):
+    """The share of a report's requests without a 2xx reply."""
+    return 1 - report["ok"] / max(report["requests"], 1)
+
+
+def cpu_per_request(blocks):
+    """Microseconds of processor time per reply over several blocks: their steps of 10 ms are too coarse
+    for each of them alone."""
+    replies = sum(sum(it["statuses"].values()) for it in blocks)
+    return 1e6 * sum(it["server"]["cpu_s"] for it in blocks) / max(replies, 1)

@@ -1,0 +1,82 @@
+"""Rows of findings as Markdown."""
+
+import math
+from dataclasses import dataclass
+
+HEADER = (
+    ("model", "server", "settings", "protocol"),
+    ("connections", "requests/s", "p50 ms", "p99 ms", "server CPU µs", "RSS MiB", "start s"),
+    ("muster/peer: requests/s", "p50", "CPU"),
+)
+
+
+@dataclass
+class Row:
+    """One server under one load. Ratios are those of muster over the peer, each with the ends of its
+    interval; muster's own rows have none."""
+
+    model: str
+    server: str
+    settings: str
+    protocol: str
+    connections: int
+    throughput: float = 0.0
+    p50_us: float = 0.0
+    p99_us: float = 0.0
+    cpu_us: float = 0.0
+    rss_mib: float = 0.0
+    pss_mib: float = 0.0
+    start_s: float = 0.0
+    throughput_ratio: dict = None
+    p50_ratio: dict = None
+    cpu_ratio: float = None
+    failed: float = 0.0
+
+    def with_numbers(self, throughput, p50_us, p99_us, cpu_us):
+        """The same row with what the load found."""
+        self.throughput, self.p50_us, self.p99_us, self.cpu_us = throughput, p50_us, p99_us, cpu_us
+        return self
+
+    def with_process(self, memory, start_s):
+        """The same row with what its process took; `memory` is resident and proportional."""
+        (self.rss_mib, self.pss_mib), self.start_s = memory, start_s
+        return self
+
+    def cells(self):
+        """The texts of the row."""
+        server = self.server
+        if self.failed > 0.001:
+            server += f" ({100 * self.failed:.1f} % failed)"
+        numbers = [
+            f"{self.connections}",
+            f"{self.throughput:.0f}",
+            f"{self.p50_us / 1e3:.2f}",
+            f"{self.p99_us / 1e3:.2f}",
+            f"{self.cpu_us:.0f}",
+            f"{self.rss_mib:.0f}",
+            f"{self.start_s:.2f}",
+        ]
+        ratios = ["–", "–", "–"]
+        if self.throughput_ratio:
+            median, low, high = (
+                short(self.throughput_ratio[it]) for it in ("median", "low", "high")
+            )
+            ratios = [f"{median} ({low}–{high})", short(self.p50_ratio["median"])]
+            ratios.append(short(self.cpu_ratio))
+        return [self.model, server, self.settings, self.protocol, *numbers, *ratios]
+
+
+def short(value):
+    """A ratio with two digits that count."""
+    digits = 1 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{value:.{max(digits, 0)}f}"
+
+
+def markdown(rows, notes):
+    """The table, and behind it what could not be measured and by which versions."""
+    texts, numbers, ratios = HEADER
+    names = [*texts, *numbers, *ratios]
+    alignment = ["---"] * len(texts) + ["--:"] * (len(numbers) + len(ratios))
+    lines = [names, alignment, *(row.cells() for row in rows)]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return table + "\n\n" + "\n".join(f"- {note}" for note in notes) + "\n"
