@@ -1,10 +1,9 @@
 """Calls `muster bench` and reads its JSON."""
 
 import json
-import subprocess
 import time
 
-from processes import Unavailable
+from processes import Unavailable, finished
 
 
 class Bench:
@@ -30,7 +29,7 @@ class Bench:
     def run(self, arguments):
         """The report of a run; `Unavailable` with the last line of what it says where there is none."""
         command = [str(it) for it in [self.muster, "bench", *arguments, "--json", "--timeout", 10]]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = finished(command)
         if not done.stdout:
             lines = done.stderr.strip().splitlines()
             raise Unavailable(f"muster bench: {lines[-1] if lines else done.returncode}")

@@ -25,7 +25,7 @@ def environment(folder, requirements, say):
     shutil.rmtree(folder, ignore_errors=True)
     pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for command in ([sys.executable, "-m", "venv", folder], [*pip, "-r", requirements]):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = finished(command)
         if done.returncode != 0:
             lines = (done.stdout + done.stderr).strip().splitlines()
             raise Unavailable(f"does not install: {lines[-1] if lines else done.returncode}")
@@ -36,11 +36,16 @@ def environment(folder, requirements, say):
 def versions(programs, names):
     """The installed versions of packages, as `name version, …`."""
     script = "import sys, importlib.metadata as m\nfor n in sys.argv[1:]: print(n, m.version(n))"
-    python = programs / "python"
-    done = subprocess.run(
-        [python, "-c", script, *names], capture_output=True, text=True, check=False
-    )
+    done = finished([programs / "python", "-c", script, *names])
     return ", ".join(done.stdout.strip().splitlines())
+
+
+def finished(command):
+    """A command that has been run, with what it printed."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Unavailable(f"does not start: {error}") from error
 
 
 def free_port():
@@ -56,16 +61,19 @@ class Server:
     def __init__(self, command, log, env=None, cwd=None):
         self.started = time.monotonic()
         self.log = Path(log)
-        with self.log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [str(it) for it in command],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
-                cwd=cwd,
-                start_new_session=True,
-            )
+        try:
+            with self.log.open("wb") as out:
+                self.process = subprocess.Popen(
+                    [str(it) for it in command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **(env or {})},
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise Unavailable(f"does not start: {error}") from error
         self.pid = self.process.pid
 
     def __enter__(self):

@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import shutil
-import subprocess
+import signal
 import sys
 import time
 from dataclasses import asdict
@@ -18,7 +18,7 @@ from pathlib import Path
 from bench import Bench, cpu_per_request, failed
 from cases import INFER, JSON, KSERVE_BINARY, KSERVE_JSON, ROOT, case
 from peers import PEERS
-from processes import Server, Unavailable, environment, free_port, versions
+from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import Row, markdown
 
 # Seconds that a server may take to its first right answer.
@@ -34,6 +34,8 @@ def main():
     options = arguments()
     if not options.muster.is_file():
         sys.exit(f"{options.muster}: no such program; cargo build --release -p muster makes it")
+    # So that servers are ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     comparison = Comparison(options)
     began = time.monotonic()
     for model in options.models:
@@ -94,8 +96,7 @@ class Comparison:
                 try:
                     self.measure_peer(model, peer, muster)
                 except Unavailable as error:
-                    self.notes.append(f"{peer.name}, {model.name}: {error}")
-                    say(self.notes[-1])
+                    self.complain(f"{peer.name}, {model.name}: {error}")
 
     def start_muster(self, model):
         """muster with its default settings: only ports and the repository are given."""
@@ -136,16 +137,29 @@ class Comparison:
         programs, best = self.prepare(model, peer)
         for label, settings in (("default", peer.default), (f"best: {best}", best)):
             say(f"{model.name}: {peer.name}, {label}")
-            with self.start_peer(model, peer, programs, settings) as server:
-                start = self.ready(model, peer, server)
-                rows = []
-                for protocol in peer.protocols:
-                    for connections in self.options.connections:
-                        row = Row(model.name, peer.name, label, protocol.name, connections)
-                        self.compare(model, protocol, row, server, muster)
-                        rows.append(row)
-                memory = server.memory()
-                self.rows += [row.with_process(memory, start) for row in rows]
+            try:
+                self.measure_settings(model, peer, programs, (label, settings), muster)
+            except Unavailable as error:
+                self.complain(f"{peer.name}, {label}, {model.name}: {error}")
+
+    def measure_settings(self, model, peer, programs, labelled, muster):
+        """One peer with these settings: a row for each protocol and number of connections."""
+        label, settings = labelled
+        with self.start_peer(model, peer, programs, settings) as server:
+            start = self.ready(model, peer, server)
+            rows = []
+            for protocol in peer.protocols:
+                for connections in self.options.connections:
+                    row = Row(model.name, peer.name, label, protocol.name, connections)
+                    self.compare(model, protocol, row, server, muster)
+                    rows.append(row)
+            memory = server.memory()
+            self.rows += [row.with_process(memory, start) for row in rows]
+
+    def complain(self, text):
+        """A line below the table, said at once."""
+        self.notes.append(text)
+        say(text)
 
     def prepare(self, model, peer):
         """The programs and the best settings of a peer, found with the first model."""
@@ -170,7 +184,7 @@ class Comparison:
                     url = address(protocol, server.port, model)
                     report = self.bench.alone(model, protocol, TUNING_CONNECTIONS, server, url, 0.7)
             except Unavailable as error:
-                self.notes.append(f"{peer.name}, {settings}: {error}")
+                self.complain(f"{peer.name}, {settings}: {error}")
                 continue
             say(f"{peer.name}, {settings}: {report['throughput']:.0f} requests/s")
             if failed(report) < 0.001:
@@ -227,8 +241,7 @@ def address(protocol, port, model):
 
 def version(muster):
     """The program's name and version."""
-    done = subprocess.run([muster, "--version"], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    return finished([muster, "--version"]).stdout.strip()
 
 
 def machine():

@@ -12,7 +12,9 @@ from onnx_model import BATCH, NAME, PORT, TUNED, WORKERS, Model
 
 def tensor(spec):
     """The declaration of an input or output, without the dimension of the batch."""
-    return Tensor(name=spec.name, dtype=np.float32, shape=tuple(spec.shape[1:]))
+    # A dimension that is open has a name in ONNX.
+    shape = tuple(size if isinstance(size, int) else -1 for size in spec.shape[1:])
+    return Tensor(name=spec.name, dtype=np.float32, shape=shape)
 
 
 def inference(model):
