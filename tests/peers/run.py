@@ -187,7 +187,7 @@ class Comparison:
                 self.complain(f"{peer.name}, {settings}: {error}")
                 continue
             say(f"{peer.name}, {settings}: {report['throughput']:.0f} requests/s")
-            if failed(report) < 0.001:
+            if failed([report]) < 0.001:
                 found[settings] = report["throughput"]
         if not found:
             raise Unavailable("no settings of the grid work")
@@ -230,7 +230,7 @@ class Comparison:
         row.with_numbers(typical["throughput"], typical["p50_us"], typical["p99_us"], cpu)
         row.throughput_ratio, row.p50_ratio = found["throughput"], found["p50"]
         row.cpu_ratio = cpu_per_request(found["blocks_b"]) / cpu if cpu else 0.0
-        row.failed = sum(map(failed, blocks)) / len(blocks)
+        row.failed = failed(blocks)
 
 
 def address(protocol, port, model):
