@@ -136,8 +136,19 @@ fn elements(
 
 fn numbers<T: Number>(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
     out.reserve(length(tensor));
-    let mut values = tensor.segments().iter().flat_map(|it| it.chunks_exact(size_of::<T>()));
     let mut block = [0; BLOCK];
+    if let [only] = tensor.segments() {
+        // As nearly always: a slice, over which the loop is a plain one.
+        let mut rest: &[u8] = only;
+        nest(out, dims, |out, length| {
+            let (values, later) = rest.split_at((length * size_of::<T>()).min(rest.len()));
+            rest = later;
+            let values = values.chunks_exact(size_of::<T>());
+            run(out, values.map(bytemuck::pod_read_unaligned::<T>), &mut block);
+        });
+        return;
+    }
+    let mut values = tensor.segments().iter().flat_map(|it| it.chunks_exact(size_of::<T>()));
     nest(out, dims, |out, length| {
         let values = values.by_ref().take(length).map(bytemuck::pod_read_unaligned::<T>);
         run(out, values, &mut block);
