@@ -47,6 +47,7 @@ pub fn all() -> Outcome<Vec<Series>> {
         series(workload::identity_builtin(16)?, BOTH, &[1, 16, 64]),
         series(workload::identity_onnx(16)?, BOTH, &[1, 16, 64]),
         series(workload::fixture("mlp")?, BOTH, &[1, 16, 64]),
+        series(workload::image()?, BOTH, &[1, 4]),
         series(workload::fixture("convnet")?, &[Format::Binary], &[16]),
         series(workload::fixture("transformer")?, &[Format::Binary], &[16]),
     ])

@@ -64,6 +64,24 @@ pub fn identity_onnx(floats: usize) -> Outcome<Workload> {
     identity("identity-onnx", ["x", "y"], floats, Some(file), None)
 }
 
+/// An image of 3 × 224 × 224 as a camera's bytes become floats, of five decimals, of which a model that does
+/// little else gives the mean of each channel: what it costs is to read the request.
+pub fn image() -> Outcome<Workload> {
+    const CHANNEL: usize = 224 * 224;
+    let pixel = |at: usize| ((at * 7919 % 256) as f32 / 255.0 * 1e5).round() / 1e5;
+    let pixels: Vec<f32> = (0..3 * CHANNEL).map(pixel).collect();
+    let sum = |channel: &[f32]| channel.iter().map(|&it| f64::from(it)).sum::<f64>();
+    let values = pixels.chunks(CHANNEL).map(|it| (sum(it) / CHANNEL as f64) as f32).collect();
+    let tensor = Tensor::from_vec(Shape::new(&[1, 3, 224, 224]), pixels)?;
+    Ok(Workload {
+        name: "image",
+        file: Some(Path::new(ROOT).join("backends/onnxruntime/tests/models/means.onnx")),
+        config: None,
+        input: NamedTensor { name: "x".into(), tensor },
+        expected: Arc::new(Expected { output: "y".into(), values, tolerance: 1e-4 }),
+    })
+}
+
 fn identity(
     name: &'static str,
     [input, output]: [&str; 2],

@@ -76,7 +76,8 @@ pub struct Place(usize);
 /// use, but for making other errors about the same place.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    text: &'a str,
+    /// Strings are checked to be UTF-8 where they are read; nothing else in JSON has bytes above 127.
+    text: &'a [u8],
     position: usize,
     /// Open arrays and objects.
     depth: usize,
@@ -87,13 +88,9 @@ impl<'a> Reader<'a> {
     /// A reader at the beginning of `body`.
     ///
     /// # Errors
-    /// When the body is not UTF-8, or begins with a byte order mark.
-    pub fn new(body: &'a [u8]) -> Result<Reader<'a>, Error> {
-        let text = std::str::from_utf8(body).map_err(|error| {
-            let offset = error.valid_up_to();
-            Error::InvalidRequest(format!("the JSON text is not UTF-8, at byte {offset}"))
-        })?;
-        if text.starts_with('\u{feff}') {
+    /// When the body begins with a byte order mark.
+    pub fn new(text: &'a [u8]) -> Result<Reader<'a>, Error> {
+        if text.starts_with("\u{feff}".as_bytes()) {
             let problem = "the JSON text begins with a byte order mark; expected none, at byte 0";
             return Err(Error::InvalidRequest(problem.to_owned()));
         }
@@ -306,8 +303,8 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn bad_number<T: Number>(&self, fault: Fault) -> Error {
-        let text = self.text.get(self.position..).unwrap_or_default();
-        match number::length(text.as_bytes()).and_then(|length| text.get(..length)) {
+        let number = number::length(self.rest()).and_then(|length| self.rest().get(..length));
+        match number.and_then(|it| std::str::from_utf8(it).ok()) {
             Some(text) => self.error(number::describe(fault, T::DTYPE, text)),
             None => self.expected(&format!("{} for {}", number::kind(T::DTYPE), T::DTYPE)),
         }
@@ -315,13 +312,16 @@ impl<'a> Reader<'a> {
 
     /// What stands here, in words.
     fn found(&self) -> String {
-        let text = self.text.get(self.position..).unwrap_or_default();
-        match self.rest().first() {
+        // More than is shown of it.
+        const LONGEST: usize = 400;
+        let rest = self.rest();
+        match rest.first() {
             None => "the end".to_owned(),
             Some(b'{') => Token::Object.to_string(),
             Some(b'[') => Token::Array.to_string(),
             Some(b'"') => Token::String.to_string(),
             Some(_) => {
+                let text = String::from_utf8_lossy(rest.get(..LONGEST).unwrap_or(rest));
                 let ends = |it: char| it.is_whitespace() || ",:]}\"".contains(it);
                 let end = text.char_indices().skip(1).find(|&(_, it)| ends(it));
                 let word = text.get(..end.map_or(text.len(), |(end, _)| end)).unwrap_or_default();
@@ -331,13 +331,13 @@ impl<'a> Reader<'a> {
     }
 
     fn rest(&self) -> &'a [u8] {
-        self.text.as_bytes().get(self.position..).unwrap_or_default()
+        self.text.get(self.position..).unwrap_or_default()
     }
 
     /// Skips whitespace; the byte that follows, which is not read.
     #[inline(always)]
     fn next_byte(&mut self) -> Option<u8> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.text;
         loop {
             match bytes.get(self.position) {
                 Some(b' ' | b'\n' | b'\r' | b'\t') => self.position += 1,

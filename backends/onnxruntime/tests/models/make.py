@@ -70,6 +70,10 @@ save("optional.onnx", [h.make_node("Add", ["x", "bias"], ["y"])],
      [value("x", ["rows", 2]), value("bias", [2])], [value("y", ["rows", 2])],
      [onnx.numpy_helper.from_array(numpy.zeros(2, numpy.float32), "bias")])
 
+# The mean of each channel of an image: much to read, little to do.
+save("means.onnx", [h.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3], keepdims=0)],
+     [value("x", ["rows", 3, 224, 224])], [value("y", ["rows", 3])])
+
 # Multiplies a matrix of 64 × 64 by itself `count` times.
 body = h.make_graph(
     [h.make_node("MatMul", ["before", "before"], ["product"]),

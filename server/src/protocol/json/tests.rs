@@ -94,6 +94,7 @@ fn unsound_strings_are_refused_where_they_break() {
     refused(br#""\udc00""#, string, "lone surrogate \\udc00 in a string, at byte 1");
     refused(br#""\u12"#, string, "expected four hexadecimal digits after \\u, at byte 1");
     refused(b"\"\xff\"", string, "the JSON text is not UTF-8, at byte 1");
+    refused(b"\xff", string, "expected a string, found '\u{fffd}', at byte 0");
     let bom = "the JSON text begins with a byte order mark; expected none, at byte 0";
     refused(b"\xef\xbb\xbf\"\"", string, bom);
 }

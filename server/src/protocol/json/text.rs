@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
             out.extend_from_slice(self.plain()?.as_bytes());
             self.position += 1;
             // `plain` stops at a quote or a backslash only.
-            if self.text.as_bytes().get(self.position - 1) == Some(&b'"') {
+            if self.text.get(self.position - 1) == Some(&b'"') {
                 return Ok(());
             }
             let character = self.escape()?;
@@ -53,7 +53,13 @@ impl<'a> Reader<'a> {
         let length = clear + tail.iter().take_while(|&&byte| !stops(byte)).count();
         self.position += length;
         match rest.get(length) {
-            Some(b'"' | b'\\') => Ok(self.text.get(start..self.position).unwrap_or_default()),
+            Some(b'"' | b'\\') => {
+                let text = self.text.get(start..self.position).unwrap_or_default();
+                std::str::from_utf8(text).map_err(|error| {
+                    let offset = start + error.valid_up_to();
+                    Error::InvalidRequest(format!("the JSON text is not UTF-8, at byte {offset}"))
+                })
+            }
             Some(byte) => Err(self.error(format_args!(
                 "control character {byte:#04x} in a string; expected \\u{byte:04x}"
             ))),
