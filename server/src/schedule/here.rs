@@ -17,7 +17,7 @@ use super::{
     run::{self, Done, RunTime, Slot, Work},
     state::State,
 };
-use crate::error::Error;
+use crate::{error::Error, metrics::FailureReason};
 
 /// A run must take at least that long for company to be worth a turn of the thread's other tasks: a job that
 /// joins is handed from task to task and back, which costs about a microsecond.
@@ -173,6 +173,9 @@ impl<'a> Leading<'a> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.run(None);
+        if self.slot.is_some() {
+            self.run(None);
+            self.shared.metrics.failure(FailureReason::Canceled);
+        }
     }
 }

@@ -24,6 +24,7 @@ impl Instance for Echo {
 }
 
 struct Fast {
+    metrics: Metrics,
     scheduler: Arc<Scheduler>,
     batches: Arc<Mutex<Vec<usize>>>,
 }
@@ -52,9 +53,10 @@ impl Fast {
         // Often enough that the runs of this test do not change the mean much.
         (0..100).for_each(|_| times.record(1, took));
         let context = RunContext { batches: true, outputs: vec!["y".into()] };
-        let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
-        let scheduler = Scheduler::new(settings, context, vec![slot], times, metrics);
-        Fast { scheduler: Arc::new(scheduler), batches }
+        let metrics = Metrics::new(MetricsOptions::default());
+        let model = metrics.model("m", 1, &Default::default());
+        let scheduler = Scheduler::new(settings, context, vec![slot], times, model);
+        Fast { metrics, scheduler: Arc::new(scheduler), batches }
     }
 
     /// Submits one row in a task of its own; the answer's value.
@@ -127,6 +129,9 @@ async fn those_who_joined_a_client_that_left_are_answered() {
     assert!(leading.await.unwrap_err().is_cancelled());
     assert_eq!(joining.await.unwrap().unwrap(), 2.0);
     assert_eq!(fast.batches(), [1]);
+    let counted = fast.metrics.render();
+    let counted = std::str::from_utf8(&counted).unwrap();
+    assert!(counted.contains("reason=\"CANCELED\",version=\"1\"} 1"), "{counted}");
     // The instance is idle again.
     assert_eq!(fast.spawn(3.0).await.unwrap().unwrap(), 3.0);
 }

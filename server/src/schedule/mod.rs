@@ -1,7 +1,7 @@
 //! The scheduler of one model version: a queue, the instances that work on it, and the rules between them.
 //!
 //! An instance is a permit to run. A worker thread that holds one forms a batch and runs it; when the model
-//! is fast, nothing waits and an instance is idle, the calling task takes it and runs in place ([`here`]),
+//! is fast, nothing waits and an instance is idle, the calling task takes it and runs in place (`here`),
 //! which saves two hand-offs between threads. Everything that has a decision in it is a pure function in a file of its
 //! own: [`policy`] (which jobs run now), [`admission`] (can this be answered in time), [`learn`] (how long
 //! do runs take).
