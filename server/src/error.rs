@@ -149,7 +149,9 @@ impl Error {
             Error::Unimplemented(_) => Kind::Unimplemented,
             Error::Backend(BackendError::InvalidInput(_)) => Kind::InvalidArgument,
             Error::Backend(BackendError::OutOfMemory(_)) => Kind::OutOfMemory,
-            Error::Backend(BackendError::Load(_) | BackendError::Execute(_))
+            Error::Backend(
+                BackendError::Load(_) | BackendError::Device(_) | BackendError::Execute(_),
+            )
             | Error::Internal(_) => Kind::Internal,
         }
     }

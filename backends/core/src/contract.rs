@@ -54,6 +54,10 @@ pub enum BackendError {
     /// The model cannot be loaded: file, format, settings, device.
     #[error("{0}")]
     Load(String),
+    /// The device on which an instance is to run cannot be used: no GPU, driver, library or provider for
+    /// it. The model may load on another one.
+    #[error("{0}")]
+    Device(String),
     /// The engine refuses the data it was given.
     #[error("{0}")]
     InvalidInput(String),

@@ -17,6 +17,6 @@ mod tensor;
 
 pub use contract::{Backend, BackendError, Batch, Instance, Model};
 pub use dtype::{DataType, Element};
-pub use spec::{Device, ModelSource, ModelSpec, TensorSpec};
+pub use spec::{Accelerator, Device, Hints, ModelSource, ModelSpec, TensorHint, TensorSpec};
 pub use stop::Stop;
 pub use tensor::{NamedTensor, Shape, SizeMismatch, Strings, Tensor, encode_strings};

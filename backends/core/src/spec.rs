@@ -35,6 +35,37 @@ pub struct ModelSpec {
     pub outputs: Vec<TensorSpec>,
 }
 
+/// What the configuration says of one input or output: all an engine has where its files do not say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorHint {
+    /// The name that clients use.
+    pub name: Arc<str>,
+    /// Element type; `None` where the configuration leaves it out.
+    pub dtype: Option<DataType>,
+    /// One entry per dimension as the engine sees it, batch dimension included; `None` in it where any
+    /// size is taken. `None` as a whole where the configuration leaves it out.
+    pub dims: Option<Vec<Option<usize>>>,
+}
+
+/// The inputs and outputs of the configuration, in its order. Empty where it names none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hints {
+    /// What clients send.
+    pub inputs: Vec<TensorHint>,
+    /// What clients get.
+    pub outputs: Vec<TensorHint>,
+}
+
+/// A way to run a model, or parts of it, faster than the engine does by itself: an entry of Triton's
+/// `optimization.execution_accelerators`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accelerator {
+    /// For example `tensorrt`.
+    pub name: String,
+    /// Its settings.
+    pub parameters: BTreeMap<String, String>,
+}
+
 /// All that an engine is told when it loads one model version.
 #[derive(Debug, Clone)]
 pub struct ModelSource {
@@ -48,4 +79,26 @@ pub struct ModelSource {
     pub default_threads: NonZeroUsize,
     /// Most instances that will be made of it. An engine whose instances share something sizes it by this.
     pub instances: NonZeroUsize,
+    /// Where its instances will run, each device once, in the order in which they will be made.
+    pub devices: Vec<Device>,
+    /// Accelerators for instances on GPUs, the preferred one first.
+    pub accelerators: Vec<Accelerator>,
+    /// What the configuration says of its inputs and outputs.
+    pub hints: Hints,
+}
+
+impl ModelSource {
+    /// One instance with one thread on the CPU, of a model of which nothing is configured.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> ModelSource {
+        ModelSource {
+            name: name.into(),
+            path: path.into(),
+            options: BTreeMap::new(),
+            default_threads: NonZeroUsize::MIN,
+            instances: NonZeroUsize::MIN,
+            devices: vec![Device::Cpu],
+            accelerators: Vec::new(),
+            hints: Hints::default(),
+        }
+    }
 }

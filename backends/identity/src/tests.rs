@@ -2,9 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -18,13 +16,7 @@ const NEVER: &str = "3600000";
 fn source(options: &[(&str, &str)]) -> ModelSource {
     let options: BTreeMap<String, String> =
         options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    ModelSource {
-        name: "m".to_owned(),
-        path: PathBuf::from("/nowhere"),
-        options,
-        default_threads: NonZeroUsize::MIN,
-        instances: NonZeroUsize::MIN,
-    }
+    ModelSource { options, ..ModelSource::new("m", "/nowhere") }
 }
 
 fn instance(options: &[(&str, &str)]) -> Box<dyn Instance> {

@@ -7,7 +7,6 @@
 use std::{
     error::Error,
     hint::black_box,
-    num::NonZeroUsize,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -95,14 +94,7 @@ fn bare() -> Result<(), Box<dyn Error>> {
 }
 
 fn load(engine: &OnnxRuntime, name: &str) -> Result<std::sync::Arc<dyn Model>, Box<dyn Error>> {
-    let source = ModelSource {
-        name: name.to_owned(),
-        path: path(name),
-        options: Default::default(),
-        default_threads: NonZeroUsize::MIN,
-        instances: NonZeroUsize::MIN,
-    };
-    Ok(engine.load(&source)?)
+    Ok(engine.load(&ModelSource::new(name, path(name)))?)
 }
 
 fn path(name: &str) -> PathBuf {

@@ -177,13 +177,8 @@ impl Workload {
             Some(file) => (onnx, file.clone()),
             None => (&Identity, PathBuf::new()),
         };
-        Ok(engine.load(&ModelSource {
-            name: self.name.to_owned(),
-            path,
-            options: Default::default(),
-            default_threads: threads,
-            instances: NonZeroUsize::MIN,
-        })?)
+        let source = ModelSource { default_threads: threads, ..ModelSource::new(self.name, path) };
+        Ok(engine.load(&source)?)
     }
 
     /// The request.

@@ -23,6 +23,7 @@ use super::{
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
     config::{InstanceKind, ModelConfig, VersionPolicy},
+    hints::hints,
     pbtxt::ConfigReader,
     plan::{Plan, plan},
     raw,
@@ -185,6 +186,9 @@ impl Loader {
             options,
             default_threads: plan.threads,
             instances: plan.instances,
+            devices: vec![Device::Cpu],
+            accelerators: Vec::new(),
+            hints: raw.map(hints).unwrap_or_default(),
         };
         let model = engine.load(&source).map_err(|it| it.to_string())?;
         let mut completed = self.complete(found, raw, &choice, &*model)?;

@@ -5,6 +5,7 @@ pub mod choose;
 pub mod complete;
 pub mod config;
 mod fit;
+mod hints;
 mod loader;
 pub mod pbtxt;
 mod plan;

@@ -22,8 +22,9 @@ pub(super) struct Plan {
 /// never more than there are processors.
 const DEFAULT_INSTANCES: usize = 2;
 
-/// The model's own setting of threads, as Triton calls it; 0 leaves it to the server.
-const THREADS: &str = "intra_op_thread_count";
+/// The model's own setting of threads, as Triton calls it for ONNX Runtime and for libtorch; 0 leaves it to
+/// the server.
+const THREADS: [&str; 2] = ["intra_op_thread_count", "INTRA_OP_THREAD_COUNT"];
 
 /// The plan for a model with these groups and settings of its engine on a machine of `cpus` processors.
 pub(super) fn plan(
@@ -47,9 +48,12 @@ pub(super) fn plan(
     };
     let at_least_one = |it| NonZeroUsize::new(it).unwrap_or(NonZeroUsize::MIN);
     let instances = at_least_one(instances);
-    let own = options.get(THREADS).and_then(|it| it.trim().parse().ok());
+    let own = THREADS.iter().find_map(|key| {
+        let threads = options.get(*key)?.trim().parse().ok()?;
+        Some((NonZeroUsize::new(threads)?, *key))
+    });
     let (threads, from) = match (own, defaults.intra_op_threads) {
-        (Some(threads), _) => (threads, THREADS.to_owned()),
+        (Some((threads, key)), _) => (threads, key.to_owned()),
         (None, Some(threads)) => {
             (threads, "--default-intra-op-threads or OMP_NUM_THREADS".to_owned())
         }
@@ -120,10 +124,12 @@ mod tests {
     #[test]
     fn the_threads_are_those_that_the_model_asks_for() {
         let defaults = ModelDefaults { intra_op_threads: Some(number(3)), ..defaults() };
-        let threads = |own: &str| {
-            let options = BTreeMap::from([(THREADS.to_owned(), own.to_owned())]);
+        let threads = |key: &str, own: &str| {
+            let options = BTreeMap::from([(key.to_owned(), own.to_owned())]);
             plan(&[], &options, &defaults, number(8)).threads.get()
         };
-        assert_eq!((threads(" 5 "), threads("0")), (5, 3));
+        for key in THREADS {
+            assert_eq!((threads(key, " 5 "), threads(key, "0")), (5, 3));
+        }
     }
 }

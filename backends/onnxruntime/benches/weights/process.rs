@@ -220,13 +220,9 @@ fn side_by_side(
 }
 
 fn load(engine: &OnnxRuntime, ask: &Ask) -> Outcome<Arc<dyn Model>> {
-    Ok(engine.load(&ModelSource {
-        name: "measured".to_owned(),
-        path: ask.model.clone(),
-        options: Default::default(),
-        default_threads: NonZeroUsize::MIN,
-        instances: NonZeroUsize::new(ask.instances).ok_or("no instances")?,
-    })?)
+    let instances = NonZeroUsize::new(ask.instances).ok_or("no instances")?;
+    let source = ModelSource { instances, ..ModelSource::new("measured", &ask.model) };
+    Ok(engine.load(&source)?)
 }
 
 fn input(dims: &[usize]) -> Outcome<[NamedTensor; 1]> {

@@ -4,7 +4,6 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{Arc, Once},
 };
@@ -68,13 +67,7 @@ pub(crate) fn path(name: &str) -> PathBuf {
 pub(crate) fn source(path: PathBuf, options: &[(&str, &str)]) -> ModelSource {
     let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
     let options: BTreeMap<_, _> = options.collect();
-    ModelSource {
-        name: "test".to_owned(),
-        path,
-        options,
-        default_threads: NonZeroUsize::MIN,
-        instances: NonZeroUsize::MIN,
-    }
+    ModelSource { options, ..ModelSource::new("test", path) }
 }
 
 /// Loads the test model `<name>.onnx`.

@@ -102,9 +102,14 @@ pub(super) fn type_number(dtype: DataType) -> i32 {
     raw::DataType::from_str_name(type_name(dtype)).unwrap_or_default() as i32
 }
 
+/// The element type of that number.
+pub(super) fn type_of_number(number: i32) -> Option<DataType> {
+    DataType::ALL.into_iter().find(|&it| type_number(it) == number)
+}
+
 /// The element type of that number; noted when there is none.
 fn data_type(place: &str, number: i32, report: &mut Report) -> Option<DataType> {
-    let dtype = DataType::ALL.into_iter().find(|&it| type_number(it) == number);
+    let dtype = type_of_number(number);
     if dtype.is_none() {
         let given = match number {
             0 => "is missing".to_owned(),
