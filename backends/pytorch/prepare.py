@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Makes the libtorch engine ready: fetches libtorch for the CPU from the Python package index, builds the plugin,
+and puts both into one folder, target/pytorch, where the server looks for them.
+
+    python3 backends/pytorch/prepare.py                 # all of it: 540 MB to fetch, some six minutes to build
+    python3 backends/pytorch/prepare.py --fetch-only    # libtorch alone, into target/libtorch-<version>
+
+Python's standard library is enough; pip fetches, so that its mirrors and certificates apply, and every file is
+refused whose SHA-256 is not the one below. What is already there is neither fetched nor built again.
+"""
+
+import argparse
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+VERSION = "2.13.0"
+ROOT = Path(__file__).resolve().parents[2]
+# The build looks for it there: .cargo/config.toml says so.
+LIBTORCH = ROOT / "target" / f"libtorch-{VERSION}"
+PLUGIN = "libmuster_pytorch.so"
+
+# By processor: requirement and SHA-256. The two of NVIDIA are small and need no driver: the profiler inside
+# libtorch_cpu.so of this wheel names them.
+WHEELS = {
+    "x86_64": [
+        (f"torch=={VERSION}", "60fcdcb2f3876e21146cb4524ef06397d727ca9ad5f020818547e25075fe3cb7"),
+        ("nvidia-cuda-runtime==13.0.96", "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548"),
+        ("nvidia-cuda-cupti==13.0.85", "4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8"),
+    ],
+    "aarch64": [
+        (f"torch=={VERSION}", "092790c696a760c729fd5722835f50b9d81fd7c8f141571f3f3cf4081a8f664c"),
+        ("nvidia-cuda-runtime==13.0.96", "ef9bcbe90493a2b9d810e43d249adb3d02e98dd30200d86607d8d02687c43f55"),
+        ("nvidia-cuda-cupti==13.0.85", "796bd679890ee55fb14a94629b698b6db54bcfd833d391d5e94017dd9d7d3151"),
+    ],
+}
+
+# Libraries of the wheel that a process without Python and CUDA does not need. libtorch.so holds nothing but the
+# names of the others, libtorch_cuda.so among them: an empty one takes its place.
+NOT_NEEDED = ("cuda", "python", "shm", "nvrtc", "nvshmem", "global_deps")
+FROM_NVIDIA = ("libcudart.so.13", "libcupti.so.13")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    arguments.add_argument("--fetch-only", action="store_true", help="do not build the plugin")
+    given = arguments.parse_args()
+    fetch()
+    if not given.fetch_only:
+        build()
+
+
+def fetch() -> None:
+    """Makes LIBTORCH: include/, lib/, build-version. The latter is written last: with it, all is there."""
+    mark = LIBTORCH / "build-version"
+    if mark.is_file() and mark.read_text().strip() == VERSION:
+        print(f"libtorch {VERSION} is in {LIBTORCH}")
+        return
+    machine = platform.machine()
+    if sys.platform != "linux" or machine not in WHEELS:
+        sys.exit(f"no libtorch is known for {sys.platform} on {machine}; expected linux on {' or '.join(WHEELS)}")
+    LIBTORCH.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(LIBTORCH, ignore_errors=True)
+    # Beside its place, so that unpacking needs no room on another disk and moving costs nothing.
+    with tempfile.TemporaryDirectory(dir=LIBTORCH.parent, prefix="fetch-") as folder:
+        made = Path(folder) / "libtorch"
+        (made / "lib").mkdir(parents=True)
+        for requirement, digest in WHEELS[machine]:
+            wheel = download(requirement, digest, machine, Path(folder))
+            unpack(wheel, made)
+            wheel.unlink()
+        stub(made / "lib" / "libtorch.so")
+        (made / "build-version").write_text(f"{VERSION}\n")
+        made.rename(LIBTORCH)
+    print(f"libtorch {VERSION} is in {LIBTORCH}")
+
+
+def download(requirement: str, digest: str, machine: str, folder: Path) -> Path:
+    """The wheel of that requirement, if its SHA-256 is `digest`."""
+    print(f"fetching {requirement}", flush=True)
+    place = Path(tempfile.mkdtemp(dir=folder))
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp"]
+    command += ["--abi", "cp311", "--abi", "none"]
+    for tag in ("manylinux_2_28", "manylinux_2_25", "manylinux_2_17", "manylinux2014"):
+        command += ["--platform", f"{tag}_{machine}"]
+    run(command + ["--dest", str(place), requirement])
+    wheels = list(place.glob("*.whl"))
+    if len(wheels) != 1:
+        sys.exit(f"pip left {len(wheels)} files for {requirement}, expected 1")
+    found = hashlib.sha256()
+    with open(wheels[0], "rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    if found.hexdigest() != digest:
+        sys.exit(f"{wheels[0].name} has SHA-256 {found.hexdigest()}, expected {digest}: refused")
+    return wheels[0]
+
+
+def unpack(wheel: Path, target: Path) -> None:
+    """Headers and the needed libraries of a wheel, into include/ and lib/."""
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.namelist():
+            place = place_of(member)
+            if place is None:
+                continue
+            path = target / place
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(member) as source, open(path, "wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
+
+
+def place_of(member: str):
+    """Where a wheel's file goes; None if it is not needed."""
+    name = member.rsplit("/", 1)[-1]
+    if member.startswith("torch/include/") and name:
+        return member.removeprefix("torch/")
+    library = member.startswith("torch/lib/") and member.count("/") == 2 and ".so" in name
+    if library and name != "libtorch.so" and not any(it in name for it in NOT_NEEDED):
+        return f"lib/{name}"
+    return f"lib/{name}" if name in FROM_NVIDIA else None
+
+
+def stub(path: Path) -> None:
+    """An empty shared library, for those who ask for it by name."""
+    command = [os.environ.get("CC", "cc"), "-shared", "-nostdlib", "-x", "c", os.devnull]
+    run(command + ["-o", str(path), f"-Wl,-soname,{path.name}"])
+
+
+def build() -> None:
+    """Builds the plugin and makes the folder from which it runs."""
+    environment = os.environ | {"LIBTORCH": str(LIBTORCH)}
+    run(["cargo", "build", "--release", "-p", "backend-pytorch-plugin"], cwd=ROOT, env=environment)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    if not target.is_absolute():
+        target = ROOT / target
+    folder = target / "pytorch"
+    shutil.rmtree(folder, ignore_errors=True)
+    libraries = folder / "libtorch" / "lib"
+    libraries.mkdir(parents=True)
+    link(target / "release" / PLUGIN, folder / PLUGIN)
+    for library in sorted((LIBTORCH / "lib").iterdir()):
+        link(library, libraries / library.name)
+    print(f"the plugin and its libraries are in {folder}")
+
+
+def link(source: Path, target: Path) -> None:
+    """A second name of that file where the disk allows it, else a copy."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def run(command, **options) -> None:
+    try:
+        subprocess.run(command, check=True, **options)
+    except FileNotFoundError:
+        sys.exit(f"{command[0]} is not installed")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{' '.join(command[:4])} … failed with exit status {error.returncode}")
+
+
+if __name__ == "__main__":
+    main()
