@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the libtorch engine ready: fetches libtorch for the CPU from the Python package index, builds the plugin,
-and puts both into one folder, target/pytorch, where the server looks for them.
+"""Makes the libtorch engine ready: fetches libtorch from the Python package index, builds the plugin, and puts both
+into one folder, target/pytorch, where the server looks for them.
 
     python3 backends/pytorch/prepare.py                 # all of it: 540 MB to fetch, some six minutes to build
     python3 backends/pytorch/prepare.py --fetch-only    # libtorch alone, into target/libtorch-<version>
+    python3 backends/pytorch/prepare.py --gpu           # with libtorch's part for GPUs; NVIDIA's libraries are not in it
 
 Python's standard library is enough; pip fetches, so that its mirrors and certificates apply, and every file is
 refused whose SHA-256 is not the one below. What is already there is neither fetched nor built again.
@@ -41,25 +42,27 @@ WHEELS = {
     ],
 }
 
-# Libraries of the wheel that a process without Python and CUDA does not need. libtorch.so holds nothing but the
-# names of the others, libtorch_cuda.so among them: an empty one takes its place.
-NOT_NEEDED = ("cuda", "python", "shm", "nvrtc", "nvshmem", "global_deps")
+# Libraries of the wheel for GPUs. They have a folder of their own: beside the others, the build would link them.
+FOR_GPUS = ("cuda", "nvrtc", "nvshmem")
+# Libraries for Python. libtorch.so holds nothing but the names of the others, libtorch_cuda.so among them: an empty
+# one takes its place.
+NOT_NEEDED = ("python", "libshm", "global_deps")
 FROM_NVIDIA = ("libcudart.so.13", "libcupti.so.13")
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     arguments.add_argument("--fetch-only", action="store_true", help="do not build the plugin")
+    arguments.add_argument("--gpu", action="store_true", help="with libtorch's libraries for GPUs, 520 MB more")
     given = arguments.parse_args()
-    fetch()
+    fetch(given.gpu)
     if not given.fetch_only:
-        build()
+        build(given.gpu)
 
 
-def fetch() -> None:
-    """Makes LIBTORCH: include/, lib/, build-version. The latter is written last: with it, all is there."""
-    mark = LIBTORCH / "build-version"
-    if mark.is_file() and mark.read_text().strip() == VERSION:
+def fetch(gpu: bool) -> None:
+    """Makes LIBTORCH: include/, lib/, build-version, and cuda/ with `gpu`. It is moved to its place when it is whole."""
+    if LIBTORCH.is_dir() and (not gpu or (LIBTORCH / "cuda").is_dir()):
         print(f"libtorch {VERSION} is in {LIBTORCH}")
         return
     machine = platform.machine()
@@ -73,7 +76,7 @@ def fetch() -> None:
         (made / "lib").mkdir(parents=True)
         for requirement, digest in WHEELS[machine]:
             wheel = download(requirement, digest, machine, Path(folder))
-            unpack(wheel, made)
+            unpack(wheel, made, gpu)
             wheel.unlink()
         stub(made / "lib" / "libtorch.so")
         (made / "build-version").write_text(f"{VERSION}\n")
@@ -103,11 +106,11 @@ def download(requirement: str, digest: str, machine: str, folder: Path) -> Path:
     return wheels[0]
 
 
-def unpack(wheel: Path, target: Path) -> None:
-    """Headers and the needed libraries of a wheel, into include/ and lib/."""
+def unpack(wheel: Path, target: Path, gpu: bool) -> None:
+    """Headers and the needed libraries of a wheel, into include/, lib/ and cuda/."""
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.namelist():
-            place = place_of(member)
+            place = place_of(member, gpu)
             if place is None:
                 continue
             path = target / place
@@ -116,12 +119,14 @@ def unpack(wheel: Path, target: Path) -> None:
                 shutil.copyfileobj(source, out, 1 << 20)
 
 
-def place_of(member: str):
+def place_of(member: str, gpu: bool):
     """Where a wheel's file goes; None if it is not needed."""
     name = member.rsplit("/", 1)[-1]
     if member.startswith("torch/include/") and name:
         return member.removeprefix("torch/")
     library = member.startswith("torch/lib/") and member.count("/") == 2 and ".so" in name
+    if library and any(it in name for it in FOR_GPUS):
+        return f"cuda/{name}" if gpu else None
     if library and name != "libtorch.so" and not any(it in name for it in NOT_NEEDED):
         return f"lib/{name}"
     return f"lib/{name}" if name in FROM_NVIDIA else None
@@ -133,7 +138,7 @@ def stub(path: Path) -> None:
     run(command + ["-o", str(path), f"-Wl,-soname,{path.name}"])
 
 
-def build() -> None:
+def build(gpu: bool) -> None:
     """Builds the plugin and makes the folder from which it runs."""
     environment = os.environ | {"LIBTORCH": str(LIBTORCH)}
     run(["cargo", "build", "--release", "-p", "backend-pytorch-plugin"], cwd=ROOT, env=environment)
@@ -145,8 +150,9 @@ def build() -> None:
     libraries = folder / "libtorch" / "lib"
     libraries.mkdir(parents=True)
     link(target / "release" / PLUGIN, folder / PLUGIN)
-    for library in sorted((LIBTORCH / "lib").iterdir()):
-        link(library, libraries / library.name)
+    for source in [LIBTORCH / "lib"] + ([LIBTORCH / "cuda"] if gpu else []):
+        for library in source.iterdir():
+            link(library, libraries / library.name)
     print(f"the plugin and its libraries are in {folder}")
 
 
