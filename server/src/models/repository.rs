@@ -34,7 +34,10 @@ pub struct Found {
 /// Directories beside the versions of a model that are not versions.
 const NOT_VERSIONS: [&str; 3] = ["warmup", "initial_state", "configs"];
 
-/// Endings of model files.
+/// Directories in a repository that disks and archives leave there, besides hidden ones.
+const NOT_MODELS: [&str; 2] = ["lost+found", "__MACOSX"];
+
+/// Endings of model files; of two that both could be meant, the first.
 const MODEL_FILES: [&str; 4] = ["onnx", "pt", "pth", "pt2"];
 
 /// All models of several repositories. A name that is in two of them is refused.
@@ -113,7 +116,7 @@ impl Found {
 fn scan_repository(repository: &Path, found: &mut Found) -> io::Result<()> {
     for dir in subdirectories(repository)? {
         let name = directory_name(&dir);
-        if name.starts_with('.') {
+        if name.starts_with('.') || NOT_MODELS.contains(&&*name) {
             continue;
         }
         if let Some(other) = found.models.remove(&name) {
@@ -158,11 +161,17 @@ fn only_model_file(dir: &Path) -> io::Result<Option<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
+        // Archives made on a Mac hold a `._model.onnx` beside each `model.onnx`.
+        if directory_name(&path).starts_with('.') {
+            continue;
+        }
         let ending = path.extension().and_then(|it| it.to_str());
-        if ending.is_some_and(|it| MODEL_FILES.contains(&it)) {
-            files.push(path);
+        if let Some(rank) = MODEL_FILES.iter().position(|it| Some(*it) == ending) {
+            files.push((rank, path));
         }
     }
+    files.sort();
+    let mut files: Vec<PathBuf> = files.into_iter().map(|(_, path)| path).collect();
     if let Some(at) = files.iter().position(|it| file_stem(it) == "model") {
         return Ok(Some(files.swap_remove(at)));
     }
@@ -245,9 +254,13 @@ mod tests {
                 "a/1/",
                 "a/warmup/",
                 "README.md",
+                "b.tar.gz",
                 ".git/1/",
+                "lost+found/",
+                "__MACOSX/a/1/",
             ],
         );
+        std::os::unix::fs::symlink("nowhere", tree.0.join("dangling")).unwrap();
         let found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
         assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![2, 10])]);
         assert!(found.models["b"].config.is_some() && found.models["a"].config.is_none());
@@ -289,6 +302,16 @@ mod tests {
         assert!(flat.models["model"].versions[&1].ends_with("f/net.onnx"));
         let versions = scan_path(&tree.0.join("v"), false).unwrap();
         assert_eq!(summary(&versions), [("v", vec![3])]);
+    }
+
+    #[test]
+    fn of_two_flat_models_the_one_named_model_counts_and_then_the_engine_that_is_looked_for_first()
+    {
+        let file = |tree: &Tree| scan_path(&tree.0, true).unwrap().models["model"].versions.clone();
+        let tree = Tree::new("two", &["a.onnx", "model.pt", "._model.onnx"]);
+        assert!(file(&tree)[&1].ends_with("model.pt"));
+        let tree = Tree::new("both", &["model.pt2", "model.pt", "model.onnx"]);
+        assert!(file(&tree)[&1].ends_with("model.onnx"));
     }
 
     #[test]
