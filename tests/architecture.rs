@@ -18,6 +18,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("limits", &["error"]),
     ("config", &["machine", "signature"]),
     ("logging", &["config"]),
+    ("health", &["config"]),
     ("schedule", &["error", "metrics"]),
     ("models", &["config", "error", "metrics", "request", "schedule", "signature"]),
     ("infer", &["error", "metrics", "models", "request", "schedule"]),

@@ -139,6 +139,26 @@ fn the_command_train_is_refused_in_words() {
 }
 
 #[test]
+fn health_is_yes_or_no_and_why_with_an_exit_code() {
+    let repository = Repository::identity("m", &[("creation_delay_sec", "3")]);
+    let mut server = Process::start(&repository, &[], &[]);
+    let port = server.address("sagemaker").port().to_string();
+    let asked = |args: &[&str]| Process::command(&[&["health"], args].concat(), &[]);
+    check_end(asked(&["--sagemaker-port", &port]), 1, "expected status 200, given 503");
+    server.wait_ready();
+    check_end(
+        asked(&["--sagemaker-port", &port]),
+        0,
+        &format!("healthy: http://127.0.0.1:{port}/ping"),
+    );
+    let url = format!("http://localhost:{port}/v2/models/other/ready");
+    check_end(asked(&["--url", &url]), 1, "given 404");
+    server.signal("KILL");
+    server.wait();
+    check_end(asked(&["--sagemaker-port", &port]), 1, "refused");
+}
+
+#[test]
 fn all_bad_settings_are_told_at_once() {
     let args = ["--htp-port=1", "--http-port=x", "--exit-timeout-secs=-1"];
     let finished = Process::command(&args, &[("MUSTER_LOG_FORMAT", "xml")]).wait();

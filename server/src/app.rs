@@ -269,7 +269,11 @@ async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError>
             return Ok(());
         }
         Err(AppError::Models(match failed.as_slice() {
-            [] => format!("no models found in {}", places(&config.repository.from)),
+            [] => format!(
+                "no models found in {}: expected <name>/<version>/model.onnx there, or a single \
+                 model.onnx; in a container, see what is mounted there",
+                places(&config.repository.from)
+            ),
             failed if ready => {
                 format!("a model is not served, and --exit-on-error is set; {}", failed.join("; "))
             }

@@ -5,6 +5,8 @@ pub mod config;
 pub mod logging;
 pub mod machine;
 
+pub mod health;
+
 pub mod error;
 pub mod request;
 pub mod signature;

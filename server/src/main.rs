@@ -8,7 +8,8 @@ use clap::Parser;
 use identity::Identity;
 use muster::{
     app::App,
-    config::{self, Command, ProcessEnvironment, ServerConfig},
+    config::{self, Command, HealthCheck, ProcessEnvironment, ServerConfig},
+    health,
     logging::{self, LogGuard},
     machine::Machine,
 };
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Command::Bench(args)) => bench(args),
+        Ok(Command::Health(check)) => ask(&check),
         Ok(Command::Serve(config)) => serve(*config, &machine),
         Err(error) => fail(&error),
     }
@@ -91,6 +93,18 @@ async fn signalled(log: Arc<LogGuard>) {
         log.flush();
         std::process::exit(1);
     });
+}
+
+/// `muster health`: one line, and the exit code.
+fn ask(check: &HealthCheck) -> ExitCode {
+    match health::ask(check) {
+        Ok(()) => {
+            // Who asks by the exit code need not read.
+            let _ = writeln!(std::io::stdout(), "healthy: {check}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error),
+    }
 }
 
 /// `muster bench`: the load generator.

@@ -47,6 +47,10 @@ impl Environment for FakeEnvironment {
     fn kind_of(&self, path: &Path) -> Option<PathKind> {
         ProcessEnvironment.kind_of(path)
     }
+
+    fn first_process(&self) -> Option<Vec<OsString>> {
+        None
+    }
 }
 
 impl Start {

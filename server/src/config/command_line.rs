@@ -16,6 +16,7 @@ use crate::signature::nearest;
 pub(super) enum Parsed {
     Serve(Serve),
     Bench(Vec<OsString>),
+    Health(Health),
     Print(String),
     /// A command that does not exist: what else was typed may mean anything.
     Unknown,
@@ -32,6 +33,15 @@ pub(super) struct Serve {
     pub(super) settings: Vec<Typed>,
 }
 
+/// `muster health`.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Health {
+    /// `--url`, the last one.
+    pub(super) url: Option<OsString>,
+    /// Options of the server, in the order given.
+    pub(super) settings: Vec<Typed>,
+}
+
 /// One option as typed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Typed {
@@ -39,6 +49,9 @@ pub(super) struct Typed {
     pub(super) name: &'static str,
     pub(super) value: OsString,
 }
+
+/// The commands that exist.
+const COMMANDS: [&str; 3] = ["serve", "bench", "health"];
 
 /// Parses the command line, program name first. What cannot be understood goes to `problems`, and the
 /// rest is parsed without it.
@@ -89,11 +102,12 @@ fn describe(error: &clap::Error, culprit: &str) -> String {
             }
         }
         ErrorKind::UnknownArgument => format!("unexpected argument '{culprit}'"),
-        ErrorKind::InvalidSubcommand => match nearest(culprit, ["serve", "bench", "help"]) {
+        ErrorKind::InvalidSubcommand => match nearest(culprit, COMMANDS) {
             Some(near) => format!("unknown command '{culprit}'; did you mean '{near}'?"),
             None => format!(
-                "unknown command '{culprit}'; commands: serve, bench. To serve a model file or \
-                 directory: muster serve {culprit}"
+                "unknown command '{culprit}'; commands: {}. To serve a model file or directory: muster \
+                 serve {culprit}",
+                COMMANDS.join(", ")
             ),
         },
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
@@ -122,7 +136,7 @@ fn remove(args: &mut Vec<OsString>, culprit: &str) -> bool {
         && !option.contains('=')
         && args.get(at).is_some_and(|it| {
             let it = it.to_string_lossy();
-            !it.starts_with('-') && !["serve", "bench"].contains(&&*it)
+            !it.starts_with('-') && !COMMANDS.contains(&&*it)
         });
     if value_follows {
         args.remove(at);
@@ -141,6 +155,12 @@ fn understood(matches: &ArgMatches, problems: &mut Vec<String>) -> Parsed {
         Some(("bench", matches)) => {
             let args = matches.get_many::<OsString>("args").unwrap_or_default();
             return Parsed::Bench(args.cloned().collect());
+        }
+        Some(("health", matches)) => {
+            serve.settings.extend(typed(matches));
+            let url =
+                matches.get_many::<OsString>("url").and_then(|mut it| it.next_back()).cloned();
+            return Parsed::Health(Health { url, settings: serve.settings });
         }
         Some((other, _)) => {
             problems.push(format!(
@@ -176,7 +196,7 @@ pub(super) fn parse_words(words: Vec<String>, problems: &mut Vec<String>) -> Vec
     let args = std::iter::once("muster".to_owned()).chain(words).map(OsString::from);
     match parse(args.collect(), problems) {
         Parsed::Serve(serve) => serve.settings,
-        Parsed::Bench(_) | Parsed::Print(_) | Parsed::Unknown => Vec::new(),
+        Parsed::Bench(_) | Parsed::Health(_) | Parsed::Print(_) | Parsed::Unknown => Vec::new(),
     }
 }
 
@@ -213,6 +233,20 @@ fn command() -> Command {
                 .about("Send requests to a server and measure")
                 .disable_help_flag(true)
                 .arg(bench_args),
+        )
+        .subcommand(
+            Command::new("health")
+                .about("Ask the server on this machine whether it is healthy")
+                .after_help(
+                    "The address is that of the server's own settings: options given here, those of \
+                     process 1 where that is muster, as in a container, and the environment. Exit \
+                     status: 0 where the answer is 200, else 1, and a line that says why not.",
+                )
+                .infer_long_args(true)
+                .arg(plain("url").value_name("URL").help(
+                    "Ask this address instead: http://<host>[:<port>][/<path>]; without a path, /ping",
+                ))
+                .args(options().map(|it| it.hide(true))),
         )
         // Platforms start images with the word `train` by mistake.
         .subcommand(Command::new("train").hide(true))

@@ -1,8 +1,8 @@
 //! The process's surroundings, behind a trait, so that no test has to set a variable or make a folder.
 
-use std::{ffi::OsString, path::Path};
+use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::Path};
 
-/// Variables, and what lies at a path.
+/// Variables, what lies at a path, and what was started first.
 pub trait Environment {
     /// The value of a variable.
     fn variable(&self, name: &str) -> Option<OsString>;
@@ -10,6 +10,9 @@ pub trait Environment {
     fn names(&self) -> Vec<String>;
     /// What lies at a path, links followed.
     fn kind_of(&self, path: &Path) -> Option<PathKind>;
+    /// The command line of process 1, program name first: in a container, what it was started for. `None`
+    /// where the system does not tell.
+    fn first_process(&self) -> Option<Vec<OsString>>;
 }
 
 /// What lies at a path.
@@ -37,5 +40,12 @@ impl Environment for ProcessEnvironment {
     fn kind_of(&self, path: &Path) -> Option<PathKind> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(if metadata.is_dir() { PathKind::Directory } else { PathKind::File })
+    }
+
+    fn first_process(&self) -> Option<Vec<OsString>> {
+        // Each argument ends in a zero byte.
+        let text = std::fs::read("/proc/1/cmdline").ok()?;
+        let args = text.strip_suffix(&[0]).unwrap_or(&text).split(|it| *it == 0);
+        Some(args.map(|it| OsString::from_vec(it.to_vec())).collect())
     }
 }

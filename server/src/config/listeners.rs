@@ -1,6 +1,6 @@
 //! Which services listen where, and whether they can all do so.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{report::Notice, server::Listeners, sources::Sources, value};
 
@@ -22,12 +22,9 @@ impl Service {
     }
 }
 
-/// Settles the ports. `hosted`: a platform that wants one port started the process.
-pub(super) fn resolve(
-    sources: &mut Sources,
-    hosted: bool,
-    problems: &mut Vec<String>,
-) -> Listeners {
+/// The services of SageMaker, HTTP and metrics, as they were asked for. `hosted`: a platform that wants one
+/// port started the process.
+fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Service; 3] {
     let address = sources
         .read("http-address", value::address, problems)
         .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -45,12 +42,20 @@ pub(super) fn resolve(
             chosen,
         }
     };
-    let sagemaker =
-        service("SageMaker", "allow-sagemaker", Some("sagemaker-address"), "sagemaker-port", 8080);
-    let mut http = service("HTTP", "allow-http", None, "http-port", 8000);
-    let mut metrics =
-        service("metrics", "allow-metrics", Some("metrics-address"), "metrics-port", 8002);
+    [
+        service("SageMaker", "allow-sagemaker", Some("sagemaker-address"), "sagemaker-port", 8080),
+        service("HTTP", "allow-http", None, "http-port", 8000),
+        service("metrics", "allow-metrics", Some("metrics-address"), "metrics-port", 8002),
+    ]
+}
 
+/// Settles the ports. `hosted`: a platform that wants one port started the process.
+pub(super) fn resolve(
+    sources: &mut Sources,
+    hosted: bool,
+    problems: &mut Vec<String>,
+) -> Listeners {
+    let [sagemaker, mut http, mut metrics] = services(sources, hosted, problems);
     if let Some(range) = sources.read("sagemaker-safe-port-range", value::port_range, problems) {
         fit_into(range, sagemaker.port, [&mut http, &mut metrics], &mut sources.notices, problems);
     }
@@ -72,6 +77,30 @@ pub(super) fn resolve(
             .read("http-thread-count", value::count_or_auto, problems)
             .unwrap_or_default(),
     }
+}
+
+/// Where such a server can be asked how it is: the first service that is on, and whether that is
+/// SageMaker's.
+pub(super) fn to_ask(sources: &Sources, problems: &mut Vec<String>) -> Option<(SocketAddr, bool)> {
+    // What a platform changes is which services are on beside SageMaker's, which is on in any case.
+    let services = services(sources, false, problems);
+    let asked = services.iter().position(|it| it.on);
+    let Some((at, socket)) = asked.and_then(|at| Some((at, services.get(at)?.socket()?))) else {
+        problems.push("the server listens nowhere: every service is off".to_owned());
+        return None;
+    };
+    let address = match socket.ip() {
+        it if !it.is_unspecified() => it,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    if socket.port() == 0 {
+        problems.push(
+            "the server's port is 0, any free one: name the one that it took with --url".to_owned(),
+        );
+        return None;
+    }
+    Some((SocketAddr::new(address, socket.port()), at == 0))
 }
 
 /// Moves ports that nobody chose into the platform's range, lowest first, and complains about chosen

@@ -9,6 +9,7 @@ mod command_line;
 mod environment;
 mod flags;
 mod foreign;
+mod health;
 mod listeners;
 mod report;
 mod resolve;
@@ -22,6 +23,7 @@ mod tests;
 use std::ffi::OsString;
 
 pub use environment::{Environment, PathKind, ProcessEnvironment};
+pub use health::HealthCheck;
 pub use report::{ConfigError, Notice, NoticeLevel};
 pub use server::{
     BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,
@@ -38,6 +40,8 @@ pub enum Command {
     Serve(Box<ServerConfig>),
     /// `muster bench`, with everything that follows the word.
     Bench(Vec<OsString>),
+    /// Ask a running server: `muster health`.
+    Health(HealthCheck),
     /// Print this text to standard output and exit 0: `--help`, `--version`.
     Print(String),
 }
@@ -54,6 +58,12 @@ pub fn read(
     let serve = match command_line::parse(args.into_iter().collect(), &mut problems) {
         Parsed::Print(text) => return Ok(Command::Print(text)),
         Parsed::Bench(args) => return Ok(Command::Bench(args)),
+        Parsed::Health(asked) => {
+            return match health::resolve(asked, environment, &mut problems) {
+                Some(check) if problems.is_empty() => Ok(Command::Health(check)),
+                _ => Err(ConfigError::of_health(problems)),
+            };
+        }
         Parsed::Unknown => return Err(ConfigError::new(problems)),
         Parsed::Serve(serve) => serve,
     };

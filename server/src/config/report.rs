@@ -6,13 +6,20 @@ use std::fmt;
 /// operator and names each setting, where it came from, what was given and what is allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigError {
+    /// What cannot be done: `muster cannot start`.
+    failed: &'static str,
     problems: Vec<String>,
 }
 
 impl ConfigError {
     /// `problems` is not empty.
     pub(super) fn new(problems: Vec<String>) -> ConfigError {
-        ConfigError { problems }
+        ConfigError { failed: "muster cannot start", problems }
+    }
+
+    /// Of `muster health`. `problems` is not empty.
+    pub(super) fn of_health(problems: Vec<String>) -> ConfigError {
+        ConfigError { failed: "the server cannot be asked", problems }
     }
 
     /// One text for each problem.
@@ -24,9 +31,9 @@ impl ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.problems {
-            [problem] => write!(f, "muster cannot start: {problem}"),
+            [problem] => write!(f, "{}: {problem}", self.failed),
             problems => {
-                write!(f, "muster cannot start, {} settings are wrong:", problems.len())?;
+                write!(f, "{}, {} settings are wrong:", self.failed, problems.len())?;
                 problems.iter().try_for_each(|it| write!(f, "\n  {it}"))
             }
         }

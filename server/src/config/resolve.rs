@@ -135,7 +135,8 @@ fn models_from(
         problems.push(format!(
             "there are no models: neither {HOSTED_MODEL} nor ./{LOCAL_REPOSITORY} exists; name a \
              directory with --model-repository (or MUSTER_MODEL_REPOSITORY), or a model with \
-             'muster serve path/to/model.onnx'"
+             'muster serve path/to/model.onnx'; in a container, mount them: docker run -v \
+             /path/to/models:{HOSTED_MODEL}:ro"
         ));
     }
     (ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]), false)

@@ -12,6 +12,8 @@ const GIB: u64 = 1 << 30;
 struct Fake {
     variables: HashMap<String, OsString>,
     paths: Vec<&'static str>,
+    /// The command line of process 1, separated by blanks.
+    first_process: &'static str,
 }
 
 impl Environment for Fake {
@@ -31,6 +33,11 @@ impl Environment for Fake {
             _ => None,
         })
     }
+
+    fn first_process(&self) -> Option<Vec<OsString>> {
+        let known = !self.first_process.is_empty();
+        known.then(|| self.first_process.split(' ').map(OsString::from).collect())
+    }
 }
 
 fn machine() -> Machine {
@@ -49,6 +56,7 @@ fn read_at(paths: &[&'static str], args: &str, variables: &[&str]) -> Result<Com
     let fake = Fake {
         variables: variables.map(|(name, value)| (name.to_owned(), value.into())).collect(),
         paths: paths.to_vec(),
+        first_process: "",
     };
     let args = std::iter::once("muster").chain(args.split(' ').filter(|it| !it.is_empty()));
     read(args.map(OsString::from), &fake, &machine())
@@ -265,6 +273,91 @@ fn what_follows_bench_is_left_alone() {
     let expect = ["--help", "-n", "3", "http://localhost:8000", "--http-port=x"];
     let parsed = read_text(&format!("bench {}", expect.join(" ")), &["MUSTER_HTTP_PORT=x"]);
     assert_eq!(parsed, Ok(Command::Bench(expect.map(OsString::from).to_vec())));
+}
+
+/// Whom `muster health` asks, in a container that was started with `first_process`.
+fn asked(first_process: &'static str, args: &str, variables: &[&str]) -> Result<String, String> {
+    let variables = variables.iter().filter_map(|it| it.split_once('='));
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let fake = Fake { variables, paths: Vec::new(), first_process };
+    let args = ["muster", "health"].into_iter().chain(args.split(' ').filter(|it| !it.is_empty()));
+    match read(args.map(OsString::from), &fake, &machine()) {
+        Ok(Command::Health(check)) => Ok(check.to_string()),
+        Ok(other) => panic!("expected a health check, found {other:?}"),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn health_is_asked_where_the_environment_lets_the_server_listen() {
+    for (variables, expect) in [
+        (&[][..], "http://127.0.0.1:8080/ping"),
+        (&["SAGEMAKER_BIND_TO_PORT=9001"], "http://127.0.0.1:9001/ping"),
+        // For a platform's server, which has this port alone, this is no clash.
+        (&["SAGEMAKER_BIND_TO_PORT=8000"], "http://127.0.0.1:8000/ping"),
+        (&["MUSTER_HTTP_ADDRESS=10.0.0.7"], "http://10.0.0.7:8080/ping"),
+        (&["MUSTER_HTTP_ADDRESS=::"], "http://[::1]:8080/ping"),
+        (&["MUSTER_ALLOW_SAGEMAKER=0"], "http://127.0.0.1:8000/v2/health/ready"),
+        (
+            &["MUSTER_ALLOW_SAGEMAKER=0", "MUSTER_HTTP_PORT=81"],
+            "http://127.0.0.1:81/v2/health/ready",
+        ),
+        (
+            &["MUSTER_ALLOW_SAGEMAKER=0", "MUSTER_ALLOW_HTTP=0"],
+            "http://127.0.0.1:8002/v2/health/ready",
+        ),
+    ] {
+        assert_eq!(asked("", "", variables).as_deref(), Ok(expect), "{variables:?}");
+    }
+}
+
+#[test]
+fn health_is_asked_where_the_first_process_was_told_to_listen() {
+    let variables = ["MUSTER_SAGEMAKER_PORT=1"];
+    for (first, args, expect) in [
+        ("/muster serve --sagemaker-port 9000", "", 9000),
+        ("/muster --sagemaker-port=9000", "", 9000),
+        ("/sbin/docker-init -- /muster serve --sagemaker-port 9000", "", 9000),
+        ("/muster serve --sagemaker-port 9000", "--sagemaker-port 9001", 9001),
+        ("/muster serve", "", 1),
+        ("/muster health --sagemaker-port 9000", "", 1),
+        ("/sbin/init", "", 1),
+        ("/bin/other --sagemaker-port 9000", "", 1),
+    ] {
+        let expect = format!("http://127.0.0.1:{expect}/ping");
+        assert_eq!(asked(first, args, &variables), Ok(expect), "{first}, {args}");
+    }
+}
+
+#[test]
+fn health_is_asked_where_somebody_says() {
+    for (url, expect) in [
+        ("http://h:9000", "http://h:9000/ping"),
+        ("http://h/", "http://h:80/"),
+        ("http://[::1]:81/v2/health/live", "http://[::1]:81/v2/health/live"),
+    ] {
+        let found = asked("/muster --sagemaker-port 7", &format!("--url {url}"), &[]);
+        assert_eq!(found.as_deref(), Ok(expect), "{url}");
+    }
+}
+
+#[test]
+fn health_that_cannot_be_asked_says_why() {
+    for (args, parts) in [
+        ("--url h:1", ["--url 'h:1'", "expected http://<host>"]),
+        ("--url http://h:x", ["--url 'http://h:x'", "expected http://<host>"]),
+        ("--sagemaker-port x", ["--sagemaker-port 'x'", "expected a port"]),
+        ("--sagemaker-port 0", ["any free one", "--url"]),
+        ("--colour", ["unknown option --colour", "--help"]),
+    ] {
+        let error = asked("", args, &[]).unwrap_err();
+        for part in parts.into_iter().chain(["the server cannot be asked: "]) {
+            assert!(error.contains(part), "{args}: no '{part}' in {error}");
+        }
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let off = ["MUSTER_ALLOW_SAGEMAKER=0", "MUSTER_ALLOW_HTTP=0", "MUSTER_ALLOW_METRICS=0"];
+    assert!(asked("", "", &off).unwrap_err().contains("every service is off"));
 }
 
 #[test]
@@ -574,6 +667,7 @@ fn text_that_is_not_utf8_is_refused_and_named() {
     let fake = Fake {
         variables: HashMap::from([("MUSTER_ID".to_owned(), bad.clone())]),
         paths: vec!["model_repository/"],
+        first_process: "",
     };
     let args = ["muster".into(), "--http-port".into(), bad];
     let error = read(args, &fake, &machine()).unwrap_err();

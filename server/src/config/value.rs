@@ -44,6 +44,25 @@ pub(super) fn address(text: &str) -> Parse<IpAddr> {
     }
 }
 
+/// `http://host[:port][/path]` → host, port, path. An IPv6 host has brackets, which are taken off; the path
+/// is empty where there is none.
+pub(super) fn url(text: &str) -> Parse<(String, u16, String)> {
+    let form = || "http://<host>[:<port>][/<path>]".to_owned();
+    let rest = text.strip_prefix("http://").ok_or_else(form)?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(it) => it.split_once(']').map(|(host, port)| (host, port.strip_prefix(':'))),
+        None => Some(match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        }),
+    }
+    .ok_or_else(form)?;
+    let port = port.map_or(Ok(80), str::parse).map_err(|_| form())?;
+    let plain = !host.is_empty() && text.chars().all(|it| it.is_ascii_graphic());
+    if plain { Ok((host.to_owned(), port, path.to_owned())) } else { Err(form()) }
+}
+
 /// `lowest-highest`, both included.
 pub(super) fn port_range(text: &str) -> Parse<(u16, u16)> {
     let range = text.split_once('-').and_then(|(low, high)| {

@@ -1,0 +1,90 @@
+//! `muster health`: where to ask, by the settings that the server was started with. The two processes share
+//! the environment; the server's command line is that of process 1, if muster is what a container runs.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    path::Path,
+};
+
+use super::{
+    command_line::{self, Health, Parsed, Typed},
+    environment::Environment,
+    listeners, sources, value,
+};
+
+/// Whom to ask.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HealthCheck {
+    /// A name, or an address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Begins with a slash.
+    pub path: String,
+}
+
+impl HealthCheck {
+    /// Host and port, as the header `Host` has them.
+    pub fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl fmt::Display for HealthCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority(), self.path)
+    }
+}
+
+/// Where to ask; `None`, with a problem more, where that cannot be told.
+pub(super) fn resolve(
+    asked: Health,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<HealthCheck> {
+    if let Some(url) = asked.url {
+        return given(&url, problems);
+    }
+    // Of two texts the later one counts: what was typed here.
+    let mut settings = settings_of_the_first_process(environment);
+    settings.extend(asked.settings);
+    let sources = sources::gather(&settings, environment, problems);
+    let (address, sagemaker) = listeners::to_ask(&sources, problems)?;
+    Some(HealthCheck {
+        host: address.ip().to_string(),
+        port: address.port(),
+        path: if sagemaker { "/ping" } else { "/v2/health/ready" }.to_owned(),
+    })
+}
+
+/// What `--url` says.
+fn given(url: &OsStr, problems: &mut Vec<String>) -> Option<HealthCheck> {
+    let text = url.to_string_lossy();
+    match value::url(&text) {
+        Ok((host, port, path)) if path.is_empty() => {
+            Some(HealthCheck { host, port, path: "/ping".to_owned() })
+        }
+        Ok((host, port, path)) => Some(HealthCheck { host, port, path }),
+        Err(expected) => {
+            problems.push(format!("--url '{text}' (command line): expected {expected}"));
+            None
+        }
+    }
+}
+
+/// The options of process 1, if that is a server; behind the name of an init program, as in
+/// `docker-init -- /muster serve`, too.
+fn settings_of_the_first_process(environment: &dyn Environment) -> Vec<Typed> {
+    let args = environment.first_process().unwrap_or_default();
+    let is_muster = |it: &OsString| Path::new(it).file_name() == Some(OsStr::new("muster"));
+    let args = args.into_iter().skip_while(|it| !is_muster(it)).collect();
+    // What is wrong there is for the server itself to tell.
+    match command_line::parse(args, &mut Vec::new()) {
+        Parsed::Serve(serve) => serve.settings,
+        _ => Vec::new(),
+    }
+}

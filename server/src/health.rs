@@ -1,0 +1,175 @@
+//! Asks a running server whether it is healthy: one request over a plain socket, with a short patience.
+
+use std::{
+    io::{self, Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    time::{Duration, Instant},
+};
+
+use crate::config::HealthCheck;
+
+/// Longest time for all of it. Platforms give a health check 2 seconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest reply that is read, in bytes. More is only text that says why not.
+const LONGEST: u64 = 4096;
+
+/// Why a server is not healthy, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum Unhealthy {
+    /// There was no reply.
+    #[error("not healthy: {check}: {error}")]
+    Silent {
+        /// Who was asked.
+        check: HealthCheck,
+        /// What happened instead.
+        error: io::Error,
+    },
+    /// The reply was not 200.
+    #[error("not healthy: {check}: expected status 200, given {reply}")]
+    Refused {
+        /// Who was asked.
+        check: HealthCheck,
+        /// Status and reason.
+        reply: String,
+    },
+}
+
+/// Ready when the server answered 200. Blocks for at most 2 seconds, and as long as a name takes to be
+/// looked up.
+///
+/// # Errors
+/// When there is no answer in time, or another one.
+pub fn ask(check: &HealthCheck) -> Result<(), Unhealthy> {
+    let until = Instant::now() + PATIENCE;
+    match fetch(check, until).map(|it| judge(&it)) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(reply)) => Err(Unhealthy::Refused { check: check.clone(), reply }),
+        Err(error) => Err(Unhealthy::Silent { check: check.clone(), error }),
+    }
+}
+
+/// The reply, head and body, cut at [`LONGEST`].
+fn fetch(check: &HealthCheck, until: Instant) -> io::Result<Vec<u8>> {
+    let mut stream = connect(check, until)?;
+    let (path, host) = (&check.path, check.authority());
+    stream.set_write_timeout(Some(left(until)?))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let mut reply = Vec::new();
+    let mut stream = Deadline { stream, until }.take(LONGEST);
+    stream.read_to_end(&mut reply)?;
+    Ok(reply)
+}
+
+/// To the first address of the host that takes the connection: a name may have several.
+fn connect(check: &HealthCheck, until: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the name has no address");
+    for address in (&*check.host, check.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, left(until)?) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Reads as long as there is time.
+struct Deadline {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl Read for Deadline {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(left(self.until)?))?;
+        self.stream.read(buffer).map_err(|error| match error.kind() {
+            // What the system calls a time-out of a socket.
+            io::ErrorKind::WouldBlock => too_late(),
+            _ => error,
+        })
+    }
+}
+
+/// Never zero, which sockets take for no limit.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(too_late()) } else { Ok(left) }
+}
+
+fn too_late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", PATIENCE.as_secs()))
+}
+
+/// Is it a 200? Else the status, and the first line of the body.
+fn judge(reply: &[u8]) -> Result<(), String> {
+    let text = String::from_utf8_lossy(reply);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let mut words = head.lines().next().unwrap_or_default().split(' ');
+    let status = words.next().filter(|it| it.starts_with("HTTP/1.")).and_then(|_| words.next());
+    match (status, body.trim().lines().next()) {
+        (Some("200"), _) => Ok(()),
+        (Some(status), None) => Err(status.to_owned()),
+        (Some(status), Some(reason)) => Err(format!("{status}: {reason}")),
+        (None, _) => Err("what is not HTTP/1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(reply: &str, expect: Result<(), &str>) {
+        assert_eq!(judge(reply.as_bytes()), expect.map_err(str::to_owned), "{reply}");
+    }
+
+    #[test]
+    fn only_200_is_healthy() {
+        check("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Ok(()));
+        check("HTTP/1.0 200\r\n\r\n", Ok(()));
+        check("HTTP/1.1 503 x\r\n\r\n{\"error\":\"y\"}\nz", Err("503: {\"error\":\"y\"}"));
+        check("HTTP/1.1 404 Not Found\r\n\r\n", Err("404"));
+        check("SSH-2.0-server 200\r\n", Err("what is not HTTP/1"));
+        check("", Err("what is not HTTP/1"));
+    }
+
+    fn at(listener: &TcpListener) -> HealthCheck {
+        let port = listener.local_addr().unwrap().port();
+        HealthCheck { host: "127.0.0.1".to_owned(), port, path: "/ping".to_owned() }
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = ask(&at(&listener)).unwrap_err().to_string();
+        assert!(error.contains("/ping: no answer within 2 s"), "{error}");
+    }
+
+    #[test]
+    fn nobody_who_listens_is_a_line_that_names_the_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let check = at(&listener);
+        drop(listener);
+        let error = ask(&check).unwrap_err().to_string();
+        assert!(error.contains(&check.to_string()) && error.contains("refused"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+
+    #[test]
+    fn the_request_names_path_and_host() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let check = at(&listener);
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let count = stream.read(&mut request).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+            String::from_utf8_lossy(&request[..count]).into_owned()
+        });
+        ask(&check).unwrap();
+        let request = server.join().unwrap();
+        assert!(request.starts_with("GET /ping HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains(&format!("Host: 127.0.0.1:{}\r\n", check.port)), "{request}");
+    }
+}
