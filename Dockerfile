@@ -1,0 +1,104 @@
+# muster in an image of its own. docs/container.md tells how to build, run and change it.
+#
+#   docker build -t muster .
+#   docker build -t muster:small --build-arg RUNTIME=scratch .
+#   docker build -t muster:torch --build-arg TORCH=1 .
+#   docker build -t muster:gpu   --build-arg GPU=1 .
+#
+# TORCH and GPU are 1, or not given. RUNTIME is an image with glibc 2.36 or later and libstdc++, or `scratch`, and
+# then these two go into the image.
+ARG RUNTIME=debian:bookworm-slim
+
+# What decides about dependencies: manifests, the lock file, build scripts. Sources are emptied, so that a change to
+# one of them changes nothing here, and what is built from it below is taken from the cache.
+FROM rust:1-slim-bookworm AS manifests
+WORKDIR /source
+COPY . .
+RUN find . -name '*.rs' ! -name build.rs \
+        -exec sh -c 'for it; do echo "#![allow(warnings)] fn main() { }" >"$it"; done' sh {} +
+
+FROM rust:1-slim-bookworm AS tools
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends g++ python3 python3-pip \
+ && rm -rf /var/lib/apt/lists/*
+ENV CARGO_TARGET_DIR=/target \
+    CARGO_PROFILE_RELEASE_DEBUG=none \
+    CARGO_PROFILE_RELEASE_STRIP=symbols \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_ROOT_USER_ACTION=ignore
+WORKDIR /source
+
+# Libraries for GPUs. A wheel is refused unless its digest is the one in the list.
+FROM tools AS gpu
+ARG TORCH
+ARG GPU
+COPY backends/onnxruntime/gpu-requirements.txt onnxruntime.txt
+COPY backends/pytorch/gpu-requirements.txt pytorch.txt
+RUN for it in "TORCH=$TORCH" "GPU=$GPU"; do \
+        case "$it" in *=|*=1) ;; *) echo "$it: expected 1, or not to be given" >&2; exit 1;; esac; \
+    done \
+ && mkdir /gpu \
+ && if [ -n "$GPU" ]; then \
+        python3 -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes \
+            --target /gpu -r onnxruntime.txt ${TORCH:+-r pytorch.txt}; \
+    fi
+
+# Dependencies, ONNX Runtime and libtorch. What needs no argument comes first, so that all images share it.
+FROM tools AS build
+COPY --from=manifests /source ./
+RUN cargo build --release --locked -p muster
+ARG TORCH
+ARG GPU
+RUN if [ -n "$TORCH" ]; then python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi
+
+# The server. Files keep their times when they are copied, and would look older than what was built from empty ones.
+COPY . .
+RUN find . -name '*.rs' -exec touch {} + \
+ && cargo build --release --locked --offline -p muster \
+ && if [ -n "$TORCH" ]; then python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi
+
+# Two trees that are laid over the runtime image: libraries, which stay the same for many versions, and the program.
+# Everybody may read all of it, whatever the umask was under which the sources were checked out.
+COPY --from=gpu /gpu /gpu
+ARG RUNTIME
+RUN mkdir -p /image/libraries/opt/muster/lib /image/program/opt/muster && cd /image \
+ && cp /target/release/muster /source/LICENSE program/opt/muster/ \
+ && ln -s opt/muster/muster program/muster \
+ && if [ -n "$GPU" ]; then \
+        cp /gpu/onnxruntime/capi/libonnxruntime.so.* libraries/opt/muster/lib/ \
+     && cp /gpu/onnxruntime/capi/libonnxruntime_providers_shared.so libraries/opt/muster/lib/ \
+     && cp /gpu/onnxruntime/capi/libonnxruntime_providers_cuda.so libraries/opt/muster/lib/ \
+     && find /gpu/nvidia -name '*.so*' ! -name '*.alt.so*' -exec cp -t libraries/opt/muster/lib {} +; \
+    else \
+        cp /target/onnxruntime-*/libonnxruntime.so.* libraries/opt/muster/lib/; \
+    fi \
+ && if [ -n "$TORCH" ]; then \
+        mkdir -p libraries/opt/muster/pytorch program/opt/muster/pytorch \
+     && cp -R /target/pytorch/libtorch libraries/opt/muster/pytorch/ \
+     && cp /target/pytorch/*.so program/opt/muster/pytorch/; \
+    fi \
+ && if [ "$RUNTIME" = scratch ]; then \
+        find . -type f \( -name '*.so*' -o -name muster \) -exec ldd {} + | grep -o '[[:space:]]/[^ ]*' | sort -u \
+        | while read -r it; do cp -L --parents "$it" libraries/; done; \
+    fi \
+ && chmod -R a+rX,go-w .
+
+FROM ${RUNTIME}
+ARG GPU
+LABEL org.opencontainers.image.title="muster" \
+      org.opencontainers.image.description="A model server" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      com.amazonaws.sagemaker.capabilities.accept-bind-to-port="true" \
+      com.amazonaws.sagemaker.capabilities.multi-models="true"
+# Empty without GPUs: then none is asked for, and the loader looks where it always does.
+ENV NVIDIA_VISIBLE_DEVICES=${GPU:+all} \
+    NVIDIA_DRIVER_CAPABILITIES=${GPU:+compute,utility} \
+    LD_LIBRARY_PATH=${GPU:+/opt/muster/lib}
+COPY --from=build /image/libraries/ /
+COPY --from=build /image/program/ /
+WORKDIR /
+EXPOSE 8000 8002 8080
+STOPSIGNAL SIGTERM
+# While models load the answer is no, and does not count for the first five minutes.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=5m --retries=3 CMD ["/muster", "health"]
+ENTRYPOINT ["/muster"]

@@ -1,0 +1,71 @@
+"""The image itself: built from a copy of the sources, built again after a change, and weighed."""
+
+import io
+import shutil
+import subprocess
+import tarfile
+import time
+
+from engine import Container, Failed, compressed, docker
+from facts import expect, fact
+from models import ROOT
+
+IMAGE = "muster:proof"
+# What .dockerignore lets through.
+SOURCES = ["Cargo.toml", "Cargo.lock", "Dockerfile", ".dockerignore", "LICENSE", ".cargo", "backends", "server"]
+# A crate that only the dependencies need: it must not be compiled a second time.
+DEPENDENCY = "Compiling tokio v"
+
+
+def build(proof):
+    """Builds the image from a copy of the sources; then changes one file in the copy, and builds again."""
+    copy = proof.folder / "source"
+    copy.mkdir()
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name)
+        else:
+            shutil.copy(ROOT / name, copy / name)
+    first, _ = timed_build(proof, copy)
+    with open(copy / "server/src/main.rs", "a") as file:
+        file.write(f"// Changed at {time.time()}.\n")
+    second, log = timed_build(proof, copy)
+    expect(DEPENDENCY not in log, "the dependencies were compiled again")
+    return f"{first:.0f} s (less what was in the engine's cache), after a change of server/src/main.rs {second:.0f} s"
+
+
+def timed_build(proof, folder):
+    """Seconds, and what the builder wrote."""
+    began = time.monotonic()
+    command = ["docker", "build", *proof.build_options, "-t", proof.image, str(folder)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise Failed("docker build: " + " / ".join(done.stdout.strip().splitlines()[-5:]))
+    return time.monotonic() - began, done.stdout
+
+
+@fact("the size of the image, as it lies on disk and compressed as a registry keeps it")
+def size(proof):
+    plain, packed = compressed("save", proof.image)
+    with Container(proof.image, ["--version"]) as container:
+        lib, lib_packed = compressed("cp", f"{container.name}:/opt/muster/lib", "-")
+        program, program_packed = compressed("cp", f"{container.name}:/opt/muster/muster", "-")
+    sizes = {
+        "image": (plain, packed),
+        "without ONNX Runtime": (plain - lib, packed - lib_packed),
+        "ONNX Runtime": (lib, lib_packed),
+        "program": (program, program_packed),
+    }
+    return "; ".join(f"{name} {a / 1e6:.1f} MB, compressed {b / 1e6:.1f} MB" for name, (a, b) in sizes.items())
+
+
+@fact("everybody may read what the image adds")
+def readable(proof):
+    with Container(proof.image, ["--version"]) as container:
+        raw = docker("cp", f"{container.name}:/opt/muster", "-", text=False).stdout
+    with tarfile.open(fileobj=io.BytesIO(raw)) as archive:
+        members = archive.getmembers()
+    for it in members:
+        wanted = 0o555 if it.isdir() or it.name.endswith("/muster") else 0o444
+        expect(it.issym() or it.mode & wanted == wanted, f"{it.name} has mode {it.mode:o}")
+    return f"{len(members)} files"
