@@ -9,13 +9,16 @@
 # then these two go into the image.
 ARG RUNTIME=debian:bookworm-slim
 
-# What decides about dependencies: manifests, the lock file, build scripts. Sources are emptied, so that a change to
-# one of them changes nothing here, and what is built from it below is taken from the cache.
+# What decides about dependencies: manifests, the lock file, build scripts. Sources are emptied and all else is left
+# out, so that a change there changes nothing here, and what is built from this below is taken from the cache.
 FROM rust:1-slim-bookworm AS manifests
 WORKDIR /source
 COPY . .
-RUN find . -name '*.rs' ! -name build.rs \
-        -exec sh -c 'for it; do echo "#![allow(warnings)] fn main() { }" >"$it"; done' sh {} +
+RUN find . -type f ! -name '*.rs' ! -name Cargo.toml ! -name Cargo.lock ! -name prepare.py \
+        ! -path './.cargo/*' ! -path '*/proto/*' -delete \
+ && find . -name '*.rs' ! -name build.rs \
+        -exec sh -c 'for it; do echo "#![allow(warnings)] fn main() { }" >"$it"; done' sh {} + \
+ && find . -type d -empty -delete
 
 FROM rust:1-slim-bookworm AS tools
 RUN apt-get update \
@@ -28,19 +31,27 @@ ENV CARGO_TARGET_DIR=/target \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /source
 
-# Libraries for GPUs. A wheel is refused unless its digest is the one in the list.
+# Libraries for GPUs; nothing without GPU=1. A wheel is refused unless its digest is the one in the list.
 FROM tools AS gpu
 ARG TORCH
 ARG GPU
+ARG RUNTIME
 COPY backends/onnxruntime/gpu-requirements.txt onnxruntime.txt
 COPY backends/pytorch/gpu-requirements.txt pytorch.txt
 RUN for it in "TORCH=$TORCH" "GPU=$GPU"; do \
         case "$it" in *=|*=1) ;; *) echo "$it: expected 1, or not to be given" >&2; exit 1;; esac; \
     done \
- && mkdir /gpu \
- && if [ -n "$GPU" ]; then \
+ && mkdir -p /image/opt/muster/lib \
+ && if [ -n "$GPU" ] && [ "$RUNTIME" = scratch ]; then \
+        echo "GPU=1: expected a RUNTIME with the libraries of a distribution, given scratch" >&2; exit 1; \
+    elif [ -n "$GPU" ]; then \
         python3 -m pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary :all: --require-hashes \
-            --target /gpu -r onnxruntime.txt ${TORCH:+-r pytorch.txt}; \
+            --target /gpu -r onnxruntime.txt ${TORCH:+-r pytorch.txt} \
+     && cd /gpu/onnxruntime/capi \
+     && mv libonnxruntime.so.* libonnxruntime_providers_shared.so libonnxruntime_providers_cuda.so /image/opt/muster/lib/ \
+     && find /gpu/nvidia -name '*.so*' ! -name '*.alt.so*' -exec mv -t /image/opt/muster/lib {} + \
+     && chmod -R a+rX,go-w /image \
+     && rm -rf /gpu; \
     fi
 
 # Dependencies, ONNX Runtime and libtorch. What needs no argument comes first, so that all images share it.
@@ -49,29 +60,21 @@ COPY --from=manifests /source ./
 RUN cargo build --release --locked -p muster
 ARG TORCH
 ARG GPU
-RUN if [ -n "$TORCH" ]; then python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi
+RUN if [ -n "$TORCH" ]; then cargo fetch --locked && python3 backends/pytorch/prepare.py --fetch-only ${GPU:+--gpu}; fi
 
 # The server. Files keep their times when they are copied, and would look older than what was built from empty ones.
 COPY . .
 RUN find . -name '*.rs' -exec touch {} + \
  && cargo build --release --locked --offline -p muster \
- && if [ -n "$TORCH" ]; then python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi
+ && if [ -n "$TORCH" ]; then CARGO_NET_OFFLINE=true python3 backends/pytorch/prepare.py ${GPU:+--gpu}; fi
 
 # Two trees that are laid over the runtime image: libraries, which stay the same for many versions, and the program.
 # Everybody may read all of it, whatever the umask was under which the sources were checked out.
-COPY --from=gpu /gpu /gpu
 ARG RUNTIME
 RUN mkdir -p /image/libraries/opt/muster/lib /image/program/opt/muster && cd /image \
  && cp /target/release/muster /source/LICENSE program/opt/muster/ \
  && ln -s opt/muster/muster program/muster \
- && if [ -n "$GPU" ]; then \
-        cp /gpu/onnxruntime/capi/libonnxruntime.so.* libraries/opt/muster/lib/ \
-     && cp /gpu/onnxruntime/capi/libonnxruntime_providers_shared.so libraries/opt/muster/lib/ \
-     && cp /gpu/onnxruntime/capi/libonnxruntime_providers_cuda.so libraries/opt/muster/lib/ \
-     && find /gpu/nvidia -name '*.so*' ! -name '*.alt.so*' -exec cp -t libraries/opt/muster/lib {} +; \
-    else \
-        cp /target/onnxruntime-*/libonnxruntime.so.* libraries/opt/muster/lib/; \
-    fi \
+ && if [ -z "$GPU" ]; then cp /target/onnxruntime-*/libonnxruntime.so.* libraries/opt/muster/lib/; fi \
  && if [ -n "$TORCH" ]; then \
         mkdir -p libraries/opt/muster/pytorch program/opt/muster/pytorch \
      && cp -R /target/pytorch/libtorch libraries/opt/muster/pytorch/ \
@@ -94,6 +97,7 @@ LABEL org.opencontainers.image.title="muster" \
 ENV NVIDIA_VISIBLE_DEVICES=${GPU:+all} \
     NVIDIA_DRIVER_CAPABILITIES=${GPU:+compute,utility} \
     LD_LIBRARY_PATH=${GPU:+/opt/muster/lib}
+COPY --from=gpu /image/ /
 COPY --from=build /image/libraries/ /
 COPY --from=build /image/program/ /
 WORKDIR /

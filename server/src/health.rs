@@ -53,7 +53,9 @@ fn fetch(check: &HealthCheck, until: Instant) -> io::Result<Vec<u8>> {
     let mut stream = connect(check, until)?;
     let (path, host) = (&check.path, check.authority());
     stream.set_write_timeout(Some(left(until)?))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    // In one piece: `write!` to a socket would send it word by word.
+    stream.write_all(request.as_bytes())?;
     let mut reply = Vec::new();
     let mut stream = Deadline { stream, until }.take(LONGEST);
     stream.read_to_end(&mut reply)?;

@@ -7,12 +7,15 @@ import tarfile
 import time
 
 from engine import Container, Failed, compressed, docker
-from facts import expect, fact
+from facts import example, expect, fact, served
 from models import ROOT
+from wire import ask, wait_healthy
 
 IMAGE = "muster:proof"
 # What .dockerignore lets through.
 SOURCES = ["Cargo.toml", "Cargo.lock", "Dockerfile", ".dockerignore", "LICENSE", ".cargo", "backends", "server"]
+# What the host of a GPU brings, and no image holds.
+OF_THE_DRIVER = ("libcuda.so", "libnvidia-ml.so")
 # A crate that only the dependencies need: it must not be compiled a second time.
 DEPENDENCY = "Compiling tokio v"
 
@@ -69,3 +72,29 @@ def readable(proof):
         wanted = 0o555 if it.isdir() or it.name.endswith("/muster") else 0o444
         expect(it.issym() or it.mode & wanted == wanted, f"{it.name} has mode {it.mode:o}")
     return f"{len(members)} files"
+
+
+@fact("every library in the image finds what it needs, but for a GPU's driver")
+def libraries(proof):
+    command = "find /opt/muster -name '*.so*' -type f -exec ldd {} + 2>&1"
+    done = docker("run", "--rm", "--entrypoint", "sh", proof.image, "-c", command, check=False)
+    if done.returncode == 127:
+        return "not looked at: the image has no shell"
+    missing = {it.split()[0] for it in done.stdout.splitlines() if "not found" in it}
+    missing = {it for it in missing if not it.startswith(OF_THE_DRIVER)}
+    expect(not missing, f"not found: {', '.join(sorted(missing))}")
+    return f"{done.stdout.count('=>')} names found"
+
+
+@fact("an image with libtorch gives the right numbers from TorchScript")
+def torchscript(proof):
+    with Container(proof.image, ["--version"]) as container:
+        if docker("cp", f"{container.name}:/opt/muster/pytorch", "-", check=False, text=False).returncode != 0:
+            return "this image has none"
+    rows = example()
+    with served(proof, "torchscript") as container:
+        _, healthy = wait_healthy(container)
+        code, _, reply = ask(container.address(), 8080, "/invocations", rows.csv(), {"Content-Type": "text/csv"})
+        expect(code == 200, f"{code} {reply[:200]}")
+        rows.check_csv(reply)
+        return f"docker run → 200: {healthy - container.asked:.1f} s"

@@ -36,6 +36,10 @@ class Models:
         shutil.copytree(FIXTURES / "models/mlp", path / "mlp")
         (path / "mlp/config.pbtxt").write_text("max_batch_size: 32\ndynamic_batching { }\n")
 
+    def torchscript(self, path):
+        """The model of `single` for libtorch."""
+        shutil.copytree(FIXTURES / "torchscript/mlp", path / "mlp")
+
     def flat(self, path):
         """A model file alone."""
         shutil.copy(FIXTURES / "models/mlp/1/model.onnx", path / "model.onnx")
