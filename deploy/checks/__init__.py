@@ -1,0 +1,1 @@
+"""What check.py checks, one file for each kind of check."""

@@ -1,0 +1,241 @@
+"""Each file against its published schema, as far as a package registry has one."""
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import yaml
+from kubernetes_validate.utils import schema_contents
+from referencing import Registry, Resource
+
+# The oldest and the newest Kubernetes for which the objects are meant.
+KUBERNETES = ("1.31", "1.37")
+# Kinds whose schemas are in packages of npm.
+OF_NPM = ("PrometheusRule", "ScaledObject", "ServiceMonitor")
+# Kinds of KServe, and the classes of its client that describe them.
+OF_KSERVE = {"ClusterServingRuntime": "V1alpha1ClusterServingRuntime", "InferenceService": "V1beta1InferenceService"}
+
+
+def check(manifests, report, work):
+    """All files that have a schema."""
+    compose(manifests, report)
+    dashboard(manifests, report)
+    for name, it in list(manifests.objects()):
+        where = f"{name} ({it['kind']})"
+        if it["kind"] in OF_KSERVE:
+            before = report.count()
+            kserve(OF_KSERVE[it["kind"]], it, where, report)
+            if report.count() == before:
+                report.ok(f"{where}: the models of KServe's client")
+        elif it["kind"] not in OF_NPM:
+            kubernetes(it, where, report)
+    operators(manifests, report, work)
+    kustomize(manifests, report, work)
+
+
+def compose(manifests, report):
+    """The Compose file, as specified; the schema comes with check-jsonschema."""
+    schema = json.loads((package("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json").read_text())
+    problems = list(jsonschema.Draft7Validator(schema).iter_errors(manifests.compose))
+    for it in problems:
+        report.problem("compose/compose.yaml", f"{it.json_path}: {it.message}")
+    if not problems:
+        report.ok("compose/compose.yaml: the Compose specification")
+
+
+def dashboard(manifests, report):
+    """Grafana publishes no JSON schema in a registry, so that this looks at what goes wrong most."""
+    board, where, before = manifests.dashboard, "grafana/muster.json", report.count()
+    panels = board["panels"]
+    ids = [it["id"] for it in panels]
+    for it in sorted({it for it in ids if ids.count(it) > 1}):
+        report.problem(where, f"{ids.count(it)} panels have the id {it}")
+    variables = {it["name"] for it in board["templating"]["list"]}
+    for it in sorted(set(re.findall(r"\$\{?(\w+)", json.dumps(board))) - variables - {"__rate_interval", "__all"}):
+        report.problem(where, f"there is no variable ${it}")
+    for panel in panels:
+        name = f"{where}: panel '{panel['title']}'"
+        if set(panel["gridPos"]) != set("xywh") or panel["gridPos"]["x"] + panel["gridPos"]["w"] > 24:
+            report.problem(name, f"gridPos {panel['gridPos']} does not lie within 24 columns")
+        if panel["type"] == "row":
+            continue
+        if not panel.get("targets"):
+            report.problem(name, "no targets")
+        of = [panel.get("datasource"), *(it.get("datasource") for it in panel.get("targets", []))]
+        if any(it != {"type": "prometheus", "uid": "${datasource}"} for it in of):
+            report.problem(name, "the data source is not the variable ${datasource}")
+        references = [it["refId"] for it in panel.get("targets", [])]
+        if len(set(references)) != len(references):
+            report.problem(name, f"refIds {references} are not unique")
+    rows = [(it["gridPos"]["y"], it["gridPos"]["x"]) for it in panels]
+    if rows != sorted(rows):
+        report.problem(where, "panels are not in the order of their places")
+    if report.count() == before:
+        report.ok(f"{where}: {len(panels)} panels and rows, by structure; no registry has Grafana's schema as JSON")
+
+
+def kubernetes(it, where, report):
+    """An object of Kubernetes itself, strictly: unknown fields are errors."""
+    for version in KUBERNETES:
+        try:
+            kubernetes_validate.validate(it, version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            path = ".".join(map(str, error.path))
+            report.problem(where, f"Kubernetes {version}: {path}: {error.message}")
+            return
+        except kubernetes_validate.SchemaNotFoundError:
+            report.problem(where, f"nothing knows the kind {it['apiVersion']} {it['kind']}")
+            return
+    report.ok(f"{where}: Kubernetes {' and '.join(KUBERNETES)}")
+
+
+def operators(manifests, report, work):
+    """Objects of the Prometheus operator and of KEDA: their schemas are in packages of npm."""
+    objects = [(name, it) for name, it in manifests.objects() if it["kind"] in OF_NPM]
+    what = ", ".join(f"{name} ({it['kind']})" for name, it in objects)
+    if not (shutil.which("node") and shutil.which("npm")):
+        report.skipped(what, "their schemas are in packages of npm, and there is no node and npm", required=False)
+        return
+    source, folder = Path(__file__).parent / "npm", work / "npm"
+    folder.mkdir(parents=True, exist_ok=True)
+    for it in source.iterdir():
+        shutil.copy(it, folder)
+    # By the lock file, in which each package has its digest; nothing of theirs is run but the validators.
+    install = ["npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]
+    if subprocess.run(install, cwd=folder, stdout=subprocess.DEVNULL).returncode != 0:
+        report.skipped(what, "npm could not install their schemas", required=False)
+        return
+    text = json.dumps([it for _, it in objects])
+    done = subprocess.run(["node", "validate.mjs"], cwd=folder, input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        report.problem("checks/npm/validate.mjs", done.stderr.strip())
+        return
+    for (name, it), problem in zip(objects, json.loads(done.stdout), strict=True):
+        where = f"{name} ({it['kind']})"
+        if problem:
+            report.problem(where, problem)
+        else:
+            report.ok(f"{where}: the schema of its operator")
+
+
+def kserve(model, value, where, report):
+    """An object of KServe, by the models of its Python client, which are read and not run: they import half a cloud.
+
+    Each has its fields as a literal `openapi_types` and `attribute_map`, and raises for what must not be left out.
+    """
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", model).lower()
+    path = package("kserve") / f"models/{name}.py"
+    text = path.read_text()
+    (of,) = [it for it in ast.parse(text).body if isinstance(it, ast.ClassDef)]
+    literals = {
+        it.targets[0].id: ast.literal_eval(it.value)
+        for it in of.body
+        if isinstance(it, ast.Assign) and it.targets[0].id in ("openapi_types", "attribute_map")
+    }
+    types = {literals["attribute_map"][field]: kind for field, kind in literals["openapi_types"].items()}
+    if not isinstance(value, dict):
+        report.problem(where, f"expected an object, given {value!r}")
+        return
+    for field in re.findall(r"Invalid value for `(\w+)`, must not be `None`", text):
+        if value.get(literals["attribute_map"][field]) is None:
+            report.problem(where, f"'{literals['attribute_map'][field]}' is missing")
+    for field, it in value.items():
+        if field in types:
+            typed(types[field], it, f"{where}: {field}", report)
+        else:
+            report.problem(where, f"unknown field '{field}'; there are {', '.join(sorted(types))}")
+
+
+def typed(kind, value, where, report):
+    """One field: a list or map of a type, a model of KServe, an object of Kubernetes, or a plain value."""
+    if inner := re.fullmatch(r"list\[(.*)\]", kind):
+        if not isinstance(value, list):
+            report.problem(where, f"expected a list, given {value!r}")
+            return
+        for index, it in enumerate(value):
+            typed(inner[1], it, f"{where}[{index}]", report)
+    elif inner := re.fullmatch(r"dict\(str, (.*)\)", kind):
+        for key, it in value.items():
+            typed(inner[1], it, f"{where}.{key}", report)
+    elif plain := {"str": str, "int": int, "bool": bool, "float": (int, float)}.get(kind):
+        if not isinstance(value, plain) or (isinstance(value, bool) and kind != "bool"):
+            report.problem(where, f"expected {kind}, given {value!r}")
+    elif (package("kserve") / f"models/{re.sub(r'(?<!^)(?=[A-Z])', '_', kind).lower()}.py").is_file():
+        kserve(kind, value, where, report)
+    else:
+        part(kind, value, where, report)
+
+
+def part(kind, value, where, report):
+    """A part of an object of Kubernetes: `V1Container` by the schema of containers."""
+    folder = f"kubernetes-json-schema/v{KUBERNETES[-1]}.0-local-strict"
+    name, version = re.sub(r"^V1", "", kind).lower(), KUBERNETES[-1]
+    try:
+        schema = schema_contents(f"{folder}/{name}{'-meta' if name == 'objectmeta' else ''}-v1.json", version)
+    except FileNotFoundError:
+        report.problem(where, f"no schema is known for {kind}")
+        return
+    definitions = Resource.from_contents(schema_contents(f"{folder}/_definitions.json", version))
+    registry = definitions @ (Resource.from_contents(schema) @ Registry())
+    for it in jsonschema.Draft202012Validator(schema, registry=registry).iter_errors(value):
+        report.problem(where, f"{it.json_path}: {it.message}")
+
+
+def kustomize(manifests, report, work):
+    """Each kustomization names what is there; and, where there is a program for it, it builds, and the result is valid."""
+    for name, documents in manifests.documents.items():
+        if not name.endswith("kustomization.yaml"):
+            continue
+        (it,) = documents
+        folder = (manifests.folder / name).parent
+        named = it.get("resources", []) + it.get("components", [])
+        named += [patch["path"] for patch in it.get("patches", []) if "path" in patch]
+        for missing in [path for path in named if not (folder / path).exists()]:
+            report.problem(name, f"there is no {missing}")
+        listed = {"kustomization.yaml", *named}
+        for extra in sorted({path.name for path in folder.glob("*.yaml")} - listed):
+            report.problem(name, f"{extra} lies beside it and is not in it")
+    program = next((it for it in (["kustomize", "build"], ["kubectl", "kustomize"]) if shutil.which(it[0])), None)
+    if not program:
+        report.skipped("kubernetes/: building", "there is no kustomize and no kubectl", required=False)
+        return
+    for name, made in built(manifests, program, report, work):
+        for it in made:
+            if it["kind"] not in OF_NPM:
+                kubernetes(it, f"{name} built ({it['kind']})", report)
+
+
+def built(manifests, program, report, work):
+    """The base, the example, and the base with each component: pairs of a name and objects."""
+    folder, overlay = manifests.folder / "kubernetes", work / "overlay"
+    for name in ("base", "example"):
+        yield from one_built(folder / name, f"kubernetes/{name}", program, report)
+    overlay.mkdir(parents=True, exist_ok=True)
+    for component in sorted((folder / "components").iterdir()):
+        text = {
+            "resources": [os.path.relpath(folder / "base", overlay)],
+            "components": [os.path.relpath(component, overlay)],
+        }
+        (overlay / "kustomization.yaml").write_text(yaml.safe_dump(text))
+        yield from one_built(overlay, f"kubernetes/components/{component.name}", program, report)
+
+
+def one_built(folder, name, program, report):
+    """What a folder builds to, unless it does not."""
+    done = subprocess.run([*program, str(folder)], capture_output=True, text=True)
+    if done.returncode != 0:
+        report.problem(name, done.stderr.strip())
+        return
+    yield name, [it for it in yaml.safe_load_all(done.stdout) if it]
+
+
+def package(name):
+    """The folder of an installed package, which is not imported."""
+    return Path(importlib.util.find_spec(name).submodule_search_locations[0])
