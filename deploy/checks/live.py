@@ -3,8 +3,8 @@
 import math
 import shutil
 import subprocess
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from .consistency import Help
 from .promql import Page
@@ -28,15 +28,13 @@ def check(manifests, report, muster, work):
     models = manifests.folder.parent / "model_repository"
     of_compose, *others = manifests.containers()
     # They take their time to stop, which is waited for side by side.
-    threads = [
-        threading.Thread(target=probes, args=(it, muster, models, folder / f"{index}.log", report))
-        for index, it in enumerate(others)
-    ]
-    threads.append(threading.Thread(target=layouts, args=(manifests, muster, models, folder, report)))
-    for it in threads:
-        it.start()
-    for it in threads:
-        it.join()
+    with ThreadPoolExecutor() as pool:
+        begun = [
+            pool.submit(probes, it, muster, models, folder / f"{index}.log", report) for index, it in enumerate(others)
+        ]
+        begun.append(pool.submit(layouts, manifests, muster, models, folder, report))
+    for it in begun:
+        it.result()
     under_load(manifests, of_compose, muster, models, folder, report)
 
 
@@ -76,6 +74,9 @@ def layouts(manifests, muster, models, folder, report):
     for file, service in manifests.kind("InferenceService"):
         name = service["metadata"]["name"]
         predictor, mount = service["spec"]["predictor"], folder / f"mnt-{name}"
+        if not (models / name).is_dir():
+            report.problem(file, f"{name} is none of the sample models")
+            continue
         if uris := predictor.get("storageUris"):
             # The file, where it is mounted.
             place = mount / uris[0]["mountPath"].removeprefix("/mnt/models/")

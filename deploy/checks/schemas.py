@@ -43,7 +43,7 @@ def check(manifests, report, work):
 def compose(manifests, report):
     """The Compose file, as specified; the schema comes with check-jsonschema."""
     schema = json.loads((package("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json").read_text())
-    problems = list(jsonschema.Draft7Validator(schema).iter_errors(manifests.compose))
+    problems = list(jsonschema.validators.validator_for(schema)(schema).iter_errors(manifests.compose))
     for it in problems:
         report.problem("compose/compose.yaml", f"{it.json_path}: {it.message}")
     if not problems:
@@ -68,17 +68,26 @@ def dashboard(manifests, report):
             continue
         if not panel.get("targets"):
             report.problem(name, "no targets")
-        of = [panel.get("datasource"), *(it.get("datasource") for it in panel.get("targets", []))]
-        if any(it != {"type": "prometheus", "uid": "${datasource}"} for it in of):
-            report.problem(name, "the data source is not the variable ${datasource}")
         references = [it["refId"] for it in panel.get("targets", [])]
         if len(set(references)) != len(references):
             report.problem(name, f"refIds {references} are not unique")
+    for it in found("datasource", board):
+        if it not in ({"type": "prometheus", "uid": "${datasource}"}, {"type": "grafana", "uid": "-- Grafana --"}):
+            report.problem(where, f"the data source {it} is not the variable ${{datasource}}")
     rows = [(it["gridPos"]["y"], it["gridPos"]["x"]) for it in panels]
     if rows != sorted(rows):
         report.problem(where, "panels are not in the order of their places")
     if report.count() == before:
         report.ok(f"{where}: {len(panels)} panels and rows, by structure; no registry has Grafana's schema as JSON")
+
+
+def found(key, value):
+    """All values under this key, at any depth."""
+    for name, it in value.items() if isinstance(value, dict) else enumerate(value):
+        if name == key:
+            yield it
+        elif isinstance(it, (dict, list)):
+            yield from found(key, it)
 
 
 def kubernetes(it, where, report):
@@ -112,6 +121,7 @@ def operators(manifests, report, work):
     if subprocess.run(install, cwd=folder, stdout=subprocess.DEVNULL).returncode != 0:
         report.skipped(what, "npm could not install their schemas", required=False)
         return
+    known = known_fields(folder / "node_modules")
     text = json.dumps([it for _, it in objects])
     done = subprocess.run(["node", "validate.mjs"], cwd=folder, input=text, capture_output=True, text=True)
     if done.returncode != 0:
@@ -119,10 +129,31 @@ def operators(manifests, report, work):
         return
     for (name, it), problem in zip(objects, json.loads(done.stdout), strict=True):
         where = f"{name} ({it['kind']})"
-        if problem:
-            report.problem(where, problem)
+        # The schemas let unknown fields pass, as an API server does, which then drops them.
+        unknown = sorted(fields(it["spec"]) - known)
+        if problem or unknown:
+            report.problem(where, problem or f"no kind has the fields {', '.join(unknown)}")
         else:
             report.ok(f"{where}: the schema of its operator")
+
+
+def known_fields(folder):
+    """Every field that the validators look at, of any kind: their code has it as `data.name`."""
+    packages = ("@kubernetes-models/keda", "@kubernetes-models/prometheus-operator", "@kubernetes-models/apimachinery")
+    paths = [path for it in packages for path in (folder / it / "_schemas").glob("*.js")]
+    # KEDA hands a part of its object on to the autoscaler of Kubernetes.
+    paths += (folder / "kubernetes-models/_schemas").glob("IoK8sApiAutoscalingV2*.js")
+    return {name for it in paths for name in re.findall(r"\bdata\w*\.(\w+)", it.read_text())}
+
+
+def fields(value):
+    """All keys of an object, at any depth, but for those of maps whose keys are anybody's."""
+    if isinstance(value, list):
+        return set().union(*map(fields, value))
+    if not isinstance(value, dict):
+        return set()
+    free = ("metadata", "labels", "annotations", "matchLabels")
+    return set(value).union(*(fields(it) for key, it in value.items() if key not in free))
 
 
 def kserve(model, value, where, report):
