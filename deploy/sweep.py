@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = [
+    "connections",
     "in flight",
     "requests/s",
     "p50 ms",
@@ -85,6 +86,8 @@ def row(connections, before, after, result):
     answered, statuses = more("nv_inference_request_success"), result["statuses"]
     return [
         str(connections),
+        # As an autoscaler sees it: time spent in the server by requests, per time.
+        f"{more('nv_inference_request_duration_us') / 1e6 / result['elapsed_s']:.1f}",
         f"{result['ok'] / result['elapsed_s']:.0f}",
         f"{result['latency']['p50_us'] / 1000:.2f}",
         f"{result['latency']['p99_us'] / 1000:.2f}",

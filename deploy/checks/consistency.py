@@ -7,7 +7,7 @@ from .manifests import bytes_of, seconds_of
 
 # Seconds that a platform should wait longer than muster needs at most.
 SPARE = 3
-# What a pod may have under the restricted profile of Pod Security Standards, as far as these files need it.
+# What a container must have: the restricted profile of Pod Security Standards, and a root that is read-only.
 RESTRICTED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
@@ -156,7 +156,7 @@ def sizes(manifests, report):
             limits[it.file] = it.container["resources"]["limits"]["memory"]
     for where, text in limits.items():
         if number["MusterMemoryNearLimit"] != bytes_of(text):
-            report.problem(where, f"memory limit {text}, but prometheus/rules.yml says {number['MusterMemoryNearLimit']}")
+            report.problem(where, f"memory limit {text}; prometheus/rules.yml has {number['MusterMemoryNearLimit']}")
         if number["MusterBodiesNearBudget"] != bytes_of(text) // 4:
             report.problem("prometheus/rules.yml", f"MusterBodiesNearBudget is not a quarter of {text} in {where}")
 

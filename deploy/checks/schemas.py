@@ -1,7 +1,6 @@
 """Each file against its published schema, as far as a package registry has one."""
 
-import ast
-import importlib.util
+import itertools
 import json
 import os
 import re
@@ -12,11 +11,10 @@ from pathlib import Path
 import jsonschema
 import kubernetes_validate
 import yaml
-from kubernetes_validate.utils import schema_contents
-from referencing import Registry, Resource
 
-# The oldest and the newest Kubernetes for which the objects are meant.
-KUBERNETES = ("1.31", "1.37")
+from . import kserve
+from .packages import KUBERNETES, package
+
 # Kinds whose schemas are in packages of npm.
 OF_NPM = ("PrometheusRule", "ScaledObject", "ServiceMonitor")
 # Kinds of KServe, and the classes of its client that describe them.
@@ -31,7 +29,7 @@ def check(manifests, report, work):
         where = f"{name} ({it['kind']})"
         if it["kind"] in OF_KSERVE:
             before = report.count()
-            kserve(OF_KSERVE[it["kind"]], it, where, report)
+            kserve.model(OF_KSERVE[it["kind"]], it, where, report)
             if report.count() == before:
                 report.ok(f"{where}: the models of KServe's client")
         elif it["kind"] not in OF_NPM:
@@ -74,11 +72,20 @@ def dashboard(manifests, report):
     for it in found("datasource", board):
         if it not in ({"type": "prometheus", "uid": "${datasource}"}, {"type": "grafana", "uid": "-- Grafana --"}):
             report.problem(where, f"the data source {it} is not the variable ${{datasource}}")
-    rows = [(it["gridPos"]["y"], it["gridPos"]["x"]) for it in panels]
-    if rows != sorted(rows):
-        report.problem(where, "panels are not in the order of their places")
+    places = {it["id"]: it["gridPos"] for it in panels}
+    for first, second in itertools.combinations(places, 2):
+        if overlap(places[first], places[second]):
+            report.problem(where, f"the panels {first} and {second} overlap")
     if report.count() == before:
         report.ok(f"{where}: {len(panels)} panels and rows, by structure; no registry has Grafana's schema as JSON")
+
+
+def overlap(first, second):
+    """Whether two places of the grid share a cell."""
+    return all(
+        first[start] < second[start] + second[size] and second[start] < first[start] + first[size]
+        for start, size in (("x", "w"), ("y", "h"))
+    )
 
 
 def found(key, value):
@@ -156,71 +163,8 @@ def fields(value):
     return set(value).union(*(fields(it) for key, it in value.items() if key not in free))
 
 
-def kserve(model, value, where, report):
-    """An object of KServe, by the models of its Python client, which are read and not run: they import half a cloud.
-
-    Each has its fields as a literal `openapi_types` and `attribute_map`, and raises for what must not be left out.
-    """
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", model).lower()
-    path = package("kserve") / f"models/{name}.py"
-    text = path.read_text()
-    (of,) = [it for it in ast.parse(text).body if isinstance(it, ast.ClassDef)]
-    literals = {
-        it.targets[0].id: ast.literal_eval(it.value)
-        for it in of.body
-        if isinstance(it, ast.Assign) and it.targets[0].id in ("openapi_types", "attribute_map")
-    }
-    types = {literals["attribute_map"][field]: kind for field, kind in literals["openapi_types"].items()}
-    if not isinstance(value, dict):
-        report.problem(where, f"expected an object, given {value!r}")
-        return
-    for field in re.findall(r"Invalid value for `(\w+)`, must not be `None`", text):
-        if value.get(literals["attribute_map"][field]) is None:
-            report.problem(where, f"'{literals['attribute_map'][field]}' is missing")
-    for field, it in value.items():
-        if field in types:
-            typed(types[field], it, f"{where}: {field}", report)
-        else:
-            report.problem(where, f"unknown field '{field}'; there are {', '.join(sorted(types))}")
-
-
-def typed(kind, value, where, report):
-    """One field: a list or map of a type, a model of KServe, an object of Kubernetes, or a plain value."""
-    if inner := re.fullmatch(r"list\[(.*)\]", kind):
-        if not isinstance(value, list):
-            report.problem(where, f"expected a list, given {value!r}")
-            return
-        for index, it in enumerate(value):
-            typed(inner[1], it, f"{where}[{index}]", report)
-    elif inner := re.fullmatch(r"dict\(str, (.*)\)", kind):
-        for key, it in value.items():
-            typed(inner[1], it, f"{where}.{key}", report)
-    elif plain := {"str": str, "int": int, "bool": bool, "float": (int, float)}.get(kind):
-        if not isinstance(value, plain) or (isinstance(value, bool) and kind != "bool"):
-            report.problem(where, f"expected {kind}, given {value!r}")
-    elif (package("kserve") / f"models/{re.sub(r'(?<!^)(?=[A-Z])', '_', kind).lower()}.py").is_file():
-        kserve(kind, value, where, report)
-    else:
-        part(kind, value, where, report)
-
-
-def part(kind, value, where, report):
-    """A part of an object of Kubernetes: `V1Container` by the schema of containers."""
-    folder = f"kubernetes-json-schema/v{KUBERNETES[-1]}.0-local-strict"
-    name, version = re.sub(r"^V1", "", kind).lower(), KUBERNETES[-1]
-    try:
-        schema = schema_contents(f"{folder}/{name}{'-meta' if name == 'objectmeta' else ''}-v1.json", version)
-    except FileNotFoundError:
-        report.problem(where, f"no schema is known for {kind}")
-        return
-    definitions = Resource.from_contents(schema_contents(f"{folder}/_definitions.json", version))
-    registry = definitions @ (Resource.from_contents(schema) @ Registry())
-    for it in jsonschema.Draft202012Validator(schema, registry=registry).iter_errors(value):
-        report.problem(where, f"{it.json_path}: {it.message}")
-
-
 def kustomize(manifests, report, work):
-    """Each kustomization names what is there; and, where there is a program for it, it builds, and the result is valid."""
+    """Each kustomization names what is there; and, where there is a program for it, builds to valid objects."""
     for name, documents in manifests.documents.items():
         if not name.endswith("kustomization.yaml"):
             continue
@@ -265,8 +209,3 @@ def one_built(folder, name, program, report):
         report.problem(name, done.stderr.strip())
         return
     yield name, [it for it in yaml.safe_load_all(done.stdout) if it]
-
-
-def package(name):
-    """The folder of an installed package, which is not imported."""
-    return Path(importlib.util.find_spec(name).submodule_search_locations[0])
