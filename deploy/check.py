@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks everything in this folder: against published schemas, against each other, and against a running muster.
 
-Needs Python 3.10 or later and once a package index. What needs a program that is not there (promtool, prometheus, kubectl
+Needs Python 3.11 or later and once a package index. What needs a program that is not there (promtool, prometheus, kubectl
 or kustomize, node and npm, muster) is skipped and says so; with CI=true that is a failure for all but kubectl and node.
 
   deploy/check.py                              everything; muster is target/release/muster

@@ -1,6 +1,5 @@
 """Each file against its published schema, as far as a package registry has one."""
 
-import itertools
 import json
 import os
 import re
@@ -12,7 +11,7 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
-from . import kserve
+from . import grafana, kserve
 from .packages import KUBERNETES, package
 
 # Kinds whose schemas are in packages of npm.
@@ -24,7 +23,7 @@ OF_KSERVE = {"ClusterServingRuntime": "V1alpha1ClusterServingRuntime", "Inferenc
 def check(manifests, report, work):
     """All files that have a schema."""
     compose(manifests, report)
-    dashboard(manifests, report)
+    grafana.check(manifests.dashboard, report)
     for name, it in list(manifests.objects()):
         where = f"{name} ({it['kind']})"
         if it["kind"] in OF_KSERVE:
@@ -46,55 +45,6 @@ def compose(manifests, report):
         report.problem("compose/compose.yaml", f"{it.json_path}: {it.message}")
     if not problems:
         report.ok("compose/compose.yaml: the Compose specification")
-
-
-def dashboard(manifests, report):
-    """Grafana publishes no JSON schema in a registry, so that this looks at what goes wrong most."""
-    board, where, before = manifests.dashboard, "grafana/muster.json", report.count()
-    panels = board["panels"]
-    ids = [it["id"] for it in panels]
-    for it in sorted({it for it in ids if ids.count(it) > 1}):
-        report.problem(where, f"{ids.count(it)} panels have the id {it}")
-    variables = {it["name"] for it in board["templating"]["list"]}
-    for it in sorted(set(re.findall(r"\$\{?(\w+)", json.dumps(board))) - variables - {"__rate_interval", "__all"}):
-        report.problem(where, f"there is no variable ${it}")
-    for panel in panels:
-        name = f"{where}: panel '{panel['title']}'"
-        if set(panel["gridPos"]) != set("xywh") or panel["gridPos"]["x"] + panel["gridPos"]["w"] > 24:
-            report.problem(name, f"gridPos {panel['gridPos']} does not lie within 24 columns")
-        if panel["type"] == "row":
-            continue
-        if not panel.get("targets"):
-            report.problem(name, "no targets")
-        references = [it["refId"] for it in panel.get("targets", [])]
-        if len(set(references)) != len(references):
-            report.problem(name, f"refIds {references} are not unique")
-    for it in found("datasource", board):
-        if it not in ({"type": "prometheus", "uid": "${datasource}"}, {"type": "grafana", "uid": "-- Grafana --"}):
-            report.problem(where, f"the data source {it} is not the variable ${{datasource}}")
-    places = {it["id"]: it["gridPos"] for it in panels}
-    for first, second in itertools.combinations(places, 2):
-        if overlap(places[first], places[second]):
-            report.problem(where, f"the panels {first} and {second} overlap")
-    if report.count() == before:
-        report.ok(f"{where}: {len(panels)} panels and rows, by structure; no registry has Grafana's schema as JSON")
-
-
-def overlap(first, second):
-    """Whether two places of the grid share a cell."""
-    return all(
-        first[start] < second[start] + second[size] and second[start] < first[start] + first[size]
-        for start, size in (("x", "w"), ("y", "h"))
-    )
-
-
-def found(key, value):
-    """All values under this key, at any depth."""
-    for name, it in value.items() if isinstance(value, dict) else enumerate(value):
-        if name == key:
-            yield it
-        elif isinstance(it, (dict, list)):
-            yield from found(key, it)
 
 
 def kubernetes(it, where, report):
