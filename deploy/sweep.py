@@ -68,8 +68,11 @@ def bench(options, connections, seconds):
 
 def counters(options):
     """The model's counters, by name; of several versions the sum."""
-    with urllib.request.urlopen(f"{options.url.rstrip('/')}/metrics") as reply:
-        text = reply.read().decode()
+    try:
+        with urllib.request.urlopen(f"{options.url.rstrip('/')}/metrics") as reply:
+            text = reply.read().decode()
+    except OSError as error:
+        sys.exit(f"{options.url}/metrics: {error}")
     sums = {}
     for name, labels, value in re.findall(r"^([a-z_]+)\{(.*)\} (\S+)$", text, re.MULTILINE):
         if f'model="{options.model}"' in labels:

@@ -130,9 +130,9 @@ def get(url):
         return None, ""
 
 
-def wait(holds):
+def wait(holds, seconds=PATIENCE):
     """Whether it holds in time."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + seconds
     while not (fine := holds()) and time.monotonic() < until:
         time.sleep(0.05)
     return fine
