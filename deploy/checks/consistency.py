@@ -153,7 +153,10 @@ def sizes(manifests, report):
     limits = {"compose": manifests.compose["services"]["muster"]["deploy"]["resources"]["limits"]["memory"]}
     for it in manifests.containers():
         if it.container:
-            limits[it.file] = it.container["resources"]["limits"]["memory"]
+            resources = it.container["resources"]
+            limits[it.file] = resources["limits"]["memory"]
+            if resources["requests"] != resources["limits"] or not resources["limits"]["cpu"].isdecimal():
+                report.problem(it.file, f"expected whole processors, and requests equal to limits, given {resources}")
     for where, text in limits.items():
         if number["MusterMemoryNearLimit"] != bytes_of(text):
             report.problem(where, f"memory limit {text}; prometheus/rules.yml has {number['MusterMemoryNearLimit']}")
