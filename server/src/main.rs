@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
     onnxruntime::disable_telemetry();
+    onnxruntime::number_gpus_by_bus();
     let machine = Machine::read();
     match config::read(std::env::args_os(), &ProcessEnvironment, &machine) {
         Ok(Command::Print(text)) => {

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use backend::BackendError;
+
+use crate::provider::Kind;
 use ort::ErrorCode;
 
 /// A text longer than this is cut: some list every node of the graph.
@@ -22,11 +24,64 @@ pub(crate) fn of_load(path: &Path, error: &ort::Error) -> BackendError {
     }
 }
 
+/// Why a file did not become a session on a GPU. Where the GPU itself or its driver is the reason, the model
+/// may do elsewhere.
+pub(crate) fn of_load_on_gpu(path: &Path, error: &ort::Error) -> BackendError {
+    match of_load(path, error) {
+        BackendError::Load(text) if of_gpu(&text) => BackendError::Device(text),
+        error => error,
+    }
+}
+
+/// Why a provider for GPUs cannot be had from the library at `path`, and what to do.
+///
+/// A TensorRT that is asked for and missing where CUDA is there is no question of the device: the CPU is no
+/// place for such a model.
+pub(crate) fn of_provider(kind: Kind, path: &Path, message: &str) -> BackendError {
+    let (name, needs) = match kind {
+        Kind::Cuda => ("CUDA", NEEDS_CUDA),
+        Kind::TensorRt => ("TensorRT", NEEDS_TENSORRT),
+    };
+    let (text, path) = (one_line(message), path.display());
+    let text = text.strip_prefix("[ONNXRuntimeError] : 1 : FAIL : ").unwrap_or(&text);
+    if text.contains("not enabled in this build") {
+        return BackendError::Device(format!(
+            "{path} was built without {name}: install the libraries of onnxruntime-gpu, and set \
+             ORT_DYLIB_PATH to its libonnxruntime"
+        ));
+    }
+    // An older library may not know all settings.
+    let of_setting = text.contains("provider option") && !text.contains("\"device_id\"");
+    let told = match of_setting {
+        true => format!("the {name} provider of {path} does not take a setting: {text}"),
+        false => format!("the {name} provider of {path} cannot be used: {text}. {needs}"),
+    };
+    match (kind, of_setting) {
+        (Kind::Cuda, false) => BackendError::Device(told),
+        _ => BackendError::Load(told),
+    }
+}
+
+const NEEDS_CUDA: &str = "It needs libonnxruntime_providers_cuda.so beside it, CUDA and cuDNN where the \
+                          dynamic linker finds them, and the NVIDIA driver";
+const NEEDS_TENSORRT: &str = "It needs libonnxruntime_providers_tensorrt.so beside it, and TensorRT where the \
+                              dynamic linker finds it; without the accelerator 'tensorrt' the model runs with \
+                              CUDA";
+
+/// Is this about the GPU or its driver rather than about a model?
+fn of_gpu(text: &str) -> bool {
+    ["CUDA failure", "CUDA error", "CUDNN failure", "CUBLAS failure"]
+        .iter()
+        .any(|it| text.contains(it))
+}
+
 /// Why a run failed.
 pub(crate) fn of_run(error: &ort::Error) -> BackendError {
     let text = one_line(error.message());
     match error.code() {
         _ if out_of_memory(&text) => BackendError::OutOfMemory(text),
+        // The library has no code for this kind of GPU: no run will succeed there.
+        _ if text.contains("no kernel image is available") => BackendError::Device(text),
         ErrorCode::InvalidArgument => BackendError::InvalidInput(text),
         _ => BackendError::Execute(text),
     }
@@ -34,14 +89,22 @@ pub(crate) fn of_run(error: &ort::Error) -> BackendError {
 
 /// The library has no code for this.
 fn out_of_memory(text: &str) -> bool {
-    ["Failed to allocate memory", "bad_alloc", "bad allocation", "out of memory"]
-        .iter()
-        .any(|it| text.contains(it))
+    [
+        "Failed to allocate memory",
+        "bad_alloc",
+        "bad allocation",
+        "out of memory",
+        // Of a GPU: the limit of its arena, and CUDA's libraries.
+        "is smaller than requested bytes",
+        "STATUS_ALLOC_FAILED",
+    ]
+    .iter()
+    .any(|it| text.contains(it))
 }
 
-/// The text on one line, without the places in ONNX Runtime's source.
+/// The text on one line, without the places in ONNX Runtime's source and the host's name.
 fn one_line(text: &str) -> String {
-    let text = without_places(text);
+    let text = without_places(without_host(text));
     let mut line = String::with_capacity(text.len().min(LONGEST));
     for word in text.split_whitespace() {
         if line.len() + word.len() > LONGEST {
@@ -54,6 +117,11 @@ fn one_line(text: &str) -> String {
         line.push_str(word);
     }
     line
+}
+
+/// Cuts what follows a failure of CUDA: ` ; GPU=0 ; hostname=<name> ; file=<place> ; line=7 ; expr=<code>`.
+fn without_host(text: &str) -> &str {
+    text.split(" ; GPU=").next().unwrap_or(text)
 }
 
 /// Takes out `/onnxruntime_src/<file>:<line> <signature of a function>`, wherever it stands.
@@ -101,6 +169,48 @@ mod tests {
         let expected = "Load model from m.onnx failed: Opset 99 is under development (see \
                         /onnxruntime_src/docs)";
         assert_eq!(one_line(text), expected);
+    }
+
+    #[test]
+    fn the_hosts_name_is_nobodys_business() {
+        let text = "CUDA failure 35: CUDA driver version is insufficient ; GPU=-1 ; hostname=vm ; \
+                    file=/onnxruntime_src/a.cc ; line=7 ; expr=cudaGetDeviceCount(&count);";
+        assert_eq!(one_line(text), "CUDA failure 35: CUDA driver version is insufficient");
+    }
+
+    fn provider(kind: Kind, text: &str) -> BackendError {
+        of_provider(kind, Path::new("/lib/ort.so"), text)
+    }
+
+    #[test]
+    fn what_a_provider_lacks_is_named_and_a_library_without_it_told() {
+        let missing = "[ONNXRuntimeError] : 1 : FAIL : Failed to load library /lib/p.so with error: \
+                       libcublasLt.so.13: cannot open shared object file: No such file or directory";
+        let BackendError::Device(text) = provider(Kind::Cuda, missing) else { panic!() };
+        let begin = "the CUDA provider of /lib/ort.so cannot be used: Failed to load library /lib/p.so \
+                     with error: libcublasLt.so.13: cannot open";
+        assert!(text.starts_with(begin), "{text}");
+        let absent = "TensorRT execution provider is not enabled in this build.";
+        let BackendError::Device(text) = provider(Kind::TensorRt, absent) else { panic!() };
+        assert!(text.starts_with("/lib/ort.so was built without TensorRT: install"), "{text}");
+    }
+
+    #[test]
+    fn another_device_helps_where_cuda_is_missing_and_not_where_tensorrt_or_a_setting_is() {
+        let device = "Failed to parse provider option \"device_id\": CUDA failure 35: no driver";
+        assert!(matches!(provider(Kind::Cuda, device), BackendError::Device(_)));
+        let setting = "Unknown provider option: \"sdpa_kernel\".";
+        assert!(matches!(provider(Kind::Cuda, setting), BackendError::Load(_)));
+        let missing = "Failed to load library p.so with error: libnvinfer.so.10: cannot open";
+        assert!(matches!(provider(Kind::TensorRt, missing), BackendError::Load(_)));
+    }
+
+    #[test]
+    fn a_session_that_the_gpu_refuses_may_do_elsewhere_and_a_bad_model_may_not() {
+        assert!(of_gpu("m.onnx: CUDA failure 100: no CUDA-capable device is detected"));
+        assert!(!of_gpu("m.onnx: Protobuf parsing failed"));
+        assert!(out_of_memory("CUDA failure 2: out of memory"));
+        assert!(out_of_memory("Available memory of 1 is smaller than requested bytes of 2"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::{ffi::CString, ops::Range, ptr, slice, sync::Arc};
 
 use backend::{
-    BackendError, Batch, DataType, Instance, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec,
+    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Shape, Tensor,
+    TensorSpec,
 };
 use bytes::Bytes;
 use ort::{logging::LogLevel, session::RunOptions, sys};
@@ -12,6 +13,7 @@ use smallvec::SmallVec;
 use crate::{
     element, error,
     native::{self, Session, Value},
+    options::Settings,
     staging::Staging,
 };
 
@@ -27,6 +29,7 @@ pub(crate) struct OnnxInstance {
     outputs: Vec<Output>,
     options: Arc<RunOptions>,
     shrinkage: Option<String>,
+    device: Device,
     /// Shared with the outputs that are still held by somebody, and with other instances where the model is
     /// large.
     session: Arc<Session>,
@@ -47,7 +50,8 @@ impl OnnxInstance {
     pub(crate) fn new(
         session: Arc<Session>,
         spec: &ModelSpec,
-        shrinkage: Option<&str>,
+        device: Device,
+        settings: &Settings,
     ) -> native::Result<OnnxInstance> {
         let name = |it: &TensorSpec| CString::new(it.name.as_bytes());
         let input = |it: &TensorSpec| {
@@ -57,8 +61,9 @@ impl OnnxInstance {
         Ok(OnnxInstance {
             inputs: spec.inputs.iter().map(input).collect::<native::Result<_>>()?,
             outputs: spec.outputs.iter().map(output).collect::<native::Result<_>>()?,
-            options: run_options(shrinkage)?,
-            shrinkage: shrinkage.map(str::to_owned),
+            options: run_options(settings.shrinkage.as_deref())?,
+            shrinkage: settings.shrinkage.clone(),
+            device,
             session,
         })
     }
@@ -80,7 +85,7 @@ impl Instance for OnnxInstance {
         if batch.stop.is_stopped() {
             return Err(stopped());
         }
-        let OnnxInstance { inputs, outputs, options, session, .. } = self;
+        let OnnxInstance { inputs, outputs, options, session, device, .. } = self;
         let values = lend(session, inputs, batch.inputs)?;
         let wanted = wanted(outputs, batch.outputs)?;
 
@@ -100,6 +105,11 @@ impl Instance for OnnxInstance {
         let results = result.map_err(|it| error::of_run(&it))?;
 
         let named = wanted.iter().zip(results).map(|(output, value)| {
+            let value = value.ok_or_else(|| failed(output, "has no value"))?;
+            // ONNX Runtime brings outputs to the host; to read others would be the end of the process.
+            if *device != Device::Cpu && !value.is_in_memory().map_err(|it| error::of_run(&it))? {
+                return Err(failed(output, "was left on the GPU"));
+            }
             let tensor = take(session, output, value, &values)?;
             Ok(NamedTensor { name: output.spec.name.clone(), tensor })
         });
@@ -245,16 +255,18 @@ fn run(
     outcome.map(|()| results)
 }
 
+fn failed(output: &Output, problem: impl std::fmt::Display) -> BackendError {
+    BackendError::Execute(format!("output '{}' {problem}", output.spec.name))
+}
+
 /// A result as a tensor: in place where that is possible and worth it, else copied.
 fn take(
     session: &Arc<Session>,
     output: &Output,
-    value: Option<Value<'static>>,
+    value: Value<'static>,
     inputs: &[Lent<'_>],
 ) -> Result<Tensor, BackendError> {
-    let name = &output.spec.name;
-    let failed = |problem: String| BackendError::Execute(format!("output '{name}' {problem}"));
-    let value = value.ok_or_else(|| failed("has no value".to_owned()))?;
+    let failed = |problem: String| failed(output, problem);
     let (element, dims) = value.type_and_shape().map_err(|it| error::of_run(&it))?;
     let dtype = element::from_element(element)
         .ok_or_else(|| failed(format!("came out as {}", element::name(element))))?;

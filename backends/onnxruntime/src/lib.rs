@@ -5,8 +5,12 @@
 //! copied.
 //!
 //! The instances of a large model (16 MiB) run one session, which holds the weights once; those of a
-//! small one have a session each, since sharing would cost more than it saves. With
-//! [`Options::model_cache_dir`] the optimised form of large models is kept on disk.
+//! small one have a session each, since sharing would cost more than it saves. So it is on each device. With
+//! [`Options::model_cache_dir`] the optimised form of large models is kept on disk, for the CPU.
+//!
+//! On GPUs a session has the CUDA provider, and TensorRT's before it where the configuration says so. They
+//! come with another build of the library (`onnxruntime-gpu`), and open what they need when they are first
+//! asked for: what is missing then is a [`BackendError::Device`] that names it.
 //!
 //! ONNX Runtime's telemetry is switched off, but its library looks at `ORT_DISABLE_TELEMETRY` before
 //! anybody can say so: the program calls [`disable_telemetry`] before it starts threads.
@@ -21,6 +25,8 @@ mod library;
 mod model;
 mod native;
 mod options;
+mod place;
+mod provider;
 mod staging;
 
 use std::{
@@ -63,11 +69,22 @@ pub struct Library {
 ///
 /// The library reads `ORT_DISABLE_TELEMETRY` when it is opened; a value that the user has set stays.
 pub fn disable_telemetry() {
-    const VARIABLE: &str = "ORT_DISABLE_TELEMETRY";
-    if std::env::var_os(VARIABLE).is_none() && is_only_thread() {
+    set_variable("ORT_DISABLE_TELEMETRY", "1");
+}
+
+/// Makes CUDA number GPUs by their places on the bus, as `nvidia-smi` does and as GPUs are told in
+/// configurations; by itself it puts what it takes for the fastest first. To be called first thing in `main`,
+/// like [`disable_telemetry`]. A value of `CUDA_DEVICE_ORDER` that the user has set stays.
+pub fn number_gpus_by_bus() {
+    set_variable("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+}
+
+/// Sets a variable of this process that is not set, while there is no second thread.
+fn set_variable(name: &str, value: &str) {
+    if std::env::var_os(name).is_none() && is_only_thread() {
         // SAFETY: changing the environment is a race only with other threads that read it, and there are
         // none: this one has just counted, and nobody else could start one.
-        unsafe { std::env::set_var(VARIABLE, "1") };
+        unsafe { std::env::set_var(name, value) };
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec, TensorSpec};
@@ -14,26 +14,18 @@ use crate::{
     files::ModelFiles,
     instance::OnnxInstance,
     library::Runtime,
-    native::{self, Kind, Port, Session, Source},
+    native::{self, Kind, Port, Session},
     options::Settings,
+    place::{Place, Weights, check_providers, open},
 };
 
 /// One version of a model.
 pub(crate) struct OnnxModel {
     runtime: Arc<Runtime>,
     path: PathBuf,
-    settings: Settings,
     spec: ModelSpec,
-    sessions: Sessions,
-}
-
-/// Where an instance gets its session from.
-enum Sessions {
-    /// A large model has one, which all instances run: its weights are there once.
-    Shared(Arc<Session>),
-    /// Each instance of a small model has its own. Here is the one that told us the spec, until the first
-    /// instance takes it.
-    Own(Mutex<Option<Session>>),
+    /// One for each device on which there will be instances.
+    places: Vec<Place>,
 }
 
 impl OnnxModel {
@@ -42,29 +34,47 @@ impl OnnxModel {
         source: &ModelSource,
         cache: Option<&Cache>,
     ) -> Result<OnnxModel, BackendError> {
-        let settings = Settings::read(&source.options, source.default_threads)?;
+        let settings = |device| Settings::of(source, device);
+        let devices: Vec<(Device, Settings)> = source
+            .devices
+            .iter()
+            .map(|&device| Ok((device, settings(device)?)))
+            .collect::<Result<_, BackendError>>()?;
         let path = model_file(&source.path)?;
+        for (_, settings) in &devices {
+            check_providers(&runtime, &settings.providers)?;
+        }
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
         let large = ModelFiles::of(&path).ok().filter(ModelFiles::is_large);
-        let (session, settings) = match &large {
-            None => (open(&runtime, &path, &settings)?, settings),
-            Some(files) => {
-                let settings = settings.shared_by(source.instances);
-                let kept = cache.and_then(|it| it.session(&runtime, files, &settings));
-                let session = match kept {
-                    Some(session) => session,
-                    None => open(&runtime, &path, &settings)?,
-                };
-                native::give_back();
-                (session, settings)
+        let weights = if large.is_some() { Weights::Large } else { Weights::Small };
+        let place = |(device, settings): (Device, Settings)| match (weights, device) {
+            // On a GPU the processors only help out.
+            (Weights::Small, _) | (_, Device::Gpu(_)) => Place::new(device, settings, weights),
+            (Weights::Large, Device::Cpu) => {
+                Place::new(device, settings.shared_by(source.instances), weights)
             }
         };
-        let spec = spec(&session, &path)?;
-        let sessions = match large {
-            Some(_) => Sessions::Shared(Arc::new(session)),
-            None => Sessions::Own(Mutex::new(Some(session))),
+        let places: Vec<Place> = devices.into_iter().map(place).collect();
+        let first = places.first().ok_or_else(|| {
+            BackendError::Load(format!("{}: no device is given to load it for", path.display()))
+        })?;
+        let session = match (&large, cache) {
+            // What is kept is made for the processor.
+            (Some(files), Some(cache)) if first.device == Device::Cpu => {
+                cache.session(&runtime, files, &first.settings)
+            }
+            _ => None,
         };
-        Ok(OnnxModel { runtime, path, settings, spec, sessions })
+        let session = match session {
+            Some(session) => session,
+            None => open(&runtime, &path, &first.settings)?,
+        };
+        if large.is_some() {
+            native::give_back();
+        }
+        let spec = spec(&session, &path)?;
+        first.put(session);
+        Ok(OnnxModel { runtime, path, spec, places })
     }
 }
 
@@ -74,28 +84,18 @@ impl Model for OnnxModel {
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
-        if let Device::Gpu(number) = device {
-            return Err(BackendError::Load(format!(
-                "{}: an instance on GPU {number} is asked for, and this build has no CUDA provider; \
-                 use KIND_CPU",
-                self.path.display()
-            )));
-        }
-        let session = match &self.sessions {
-            Sessions::Shared(session) => session.clone(),
-            Sessions::Own(first) => {
-                let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
-                Arc::new(first.map_or_else(|| self.another(), Ok)?)
-            }
-        };
-        let instance = OnnxInstance::new(session, &self.spec, self.settings.shrinkage.as_deref());
+        let place = self.places.iter().find(|it| it.device == device).ok_or_else(|| {
+            BackendError::Load(format!("{}: not loaded for {device:?}", self.path.display()))
+        })?;
+        let session = place.session(|| self.another(&place.settings))?;
+        let instance = OnnxInstance::new(session, &self.spec, device, &place.settings);
         Ok(Box::new(instance.map_err(|error| error::of_load(&self.path, &error))?))
     }
 }
 
 impl OnnxModel {
-    fn another(&self) -> Result<Session, BackendError> {
-        let session = open(&self.runtime, &self.path, &self.settings)?;
+    fn another(&self, settings: &Settings) -> Result<Session, BackendError> {
+        let session = open(&self.runtime, &self.path, settings)?;
         match spec(&session, &self.path)? == self.spec {
             true => Ok(session),
             false => Err(BackendError::Load(format!(
@@ -121,11 +121,6 @@ fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
         Err(error) => error.to_string(),
     };
     Err(BackendError::Load(format!("{}: {problem}", path.display())))
-}
-
-fn open(runtime: &Arc<Runtime>, path: &Path, settings: &Settings) -> Result<Session, BackendError> {
-    Session::new(runtime, path, Source::Model, settings)
-        .map_err(|error| error::of_load(path, &error))
 }
 
 fn spec(session: &Session, path: &Path) -> Result<ModelSpec, BackendError> {

@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeMap, fmt::Display, num::NonZeroUsize, ops::RangeInclusive};
 
-use backend::BackendError;
+use backend::{BackendError, Device, ModelSource};
+
+use crate::provider::{self, Provider};
 
 /// ONNX Runtime keeps thread counts in an `int` and starts what it is told to; more than this is a slip.
 const MOST_THREADS: usize = 1024;
@@ -39,17 +41,45 @@ pub(crate) struct Settings {
     /// Plan one block of memory per set of input shapes, and remember the plan? (It is small: 8,192 shapes
     /// of a graph of 60 nodes took 1 MiB.)
     pub(crate) memory_pattern: bool,
-    /// `cpu:0` where the arena is to shrink after each run.
+    /// As `cpu:0;gpu:1`: where arenas are to shrink after each run.
     pub(crate) shrinkage: Option<String>,
     /// How far the graph may be rewritten.
     pub(crate) graph_level: GraphLevel,
     /// Keys and values for ONNX Runtime itself.
     pub(crate) entries: BTreeMap<String, String>,
+    /// What runs on a GPU, the preferred one first; none on the CPU, which runs what is left in any case.
+    pub(crate) providers: Vec<Provider>,
 }
 
 impl Settings {
-    /// Reads the options that are ours and leaves the others alone: a configuration may hold parameters
-    /// for anybody.
+    /// The settings of the model's sessions on that device.
+    pub(crate) fn of(source: &ModelSource, device: Device) -> Result<Settings, BackendError> {
+        let providers = provider::providers(&source.options, &source.accelerators)?;
+        let Device::Gpu(gpu) = device else {
+            return Settings::read(&source.options, source.default_threads);
+        };
+        // The share of the processors is that of the instances on the CPU, where there are any.
+        let threads = match source.devices.contains(&Device::Cpu) {
+            true => NonZeroUsize::MIN,
+            false => source.default_threads,
+        };
+        let settings = Settings::read(&source.options, threads)?;
+        let shrunk = Options(&source.options).shrinkage()?;
+        if let Some(Device::Gpu(absent)) =
+            shrunk.iter().find(|it| **it != Device::Cpu && !source.devices.contains(it))
+        {
+            let problem = format!("{SHRINKAGE} names gpu:{absent}, where no instance runs");
+            return Err(BackendError::Load(problem));
+        }
+        Ok(Settings {
+            shrinkage: shrinkage_on(&shrunk, &[Device::Cpu, device]),
+            providers: providers.iter().map(|it| it.on(gpu)).collect(),
+            ..settings
+        })
+    }
+
+    /// Those on the CPU. Reads the options that are ours and leaves the others alone: a configuration may
+    /// hold parameters for anybody.
     pub(crate) fn read(
         options: &BTreeMap<String, String>,
         default_threads: NonZeroUsize,
@@ -65,7 +95,7 @@ impl Settings {
             parallel: options.flag("execution_mode")?.unwrap_or(false),
             arena: options.flag("enable_mem_arena")?.unwrap_or(true),
             memory_pattern: options.flag("enable_mem_pattern")?.unwrap_or(true),
-            shrinkage: options.shrinkage()?,
+            shrinkage: shrinkage_on(&options.shrinkage()?, &[Device::Cpu]),
             graph_level: match options.number(GRAPH_LEVEL, -1..=2)? {
                 None | Some(0) => GraphLevel::All,
                 Some(-1) => GraphLevel::Basic,
@@ -73,6 +103,7 @@ impl Settings {
                 Some(_) => GraphLevel::Off,
             },
             entries: BTreeMap::new(),
+            providers: Vec::new(),
         };
         options.flag("session.use_device_allocator_for_initializers")?;
         // Without this a pool's threads go on spinning for milliseconds after every run.
@@ -85,6 +116,7 @@ impl Settings {
                 settings.entries.insert(key.clone(), value.clone());
             }
         }
+        // On the CPU alone: a GPU's arena is always there.
         if settings.shrinkage.is_some() && !settings.arena {
             let problem =
                 format!("{SHRINKAGE} needs the arena that enable_mem_arena '0' turns off");
@@ -135,15 +167,27 @@ impl Options<'_> {
         }
     }
 
-    /// ONNX Runtime would notice a bad device at every single run.
-    fn shrinkage(&self) -> Result<Option<String>, BackendError> {
-        let Some(value) = self.0.get(SHRINKAGE).map(|it| it.trim()) else { return Ok(None) };
-        match value {
-            "" => Ok(None),
-            "cpu:0" => Ok(Some(value.to_owned())),
-            _ => Err(bad(SHRINKAGE, value, "cpu:0, as this build runs on no other device")),
-        }
+    /// Devices as `cpu:0;gpu:0`. ONNX Runtime would notice a bad one at every single run.
+    fn shrinkage(&self) -> Result<Vec<Device>, BackendError> {
+        let Some(value) = self.0.get(SHRINKAGE).map(|it| it.trim()) else { return Ok(Vec::new()) };
+        let device = |it: &str| match it.trim() {
+            "cpu:0" => Some(Device::Cpu),
+            it => it.strip_prefix("gpu:")?.parse().ok().map(Device::Gpu),
+        };
+        let named = value.split(';').filter(|it| !it.trim().is_empty());
+        let devices: Option<Vec<Device>> = named.map(device).collect();
+        devices.ok_or_else(|| bad(SHRINKAGE, value, "devices such as cpu:0, or cpu:0;gpu:0"))
     }
+}
+
+/// Those of the devices that a session has, as ONNX Runtime takes them.
+fn shrinkage_on(devices: &[Device], of_session: &[Device]) -> Option<String> {
+    let texts = devices.iter().filter(|it| of_session.contains(it)).map(|it| match it {
+        Device::Cpu => "cpu:0".to_owned(),
+        Device::Gpu(number) => format!("gpu:{number}"),
+    });
+    let texts: Vec<String> = texts.collect();
+    Some(texts.join(";")).filter(|it| !it.is_empty())
 }
 
 fn bad(key: &str, value: &str, expected: impl Display) -> BackendError {
@@ -233,9 +277,63 @@ mod tests {
         refused(
             SHRINKAGE,
             "cpu0",
-            "parameter memory.enable_memory_arena_shrinkage is 'cpu0', expected cpu:0, as this build \
-             runs on no other device",
+            "parameter memory.enable_memory_arena_shrinkage is 'cpu0', expected devices such as cpu:0, or \
+             cpu:0;gpu:0",
         );
+    }
+
+    fn on(
+        device: Device,
+        devices: &[Device],
+        options: &[(&str, &str)],
+    ) -> Result<Settings, String> {
+        let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let source = ModelSource {
+            options: options.collect(),
+            default_threads: NonZeroUsize::new(3).unwrap(),
+            devices: devices.to_vec(),
+            ..ModelSource::new("m", "m.onnx")
+        };
+        Settings::of(&source, device).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn a_session_on_a_gpu_has_providers_on_that_gpu_and_one_on_the_cpu_has_none() {
+        let both = [Device::Gpu(1), Device::Cpu];
+        let gpu = on(Device::Gpu(1), &both, &[]).unwrap();
+        assert_eq!(gpu.providers.len(), 1);
+        assert_eq!(gpu.providers[0].options["device_id"], "1");
+        assert_eq!(on(Device::Cpu, &both, &[]).unwrap().providers, []);
+    }
+
+    #[test]
+    fn beside_instances_on_the_cpu_those_on_gpus_have_one_thread_unless_told() {
+        let threads = |devices: &[Device], options: &[(&str, &str)]| {
+            on(Device::Gpu(0), devices, options).unwrap().intra_threads
+        };
+        let own = [("intra_op_thread_count", "5")];
+        assert_eq!(threads(&[Device::Gpu(0), Device::Cpu], &[]), 1);
+        assert_eq!(threads(&[Device::Gpu(0)], &[]), 3);
+        assert_eq!(threads(&[Device::Gpu(0), Device::Cpu], &own), 5);
+    }
+
+    #[test]
+    fn arenas_shrink_where_the_session_is() {
+        let given = [(SHRINKAGE, "cpu:0; gpu:0;gpu:1")];
+        let gpus = [Device::Gpu(0), Device::Gpu(1)];
+        let shrinks = |device, devices: &[Device]| Ok(on(device, devices, &given)?.shrinkage);
+        assert_eq!(shrinks(Device::Gpu(1), &gpus), Ok(Some("cpu:0;gpu:1".to_owned())));
+        assert_eq!(shrinks(Device::Cpu, &[Device::Cpu]), Ok(Some("cpu:0".to_owned())));
+        assert_eq!(
+            shrinks(Device::Gpu(0), &gpus[..1]),
+            Err::<Option<String>, _>(format!("{SHRINKAGE} names gpu:1, where no instance runs"))
+        );
+    }
+
+    #[test]
+    fn a_slip_in_a_setting_for_gpus_is_told_on_the_cpu_as_well() {
+        let text = on(Device::Cpu, &[Device::Cpu], &[("gpu_mem_limit", "much")]).unwrap_err();
+        assert!(text.contains("gpu_mem_limit is 'much'"), "{text}");
     }
 
     #[test]

@@ -99,15 +99,6 @@ fn bad_settings_are_refused_by_name() {
 }
 
 #[test]
-fn there_are_no_gpu_instances_in_this_build() {
-    match load("mlp").instantiate(Device::Gpu(1)) {
-        Err(BackendError::Load(text)) => assert!(text.contains("GPU 1"), "{text}"),
-        Err(error) => panic!("{error:?}"),
-        Ok(_) => panic!("an instance"),
-    }
-}
-
-#[test]
 fn the_first_instance_needs_no_file_any_more_and_a_second_one_notices_another_graph() {
     let folder = Folder::new("muster-changed");
     let file = folder.file("model.onnx", &fs::read(path("mlp.onnx")).unwrap());

@@ -5,10 +5,12 @@
 //! and asks for more at each run than the run of a small model costs.
 
 mod heap;
+mod provider;
 mod session;
 mod value;
 
 pub(crate) use heap::give_back;
+pub(crate) use provider::probe;
 pub(crate) use session::{Kind, Port, Session, Source, WEIGHTS};
 pub(crate) use value::Value;
 

@@ -10,7 +10,7 @@ use std::{
 
 use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
 
-use super::{Result, check, made};
+use super::{Result, check, made, provider::append};
 use crate::{
     library::Runtime,
     options::{GraphLevel, Settings},
@@ -26,7 +26,8 @@ pub(crate) struct Session {
 // SAFETY: a session belongs to no thread.
 unsafe impl Send for Session {}
 // SAFETY: through `&Session` its inputs and outputs are read, which change nothing, and it is run, which
-// ONNX Runtime allows from several threads at once where the provider is the CPU; no other is used.
+// ONNX Runtime allows from several threads at once: the providers for the CPU and CUDA are made for that,
+// and TensorRT's lets one run in at a time. CUDA graphs, which are not, cannot be switched on.
 unsafe impl Sync for Session {}
 
 /// What a file is to the session that is made from it.
@@ -294,6 +295,10 @@ impl Options {
         }
         for (key, value) in &settings.entries {
             options.entry(key, value)?;
+        }
+        for provider in &settings.providers {
+            // SAFETY: the options are alive.
+            unsafe { append(table, options.pointer, provider)? };
         }
         if let Source::ModelToKeep(path) = source {
             options.entry("session.optimized_model_external_initializers_file_name", WEIGHTS)?;

@@ -2,6 +2,7 @@
 //! that a run gave.
 
 use std::{
+    ffi::CStr,
     marker::PhantomData,
     ptr::{self, NonNull},
     slice,
@@ -11,6 +12,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use ort::sys;
 
 use super::{Native, Result, check, made};
+
+/// Kinds of memory that the processors can read: their own, and such as is pinned for a GPU.
+const READABLE: [&CStr; 2] = [c"Cpu", c"CudaPinned"];
 
 /// Owns the value; the memory of its elements may be borrowed for `'a`.
 pub(crate) struct Value<'a> {
@@ -133,6 +137,19 @@ impl Value<'static> {
         // SAFETY: the value is alive, one pointer is written.
         unsafe { check((self.table.GetTensorMutableData)(self.pointer.as_ptr(), &mut data))? };
         Ok(data.cast_const().cast())
+    }
+
+    /// Is the value where this process can read it? A provider for GPUs says of its memory which it is.
+    pub(crate) fn is_in_memory(&self) -> Result<bool> {
+        let (mut memory, mut name) = (ptr::null(), ptr::null());
+        // SAFETY: the value is alive; a pointer to what it owns is written, and then one to that one's name,
+        // which ends with a NUL.
+        unsafe {
+            check((self.table.GetTensorMemoryInfo)(self.pointer(), &mut memory))?;
+            check((self.table.MemoryInfoGetName)(memory, &mut name))?;
+            let name = CStr::from_ptr(made(name.cast_mut())?.as_ptr());
+            Ok(READABLE.iter().any(|it| it.to_bytes() == name.to_bytes()))
+        }
     }
 
     /// The strings as a BYTES tensor holds them: each a 4-byte little-endian length, then its bytes.
