@@ -20,7 +20,7 @@ use crate::{
     drain::{Drain, Stage},
     http::{self, BodyLimits, HttpSettings, IoThreads, Service, Timeouts},
     limits::Budget,
-    machine::Machine,
+    machine::{Machine, gpus::Gpus},
     metrics::{Metrics, MetricsOptions},
     models::{Found, LoadSettings, Loader, ModelManager, State, scan_path, scan_repositories},
     protocol::sagemaker,
@@ -68,6 +68,8 @@ pub struct App {
     loader: Arc<Loader>,
     io: IoThreads,
     listeners: Vec<(&'static str, TcpListener)>,
+    /// Are there sensors of GPUs to be read?
+    samples_gpus: bool,
 }
 
 impl App {
@@ -82,9 +84,13 @@ impl App {
     ) -> Result<App, AppError> {
         let listeners = open_ports(&config)?;
         let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
-        let metrics = Metrics::new(MetricsOptions::default());
+        let (gpus, sensors) = Gpus::read(&config.gpu_visibility);
+        announce::gpus(&gpus);
+        let sensors = sensors.filter(|_| config.gpu_metrics);
+        let samples_gpus = sensors.is_some();
+        let metrics = Metrics::with_gpus(MetricsOptions::default(), sensors);
         let manager = Arc::new(ModelManager::default());
-        let settings = load_settings(&config, cpus);
+        let settings = load_settings(&config, cpus, gpus);
         let loader = Loader::new(engines, settings, manager.clone(), metrics.clone());
         let connections = Budget::new(config.limits.connections.get());
         let settings = http_settings(&config, cpus);
@@ -92,7 +98,7 @@ impl App {
         let service = Arc::new(service);
         let threads = config.listeners.http_threads.unwrap_or(http::default_threads(machine.cpus));
         let io = IoThreads::start(threads, &service)?;
-        Ok(App { config, service, loader: Arc::new(loader), io, listeners })
+        Ok(App { config, service, loader: Arc::new(loader), io, listeners, samples_gpus })
     }
 
     /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
@@ -127,14 +133,11 @@ impl App {
             let (io, service) = (io.clone(), service.clone());
             tasks.spawn(async move { io.accept(listener, service).await });
         }
-        let metrics = service.metrics.clone();
-        let interval = self.config.metrics_interval;
-        let sampler = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(interval).await;
-                metrics.sample_process();
-            }
-        });
+        let sampler = tokio::spawn(sample(
+            service.metrics.clone(),
+            self.config.metrics_interval,
+            self.samples_gpus,
+        ));
 
         let mut stop = std::pin::pin!(stop);
         let load = load(self.loader.clone(), self.config.clone());
@@ -153,6 +156,19 @@ impl App {
         }
         sampler.abort();
         self.config.lifecycle.drain(&service, tasks, io).await
+    }
+}
+
+/// Samples the process and the machine for ever.
+async fn sample(metrics: Metrics, interval: Duration, with_gpus: bool) {
+    loop {
+        if with_gpus {
+            // Drivers take their time, and this thread accepts connections.
+            let metrics = metrics.clone();
+            let _ = tokio::task::spawn_blocking(move || metrics.sample_gpus()).await;
+        }
+        tokio::time::sleep(interval).await;
+        metrics.sample_process();
     }
 }
 
@@ -211,11 +227,12 @@ fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>,
     Ok(open)
 }
 
-fn load_settings(config: &ServerConfig, cpus: NonZeroUsize) -> LoadSettings {
+fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadSettings {
     LoadSettings {
         defaults: config.model_defaults.clone(),
         repository: config.repository.clone(),
         cpus,
+        gpus,
         longest_stay: match config.scheduling.queue_wait {
             QueueWait::Auto => LongestStay::Auto,
             QueueWait::Unbounded => LongestStay::Unbounded,

@@ -1,4 +1,5 @@
-//! What the server says when it is ready: where it is, and a request that works when pasted.
+//! What the server says at its start, what it found, and when it is ready: where it is, and a request that works
+//! when pasted.
 
 use std::net::SocketAddr;
 
@@ -6,9 +7,25 @@ use backend::DataType;
 
 use crate::{
     http::Service,
+    machine::{
+        bytes_text,
+        gpus::{Gpu, Gpus},
+    },
     models::{ServedModel, request_of_zeros},
     signature::Signature,
 };
+
+/// Logs the GPUs that models may use. That there is none is said in debug lines only: most machines are so.
+pub(super) fn gpus(gpus: &Gpus) {
+    for Gpu { number, uuid, name, memory } in &gpus.found {
+        tracing::info!(gpu = number, name, uuid, memory = bytes_text(*memory), "found a GPU");
+    }
+    match (gpus.found.is_empty(), gpus.reason.as_str()) {
+        (_, "") => {}
+        (true, reason) => tracing::debug!("there is no GPU that can be used: {reason}"),
+        (false, reason) => tracing::warn!("not all GPUs are used: {reason}"),
+    }
+}
 
 /// Logs that everything is loaded, and how to try it.
 pub(super) fn serving(service: &Service, addresses: &[(&'static str, SocketAddr)]) {

@@ -76,6 +76,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(LISTEN, "metrics-address", "", "Address of the metrics port. Default: the HTTP address"),
     value(LISTEN, "metrics-port", "8002", "The metrics port"),
     value(LISTEN, "metrics-interval-ms", "2000", "How often gauges of the machine are read"),
+    value(LISTEN, "allow-gpu-metrics", "true", "Show the use of GPUs among the metrics"),
 
     value(SAGEMAKER, "allow-sagemaker", "true", "Serve /ping and /invocations"),
     value(SAGEMAKER, "sagemaker-address", "", "Address of the SageMaker port. Default: the HTTP address"),
@@ -149,7 +150,6 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "model-load-retry-count",
             "model-load-gpu-limit",
             "http-header-forward-pattern",
-            "allow-gpu-metrics",
             "allow-cpu-metrics",
             "metrics-config",
             "allow-vertex-ai",

@@ -19,7 +19,7 @@ use super::{
     sources::{Origin, Sources, variable_text},
     value,
 };
-use crate::machine::Machine;
+use crate::machine::{Machine, gpus::Visibility};
 
 const GIB: u64 = 1 << 30;
 
@@ -72,11 +72,19 @@ pub(super) fn resolve(
         metrics_interval: sources
             .read("metrics-interval-ms", value::milliseconds, problems)
             .unwrap_or(Duration::from_secs(2)),
+        gpu_metrics: sources.read("allow-gpu-metrics", value::boolean, problems).unwrap_or(true),
+        gpu_visibility: gpu_visibility(environment),
         log: log(&sources, problems),
         onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
         notices: sources.notices,
     }
+}
+
+/// As CUDA and the container's runtime left it: an empty text says something, too.
+fn gpu_visibility(environment: &dyn Environment) -> Visibility {
+    let text = |name| environment.variable(name).map(|it| it.to_string_lossy().into_owned());
+    Visibility { cuda: text("CUDA_VISIBLE_DEVICES"), container: text("NVIDIA_VISIBLE_DEVICES") }
 }
 
 /// Where models are, and whether that is the platform's folder.

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::report::Notice;
+use crate::machine::gpus::Visibility;
 
 /// Everything that a server is told at its start.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,10 @@ pub struct ServerConfig {
     pub sagemaker: SageMaker,
     /// `--metrics-interval-ms`: how often gauges of the machine are read.
     pub metrics_interval: Duration,
+    /// `--allow-gpu-metrics`: are GPUs among them?
+    pub gpu_metrics: bool,
+    /// `CUDA_VISIBLE_DEVICES` and the like.
+    pub gpu_visibility: Visibility,
     /// Where log lines go, and which.
     pub log: LogConfig,
     /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one that came along.

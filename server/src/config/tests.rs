@@ -3,7 +3,10 @@
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
 use super::*;
-use crate::{config::flags, machine::Machine};
+use crate::{
+    config::flags,
+    machine::{Machine, gpus::Visibility},
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -154,6 +157,16 @@ fn every_setting_is_read_and_refuses_nothing_as_a_value() {
         let found = problems.iter().filter(|it| it.starts_with(&format!("--{name} "))).count();
         assert_eq!(found, 1, "--{name} in {problems:#?}");
     }
+}
+
+#[test]
+fn what_the_environment_says_of_gpus_is_taken_as_it_is() {
+    let plain = config("", &[]);
+    assert!(plain.gpu_metrics);
+    assert_eq!(plain.gpu_visibility, Visibility::default());
+    let hidden = config("--allow-gpu-metrics=false", &["CUDA_VISIBLE_DEVICES="]);
+    assert!(!hidden.gpu_metrics);
+    assert_eq!(hidden.gpu_visibility.cuda.as_deref(), Some(""));
 }
 
 #[test]
@@ -491,7 +504,7 @@ fn tritons_other_options_are_taken_with_a_warning() {
     for name in names {
         assert!(said.contains(&format!("--{name} '1'")), "{name} in {said}");
     }
-    assert_eq!(config("--allow-grpc false --allow-gpu-metrics=false", &[]).notices, []);
+    assert_eq!(config("--allow-grpc false --allow-cpu-metrics=false", &[]).notices, []);
     let said = notices(&config("", &["SAGEMAKER_TRITON_ALLOW_GRPC=true"]));
     assert!(said.contains("no gRPC") && said.contains("SAGEMAKER_TRITON_ALLOW_GRPC"), "{said}");
 }

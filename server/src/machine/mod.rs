@@ -1,7 +1,8 @@
-//! What this process may use of the machine: processors, memory, open files. A container with half a
+//! What this process may use of the machine: processors, memory, open files, and GPUs. A container with half a
 //! processor still sees all of them, so the limits are read from control groups and the affinity mask.
 
 mod cgroup;
+pub mod gpus;
 
 use std::path::Path;
 

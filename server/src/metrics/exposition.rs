@@ -14,6 +14,7 @@ use super::{
     lock,
     model::{Counts, FailureReason, Labels, Series},
 };
+use crate::machine::gpus::Sensor;
 
 /// A model, and its counts of one moment.
 struct Shown<'a> {
@@ -109,6 +110,7 @@ pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     model_families(&mut text, &shown, metrics.options.counter_latencies);
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
+    gpu_families(&mut text, &lock(&metrics.gpus));
     text.0
 }
 
@@ -200,6 +202,39 @@ fn machine_families(text: &mut Text, metrics: &Inner) {
             "When the process started, in seconds since 1970",
             [(vec![], process.start_time_seconds)],
         );
+    }
+}
+
+/// A family for each sensor, with a line for each GPU that has it.
+fn gpu_families(text: &mut Text, readings: &[(String, Sensor, f64)]) {
+    for wanted in Sensor::ALL {
+        let lines = readings.iter().filter(|(_, sensor, _)| *sensor == wanted);
+        let lines =
+            lines.map(|(uuid, _, value)| (vec![("gpu_uuid".to_owned(), uuid.clone())], *value));
+        match wanted {
+            Sensor::Utilization => text.gauges(
+                "nv_gpu_utilization",
+                "Share of the time in which the GPU was busy, 0 to 1",
+                lines,
+            ),
+            Sensor::MemoryTotal => {
+                text.gauges("nv_gpu_memory_total_bytes", "Memory of the GPU", lines);
+            }
+            Sensor::MemoryUsed => {
+                text.gauges("nv_gpu_memory_used_bytes", "Memory of the GPU in use", lines);
+            }
+            Sensor::PowerUsage => {
+                text.gauges("nv_gpu_power_usage", "Watts that the GPU draws", lines);
+            }
+            Sensor::PowerLimit => {
+                text.gauges("nv_gpu_power_limit", "Watts that the GPU may draw", lines);
+            }
+            Sensor::Energy => text.counters(
+                "nv_energy_consumption",
+                "Joules that the GPU took since its driver was loaded",
+                lines,
+            ),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! (`muster_*`) stand beside them with microsecond resolution. Nothing here is global.
 
 mod exposition;
+mod gpus;
 mod histogram;
 mod http;
 mod lanes;
@@ -21,6 +22,8 @@ use std::{
 
 use bytes::Bytes;
 
+use crate::machine::gpus::{Sensor, Sensors};
+use gpus::GpuSampler;
 use http::HttpRequests;
 pub use http::Protocol;
 use model::Models;
@@ -75,6 +78,10 @@ struct Inner {
     bytes_in_flight: Gauge,
     /// Guards the last sample of the process and the machine.
     sampler: Mutex<Sampler>,
+    /// Guards the sensors of GPUs while they are read.
+    gpu_sampler: Mutex<GpuSampler>,
+    /// Guards what they said last: GPU, sensor, value.
+    gpus: Mutex<Vec<(String, Sensor, f64)>>,
     /// Guards the last text. Held while a new one is made, so that scrapes that come together share one.
     rendered: Mutex<Option<Rendered>>,
 }
@@ -88,6 +95,11 @@ struct Rendered {
 impl Metrics {
     /// Metrics that are all zero, and a first sample of the process.
     pub fn new(options: MetricsOptions) -> Metrics {
+        Metrics::with_gpus(options, None)
+    }
+
+    /// The same, with GPUs to be shown once they have been sampled.
+    pub fn with_gpus(options: MetricsOptions, sensors: Option<Box<dyn Sensors>>) -> Metrics {
         let models = Models::new(options.max_models);
         let sampler = Sampler::new(options.cpu_metrics);
         let metrics = Metrics(Arc::new(Inner {
@@ -97,6 +109,8 @@ impl Metrics {
             connections: Gauge::default(),
             bytes_in_flight: Gauge::default(),
             sampler: Mutex::new(sampler),
+            gpu_sampler: Mutex::new(GpuSampler::new(sensors)),
+            gpus: Mutex::default(),
             rendered: Mutex::new(None),
         }));
         metrics.sample_process();
@@ -109,7 +123,7 @@ impl Metrics {
     /// counting.
     pub fn model(&self, name: &str, version: u64, options: &ModelOptions) -> ModelMetrics {
         let buckets = self.0.options.histogram_latencies.then_some(&*options.first_response_ms);
-        lock(&self.0.models).get(name, version, &options.tags, buckets)
+        lock(&self.0.models).get(name, version, options, buckets)
     }
 
     /// Counts one answered HTTP request.
@@ -132,6 +146,13 @@ impl Metrics {
     /// metrics interval. Blocks for a few short reads below `/proc`.
     pub fn sample_process(&self) {
         lock(&self.0.sampler).sample();
+    }
+
+    /// Reads the sensors of GPUs, to be shown from now on. To be called every metrics interval where there
+    /// are GPUs, on a thread that may wait: blocks for up to some milliseconds per GPU.
+    pub fn sample_gpus(&self) {
+        let said = lock(&self.0.gpu_sampler).sample();
+        *lock(&self.0.gpus) = said;
     }
 
     /// The text of all metrics, of the type [`CONTENT_TYPE`].

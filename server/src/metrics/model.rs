@@ -33,13 +33,19 @@ pub struct ModelOptions {
     /// `metric_tags`: each becomes a label, its name after an underscore. What a label's name cannot
     /// hold becomes an underscore.
     pub tags: BTreeMap<String, String>,
+    /// The GPU on which all instances run, where that is one: the label `gpu_uuid`.
+    pub gpu_uuid: Option<String>,
     /// Upper bounds of the first-response histogram, in milliseconds: `model_metrics`, or Triton's own.
     pub first_response_ms: Vec<u64>,
 }
 
 impl Default for ModelOptions {
     fn default() -> ModelOptions {
-        ModelOptions { tags: BTreeMap::new(), first_response_ms: FIRST_RESPONSE_MS.to_vec() }
+        ModelOptions {
+            tags: BTreeMap::new(),
+            gpu_uuid: None,
+            first_response_ms: FIRST_RESPONSE_MS.to_vec(),
+        }
     }
 }
 
@@ -264,12 +270,12 @@ impl Models {
         &mut self,
         name: &str,
         version: u64,
-        tags: &BTreeMap<String, String>,
+        options: &ModelOptions,
         first_response_ms: Option<&[u64]>,
     ) -> ModelMetrics {
         let first_response_ms = first_response_ms.map(rising);
         let first_response_ms = first_response_ms.as_deref();
-        let labels = labels(name, &version.to_string(), tags);
+        let labels = labels(name, &version.to_string(), options);
         let living = self.series.get(&labels).and_then(Weak::upgrade);
         if let Some(series) = living
             && series.first_response_ms.as_deref() == first_response_ms
@@ -281,7 +287,7 @@ impl Models {
         }
         if self.series.len() >= self.most && !self.series.contains_key(&labels) {
             let overflow = self.overflow.get_or_insert_with(|| {
-                let labels = self::labels("_other", "_other", &BTreeMap::new());
+                let labels = self::labels("_other", "_other", &ModelOptions::default());
                 Arc::new(Series::new(labels, first_response_ms, true))
             });
             return ModelMetrics(overflow.clone());
@@ -306,11 +312,14 @@ fn rising(bounds: &[u64]) -> Vec<u64> {
     bounds
 }
 
-fn labels(name: &str, version: &str, tags: &BTreeMap<String, String>) -> Labels {
+fn labels(name: &str, version: &str, options: &ModelOptions) -> Labels {
     // Two tags may become one label; the first keeps it.
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
-    for (tag, value) in tags.iter().take(MOST_TAGS) {
+    for (tag, value) in options.tags.iter().take(MOST_TAGS) {
         labels.entry(label_name(tag)).or_insert_with(|| cut(value));
+    }
+    if let Some(uuid) = &options.gpu_uuid {
+        labels.insert("gpu_uuid".to_owned(), cut(uuid));
     }
     labels.insert("model".to_owned(), cut(name));
     labels.insert("version".to_owned(), version.to_owned());

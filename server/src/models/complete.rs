@@ -5,8 +5,9 @@ use backend::{ModelSpec, TensorSpec};
 use super::{
     check::{Report, check, type_number},
     choose::{Completion, EngineChoice},
-    config::{ConfigErrors, ModelConfig},
+    config::{ConfigErrors, InstanceKind, ModelConfig},
     fit::{batches, fit},
+    plan::PlannedGroup,
     raw::{
         ModelConfig as RawConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup,
         ModelOutput, ModelTensorReshape, ModelVersionPolicy,
@@ -45,18 +46,17 @@ pub struct Completed {
 }
 
 impl Completed {
-    /// Shows clients what became of the instance groups whose kind or count the configuration left open,
-    /// now that there are `instances` in all.
-    pub fn show_instances(&mut self, instances: usize) {
-        let groups = &mut self.raw.instance_group;
-        let open = if groups.len() == 1 { instances.try_into().unwrap_or(i32::MAX) } else { 1 };
-        for group in groups {
-            if group.kind() == Kind::Auto {
-                group.set_kind(Kind::Cpu);
-            }
-            if group.count == 0 {
-                group.count = open;
-            }
+    /// Shows clients what became of the instance groups, one by one.
+    pub(super) fn show_instances(&mut self, planned: &[PlannedGroup]) {
+        for (group, planned) in self.raw.instance_group.iter_mut().zip(planned) {
+            group.set_kind(match planned.kind {
+                InstanceKind::Auto => Kind::Auto,
+                InstanceKind::Gpu => Kind::Gpu,
+                InstanceKind::Cpu => Kind::Cpu,
+                InstanceKind::Model => Kind::Model,
+            });
+            group.count = planned.count.try_into().unwrap_or(i32::MAX);
+            group.gpus = planned.gpus.iter().filter_map(|it| i32::try_from(*it).ok()).collect();
         }
     }
 }

@@ -8,38 +8,33 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use backend::{Backend, Device, Model, ModelSource};
+use backend::{Accelerator, Backend, BackendError, Device, Model, ModelSource};
 
 use super::{
     Found, FoundModel, ModelManager, ServedModel, State,
     check::{Report, version_policy},
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
-    config::{InstanceKind, ModelConfig, VersionPolicy},
+    config::{ConfigErrors, ModelConfig, VersionPolicy},
     hints::hints,
+    instances,
     pbtxt::ConfigReader,
-    plan::{Plan, plan},
+    plan::{Places, Plan, plan},
     raw,
     settings::scheduler_settings,
-    warmup::warm,
 };
 use crate::{
     config::{ModelDefaults, Repository},
+    machine::gpus::{Gpu, Gpus},
     metrics::{Metrics, ModelOptions},
-    schedule::{
-        Scheduler,
-        admission::LongestStay,
-        learn::RunTimes,
-        run::{MakeInstance, RunContext, Slot},
-    },
-    signature::Signature,
+    schedule::{Scheduler, admission::LongestStay, run::RunContext},
 };
 
 /// How models are loaded and run, as far as the server decides it.
@@ -51,6 +46,8 @@ pub struct LoadSettings {
     pub repository: Repository,
     /// Processors to share out.
     pub cpus: NonZeroUsize,
+    /// GPUs to run on.
+    pub gpus: Gpus,
     /// How long a request may stay.
     pub longest_stay: LongestStay,
     /// Runs shorter than this are made where the request was read. Zero: none.
@@ -167,6 +164,7 @@ impl Loader {
         self.reader.from_text(&file, &text).map(Some).map_err(|it| it.to_string())
     }
 
+    /// Loads it where it is to run; on the CPU where its GPUs turn out to be of no use and it may.
     fn load_version(
         &self,
         found: &FoundModel,
@@ -177,41 +175,90 @@ impl Loader {
         let choice = self.choose_engine(found, raw, path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
-        let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
         let options = self.engine_options(&choice);
-        let plan = plan(groups, &options, &self.settings.defaults, self.settings.cpus);
+        let load = Load { found, raw, version, path, choice: &choice, engine: &**engine, options };
+        let gpus = &self.settings.gpus;
+        let plan = match gpus.found.as_slice() {
+            [] => self.plan(&load, Err(&gpus.reason))?,
+            found => self.plan(&load, Ok(found))?,
+        };
+        let reason = match self.make(&load, &plan) {
+            Ok(model) => return Ok((model, plan)),
+            Err(Unmade::Device(reason)) if plan.uses_gpus() => reason,
+            Err(Unmade::Refused(reason) | Unmade::Device(reason)) => return Err(reason),
+        };
+        let plan = self.plan(&load, Err(&reason))?;
+        let model = &found.name;
+        tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
+        match self.make(&load, &plan) {
+            Ok(model) => Ok((model, plan)),
+            Err(Unmade::Refused(reason) | Unmade::Device(reason)) => Err(reason),
+        }
+    }
+
+    fn plan(&self, load: &Load<'_>, gpus: Result<&[Gpu], &str>) -> Result<Plan, String> {
+        let groups = load.raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
+        let places = Places { cpus: self.settings.cpus, gpus };
+        plan(groups, &load.options, &self.settings.defaults, places).map_err(|problems| {
+            ConfigErrors { model: load.found.name.clone(), problems }.to_string()
+        })
+    }
+
+    /// Loads the model and makes its instances as planned.
+    fn make(&self, load: &Load<'_>, plan: &Plan) -> Result<ServedModel, Unmade> {
+        let Load { found, raw, version, choice, .. } = *load;
         let source = ModelSource {
             name: found.name.clone(),
-            path: model_path(path, &choice),
-            options,
+            path: model_path(load.path, choice),
+            options: load.options.clone(),
             default_threads: plan.threads,
-            instances: plan.instances,
-            devices: vec![Device::Cpu],
-            accelerators: Vec::new(),
+            instances: plan.instances(),
+            devices: plan.distinct_devices(),
+            accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
         };
-        let model = engine.load(&source).map_err(|it| it.to_string())?;
-        let mut completed = self.complete(found, raw, &choice, &*model)?;
-        for warning in &completed.warnings {
+        let model = load.engine.load(&source)?;
+        let mut completed = self.complete(found, raw, choice, &*model)?;
+        let without_effect = (!source.accelerators.is_empty() && !plan.uses_gpus()).then(|| {
+            "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
+             runs on a GPU"
+                .to_owned()
+        });
+        for warning in completed.warnings.iter().chain(&without_effect) {
             tracing::warn!(model = found.name, version, "{warning}");
         }
-        completed.show_instances(plan.instances.get());
+        completed.show_instances(&plan.groups);
         let labels = read_labels(&completed.config, &found.dir)?;
         let signature = Arc::new(completed.config.signature(version, &labels));
         let (slots, times) =
-            self.make_instances(&model, &completed.config, &signature, found, &plan)?;
+            instances::make(&model, &completed.config, &signature, &found.dir, plan)?;
 
         let config = completed.config;
-        let options = ModelOptions { tags: config.metric_tags.clone(), ..ModelOptions::default() };
+        let options = ModelOptions {
+            tags: config.metric_tags.clone(),
+            gpu_uuid: self.only_gpu(plan),
+            ..ModelOptions::default()
+        };
         let metrics = self.metrics.model(&found.name, version, &options);
         let context = RunContext {
             batches: signature.batches(),
             outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
         };
-        let settings = scheduler_settings(&config, &self.settings);
+        let mut settings = scheduler_settings(&config, &self.settings);
+        if plan.uses_gpus() {
+            // A thread that waits for a GPU is not one on which clients should wait.
+            settings.caller_runs_below = Duration::ZERO;
+        }
         let scheduler = Scheduler::new(settings, context, slots, times, metrics.clone());
         let config_json = self.reader.to_json(&completed.raw).to_string().into();
-        Ok((ServedModel { signature, config, config_json, scheduler, metrics }, plan))
+        Ok(ServedModel { signature, config, config_json, scheduler, metrics })
+    }
+
+    /// The GPU on which all instances run, if that is one.
+    fn only_gpu(&self, plan: &Plan) -> Option<String> {
+        let [Device::Gpu(number)] = plan.distinct_devices()[..] else { return None };
+        let gpu = self.settings.gpus.found.iter().find(|it| it.number == number);
+        gpu.map(|it| it.uuid.clone())
     }
 
     fn choose_engine(
@@ -259,43 +306,49 @@ impl Loader {
         };
         complete(raw, &found.name, choice, model.spec(), &defaults).map_err(|it| it.to_string())
     }
+}
 
-    /// The places for a model's instances, the first ones filled and warm, and what warming up has taught.
-    fn make_instances(
-        &self,
-        model: &Arc<dyn Model>,
-        config: &ModelConfig,
-        signature: &Arc<Signature>,
-        found: &FoundModel,
-        plan: &Plan,
-    ) -> Result<(Vec<Slot>, RunTimes), String> {
-        let device = device(config);
-        let times = Arc::new(Mutex::new(RunTimes::default()));
-        let make: Arc<MakeInstance> = {
-            let (model, config, signature, dir, times) = (
-                model.clone(),
-                config.clone(),
-                signature.clone(),
-                found.dir.clone(),
-                times.clone(),
-            );
-            // Without a specification there is nothing to guess a request from.
-            let guess = model.spec().is_some();
-            Arc::new(move || {
-                let mut instance = model.instantiate(device)?;
-                let learned = warm(&mut *instance, &signature, &config, &dir, guess)?;
-                *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
-                Ok(instance)
-            })
-        };
-        let mut slots: Vec<Slot> =
-            (0..plan.instances.get()).map(|_| Slot::empty(make.clone())).collect();
-        for slot in slots.iter_mut().take(plan.made_at_load.get()) {
-            slot.fill().map_err(|it| it.to_string())?;
+/// One model version on its way.
+struct Load<'a> {
+    found: &'a FoundModel,
+    raw: Option<&'a raw::ModelConfig>,
+    version: u64,
+    path: &'a Path,
+    choice: &'a EngineChoice,
+    engine: &'a dyn Backend,
+    options: BTreeMap<String, String>,
+}
+
+/// Why a model could not be made.
+enum Unmade {
+    /// A device for it cannot be used; another one may do.
+    Device(String),
+    /// It cannot be served anywhere.
+    Refused(String),
+}
+
+impl From<BackendError> for Unmade {
+    fn from(error: BackendError) -> Unmade {
+        match error {
+            BackendError::Device(reason) => Unmade::Device(reason),
+            error => Unmade::Refused(error.to_string()),
         }
-        let times = times.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok((slots, times))
     }
+}
+
+impl From<String> for Unmade {
+    fn from(reason: String) -> Unmade {
+        Unmade::Refused(reason)
+    }
+}
+
+/// The configured accelerators for GPUs, for the engine to check.
+fn gpu_accelerators(raw: &raw::ModelConfig) -> Vec<Accelerator> {
+    let given = raw.optimization.iter().flat_map(|it| &it.execution_accelerators);
+    let given = given.flat_map(|it| &it.gpu_execution_accelerator);
+    given
+        .map(|it| Accelerator { name: it.name.clone(), parameters: it.parameters.clone() })
+        .collect()
 }
 
 /// A model that has just been loaded, for the log.
@@ -312,26 +365,14 @@ impl Loaded<'_> {
             model = %model.signature.model,
             version = model.signature.version,
             engine = model.config.backend,
-            device = device_name(device(&model.config)),
-            instances = plan.instances,
+            device = plan.devices_text(),
+            instances = plan.instances(),
             threads = plan.threads,
             max_batch_size = model.signature.max_batch_size,
             load_ms = took.as_millis(),
             why = plan.reason,
             "model is ready"
         );
-    }
-}
-
-fn device(config: &ModelConfig) -> Device {
-    let gpu = config.instance_groups.iter().find(|it| it.kind == InstanceKind::Gpu);
-    gpu.map_or(Device::Cpu, |it| Device::Gpu(it.gpus.first().copied().unwrap_or(0)))
-}
-
-fn device_name(device: Device) -> String {
-    match device {
-        Device::Cpu => "CPU".to_owned(),
-        Device::Gpu(number) => format!("GPU {number}"),
     }
 }
 
@@ -412,35 +453,4 @@ fn read_labels(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Versions of a model that has 1, 2 and 3, by the policy in this text.
-    fn wanted(text: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
-        let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
-        let versions = (1..=3).map(|it| (it, PathBuf::from(it.to_string()))).collect();
-        let found = FoundModel { name: "m".into(), config: None, dir: "m".into(), versions };
-        let wanted = wanted_versions(Some(&raw), &found)?;
-        Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))
-    }
-
-    #[test]
-    fn the_latest_version_is_served_unless_the_policy_says_otherwise() {
-        assert_eq!(wanted(""), Ok((vec![3], vec![])));
-        assert_eq!(
-            wanted("version_policy { latest { num_versions: 2 } }"),
-            Ok((vec![3, 2], vec![]))
-        );
-        assert_eq!(wanted("version_policy { all { } }"), Ok((vec![1, 2, 3], vec![])));
-    }
-
-    #[test]
-    fn a_version_that_is_asked_for_and_not_there_is_told_and_keeps_no_other_from_being_served() {
-        let policy = "version_policy { specific { versions: [ 7, 1 ] } }";
-        assert_eq!(wanted(policy), Ok((vec![1], vec![7])));
-        let error = wanted("version_policy { specific { versions: 7 } }").unwrap_err();
-        assert!(error.starts_with("no version to load: m has versions: 1, 2, 3"), "{error}");
-        let error = wanted("version_policy { specific { versions: -1 } }").unwrap_err();
-        assert!(error.contains("versions[0] is -1; expected at least 1"), "{error}");
-    }
-}
+mod tests;

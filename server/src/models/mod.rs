@@ -6,6 +6,7 @@ pub mod complete;
 pub mod config;
 mod fit;
 mod hints;
+mod instances;
 mod loader;
 pub mod pbtxt;
 mod plan;

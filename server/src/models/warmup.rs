@@ -30,8 +30,8 @@ const BUDGET: Duration = Duration::from_millis(200);
 /// model's directory.
 ///
 /// # Errors
-/// When a configured sample cannot be run. A made-up request that fails only teaches nothing: the model may
-/// have good reasons to refuse it.
+/// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails
+/// otherwise only teaches nothing: the model may have good reasons to refuse it.
 pub(super) fn warm(
     instance: &mut dyn Instance,
     signature: &Signature,
@@ -45,7 +45,11 @@ pub(super) fn warm(
         };
         let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
         for _ in 0..sample.count {
-            execute(instance, &work).map_err(|it| in_sample(it.to_string()))?;
+            execute(instance, &work).map_err(|it| match it {
+                // The sample has no part in it.
+                BackendError::Device(_) => it,
+                it => in_sample(it.to_string()),
+            })?;
         }
     }
     let mut times = RunTimes::default();
@@ -57,6 +61,9 @@ pub(super) fn warm(
     for run in 0..RUNS {
         let began = Instant::now();
         if let Err(error) = execute(instance, &work.work) {
+            if let BackendError::Device(_) = error {
+                return Err(error);
+            }
             tracing::debug!(model = %signature.model, %error, "cannot warm up with zeros");
             break;
         }

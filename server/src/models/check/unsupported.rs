@@ -84,7 +84,13 @@ fn optimization(raw: &RawConfig, report: &mut Report) {
         ("output_pinned_memory", given.output_pinned_memory.is_some_and(|it| !it.enable)),
         ("gather_kernel_buffer_threshold", given.gather_kernel_buffer_threshold != 0),
         ("eager_batching", given.eager_batching),
-        ("execution_accelerators", given.execution_accelerators.is_some()),
+        (
+            "execution_accelerators.cpu_execution_accelerator",
+            given
+                .execution_accelerators
+                .as_ref()
+                .is_some_and(|it| !it.cpu_execution_accelerator.is_empty()),
+        ),
     ];
     for (field, _) in ignored.iter().filter(|(_, given)| *given) {
         report.warn(format!("optimization.{field} is ignored"));

@@ -194,22 +194,29 @@ fn sizes_that_the_model_leaves_free_may_be_fixed() {
 
 #[test]
 fn the_instances_that_were_made_are_shown() {
+    let planned = |kind, count, gpus: &[u32]| PlannedGroup { kind, count, gpus: gpus.to_vec() };
     let mut completed = accepted("", &classifier());
-    completed.show_instances(2);
+    completed.show_instances(&[planned(InstanceKind::Cpu, 2, &[])]);
     let group = &completed.raw.instance_group[0];
     assert_eq!((group.kind(), group.count, group.name.as_str()), (Kind::Cpu, 2, "m"));
     let text = "instance_group [ { count: 3 }, { kind: KIND_MODEL } ]";
     let mut completed = accepted(text, &classifier());
-    completed.show_instances(4);
-    let shown = completed.raw.instance_group.iter().map(|it| (it.kind(), it.count));
-    assert_eq!(shown.collect::<Vec<_>>(), [(Kind::Cpu, 3), (Kind::Model, 1)]);
+    completed.show_instances(&[
+        planned(InstanceKind::Gpu, 3, &[0, 1]),
+        planned(InstanceKind::Model, 1, &[]),
+    ]);
+    let groups = completed.raw.instance_group.iter();
+    let shown = groups.map(|it| (it.kind(), it.count, it.gpus.as_slice()));
+    let expected = [(Kind::Gpu, 3, &[0, 1][..]), (Kind::Model, 1, &[])];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn what_has_no_effect_is_told_and_nothing_else() {
     let text = "optimization { priority: PRIORITY_MAX eager_batching: true
                                input_pinned_memory { enable: true } output_pinned_memory { enable: false }
-                               execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' } } }
+                               execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' }
+                                                        cpu_execution_accelerator { name: 'openvino' } } }
                 instance_group { passive: true host_policy: 'a' rate_limiter { priority: 2 } }
                 cc_model_filenames { key: '8.0' value: 'x' }
                 response_cache { enable: false } model_transaction_policy { decoupled: false }
@@ -227,7 +234,7 @@ fn what_has_no_effect_is_told_and_nothing_else() {
             "optimization.priority is ignored",
             "optimization.output_pinned_memory is ignored",
             "optimization.eager_batching is ignored",
-            "optimization.execution_accelerators is ignored",
+            "optimization.execution_accelerators.cpu_execution_accelerator is ignored",
             "dynamic_batching.default_priority_level is ignored: priority_levels is 0",
             "model_warmup[0] 'w' is skipped: its batch_size is 0",
             "model_metrics.metric_control[0]: family 'nv_x' is not known and is ignored",

@@ -1,0 +1,207 @@
+//! Which of a machine's GPUs CUDA shows to this process, and under which numbers. Pure.
+
+use super::{Gpu, Gpus, Visibility};
+
+/// A GPU of the machine. Their order is that of the bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Whole {
+    pub(super) about: About,
+    /// The parts that it is cut into; `None` where it is one piece. Those that are not part of a part are
+    /// nobody's, so an empty list is a GPU that cannot be used.
+    pub(super) parts: Option<Vec<About>>,
+}
+
+/// What is known of a GPU, or of a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct About {
+    pub(super) uuid: String,
+    pub(super) name: String,
+    pub(super) memory: u64,
+}
+
+/// The visible ones, by CUDA's rules: `CUDA_VISIBLE_DEVICES` names numbers or the beginnings of identifiers;
+/// what it names ends at the first entry that is none, and one that is there twice hides all. A process
+/// sees one part of a GPU at most, and no whole ones beside it.
+pub(super) fn visible(all: &[Whole], visibility: &Visibility) -> Gpus {
+    if all.is_empty() {
+        return Gpus::none("the NVIDIA driver knows of no GPU".to_owned(), visibility);
+    }
+    let (chosen, cut) = match &visibility.cuda {
+        None => (all.iter().filter_map(usable).collect(), None),
+        Some(list) => choose(all, list),
+    };
+    let part = chosen.iter().find(|it| it.1);
+    let chosen: Vec<&About> = match part {
+        Some((part, _)) => vec![part],
+        None => chosen.iter().map(|it| it.0).collect(),
+    };
+    let found: Vec<Gpu> = (0..)
+        .zip(chosen)
+        .map(|(number, it)| Gpu {
+            number,
+            uuid: it.uuid.clone(),
+            name: it.name.clone(),
+            memory: it.memory,
+        })
+        .collect();
+    let reason = match (cut, found.is_empty()) {
+        (Some(cut), _) => cut,
+        (None, true) => {
+            "the GPUs of this machine are cut into parts (MIG), and have none".to_owned()
+        }
+        (None, false) => String::new(),
+    };
+    Gpus { found, reason }
+}
+
+/// A GPU, or its first part, and whether it is one.
+fn usable(gpu: &Whole) -> Option<(&About, bool)> {
+    match &gpu.parts {
+        None => Some((&gpu.about, false)),
+        Some(parts) => Some((parts.first()?, true)),
+    }
+}
+
+/// Those that the list names, each with whether it is a part; and why some are missing.
+fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<(&'a About, bool)>, Option<String>) {
+    let mut chosen: Vec<(&About, bool)> = Vec::new();
+    let has = |all: &[Whole]| match all.len() {
+        1 => "the GPU of this machine".to_owned(),
+        count => format!("{count} GPUs of this machine"),
+    };
+    if ["", "-1"].contains(&list.trim()) {
+        return (
+            chosen,
+            Some(format!("CUDA_VISIBLE_DEVICES is '{list}', which hides {}", has(all))),
+        );
+    }
+    for entry in list.split(',').map(str::trim) {
+        let Some(next) = named(all, entry) else {
+            let problem = format!(
+                "CUDA_VISIBLE_DEVICES is '{list}': '{entry}' is none of {}, and CUDA heeds nothing from \
+                 there on",
+                has(all)
+            );
+            return (chosen, Some(problem));
+        };
+        if chosen.iter().any(|it| it.0.uuid == next.0.uuid) {
+            let problem = format!(
+                "CUDA_VISIBLE_DEVICES is '{list}', which names a GPU twice: CUDA then shows none"
+            );
+            return (Vec::new(), Some(problem));
+        }
+        chosen.push(next);
+    }
+    (chosen, None)
+}
+
+/// The GPU, or the part of one, that an entry of the list names.
+fn named<'a>(all: &'a [Whole], entry: &str) -> Option<(&'a About, bool)> {
+    if entry.starts_with("GPU-") {
+        let mut alike = all.iter().filter(|it| it.about.uuid.starts_with(entry));
+        let one = alike.next().filter(|_| alike.next().is_none())?;
+        return usable(one);
+    }
+    if entry.starts_with("MIG-") {
+        let parts = all.iter().flat_map(|it| it.parts.iter().flatten());
+        let mut alike = parts.filter(|it| it.uuid.starts_with(entry));
+        let one = alike.next().filter(|_| alike.next().is_none())?;
+        return Some((one, true));
+    }
+    // As C reads numbers: what follows the digits does not count.
+    let end = entry.find(|it: char| !it.is_ascii_digit()).unwrap_or(entry.len());
+    let number: usize = entry.get(..end)?.parse().ok()?;
+    usable(all.get(number)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(uuid: &str) -> About {
+        About { uuid: uuid.to_owned(), name: "T".to_owned(), memory: 1 }
+    }
+
+    fn whole(uuid: &str) -> Whole {
+        Whole { about: about(uuid), parts: None }
+    }
+
+    fn three() -> Vec<Whole> {
+        vec![whole("GPU-aa11"), whole("GPU-aa22"), whole("GPU-bb33")]
+    }
+
+    fn see(all: &[Whole], cuda: Option<&str>) -> (String, String) {
+        let visibility = Visibility { cuda: cuda.map(str::to_owned), container: None };
+        let gpus = visible(all, &visibility);
+        let numbers = gpus.found.iter().map(|it| it.number);
+        assert!(numbers.eq(0..u32::try_from(gpus.found.len()).unwrap()));
+        let uuids: Vec<&str> = gpus.found.iter().map(|it| it.uuid.as_str()).collect();
+        (uuids.join(" "), gpus.reason)
+    }
+
+    /// Of three whole GPUs, these are seen, in this order; and the reason has this in it.
+    #[track_caller]
+    fn check(cuda: &str, uuids: &str, reason: &str) {
+        let (seen, why) = see(&three(), Some(cuda));
+        assert_eq!(seen, uuids);
+        assert!(why.contains(reason) && why.is_empty() == reason.is_empty(), "{why}");
+    }
+
+    #[test]
+    fn without_a_list_all_are_seen_in_the_order_of_the_bus() {
+        let all = ("GPU-aa11 GPU-aa22 GPU-bb33".to_owned(), String::new());
+        assert_eq!(see(&three(), None), all);
+        assert_eq!(see(&[], None), (String::new(), "the NVIDIA driver knows of no GPU".to_owned()));
+    }
+
+    #[test]
+    fn a_list_of_numbers_gives_the_order() {
+        check("2,0", "GPU-bb33 GPU-aa11", "");
+        check(" 1 ", "GPU-aa22", "");
+        check("1gpu, 2x", "GPU-aa22 GPU-bb33", "");
+    }
+
+    #[test]
+    fn an_empty_list_and_minus_one_hide_all() {
+        check("", "", "CUDA_VISIBLE_DEVICES is '', which hides 3 GPUs of this machine");
+        check("-1", "", "CUDA_VISIBLE_DEVICES is '-1', which hides");
+    }
+
+    #[test]
+    fn a_list_ends_at_the_first_entry_that_is_no_gpu() {
+        check("1,-1,0", "GPU-aa22", "'-1' is none of 3 GPUs");
+        check("0,7,1", "GPU-aa11", "'7' is none of 3 GPUs");
+        check("none", "", "'none' is none of");
+    }
+
+    #[test]
+    fn a_gpu_that_is_named_twice_hides_all() {
+        check("0,1,0", "", "names a GPU twice");
+    }
+
+    #[test]
+    fn identifiers_may_be_cut_short_as_long_as_they_mean_one() {
+        check("GPU-bb,GPU-aa22", "GPU-bb33 GPU-aa22", "");
+        check("GPU-bb,GPU-aa", "GPU-bb33", "'GPU-aa' is none of");
+        check("gpu-bb", "", "is none of");
+    }
+
+    /// One GPU in parts, another whole, a third in no parts although it should be.
+    fn cut() -> Vec<Whole> {
+        let parts = vec![about("MIG-1"), about("MIG-2")];
+        let mut all = three();
+        all[0].parts = Some(parts);
+        all[2].parts = Some(Vec::new());
+        all
+    }
+
+    #[test]
+    fn of_gpus_in_parts_the_first_part_is_seen_and_nothing_beside_it() {
+        assert_eq!(see(&cut(), None).0, "MIG-1");
+        assert_eq!(see(&cut(), Some("1,0")).0, "MIG-1");
+        assert_eq!(see(&cut(), Some("1")).0, "GPU-aa22");
+        assert_eq!(see(&cut(), Some("MIG-2")).0, "MIG-2");
+        let (seen, reason) = see(&cut()[2..], None);
+        assert!(seen.is_empty() && reason.contains("cut into parts"), "{reason}");
+    }
+}

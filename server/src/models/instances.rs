@@ -1,0 +1,54 @@
+//! The instances of a model version: a place for each on its device, the first ones filled and warm.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use backend::{BackendError, Device, Model};
+
+use super::{config::ModelConfig, plan::Plan, warmup::warm};
+use crate::{
+    schedule::{
+        learn::RunTimes,
+        run::{MakeInstance, Slot},
+    },
+    signature::Signature,
+};
+
+/// The places for a model's instances, and what warming up the first of them has taught. `dir` is the model's
+/// directory. Blocking.
+pub(super) fn make(
+    model: &Arc<dyn Model>,
+    config: &ModelConfig,
+    signature: &Arc<Signature>,
+    dir: &Path,
+    plan: &Plan,
+) -> Result<(Vec<Slot>, RunTimes), BackendError> {
+    let times = Arc::new(Mutex::new(RunTimes::default()));
+    // Without a specification there is nothing to guess a request from.
+    let guess = model.spec().is_some();
+    let make_on = |device: Device| -> Arc<MakeInstance> {
+        let (model, config, signature, dir, times) =
+            (model.clone(), config.clone(), signature.clone(), dir.to_owned(), times.clone());
+        Arc::new(move || {
+            let mut instance = model.instantiate(device)?;
+            let learned = warm(&mut *instance, &signature, &config, &dir, guess)?;
+            *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
+            Ok(instance)
+        })
+    };
+    // Those of one device are made alike.
+    let makers: Vec<(Device, Arc<MakeInstance>)> =
+        plan.distinct_devices().into_iter().map(|it| (it, make_on(it))).collect();
+    let slot = |device: &Device| {
+        let maker = makers.iter().find(|it| it.0 == *device);
+        maker.map(|(_, make)| Slot::empty(make.clone()))
+    };
+    let mut slots: Vec<Slot> = plan.devices.iter().filter_map(slot).collect();
+    for slot in slots.iter_mut().take(plan.made_at_load.get()) {
+        slot.fill()?;
+    }
+    let times = times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok((slots, times))
+}

@@ -1,0 +1,256 @@
+//! Which versions are loaded, and where their instances run.
+
+use std::sync::{Mutex, MutexGuard};
+
+use backend::{Batch, Instance, ModelSpec, NamedTensor};
+
+use super::*;
+
+/// Versions of a model that has 1, 2 and 3, by the policy in this text.
+fn wanted(text: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
+    let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+    let versions = (1..=3).map(|it| (it, PathBuf::from(it.to_string()))).collect();
+    let found = FoundModel { name: "m".into(), config: None, dir: "m".into(), versions };
+    let wanted = wanted_versions(Some(&raw), &found)?;
+    Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))
+}
+
+#[test]
+fn the_latest_version_is_served_unless_the_policy_says_otherwise() {
+    assert_eq!(wanted(""), Ok((vec![3], vec![])));
+    assert_eq!(wanted("version_policy { latest { num_versions: 2 } }"), Ok((vec![3, 2], vec![])));
+    assert_eq!(wanted("version_policy { all { } }"), Ok((vec![1, 2, 3], vec![])));
+}
+
+#[test]
+fn a_version_that_is_asked_for_and_not_there_is_told_and_keeps_no_other_from_being_served() {
+    let policy = "version_policy { specific { versions: [ 7, 1 ] } }";
+    assert_eq!(wanted(policy), Ok((vec![1], vec![7])));
+    let error = wanted("version_policy { specific { versions: 7 } }").unwrap_err();
+    assert!(error.starts_with("no version to load: m has versions: 1, 2, 3"), "{error}");
+    let error = wanted("version_policy { specific { versions: -1 } }").unwrap_err();
+    assert!(error.contains("versions[0] is -1; expected at least 1"), "{error}");
+}
+
+/// What of an engine does not work on GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    Nothing,
+    Load,
+    Instances,
+    Runs,
+}
+
+const WHY: &str = "libcudnn.so.9 is missing";
+
+/// Devices, threads and accelerators of a load.
+type Asked = (Vec<Device>, usize, Vec<String>);
+
+/// An engine that notes what it is asked for.
+#[derive(Clone)]
+struct Fake {
+    broken: Broken,
+    loads: Arc<Mutex<Vec<Asked>>>,
+    /// Devices of the instances.
+    made: Arc<Mutex<Vec<Device>>>,
+}
+
+fn noted<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap()
+}
+
+impl Fake {
+    fn refuses(&self, stage: Broken, device: Device) -> Result<(), BackendError> {
+        match self.broken == stage && device != Device::Cpu {
+            true => Err(BackendError::Device(WHY.to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Backend for Fake {
+    fn name(&self) -> &'static str {
+        "identity"
+    }
+
+    fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
+        let accelerators = source.accelerators.iter().map(|it| it.name.clone()).collect();
+        noted(&self.loads).push((
+            source.devices.clone(),
+            source.default_threads.get(),
+            accelerators,
+        ));
+        source.devices.iter().try_for_each(|it| self.refuses(Broken::Load, *it))?;
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Model for Fake {
+    fn spec(&self) -> Option<&ModelSpec> {
+        None
+    }
+
+    fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
+        self.refuses(Broken::Instances, device)?;
+        noted(&self.made).push(device);
+        Ok(Box::new(FakeInstance { fake: self.clone(), device }))
+    }
+}
+
+struct FakeInstance {
+    fake: Fake,
+    device: Device,
+}
+
+impl Instance for FakeInstance {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        self.fake.refuses(Broken::Runs, self.device)?;
+        Ok(batch.inputs.to_vec())
+    }
+}
+
+/// A model of this configuration, loaded by a fake engine on a machine of 4 processors.
+struct Loading {
+    fake: Fake,
+    manager: Arc<ModelManager>,
+    metrics: Metrics,
+}
+
+impl Loading {
+    fn new(name: &str, config: &str, gpus: u32, broken: Broken) -> Loading {
+        let dir = std::env::temp_dir().join(format!("muster-{name}-{}", std::process::id()));
+        fs::create_dir_all(dir.join("1")).unwrap();
+        let file = dir.join("config.pbtxt");
+        let ports = "input { name: 'x' data_type: TYPE_FP32 dims: 1 }
+                     output { name: 'x' data_type: TYPE_FP32 dims: 1 }";
+        fs::write(&file, format!("backend: 'identity' {ports} {config}")).unwrap();
+        let found = FoundModel {
+            name: "m".into(),
+            config: Some(file),
+            dir: dir.clone(),
+            versions: [(1, dir.join("1"))].into(),
+        };
+        let fake = Fake { broken, loads: Arc::default(), made: Arc::default() };
+        let (manager, metrics) =
+            (Arc::new(ModelManager::default()), Metrics::new(Default::default()));
+        let engines: Vec<Arc<dyn Backend>> = vec![Arc::new(fake.clone())];
+        Loader::new(engines, settings(gpus), manager.clone(), metrics.clone()).load(&found);
+        fs::remove_dir_all(&dir).unwrap();
+        Loading { fake, manager, metrics }
+    }
+
+    /// Instances that were made, as numbers of their GPUs, -1 for the CPU.
+    fn made(&self) -> Vec<i64> {
+        let number = |it: &Device| match it {
+            Device::Cpu => -1,
+            Device::Gpu(number) => i64::from(*number),
+        };
+        noted(&self.fake.made).iter().map(number).collect()
+    }
+
+    /// The instance groups that clients are shown.
+    fn shown(&self) -> String {
+        let model = self.manager.get("m", None).unwrap();
+        let json = String::from_utf8(model.config_json.to_vec()).unwrap();
+        let begin = json.find("\"instance_group\"").unwrap();
+        json[begin..].split(']').take(2).collect::<Vec<_>>().join("]")
+    }
+
+    fn problem(&self) -> String {
+        self.manager.index().into_iter().map(|it| it.reason).collect()
+    }
+}
+
+fn settings(gpus: u32) -> LoadSettings {
+    let found = (0..gpus).map(|number| Gpu {
+        number,
+        uuid: format!("GPU-{number}"),
+        name: "T4".to_owned(),
+        memory: 0,
+    });
+    LoadSettings {
+        defaults: ModelDefaults {
+            instance_count: None,
+            intra_op_threads: None,
+            inter_op_threads: None,
+        },
+        repository: Repository {
+            from: crate::config::ModelsFrom::Repositories(Vec::new()),
+            auto_complete: true,
+            load_threads: NonZeroUsize::MIN,
+            backend_settings: Vec::new(),
+        },
+        cpus: NonZeroUsize::new(4).unwrap(),
+        gpus: Gpus { found: found.collect(), reason: "no driver".to_owned() },
+        longest_stay: LongestStay::Unbounded,
+        caller_runs_below: Duration::ZERO,
+        spin: Duration::ZERO,
+        hold: 0,
+    }
+}
+
+#[test]
+fn instances_are_made_on_the_gpus_that_there_are_and_clients_see_where() {
+    let accelerated = "optimization { execution_accelerators {
+                           gpu_execution_accelerator { name: 'tensorrt' } } }
+                       instance_group { count: 2 }";
+    let loading = Loading::new("on-gpus", accelerated, 2, Broken::Nothing);
+    assert_eq!(loading.problem(), "");
+    assert_eq!(loading.made(), [0, 1, 0, 1]);
+    let devices = vec![Device::Gpu(0), Device::Gpu(1)];
+    assert_eq!(*noted(&loading.fake.loads), [(devices, 1, vec!["tensorrt".to_owned()])]);
+    let shown = loading.shown();
+    for part in ["\"kind\":\"KIND_GPU\"", "\"count\":2", "\"gpus\":[0,1]"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}
+
+#[test]
+fn a_model_on_one_gpu_has_its_metrics_labelled_with_that_gpu_and_one_on_two_has_not() {
+    let label = |loading: &Loading| {
+        let text = String::from_utf8(loading.metrics.render().to_vec()).unwrap();
+        let line = text.lines().find(|it| it.starts_with("nv_inference_count{")).unwrap();
+        line.to_owned()
+    };
+    let config = "instance_group { kind: KIND_GPU gpus: 1 }";
+    let one = Loading::new("labelled", config, 2, Broken::Nothing);
+    assert_eq!(label(&one), "nv_inference_count{gpu_uuid=\"GPU-1\",model=\"m\",version=\"1\"} 0");
+    let two = Loading::new("unlabelled", "", 2, Broken::Nothing);
+    assert_eq!(label(&two), "nv_inference_count{model=\"m\",version=\"1\"} 0");
+}
+
+#[test]
+fn where_gpus_cannot_be_used_a_model_that_leaves_it_open_runs_on_the_cpu() {
+    for (name, broken) in [
+        ("fallback-load", Broken::Load),
+        ("fallback-instances", Broken::Instances),
+        ("fallback-runs", Broken::Runs),
+    ] {
+        let warmed = "model_warmup { name: 'w' batch_size: 1 inputs { key: 'x' value {
+                          data_type: TYPE_FP32 dims: 1 zero_data: true } } }";
+        let config = if broken == Broken::Runs { warmed } else { "" };
+        let loading = Loading::new(name, config, 1, broken);
+        assert_eq!(loading.problem(), "", "{broken:?}");
+        // As without GPUs: two places, of which one is filled.
+        assert_eq!(loading.made().last(), Some(&-1), "{broken:?}");
+        let loads = noted(&loading.fake.loads);
+        assert_eq!(loads.last(), Some(&(vec![Device::Cpu], 2, vec![])), "{broken:?}");
+        assert_eq!(loads.len(), 2, "{broken:?}");
+        assert!(loading.shown().contains("KIND_CPU"), "{}", loading.shown());
+    }
+}
+
+#[test]
+fn a_model_that_asks_for_gpus_is_not_loaded_without_and_the_engines_reason_is_told() {
+    let config = "instance_group { kind: KIND_GPU }";
+    let loading = Loading::new("no-fallback", config, 1, Broken::Load);
+    let told = format!(
+        "configuration of model 'm': instance_group[0]: KIND_GPU: this machine has no GPU that can be \
+         used: {WHY}"
+    );
+    assert_eq!(loading.problem(), told);
+    assert_eq!(noted(&loading.fake.loads).len(), 1);
+    let loading = Loading::new("no-gpu", config, 0, Broken::Nothing);
+    assert!(loading.problem().ends_with("no GPU that can be used: no driver"));
+    assert!(noted(&loading.fake.loads).is_empty());
+}
