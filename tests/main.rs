@@ -14,6 +14,8 @@ mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod tfs; // predict, status and metadata as in TensorFlow Serving
 
+mod gpus; // where instances run on a machine with GPUs, and what is read of those
+
 mod batching; // what a configuration says about batches, queues and instances
 mod cancellation; // clients that leave
 mod drain; // stopping under load

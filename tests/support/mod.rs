@@ -28,6 +28,9 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// of them on and off.
 const SWITCHES: [&str; 2] = ["MUSTER_CALLER_RUNS", "MUSTER_WORKER_SPIN_US"];
 
+/// A variable, and its value: the tests are the same on a machine that has GPUs.
+pub const NO_GPUS: (&str, &str) = ("CUDA_VISIBLE_DEVICES", "-1");
+
 /// Those that are set in the environment of the tests, for the servers of all tests that do not say otherwise.
 pub fn switches() -> Vec<(&'static str, String)> {
     SWITCHES.into_iter().filter_map(|it| Some((it, std::env::var(it).ok()?))).collect()

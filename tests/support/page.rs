@@ -47,6 +47,11 @@ impl Page {
         *self.0.get(series).unwrap_or_else(|| panic!("no {series} in {:#?}", self.0.keys()))
     }
 
+    /// Is there such a series?
+    pub fn has(&self, series: &str) -> bool {
+        self.0.contains_key(series)
+    }
+
     /// The value of a family of version 1 of a model.
     #[track_caller]
     pub fn of(&self, model: &str, family: &str) -> f64 {

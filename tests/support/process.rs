@@ -8,7 +8,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{Client, Repository, switches, wait_for};
+use super::{Client, NO_GPUS, Repository, switches, wait_for};
 
 /// A running `muster`. Killed when it is dropped.
 pub struct Process {
@@ -36,7 +36,7 @@ impl Finished {
 
 impl Process {
     /// `muster` over a repository, every port at 0, with further flags. Its environment is empty but for
-    /// `environment`.
+    /// `environment`, and hides GPUs.
     pub fn start(repository: &Repository, flags: &[&str], environment: &[(&str, &str)]) -> Process {
         let path = repository.at("");
         let ports = ["--http-port=0", "--sagemaker-port=0", "--metrics-port=0"];
@@ -53,6 +53,7 @@ impl Process {
             .args(args)
             .env_clear()
             .envs(switches())
+            .env(NO_GPUS.0, NO_GPUS.1)
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

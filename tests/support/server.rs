@@ -19,7 +19,7 @@ use muster::{
 use onnxruntime::OnnxRuntime;
 use tokio::sync::oneshot;
 
-use super::{Client, Reply, Repository, switches, wait_for};
+use super::{Client, NO_GPUS, Reply, Repository, switches, wait_for};
 
 /// How a server is to start.
 pub struct Start {
@@ -79,6 +79,7 @@ impl Start {
         for (name, value) in switches() {
             start = start.variable(name, &value);
         }
+        start = start.variable(NO_GPUS.0, NO_GPUS.1);
         start.flags(args).flags(&[
             "--http-address=127.0.0.1",
             "--drain-delay-secs=0",

@@ -43,7 +43,7 @@ pub(crate) fn of_provider(kind: Kind, path: &Path, message: &str) -> BackendErro
         Kind::TensorRt => ("TensorRT", NEEDS_TENSORRT),
     };
     let (text, path) = (one_line(message), path.display());
-    let text = text.strip_prefix("[ONNXRuntimeError] : 1 : FAIL : ").unwrap_or(&text);
+    let text = without_code(&text);
     if text.contains("not enabled in this build") {
         return BackendError::Device(format!(
             "{path} was built without {name}: install the libraries of onnxruntime-gpu, and set \
@@ -117,6 +117,18 @@ fn one_line(text: &str) -> String {
         line.push_str(word);
     }
     line
+}
+
+/// Takes out `[ONNXRuntimeError] : 1 : FAIL : ` and `<file>.h:187 <function> ` at the beginning.
+fn without_code(text: &str) -> &str {
+    let text = text.strip_prefix("[ONNXRuntimeError] : 1 : FAIL : ").unwrap_or(text);
+    let mut words = text.splitn(3, ' ');
+    match (words.next(), words.next(), words.next()) {
+        (Some(place), Some(_), Some(rest)) if place.contains(".h:") || place.contains(".cc:") => {
+            rest
+        }
+        _ => text,
+    }
 }
 
 /// Cuts what follows a failure of CUDA: ` ; GPU=0 ; hostname=<name> ; file=<place> ; line=7 ; expr=<code>`.
@@ -197,8 +209,10 @@ mod tests {
 
     #[test]
     fn another_device_helps_where_cuda_is_missing_and_not_where_tensorrt_or_a_setting_is() {
-        let device = "Failed to parse provider option \"device_id\": CUDA failure 35: no driver";
-        assert!(matches!(provider(Kind::Cuda, device), BackendError::Device(_)));
+        let device = "provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": \
+                      CUDA failure 35: no driver";
+        let BackendError::Device(text) = provider(Kind::Cuda, device) else { panic!() };
+        assert!(text.contains("cannot be used: Failed to parse"), "{text}");
         let setting = "Unknown provider option: \"sdpa_kernel\".";
         assert!(matches!(provider(Kind::Cuda, setting), BackendError::Load(_)));
         let missing = "Failed to load library p.so with error: libnvinfer.so.10: cannot open";

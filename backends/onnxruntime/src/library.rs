@@ -7,7 +7,7 @@ use std::{
 };
 
 use backend::BackendError;
-use ort::{LoadDynamicError, environment::Environment, logging::LogLevel};
+use ort::{LoadDynamicError, environment::Environment};
 
 use crate::native::Native;
 
@@ -56,10 +56,7 @@ fn environment(path: &Path) -> Result<Environment, BackendError> {
     }
     let builder = ort::init_from(path).map_err(|error| unusable(path, &problem(&error)))?;
     let environment = builder.with_name("muster").with_telemetry(false).build();
-    let environment = environment.map_err(|error| unusable(path, error.message()))?;
-    // `ort` makes it with the most talkative level, and then each session formats a hundred lines.
-    environment.set_log_level(LogLevel::Warning);
-    Ok(environment)
+    environment.map_err(|error| unusable(path, error.message()))
 }
 
 fn problem(error: &LoadDynamicError) -> String {

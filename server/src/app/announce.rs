@@ -18,7 +18,8 @@ use crate::{
 /// Logs the GPUs that models may use. That there is none is said in debug lines only: most machines are so.
 pub(super) fn gpus(gpus: &Gpus) {
     for Gpu { number, uuid, name, memory } in &gpus.found {
-        tracing::info!(gpu = number, name, uuid, memory = bytes_text(*memory), "found a GPU");
+        let memory = memory.map_or("unknown".to_owned(), bytes_text);
+        tracing::info!(gpu = number, name, uuid, memory, "found a GPU");
     }
     match (gpus.found.is_empty(), gpus.reason.as_str()) {
         (_, "") => {}

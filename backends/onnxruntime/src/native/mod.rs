@@ -14,9 +14,16 @@ pub(crate) use provider::probe;
 pub(crate) use session::{Kind, Port, Session, Source, WEIGHTS};
 pub(crate) use value::Value;
 
-use std::ptr::{self, NonNull};
+use std::{
+    ptr::{self, NonNull},
+    sync::Mutex,
+};
 
-use ort::{AsPointer, environment::Environment, sys};
+use ort::{AsPointer, environment::Environment, logging::LogLevel, sys};
+
+/// What the library may log. `ort` would have it the most talkative, and then each session formats a hundred
+/// lines.
+const LOG_LEVEL: LogLevel = LogLevel::Warning;
 
 /// What a call into the table gives.
 pub(crate) type Result<T> = std::result::Result<T, ort::Error>;
@@ -29,6 +36,8 @@ pub(crate) struct Native {
     memory: NonNull<sys::OrtMemoryInfo>,
     /// Allocates strings' tensors and the names of inputs and outputs. Owned by the library.
     allocator: NonNull<sys::OrtAllocator>,
+    /// Guards the level of the log while a provider is tried.
+    probing: Mutex<()>,
 }
 
 // SAFETY: the table is constant; the environment is `Send` and `Sync` by `ort`; the memory info is not
@@ -40,6 +49,7 @@ unsafe impl Sync for Native {}
 impl Native {
     /// To be called when `ort` has opened the library.
     pub(crate) fn new(environment: Environment) -> Result<Native> {
+        environment.set_log_level(LOG_LEVEL);
         let table = ort::api();
         let (mut memory, mut allocator) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: both calls write one pointer to the address that they are given.
@@ -52,7 +62,7 @@ impl Native {
             check((table.GetAllocatorWithDefaultOptions)(&mut allocator))?;
         }
         let (memory, allocator) = (made(memory)?, made(allocator)?);
-        Ok(Native { table, environment, memory, allocator })
+        Ok(Native { table, environment, memory, allocator, probing: Mutex::default() })
     }
 
     fn environment(&self) -> *const sys::OrtEnv {

@@ -3,11 +3,12 @@
 use std::{
     ffi::{CString, c_char},
     ptr::{self, NonNull},
+    sync::PoisonError,
 };
 
-use ort::sys;
+use ort::{logging::LogLevel, sys};
 
-use super::{Native, Result, check, made};
+use super::{LOG_LEVEL, Native, Result, check, made};
 use crate::provider::{Kind, Provider};
 
 /// Can this provider be put into a session? Opens its library, and whatever that needs.
@@ -17,8 +18,13 @@ pub(crate) fn probe(native: &Native, provider: &Provider) -> Result<()> {
     // SAFETY: one pointer is written.
     unsafe { check((table.CreateSessionOptions)(&mut options))? };
     let options = made(options)?;
+    // The library would log what it returns, and the host's name with it.
+    let alone = native.probing.lock().unwrap_or_else(PoisonError::into_inner);
+    native.environment.set_log_level(LogLevel::Fatal);
     // SAFETY: the options are alive.
     let outcome = unsafe { append(table, options, provider) };
+    native.environment.set_log_level(LOG_LEVEL);
+    drop(alone);
     // SAFETY: made above, released once.
     unsafe { (table.ReleaseSessionOptions)(options.as_ptr()) };
     outcome

@@ -15,8 +15,8 @@ pub struct Gpu {
     pub uuid: String,
     /// What it is called: `NVIDIA A10G`.
     pub name: String,
-    /// Bytes of its memory.
-    pub memory: u64,
+    /// Bytes of its memory, where the driver says.
+    pub memory: Option<u64>,
 }
 
 /// The GPUs that this process may use.

@@ -60,8 +60,7 @@ fn about(device: &Device<'_>) -> Result<About, NvmlError> {
     Ok(About {
         uuid: device.uuid()?,
         name: device.name()?,
-        // It is told to people only.
-        memory: device.memory_info().map_or(0, |it| it.total),
+        memory: device.memory_info().ok().map(|it| it.total),
     })
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Whole {
 pub(super) struct About {
     pub(super) uuid: String,
     pub(super) name: String,
-    pub(super) memory: u64,
+    pub(super) memory: Option<u64>,
 }
 
 /// The visible ones, by CUDA's rules: `CUDA_VISIBLE_DEVICES` names numbers or the beginnings of identifiers;
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn about(uuid: &str) -> About {
-        About { uuid: uuid.to_owned(), name: "T".to_owned(), memory: 1 }
+        About { uuid: uuid.to_owned(), name: "T".to_owned(), memory: Some(1) }
     }
 
     fn whole(uuid: &str) -> Whole {

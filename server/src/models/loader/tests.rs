@@ -166,7 +166,7 @@ fn settings(gpus: u32) -> LoadSettings {
         number,
         uuid: format!("GPU-{number}"),
         name: "T4".to_owned(),
-        memory: 0,
+        memory: None,
     });
     LoadSettings {
         defaults: ModelDefaults {

@@ -13,7 +13,7 @@ fn defaults() -> ModelDefaults {
 
 fn gpus(count: u32) -> Vec<Gpu> {
     let gpu =
-        |number| Gpu { number, uuid: format!("GPU-{number}"), name: "T4".to_owned(), memory: 0 };
+        |number| Gpu { number, uuid: format!("GPU-{number}"), name: "T4".to_owned(), memory: None };
     (0..count).map(gpu).collect()
 }
 

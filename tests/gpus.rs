@@ -1,0 +1,136 @@
+//! A machine with two GPUs that are not there: NVIDIA's management library is a small one made for the test
+//! (`fixtures/nvml.c`), the server and what it makes of it are real.
+
+use std::{path::PathBuf, process::Command, sync::OnceLock};
+
+use serde_json::Value;
+
+use crate::support::{NO_GPUS, Page, Process, Repository, first_of, infer, root, row};
+
+/// The folder with the library. Where Rust links, there is a `cc`.
+fn driver() -> &'static str {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("nvml");
+        std::fs::create_dir_all(&folder).unwrap();
+        // Under a name of its own first: another process may be looking at it.
+        let new = folder.join(std::process::id().to_string());
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-o"]).arg(&new).arg(root("tests/fixtures/nvml.c"));
+        assert!(compiler.status().unwrap().success());
+        std::fs::rename(&new, folder.join("libnvidia-ml.so.1")).unwrap();
+        folder
+    });
+    folder.to_str().unwrap()
+}
+
+/// A server on that machine.
+fn start(repository: &Repository, flags: &[&str], environment: &[(&str, &str)]) -> Process {
+    let mut all = vec![("LD_LIBRARY_PATH", driver()), (NO_GPUS.0, "0,1")];
+    all.extend(environment);
+    let mut server = Process::start(repository, flags, &all);
+    server.wait_ready();
+    server
+}
+
+/// Kind, count and GPUs of each group of a model's configuration.
+fn groups(server: &mut Process, model: &str) -> Vec<(String, Value, Value)> {
+    let path = format!("/v2/models/{model}/config");
+    let config = server.client().get(&path).expect(200).json();
+    let groups = config["instance_group"].as_array().unwrap().iter();
+    let group = |it: &Value| {
+        (it["kind"].as_str().unwrap().to_owned(), it["count"].clone(), it["gpus"].clone())
+    };
+    groups.map(group).collect()
+}
+
+const IDENTITY: &str = "backend: \"identity\" max_batch_size: 8
+    input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+    output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }";
+
+#[test]
+fn instances_are_spread_over_the_gpus_and_log_configuration_and_metrics_say_so() {
+    let one = format!("{IDENTITY} instance_group {{ kind: KIND_GPU gpus: 1 count: 2 }}");
+    let repository = Repository::identity("all", &[]).model("one", &one);
+    let mut server = start(&repository, &[], &[]);
+    let found = server.wait_for_line("found a GPU gpu=1");
+    for part in ["name=\"Fake 1\"", "uuid=GPU-22222222-bbbb", "memory=\"16 GiB\""] {
+        assert!(found.contains(part), "{found}");
+    }
+    let line = server.wait_for_line("model is ready model=all");
+    assert!(line.contains("device=\"1 on GPU 0, 1 on GPU 1\" instances=2 threads=1"), "{line}");
+    assert!(server.wait_for_line("model is ready model=one").contains("device=\"GPU 1\""));
+    let group = |count: u32, gpus: &[u32]| ("KIND_GPU".to_owned(), count.into(), gpus.into());
+    assert_eq!(groups(&mut server, "all"), [group(1, &[0, 1])]);
+    assert_eq!(groups(&mut server, "one"), [group(2, &[1])]);
+    assert_eq!(first_of(&server.client().post(&infer("one"), &[], row(7))), 7.0);
+
+    let page = Page::read(server.address("metrics"));
+    assert_eq!(page.of("all", "nv_inference_count"), 0.0);
+    let labels = "gpu_uuid=\"GPU-22222222-bbbb\",model=\"one\",version=\"1\"";
+    assert_eq!(page.value(&format!("nv_inference_count{{{labels}}}")), 1.0);
+}
+
+#[test]
+fn what_sensors_say_is_on_the_page_and_what_they_do_not_say_is_told_once() {
+    let mut server = start(&Repository::identity("m", &[]), &["--metrics-interval-ms=20"], &[]);
+    let metrics = server.address("metrics");
+    let silent = "the power of the GPU is not shown";
+    server.wait_for_line(silent);
+    let page = crate::support::wait_for("the sensors", || {
+        let page = Page::read(metrics);
+        page.has("nv_gpu_utilization{gpu_uuid=\"GPU-22222222-bbbb\"}").then_some(page)
+    });
+    let first = |family: &str| page.value(&format!("{family}{{gpu_uuid=\"GPU-11111111-aaaa\"}}"));
+    assert_eq!(first("nv_gpu_utilization"), 0.25);
+    assert_eq!(first("nv_gpu_memory_total_bytes"), (16u64 << 30) as f64);
+    assert_eq!(first("nv_gpu_memory_used_bytes"), (2u64 << 30) as f64);
+    assert_eq!(first("nv_gpu_power_usage"), 71.5);
+    assert_eq!(first("nv_gpu_power_limit"), 150.0);
+    assert_eq!(first("nv_energy_consumption"), 1234.5);
+    assert!(!page.has("nv_gpu_power_usage{gpu_uuid=\"GPU-22222222-bbbb\"}"));
+    server.signal("TERM");
+    let log = server.wait().log;
+    assert_eq!(log.iter().filter(|it| it.contains(silent)).count(), 1, "{log:#?}");
+}
+
+#[test]
+fn gpus_are_left_out_of_the_metrics_where_they_are_not_wanted() {
+    let repository = Repository::identity("m", &[]);
+    let mut server = start(&repository, &["--allow-gpu-metrics=false"], &[]);
+    let page = Page::read(server.address("metrics"));
+    assert!(!page.has("nv_gpu_utilization{gpu_uuid=\"GPU-11111111-aaaa\"}"));
+    server.signal("TERM");
+    assert!(server.wait().log.iter().all(|it| !it.contains("is not shown")));
+}
+
+#[test]
+fn the_library_for_the_cpu_takes_a_model_that_leaves_it_open_to_the_cpu_and_no_other() {
+    let repository = Repository::of(&["mlp"])
+        .fixture("forced", "mlp")
+        .file("forced/config.pbtxt", "instance_group { kind: KIND_GPU }");
+    let mut server = start(&repository, &[], &[]);
+    let warning = server.wait_for_line("it runs on the CPU, as no GPU can be used");
+    assert!(
+        warning.contains("was built without CUDA") && warning.contains("model=mlp"),
+        "{warning}"
+    );
+    assert_eq!(groups(&mut server, "mlp")[0].0, "KIND_CPU");
+    let error = server.wait_for_line("cannot load the model");
+    for part in ["'forced'", "KIND_GPU", "no GPU that can be used", "built without CUDA"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn hidden_gpus_are_not_there() {
+    let repository = Repository::identity("m", &[]);
+    let mut server = start(&repository, &[], &[("CUDA_VISIBLE_DEVICES", "1")]);
+    assert!(server.wait_for_line("found a GPU gpu=0").contains("GPU-22222222-bbbb"));
+    assert!(server.wait_for_line("model is ready").contains("device=\"GPU 0\""));
+    let config = format!("{IDENTITY} instance_group {{ kind: KIND_GPU }}");
+    let repository = repository.model("forced", &config);
+    let mut server = start(&repository, &[], &[("CUDA_VISIBLE_DEVICES", "-1")]);
+    let error = server.wait_for_line("cannot load the model");
+    assert!(error.contains("CUDA_VISIBLE_DEVICES is '-1', which hides 2 GPUs"), "{error}");
+}
