@@ -70,9 +70,8 @@ const NEEDS_TENSORRT: &str = "It needs libonnxruntime_providers_tensorrt.so besi
 
 /// Is this about the GPU or its driver rather than about a model?
 fn of_gpu(text: &str) -> bool {
-    ["CUDA failure", "CUDA error", "CUDNN failure", "CUBLAS failure"]
-        .iter()
-        .any(|it| text.contains(it))
+    let failures = ["CUDA failure", "CUDA error", "CUDNN failure", "CUBLAS failure"];
+    failures.iter().any(|it| text.contains(it)) || no_run_will_do(text)
 }
 
 /// Why a run failed.
@@ -80,11 +79,18 @@ pub(crate) fn of_run(error: &ort::Error) -> BackendError {
     let text = one_line(error.message());
     match error.code() {
         _ if out_of_memory(&text) => BackendError::OutOfMemory(text),
-        // The library has no code for this kind of GPU: no run will succeed there.
-        _ if text.contains("no kernel image is available") => BackendError::Device(text),
+        _ if no_run_will_do(&text) => BackendError::Device(text),
         ErrorCode::InvalidArgument => BackendError::InvalidInput(text),
         _ => BackendError::Execute(text),
     }
+}
+
+/// Is this about a GPU on which no run will succeed: one that the library has no code for, or without the
+/// library of kernels that is opened when the first run needs it?
+fn no_run_will_do(text: &str) -> bool {
+    ["no kernel image is available", "libcudnn", "Unable to find symbol cudnn"]
+        .iter()
+        .any(|it| text.contains(it))
 }
 
 /// The library has no code for this.
@@ -223,6 +229,7 @@ mod tests {
     fn a_session_that_the_gpu_refuses_may_do_elsewhere_and_a_bad_model_may_not() {
         assert!(of_gpu("m.onnx: CUDA failure 100: no CUDA-capable device is detected"));
         assert!(!of_gpu("m.onnx: Protobuf parsing failed"));
+        assert!(of_gpu("m.onnx: Unable to find symbol cudnnGetVersion"));
         assert!(out_of_memory("CUDA failure 2: out of memory"));
         assert!(out_of_memory("Available memory of 1 is smaller than requested bytes of 2"));
     }

@@ -61,7 +61,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(MODELS, "strict-model-config", "false", "Older name of --disable-auto-complete-config"),
     value(MODELS, "model-load-thread-count", "", "Models that load at the same time. Default: as many as there are processors"),
     many(MODELS, "backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2"),
-    value(MODELS, "default-instance-count", "auto", "Instances of a model that does not say (instance_group.count)"),
+    value(MODELS, "default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each"),
     value(MODELS, "default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
     value(MODELS, "default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
     value(MODELS, "onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
