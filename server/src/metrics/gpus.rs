@@ -4,10 +4,19 @@ use std::collections::BTreeSet;
 
 use crate::machine::gpus::{Reading, Sensor, Sensors};
 
-/// The sensors, their last readings, and those that were complained about.
+/// The sensors, and those that were complained about.
 pub(super) struct GpuSampler {
     sensors: Option<Box<dyn Sensors>>,
     silent: BTreeSet<(String, Sensor)>,
+}
+
+/// One look at all sensors.
+#[derive(Debug, PartialEq, Default)]
+pub(super) struct Sampled {
+    /// GPU, sensor, value.
+    pub(super) said: Vec<(String, Sensor, f64)>,
+    /// GPU, sensor and why it says nothing, where that is news.
+    pub(super) silent: Vec<(String, Sensor, String)>,
 }
 
 impl GpuSampler {
@@ -16,23 +25,46 @@ impl GpuSampler {
         GpuSampler { sensors, silent: BTreeSet::new() }
     }
 
-    /// Reads, and warns of a sensor that says nothing, once. Blocking.
-    pub(super) fn sample(&mut self) -> Vec<(String, Sensor, f64)> {
-        let Some(sensors) = &mut self.sensors else { return Vec::new() };
-        let mut said = Vec::new();
+    /// Reads. Blocking.
+    pub(super) fn sample(&mut self) -> Sampled {
+        let mut sampled = Sampled::default();
+        let Some(sensors) = &mut self.sensors else { return sampled };
         for Reading { uuid, sensor, value } in sensors.read() {
             match value {
-                Ok(value) => said.push((uuid, sensor, value)),
+                Ok(value) => sampled.said.push((uuid, sensor, value)),
                 Err(problem) => {
                     if self.silent.insert((uuid.clone(), sensor)) {
-                        tracing::warn!(
-                            gpu = uuid,
-                            "the {sensor} of the GPU is not shown: {problem}"
-                        );
+                        sampled.silent.push((uuid, sensor, problem));
                     }
                 }
             }
         }
-        said
+        sampled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Broken;
+
+    impl Sensors for Broken {
+        fn read(&mut self) -> Vec<Reading> {
+            let reading = |sensor, value| Reading { uuid: "GPU-a".into(), sensor, value };
+            vec![
+                reading(Sensor::Energy, Err("not supported".into())),
+                reading(Sensor::Utilization, Ok(0.5)),
+            ]
+        }
+    }
+
+    #[test]
+    fn a_sensor_that_says_nothing_is_news_once_and_keeps_no_other_from_being_shown() {
+        let mut sampler = GpuSampler::new(Some(Box::new(Broken)));
+        let said = vec![("GPU-a".to_owned(), Sensor::Utilization, 0.5)];
+        let silent = vec![("GPU-a".to_owned(), Sensor::Energy, "not supported".to_owned())];
+        assert_eq!(sampler.sample(), Sampled { said: said.clone(), silent });
+        assert_eq!(sampler.sample(), Sampled { said, silent: Vec::new() });
     }
 }

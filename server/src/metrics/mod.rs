@@ -151,8 +151,11 @@ impl Metrics {
     /// Reads the sensors of GPUs, to be shown from now on. To be called every metrics interval where there
     /// are GPUs, on a thread that may wait: blocks for up to some milliseconds per GPU.
     pub fn sample_gpus(&self) {
-        let said = lock(&self.0.gpu_sampler).sample();
-        *lock(&self.0.gpus) = said;
+        let sampled = lock(&self.0.gpu_sampler).sample();
+        for (gpu, sensor, problem) in sampled.silent {
+            tracing::warn!(gpu, "the {sensor} of the GPU is not shown: {problem}");
+        }
+        *lock(&self.0.gpus) = sampled.said;
     }
 
     /// The text of all metrics, of the type [`CONTENT_TYPE`].

@@ -16,8 +16,8 @@ use crate::{
     signature::Signature,
 };
 
-/// The places for a model's instances, and what warming up the first of them has taught. `dir` is the model's
-/// directory. Blocking.
+/// The places for a model's instances, the preferred one last, and what warming up has taught. `dir` is the
+/// model's directory. Blocking.
 pub(super) fn make(
     model: &Arc<dyn Model>,
     config: &ModelConfig,
@@ -49,6 +49,8 @@ pub(super) fn make(
     for slot in slots.iter_mut().take(plan.made_at_load.get()) {
         slot.fill()?;
     }
+    // The scheduler takes the last first, and a GPU is to be taken before the CPU.
+    slots.reverse();
     let times = times.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok((slots, times))
 }

@@ -19,16 +19,16 @@ use backend::{Accelerator, Backend, BackendError, Device, Model, ModelSource};
 
 use super::{
     Found, FoundModel, ModelManager, ServedModel, State,
-    check::{Report, version_policy},
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
-    config::{ConfigErrors, ModelConfig, VersionPolicy},
+    config::{ConfigErrors, ModelConfig},
     hints::hints,
     instances,
     pbtxt::ConfigReader,
     plan::{Places, Plan, plan},
     raw,
     settings::scheduler_settings,
+    versions::wanted_versions,
 };
 use crate::{
     config::{ModelDefaults, Repository},
@@ -374,43 +374,6 @@ impl Loaded<'_> {
             "model is ready"
         );
     }
-}
-
-/// The versions that the policy asks for.
-#[derive(Debug)]
-struct Wanted<'a> {
-    /// Where they lie; at least one.
-    here: Vec<(u64, &'a Path)>,
-    /// Asked for by number, and not there.
-    missing: Vec<u64>,
-}
-
-fn wanted_versions<'a>(
-    raw: Option<&raw::ModelConfig>,
-    found: &'a FoundModel,
-) -> Result<Wanted<'a>, String> {
-    let mut report = Report::default();
-    let policy = raw.map_or(VersionPolicy::Latest(1), |it| version_policy(it, &mut report));
-    let (policy, _) = report.into_result(&found.name, policy).map_err(|it| it.to_string())?;
-    let all = found.versions.iter().map(|(number, path)| (*number, path.as_path()));
-    let (here, missing): (Vec<(u64, &Path)>, Vec<u64>) = match policy {
-        VersionPolicy::Latest(count) => (all.rev().take(count).collect(), Vec::new()),
-        VersionPolicy::All => (all.collect(), Vec::new()),
-        VersionPolicy::Specific(numbers) => (
-            all.filter(|(number, _)| numbers.contains(number)).collect(),
-            numbers.iter().copied().filter(|it| !found.versions.contains_key(it)).collect(),
-        ),
-    };
-    if here.is_empty() {
-        let numbers: Vec<String> = found.versions.keys().map(u64::to_string).collect();
-        let have = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
-        return Err(format!(
-            "no version to load: {} has versions: {have}; a version is a directory such as {}",
-            found.dir.display(),
-            found.dir.join("1").display()
-        ));
-    }
-    Ok(Wanted { here, missing })
 }
 
 /// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.

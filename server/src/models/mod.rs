@@ -15,6 +15,7 @@ mod repository;
 mod served;
 mod settings;
 mod validate;
+mod versions;
 mod warmup;
 
 use std::{

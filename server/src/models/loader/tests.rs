@@ -1,36 +1,11 @@
-//! Which versions are loaded, and where their instances run.
+//! Where instances run, by a fake engine on machines with and without GPUs.
 
 use std::sync::{Mutex, MutexGuard};
 
-use backend::{Batch, Instance, ModelSpec, NamedTensor};
+use backend::{Batch, Instance, ModelSpec, NamedTensor, Stop};
 
 use super::*;
-
-/// Versions of a model that has 1, 2 and 3, by the policy in this text.
-fn wanted(text: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
-    let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
-    let versions = (1..=3).map(|it| (it, PathBuf::from(it.to_string()))).collect();
-    let found = FoundModel { name: "m".into(), config: None, dir: "m".into(), versions };
-    let wanted = wanted_versions(Some(&raw), &found)?;
-    Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))
-}
-
-#[test]
-fn the_latest_version_is_served_unless_the_policy_says_otherwise() {
-    assert_eq!(wanted(""), Ok((vec![3], vec![])));
-    assert_eq!(wanted("version_policy { latest { num_versions: 2 } }"), Ok((vec![3, 2], vec![])));
-    assert_eq!(wanted("version_policy { all { } }"), Ok((vec![1, 2, 3], vec![])));
-}
-
-#[test]
-fn a_version_that_is_asked_for_and_not_there_is_told_and_keeps_no_other_from_being_served() {
-    let policy = "version_policy { specific { versions: [ 7, 1 ] } }";
-    assert_eq!(wanted(policy), Ok((vec![1], vec![7])));
-    let error = wanted("version_policy { specific { versions: 7 } }").unwrap_err();
-    assert!(error.starts_with("no version to load: m has versions: 1, 2, 3"), "{error}");
-    let error = wanted("version_policy { specific { versions: -1 } }").unwrap_err();
-    assert!(error.contains("versions[0] is -1; expected at least 1"), "{error}");
-}
+use crate::schedule::run::Slot;
 
 /// What of an engine does not work on GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,6 +178,29 @@ fn instances_are_made_on_the_gpus_that_there_are_and_clients_see_where() {
     for part in ["\"kind\":\"KIND_GPU\"", "\"count\":2", "\"gpus\":[0,1]"] {
         assert!(shown.contains(part), "{shown}");
     }
+}
+
+#[test]
+fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
+    let groups = "instance_group [ { kind: KIND_CPU count: 1 }, { kind: KIND_GPU } ]";
+    let loading = Loading::new("order", groups, 1, Broken::Nothing);
+    assert_eq!(loading.made(), [0, -1]);
+    let (served, settings) = (loading.manager.get("m", None).unwrap(), settings(1));
+    let raw = ConfigReader::default().from_text("config.pbtxt", groups).unwrap();
+    let places = Places { cpus: settings.cpus, gpus: Ok(&settings.gpus.found) };
+    let plan = plan(&raw.instance_group, &BTreeMap::new(), &settings.defaults, places).unwrap();
+    let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };
+    let model: Arc<dyn Model> = Arc::new(fake);
+    let dir = Path::new("");
+    let (mut slots, _) =
+        instances::make(&model, &served.config, &served.signature, dir, &plan).unwrap();
+    // The scheduler takes from the end; the instance on the GPU cannot run.
+    let runs = |slot: Option<&mut Slot>| {
+        let (inputs, outputs, stop) = (&[], &["x".into()], &Stop::new());
+        let batch = Batch { inputs, outputs, rows: 1, stop };
+        slot.unwrap().fill().unwrap().execute(&batch).is_ok()
+    };
+    assert!(!runs(slots.last_mut()) && runs(slots.first_mut()));
 }
 
 #[test]
