@@ -219,6 +219,12 @@ impl Loader {
         };
         let model = load.engine.load(&source)?;
         let mut completed = self.complete(found, raw, choice, &*model)?;
+        completed.show_instances(&plan.groups);
+        let labels = read_labels(&completed.config, &found.dir)?;
+        let signature = Arc::new(completed.config.signature(version, &labels));
+        let (slots, times) =
+            instances::make(&model, &completed.config, &signature, &found.dir, plan)?;
+        // Not before: a model that is made a second time would warn of everything twice.
         let without_effect = (!source.accelerators.is_empty() && !plan.uses_gpus()).then(|| {
             "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
              runs on a GPU"
@@ -227,11 +233,6 @@ impl Loader {
         for warning in completed.warnings.iter().chain(&without_effect) {
             tracing::warn!(model = found.name, version, "{warning}");
         }
-        completed.show_instances(&plan.groups);
-        let labels = read_labels(&completed.config, &found.dir)?;
-        let signature = Arc::new(completed.config.signature(version, &labels));
-        let (slots, times) =
-            instances::make(&model, &completed.config, &signature, &found.dir, plan)?;
 
         let config = completed.config;
         let options = ModelOptions {
