@@ -77,8 +77,9 @@ const CUDA: [(&str, Expect); 16] = [
 pub(crate) const ONE_STREAM: &str = "use_ep_level_unified_stream";
 
 /// Keys of the TensorRT provider that begin with `trt_`, without that beginning, as Triton has them.
-const TENSORRT: [(&str, Expect); 32] = [
+const TENSORRT: [(&str, Expect); 35] = [
     ("auxiliary_streams", Expect::From(-1)),
+    ("bf16_enable", Expect::Flag),
     ("build_heuristics_enable", Expect::Flag),
     ("builder_optimization_level", Expect::From(0)),
     ("context_memory_sharing_enable", Expect::Flag),
@@ -96,7 +97,9 @@ const TENSORRT: [(&str, Expect); 32] = [
     ("extra_plugin_lib_paths", Expect::Text),
     ("force_sequential_engine_build", Expect::Flag),
     ("force_timing_cache", Expect::Flag),
+    ("fp16_enable", Expect::Flag),
     ("int8_calibration_table_name", Expect::Text),
+    ("int8_enable", Expect::Flag),
     ("int8_use_native_calibration_table", Expect::Flag),
     ("layer_norm_fp32_fallback", Expect::Flag),
     ("max_partition_iterations", Expect::From(1)),

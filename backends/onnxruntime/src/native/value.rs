@@ -14,7 +14,7 @@ use ort::sys;
 use super::{Native, Result, check, made};
 
 /// Kinds of memory that the processors can read: their own, and such as is pinned for a GPU.
-const READABLE: [&CStr; 2] = [c"Cpu", c"CudaPinned"];
+const READABLE: [&CStr; 3] = [c"Cpu", c"CpuAligned4K", c"CudaPinned"];
 
 /// Owns the value; the memory of its elements may be borrowed for `'a`.
 pub(crate) struct Value<'a> {

@@ -84,6 +84,7 @@ fn tritons_names_for_tensorrt_become_those_of_onnx_runtime() {
         ("engine_cache_path", "/cache"),
         ("timing_cache_path", "/timing"),
         ("trt_auxiliary_streams", "-1"),
+        ("trt_int8_enable", "1"),
     ];
     let expect = [
         ("trt_bf16_enable", "1"),
@@ -92,6 +93,7 @@ fn tritons_names_for_tensorrt_become_those_of_onnx_runtime() {
         ("trt_engine_cache_path", "/cache"),
         ("trt_timing_cache_path", "/timing"),
         ("trt_auxiliary_streams", "-1"),
+        ("trt_int8_enable", "1"),
     ];
     assert_eq!(tensorrt(&given).unwrap(), map(&expect));
     assert_eq!(tensorrt(&[("precision_mode", "FP32")]).unwrap(), map(&[]));
