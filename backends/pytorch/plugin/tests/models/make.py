@@ -1,0 +1,363 @@
+"""Makes the TorchScript files of the tests, and expected.json with what Python's torch answers.
+
+    python3 make.py
+
+Files have no dates and weights no randomness, so that a second run changes nothing but what torch changed."""
+
+import io
+import json
+import os
+import typing
+import zipfile
+
+import torch
+from torch import nn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXPECTED = {}
+
+
+def filled(module):
+    """The same module with weights that depend on nothing."""
+    state = 1
+    with torch.no_grad():
+        for tensor in list(module.parameters()) + list(module.buffers()):
+            if tensor.is_floating_point():
+                flat = []
+                for _ in range(tensor.numel()):
+                    state = (state * 1664525 + 1013904223) % 2**32
+                    flat.append(state / 2**32 - 0.5)
+                tensor.copy_(torch.tensor(flat).reshape(tensor.shape).to(tensor.dtype) * 0.5)
+    for name, tensor in module.named_buffers():
+        if name.endswith("running_var"):
+            tensor.abs_().add_(0.5)
+    return module
+
+
+def ramp(*shape, dtype=torch.float32):
+    count = torch.Size(shape).numel()
+    return (torch.arange(count, dtype=torch.float64) / 7 - 1).reshape(shape).to(dtype)
+
+
+def save(name, module, *inputs, trace=False, train=False):
+    module = filled(module)
+    module.train(train)
+    script = torch.jit.trace(module, inputs) if trace else torch.jit.script(module)
+    script.save(os.path.join(HERE, name + ".pt"))
+    if inputs and not train:
+        with torch.inference_mode():
+            result = script(*inputs)
+        flat = result if isinstance(result, (tuple, list)) else [result]
+        record = lambda t: {"shape": list(t.shape), "data": t.flatten().tolist()}
+        if all(isinstance(it, torch.Tensor) for it in [*inputs, *flat]):
+            EXPECTED[name] = {"inputs": [record(it) for it in inputs], "outputs": [record(it) for it in flat]}
+
+
+class Mlp(nn.Module):
+    def __init__(self, dtype=torch.float32):
+        super().__init__()
+        self.fc1 = nn.Linear(5, 8, dtype=dtype)
+        self.fc2 = nn.Linear(8, 3, dtype=dtype)
+
+    def forward(self, x):
+        return self.fc2(torch.relu(self.fc1(x)))
+
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, image):
+        x = torch.relu(self.norm(self.conv(image)))
+        return self.fc(x.mean([2, 3]))
+
+
+class FixedConv(nn.Module):
+    """Takes images of 28 by 28 only."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 5, stride=4)
+        self.fc = nn.Linear(72, 3)
+
+    def forward(self, image):
+        return self.fc(torch.relu(self.conv(image)).flatten(1))
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 4)
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, ids):
+        return self.fc(self.table(ids).mean(1))
+
+
+class Recurrent(nn.Module):
+    """The first dimension is time."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(6, 4)
+
+    def forward(self, x):
+        return self.lstm(x)
+
+
+class SumDifference(nn.Module):
+    def forward(self, a, b):
+        return a + b, a - b
+
+
+class TwoLayers(nn.Module):
+    """Two inputs of different widths."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = nn.Linear(4, 2)
+        self.right = nn.Linear(6, 2)
+
+    def forward(self, wide, narrow):
+        return self.left(narrow) + self.right(wide)
+
+
+class DictInOut(nn.Module):
+    def forward(self, given: typing.Dict[str, torch.Tensor]) -> typing.Dict[str, torch.Tensor]:
+        return {"sum": given["left"] + given["right"], "left": given["left"]}
+
+
+class ListOut(nn.Module):
+    def forward(self, x) -> typing.List[torch.Tensor]:
+        return [x, x * 2, x * 3]
+
+
+Range = typing.NamedTuple("Range", [("low", torch.Tensor), ("high", torch.Tensor)])
+
+
+class Named(nn.Module):
+    def forward(self, x) -> Range:
+        return Range(x.amin(1), x.amax(1))
+
+
+class Nested(nn.Module):
+    def forward(self, x) -> typing.Tuple[torch.Tensor, typing.Tuple[torch.Tensor, int]]:
+        return x + 1, (x.sum(1), 7)
+
+
+class Lengths(nn.Module):
+    def forward(self, texts: typing.List[str]):
+        return torch.tensor([len(text) for text in texts])
+
+
+class Echo(nn.Module):
+    def forward(self, texts: typing.List[str]) -> typing.List[str]:
+        return [text + "!" for text in texts]
+
+
+class Total(nn.Module):
+    def forward(self, x):
+        return x.sum()
+
+
+class Identity(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class Transposed(nn.Module):
+    def forward(self, x):
+        return x.t()
+
+
+class InPlace(nn.Module):
+    """Writes to its input, by way of a view."""
+
+    def forward(self, x):
+        row = x[0]
+        row.add_(100)
+        return x * 1
+
+
+class InPlaceDict(nn.Module):
+    def forward(self, given: typing.Dict[str, torch.Tensor]):
+        given["x"].mul_(2)
+        return given["x"] + 0
+
+
+class Counter(nn.Module):
+    """Has state: counts its runs, and keeps its last input."""
+
+    runs: int
+    last: torch.Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.runs = 0
+        self.last = torch.zeros(1)
+
+    def forward(self, x):
+        self.runs += 1
+        last = self.last
+        self.last = x
+        return x + self.runs, last
+
+
+class Accumulator(nn.Module):
+    """Has state in a buffer, and returns it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x):
+        self.total.add_(x.sum(0))
+        return self.total
+
+
+class Picky(nn.Module):
+    """Does not take zeros."""
+
+    def forward(self, x):
+        if bool((x == 0).all()):
+            raise ValueError("all of it is zero")
+        return x / x.sum()
+
+
+class Optional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x, bias: typing.Optional[torch.Tensor] = None, scale: float = 2.0):
+        y = self.fc(x) * scale
+        if bias is not None:
+            y = y + bias
+        return y
+
+
+class Tanh(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x)
+
+
+class Complex(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.fft.fft(self.fc(x))
+
+
+class NeedsNumber(nn.Module):
+    def forward(self, x, power: int):
+        return x ** power
+
+
+class Constant(nn.Module):
+    """Returns its own weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(3, 4))
+
+    def forward(self, x):
+        return self.table, x @ self.table.t()
+
+
+class Flat(nn.Module):
+    """Its output's first dimension varies, but is no batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.fc(x).reshape(-1)
+
+
+class Custom(nn.Module):
+    def forward(self, x):
+        return torch.ops.mine.twice(x)
+
+
+class Huge(nn.Module):
+    def forward(self, x):
+        return torch.ones([x.size(0), 1 << 45])
+
+
+class Dropped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.fc(x))
+
+
+def others():
+    torch.save(filled(Mlp()).state_dict(), os.path.join(HERE, "state_dict.pt"))
+    torch.save(filled(Mlp()).state_dict(), os.path.join(HERE, "legacy.pt"), _use_new_zipfile_serialization=False)
+    torch.save(filled(Mlp()), os.path.join(HERE, "pickled.pt"))
+    exported = torch.export.export(filled(Tanh()), (torch.zeros(2, 3),))
+    torch.export.save(exported, os.path.join(HERE, "exported.pt2"))
+    whole = open(os.path.join(HERE, "mlp.pt"), "rb").read()
+    open(os.path.join(HERE, "cut.pt"), "wb").write(whole[: len(whole) // 2])
+    with zipfile.ZipFile(os.path.join(HERE, "mlp.pt")) as old, zipfile.ZipFile(
+        os.path.join(HERE, "newer.pt"), "w"
+    ) as new:
+        for name in old.namelist():
+            content = b"99\n" if name.endswith("/version") else old.read(name)
+            new.writestr(zipfile.ZipInfo(name), content)
+
+
+def main():
+    save("mlp", Mlp(), ramp(4, 5))
+    save("mlp_traced", Mlp(), ramp(4, 5), trace=True)
+    save("conv", Conv(), ramp(2, 3, 8, 8))
+    save("conv_train", Conv(), train=True)
+    save("conv_fixed", FixedConv(), ramp(2, 1, 28, 28))
+    save("words", Words(), torch.tensor([[1, 2, 3], [0, 9, 9]]))
+    save("recurrent", Recurrent())
+    save("sum_difference", SumDifference(), ramp(2, 3), ramp(2, 3) * 2)
+    save("two_layers", TwoLayers(), ramp(2, 6), ramp(2, 4))
+    save("dict", DictInOut())
+    save("list", ListOut(), ramp(2, 2))
+    save("named", Named(), ramp(3, 4))
+    save("nested", Nested())
+    save("lengths", Lengths())
+    save("echo", Echo())
+    save("total", Total(), ramp(2, 3))
+    save("identity", Identity())
+    save("transposed", Transposed(), ramp(2, 3))
+    save("in_place", InPlace(), ramp(2, 3))
+    save("in_place_dict", InPlaceDict())
+    save("counter", Counter())
+    save("accumulator", Accumulator())
+    save("picky", Picky(), ramp(2, 3))
+    save("optional", Optional(), ramp(2, 3))
+    save("tanh", Tanh(), ramp(2, 3))
+    save("complex", Complex())
+    save("number", NeedsNumber())
+    save("constant", Constant())
+    save("flat", Flat(), ramp(2, 3))
+    save("huge", Huge())
+    save("dropped", Dropped(), train=True)
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        save("mlp_" + str(dtype).split(".")[1], Mlp(dtype), ramp(4, 5, dtype=dtype))
+    library = torch.library.Library("mine", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    save("custom", Custom())
+    others()
+    with open(os.path.join(HERE, "expected.json"), "w") as file:
+        json.dump(EXPECTED, file, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main()

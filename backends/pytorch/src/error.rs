@@ -1,0 +1,175 @@
+//! libtorch's failures as ours. Its texts are traces of two languages; what is of use is one line of them.
+
+use std::path::Path;
+
+use backend::BackendError;
+
+use crate::native::Failure;
+
+/// A text longer than this is cut.
+const LONGEST: usize = 600;
+
+/// Why a file did not become a module.
+pub(crate) fn of_load(path: &Path, failure: &Failure) -> BackendError {
+    let line = useful_line(&failure.text);
+    let text = format!("{}: {}", path.display(), explained(&line));
+    match failure.out_of_memory || out_of_memory(&line) {
+        true => BackendError::OutOfMemory(text),
+        false => BackendError::Load(text),
+    }
+}
+
+/// Why a run failed. `sizes_vary`: the model takes inputs of any size in some dimension, so that a failure
+/// over sizes is the request's fault.
+pub(crate) fn of_run(failure: &Failure, sizes_vary: bool) -> BackendError {
+    let line = useful_line(&failure.text);
+    if failure.out_of_memory || out_of_memory(&line) {
+        return BackendError::OutOfMemory(line);
+    }
+    match sizes_vary && is_about_sizes(&line) {
+        true => BackendError::InvalidInput(line),
+        false => BackendError::Execute(line),
+    }
+}
+
+fn out_of_memory(line: &str) -> bool {
+    ["can't allocate memory", "not enough memory", "out of memory", "bad_alloc"]
+        .iter()
+        .any(|it| line.contains(it))
+}
+
+/// Texts of operators that do not get the sizes that they need.
+fn is_about_sizes(line: &str) -> bool {
+    [
+        "shapes cannot be multiplied",
+        "must match the size of tensor",
+        "Sizes of tensors must match",
+        "Kernel size can't be greater than actual input size",
+        "Output size is too small",
+        "is invalid for input of size",
+        "index out of range",
+        "to have the same",
+        "but got input of size",
+        "but got: ",
+        "channels, but got",
+    ]
+    .iter()
+    .any(|it| line.contains(it))
+}
+
+/// What an operator of the module that libtorch does not have means.
+fn explained(line: &str) -> String {
+    match line.split_once("Unknown builtin op: ") {
+        Some((_, operator)) => format!(
+            "it needs the operator {}, which libtorch does not have: custom operators cannot be served",
+            operator.trim_end_matches('.')
+        ),
+        None => line.to_owned(),
+    }
+}
+
+/// The line that says what is wrong, without the places where it was noticed.
+pub(crate) fn useful_line(text: &str) -> String {
+    let lines = || text.lines().map(str::trim).filter(|it| !it.is_empty());
+    // A failure inside TorchScript comes with the source lines that led to it, and ends with the error.
+    let raised = lines().rev().find_map(|it| {
+        let (name, what) = it.split_once(": ")?;
+        let is_error = name.ends_with("Error") || name.ends_with("Exception");
+        let is_name = name.chars().all(|it| it.is_alphanumeric() || "._".contains(it));
+        (is_error && is_name).then_some(match name {
+            "RuntimeError" => what,
+            _ => it,
+        })
+    });
+    let useful = raised.or_else(|| lines().find(|it| !is_place(it))).unwrap_or("no reason given");
+    let useful = match useful.find(" (no backtrace available)") {
+        Some(end) => &useful[..end],
+        None => useful,
+    };
+    cut(without_prefix(useful))
+}
+
+/// Lines about where in TorchScript something happened.
+fn is_place(line: &str) -> bool {
+    line.starts_with("The following operation failed in the TorchScript interpreter")
+        || line.starts_with("Traceback of TorchScript")
+        || line.starts_with("File \"")
+        || line.starts_with('~')
+        || line.starts_with("Exception raised from")
+        || line.starts_with("frame #")
+}
+
+/// `[enforce fail at inline_container.cc:123] . ` and the like.
+fn without_prefix(line: &str) -> &str {
+    let Some(rest) = line.strip_prefix("[enforce fail at ") else { return line };
+    let rest = rest.split_once(']').map_or(line, |(_, it)| it);
+    rest.trim_start_matches([' ', '.'])
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ...", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_traceback_the_error_at_its_end_remains() {
+        let text = "The following operation failed in the TorchScript interpreter.\n\
+                    Traceback of TorchScript, serialized code (most recent call last):\n  \
+                    File \"code/__torch__.py\", line 8, in forward\n    fc = self.fc\n    \
+                    return (fc).forward(x, )\n            ~~~~~~~~~~~ <--- HERE\n\n\
+                    RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x7 and 30x256)\n";
+        let line = "mat1 and mat2 shapes cannot be multiplied (2x7 and 30x256)";
+        assert_eq!(useful_line(text), line);
+        let failure = Failure { out_of_memory: false, text: text.to_owned() };
+        assert_eq!(of_run(&failure, true), BackendError::InvalidInput(line.to_owned()));
+        assert_eq!(of_run(&failure, false), BackendError::Execute(line.to_owned()));
+    }
+
+    #[test]
+    fn what_the_model_raises_keeps_its_name() {
+        let text = "The following operation failed in the TorchScript interpreter.\n\
+                    Traceback of TorchScript (most recent call last):\n  File \"m.py\", line 3\n\
+                    builtins.ValueError: no more than three words\n";
+        assert_eq!(useful_line(text), "builtins.ValueError: no more than three words");
+    }
+
+    #[test]
+    fn a_plain_text_is_its_first_line_without_the_place_in_the_source() {
+        assert_eq!(
+            useful_line("Expected 3D input\nException raised from f at x.cpp:1\nframe #0"),
+            "Expected 3D input"
+        );
+        assert_eq!(
+            useful_line("[enforce fail at inline_container.cc:147] . PytorchStreamReader failed"),
+            "PytorchStreamReader failed"
+        );
+        assert_eq!(useful_line(""), "no reason given");
+        assert!(useful_line(&"long ".repeat(1000)).ends_with(" ..."));
+    }
+
+    #[test]
+    fn an_operator_that_is_missing_is_named() {
+        let text =
+            "\nUnknown builtin op: mine::twice.\nCould not find any similar ops to mine::twice.";
+        let failure = Failure { out_of_memory: false, text: text.to_owned() };
+        assert_eq!(
+            of_load(Path::new("m.pt"), &failure).to_string(),
+            "m.pt: it needs the operator mine::twice, which libtorch does not have: custom operators \
+             cannot be served"
+        );
+    }
+
+    #[test]
+    fn memory_that_runs_out_is_told_from_its_text_too() {
+        let text = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate \
+                    memory: you tried to allocate 9000000000000 bytes. Error code 12";
+        let failure = Failure { out_of_memory: false, text: text.to_owned() };
+        assert!(matches!(of_run(&failure, true), BackendError::OutOfMemory(_)));
+    }
+}

@@ -1,0 +1,231 @@
+//! Which argument of `forward` each configured input is. Pure.
+
+use std::sync::Arc;
+
+use backend::TensorHint;
+
+use crate::interface::{Interface, Parameter, ParameterKind};
+
+/// One input, as clients name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Input {
+    pub(crate) name: Arc<str>,
+    pub(crate) place: Place,
+    /// Does it take a list of strings?
+    pub(crate) strings: bool,
+    /// Does `forward` have a default for it?
+    pub(crate) optional: bool,
+}
+
+/// Where an input goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The argument of that number.
+    Argument(usize),
+    /// The entry of the dictionary under the input's name.
+    Entry,
+}
+
+/// The inputs in the order of `hints`, or of `forward` where those are empty.
+///
+/// # Errors
+/// Text about numbers, names and types that do not fit.
+pub(crate) fn assign(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, String> {
+    if interface.takes_dict() {
+        return entries(interface, hints);
+    }
+    let parameters = &interface.parameters;
+    let unservable = parameters.iter().find(|it| {
+        !it.has_default && matches!(it.kind, ParameterKind::Dict | ParameterKind::Other)
+    });
+    if let Some(it) = unservable {
+        return Err(format!(
+            "argument '{}' of forward is of type {}, for which no client can send a value; served are \
+             Tensor, Optional[Tensor] and List[str], or a single Dict[str, Tensor]",
+            it.name, it.type_name
+        ));
+    }
+    let needed: Vec<usize> =
+        parameters.iter().enumerate().filter(|(_, it)| !it.has_default).map(|(i, _)| i).collect();
+    if hints.is_empty() {
+        let named = needed.iter().map(|&it| input(&parameters[it].name, it, &parameters[it]));
+        return match needed.is_empty() {
+            true if parameters.is_empty() => Err("forward takes no inputs".to_owned()),
+            true => Err(format!(
+                "every argument of forward has a default ({}); configure those that clients send",
+                interface.parameter_names()
+            )),
+            false => Ok(named.collect()),
+        };
+    }
+    let places = places(parameters, hints);
+    let inputs = hints
+        .iter()
+        .zip(&places)
+        .filter_map(|(hint, &place)| parameters.get(place).map(|it| input(&hint.name, place, it)));
+    let inputs: Vec<Input> = inputs.collect();
+    let is_given = |place: &usize| places.contains(place);
+    if inputs.len() < hints.len() || !needed.iter().all(is_given) {
+        let names: Vec<&str> = hints.iter().map(|it| &*it.name).collect();
+        let least = match needed.len() == parameters.len() {
+            true => String::new(),
+            false => format!(", {} of them without a default", needed.len()),
+        };
+        return Err(format!(
+            "{} inputs are configured ({}), but forward takes {} ({}){least}",
+            hints.len(),
+            names.join(", "),
+            parameters.len(),
+            interface.parameter_names()
+        ));
+    }
+    let other = places.iter().find_map(|&it| {
+        let it = &parameters[it];
+        matches!(it.kind, ParameterKind::Dict | ParameterKind::Other).then_some(it)
+    });
+    match other {
+        None => Ok(inputs),
+        Some(it) => Err(format!(
+            "argument '{}' of forward is of type {}, for which no client can send a value; it has a \
+             default: leave it out of the configuration",
+            it.name, it.type_name
+        )),
+    }
+}
+
+fn entries(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, String> {
+    if hints.is_empty() {
+        return Err(format!(
+            "argument '{}' of forward is a Dict[str, Tensor], whose keys stand nowhere in the model; \
+             configure an input under the name of each key",
+            interface.parameter_names()
+        ));
+    }
+    let entry = |hint: &TensorHint| Input {
+        name: hint.name.clone(),
+        place: Place::Entry,
+        strings: false,
+        optional: false,
+    };
+    Ok(hints.iter().map(entry).collect())
+}
+
+fn input(name: &str, place: usize, parameter: &Parameter) -> Input {
+    Input {
+        name: name.into(),
+        place: Place::Argument(place),
+        strings: parameter.kind == ParameterKind::Strings,
+        optional: parameter.has_default,
+    }
+}
+
+/// The argument of each: by name if all are names of arguments, else by `NAME__INDEX` if all end so, else by
+/// order. A number may be too large.
+fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Vec<usize> {
+    let by_name = hints.iter().map(|hint| parameters.iter().position(|it| *it.name == *hint.name));
+    if let Some(places) = distinct(by_name) {
+        return places;
+    }
+    let by_index = hints.iter().map(|it| index_of(&it.name).filter(|&it| it < parameters.len()));
+    distinct(by_index).unwrap_or_else(|| (0..hints.len()).collect())
+}
+
+/// All of them, if each is there and no two are equal.
+pub(crate) fn distinct(places: impl Iterator<Item = Option<usize>>) -> Option<Vec<usize>> {
+    let places: Vec<usize> = places.collect::<Option<_>>()?;
+    let unique = places.iter().enumerate().all(|(i, it)| !places[..i].contains(it));
+    unique.then_some(places)
+}
+
+/// The number in `NAME__NUMBER`.
+pub(crate) fn index_of(name: &str) -> Option<usize> {
+    let (_, number) = name.rsplit_once("__")?;
+    number.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(parameters: &[(&str, ParameterKind, bool)]) -> Interface {
+        let parameter = |&(name, kind, has_default): &(&str, _, _)| Parameter {
+            name: name.to_owned(),
+            type_name: format!("{kind:?}"),
+            kind,
+            has_default,
+        };
+        Interface { parameters: parameters.iter().map(parameter).collect(), ..Interface::default() }
+    }
+
+    fn hints(names: &[&str]) -> Vec<TensorHint> {
+        let hint = |&name: &&str| TensorHint { name: name.into(), dtype: None, dims: None };
+        names.iter().map(hint).collect()
+    }
+
+    const TENSOR: ParameterKind = ParameterKind::Tensor;
+
+    #[track_caller]
+    fn goes(names: &[&str], expected: &[usize]) {
+        let two = interface(&[("a", TENSOR, false), ("b", TENSOR, false)]);
+        let inputs = assign(&two, &hints(names)).unwrap();
+        let places: Vec<usize> = inputs
+            .iter()
+            .map(|it| match it.place {
+                Place::Argument(place) => place,
+                Place::Entry => panic!("no dictionary"),
+            })
+            .collect();
+        assert_eq!(places, expected);
+    }
+
+    #[test]
+    fn names_go_first_then_numbers_then_the_order() {
+        goes(&["b", "a"], &[1, 0]);
+        goes(&["INPUT__1", "INPUT__0"], &[1, 0]);
+        goes(&["b", "INPUT__0"], &[0, 1]);
+        goes(&["left", "right"], &[0, 1]);
+        // The numbers say nothing where one is given twice or too large.
+        goes(&["x__1", "y__1"], &[0, 1]);
+        goes(&["x__1", "y__2"], &[0, 1]);
+    }
+
+    #[test]
+    fn without_a_configuration_the_inputs_are_the_arguments_without_a_default() {
+        let some = interface(&[("a", TENSOR, false), ("mask", TENSOR, true)]);
+        let names: Vec<_> =
+            assign(&some, &[]).unwrap().into_iter().map(|it| (it.name, it.optional)).collect();
+        assert_eq!(names, [("a".into(), false)]);
+        let inputs = assign(&some, &hints(&["a", "mask"])).unwrap();
+        assert!(inputs[1].optional && !inputs[0].optional);
+    }
+
+    #[test]
+    fn another_number_of_inputs_is_refused_with_both_numbers_and_the_names() {
+        let two = interface(&[("a", TENSOR, false), ("b", TENSOR, false), ("c", TENSOR, true)]);
+        assert_eq!(
+            assign(&two, &hints(&["a"])).unwrap_err(),
+            "1 inputs are configured (a), but forward takes 3 (a, b, c), 2 of them without a default"
+        );
+        let text = assign(&two, &hints(&["p", "q", "r", "s"])).unwrap_err();
+        assert!(text.contains("4 inputs are configured (p, q, r, s), but forward takes 3"));
+    }
+
+    #[test]
+    fn the_entries_of_a_dictionary_have_the_configured_names() {
+        let dict = interface(&[("batch", ParameterKind::Dict, false)]);
+        let inputs = assign(&dict, &hints(&["left", "right"])).unwrap();
+        assert!(inputs.iter().all(|it| it.place == Place::Entry));
+        assert!(assign(&dict, &[]).unwrap_err().contains("keys stand nowhere"));
+    }
+
+    #[test]
+    fn what_no_client_can_send_must_have_a_default_and_is_left_out() {
+        let number = interface(&[("a", TENSOR, false), ("k", ParameterKind::Other, false)]);
+        assert!(
+            assign(&number, &[]).unwrap_err().contains("argument 'k' of forward is of type Other")
+        );
+        let with_default = interface(&[("a", TENSOR, false), ("k", ParameterKind::Other, true)]);
+        assert_eq!(assign(&with_default, &hints(&["a"])).unwrap().len(), 1);
+        assert!(assign(&with_default, &hints(&["a", "k"])).unwrap_err().contains("leave it out"));
+    }
+}

@@ -1,0 +1,66 @@
+//! The PyTorch engine: TorchScript files (`model.pt`) as models, run by libtorch.
+//!
+//! libtorch is large and takes a C++ compiler to link against, so it sits behind a plugin, which is opened
+//! when the first TorchScript model is loaded: a server without it starts as fast, and everything but those
+//! models works without it. The interface of the two is the crate `pytorch_abi`.
+//!
+//! A TorchScript file says neither the shapes nor the types of its tensors. They come from the configuration
+//! and from trial runs on zeros ([`backend::ModelSource::hints`]); what the runs show is compared with what
+//! is configured by the server, and what is not configured is completed from them where it can be told.
+//!
+//! The instances on a device share one module, unless its runs change it.
+
+mod archive;
+mod error;
+mod file;
+mod inputs;
+mod instance;
+mod interface;
+mod library;
+mod model;
+mod native;
+mod options;
+mod outputs;
+mod probe;
+mod rewrite;
+mod runner;
+mod staging;
+mod trial;
+
+use std::{path::PathBuf, sync::Arc};
+
+use backend::{Backend, BackendError, Model, ModelSource};
+
+/// The engine. Making one costs nothing.
+#[derive(Debug, Default)]
+pub struct PyTorch {
+    options: Options,
+}
+
+/// What the engine is made with.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The file of the plugin. `None`: `pytorch/libmuster_pytorch.so` in the program's folder, else beside
+    /// that folder.
+    pub plugin: Option<PathBuf>,
+}
+
+impl PyTorch {
+    /// An engine that opens its plugin when the first model is loaded.
+    pub fn new(options: Options) -> PyTorch {
+        PyTorch { options }
+    }
+}
+
+impl Backend for PyTorch {
+    fn name(&self) -> &'static str {
+        "pytorch"
+    }
+
+    fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
+        // What is wrong with the file is said also where there is no plugin to load it.
+        let path = file::find(&source.path)?;
+        let library = library::open(self.options.plugin.as_deref())?;
+        Ok(Arc::new(model::TorchModel::load(library, source, path)?))
+    }
+}

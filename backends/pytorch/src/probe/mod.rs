@@ -1,0 +1,326 @@
+//! What a module takes and gives, from what is configured and from trial runs. Pure: whoever asks makes the
+//! runs.
+//!
+//! Where types and shapes of all inputs are configured, a run on zeros of these shapes tells the outputs.
+//! Where not, or where that run fails, shapes are searched for ([`search`]) that the module takes: those
+//! that its weights and libtorch's own texts suggest. Then dimensions are varied, to see which are free
+//! ([`vary`]). What cannot be told is an error with the lines of a configuration ([`advice`]).
+
+mod advice;
+mod refine;
+mod search;
+#[cfg(test)]
+mod tests;
+mod vary;
+
+use std::sync::Arc;
+
+use backend::{DataType, Hints, ModelSpec, TensorHint, TensorSpec};
+
+use crate::{
+    inputs::Input,
+    interface::Interface,
+    outputs::{self, Fact, Output},
+};
+
+use advice::Advice;
+use vary::{Observed, observe};
+
+/// An input of zeros.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Sample {
+    pub(crate) dtype: DataType,
+    pub(crate) dims: Vec<usize>,
+}
+
+/// Whoever can run the module.
+pub(crate) trait Trial {
+    /// Runs it on zeros of these types and shapes, one for each input.
+    ///
+    /// # Errors
+    /// The useful line of libtorch's text.
+    fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, String>;
+
+    /// Has all this taken long enough?
+    fn is_over(&self) -> bool;
+}
+
+/// What was found out.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) spec: ModelSpec,
+    pub(crate) outputs: Vec<Output>,
+    /// Inputs that the module takes.
+    pub(crate) sample: Option<Vec<Sample>>,
+    /// For the log.
+    pub(crate) warning: Option<String>,
+}
+
+/// What is known of one input before any run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Known {
+    name: Arc<str>,
+    optional: bool,
+    strings: bool,
+    dtype: Option<DataType>,
+    /// `None` in it where any size is taken.
+    dims: Option<Vec<Option<usize>>>,
+}
+
+/// A run that succeeded.
+type Success = (Vec<Sample>, Vec<Fact>);
+
+/// No trial has more elements in one input than this: 64 MiB of floats.
+const MOST_ELEMENTS: usize = 16 << 20;
+
+/// Rows of the first trial.
+const ROWS: usize = 2;
+
+/// Sizes for dimensions that are open, in the order in which they are tried: a sequence may be short, an image
+/// must be as large as what slides over it.
+const OPEN: [usize; 7] = [8, 32, 64, 128, 224, 2, 1];
+
+/// Finds out what the module takes and gives. `inputs` are in the order of the hints, if there are any.
+///
+/// # Errors
+/// What is not known and cannot be told, with the lines of a configuration that would say it.
+pub(crate) fn find(
+    interface: &Interface,
+    inputs: &[Input],
+    hints: &Hints,
+    trial: &mut dyn Trial,
+) -> Result<Found, String> {
+    let known = known(inputs, &hints.inputs);
+    check_types(&known, &hints.outputs)?;
+    let is_complete = known.iter().all(|it| it.dtype.is_some() && it.dims.is_some());
+    let (known, failed) = match is_complete.then(|| as_configured(&known, trial)) {
+        None => (known, None),
+        Some(Ok(success)) => {
+            let observed = observe(&known, &success, trial);
+            return conclude(interface, &known, hints, &observed, success);
+        }
+        Some(Err(line)) => (known, Some(line)),
+    };
+    // What is configured and fails is not believed, but for the names.
+    let base: Vec<Known> = match &failed {
+        Some(_) => known.iter().map(Known::forget).collect(),
+        None => known.clone(),
+    };
+    match (search::search(interface, &base, trial), failed) {
+        (Ok(success), _) => {
+            let observed = observe(&base, &success, trial);
+            conclude(interface, &base, hints, &observed, success)
+        }
+        (Err(_), Some(line)) => as_it_stands(interface, &known, hints, line),
+        (Err(reason), None) => {
+            Err(Advice { inputs: &known, outputs: &hints.outputs, reason }.to_string())
+        }
+    }
+}
+
+fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<Known> {
+    let known = |input: &Input| {
+        let hint = hints.iter().find(|it| it.name == input.name);
+        let dims = hint.and_then(|it| it.dims.clone());
+        Known {
+            name: input.name.clone(),
+            optional: input.optional,
+            strings: input.strings,
+            dtype: match input.strings {
+                true => Some(DataType::Bytes),
+                false => hint.and_then(|it| it.dtype),
+            },
+            dims: dims.or_else(|| input.strings.then(|| vec![None])),
+        }
+    };
+    inputs.iter().map(known).collect()
+}
+
+impl Known {
+    /// The same input, as if nothing were configured of it.
+    fn forget(&self) -> Known {
+        let strings = self.strings;
+        Known {
+            dtype: strings.then_some(DataType::Bytes),
+            dims: strings.then(|| vec![None]),
+            ..self.clone()
+        }
+    }
+}
+
+fn check_types(known: &[Known], outputs: &[TensorHint]) -> Result<(), String> {
+    let inputs = known.iter().map(|it| ("input", &it.name, it.dtype));
+    let outputs = outputs.iter().map(|it| ("output", &it.name, it.dtype));
+    for (what, name, dtype) in inputs.chain(outputs) {
+        if let Some(DataType::Uint16 | DataType::Uint32 | DataType::Uint64) = dtype {
+            return Err(format!(
+                "{what} '{name}': data_type is {}, for which libtorch has no operators; signed integers \
+                 and TYPE_UINT8 can be served",
+                advice::type_name(dtype)
+            ));
+        }
+    }
+    let text = known.iter().find(|it| !it.strings && it.dtype == Some(DataType::Bytes));
+    if let Some(it) = text {
+        return Err(format!(
+            "input '{}': data_type is TYPE_STRING, but the argument of forward is no List[str]",
+            it.name
+        ));
+    }
+    Ok(())
+}
+
+/// Runs on zeros of the configured shapes.
+fn as_configured(known: &[Known], trial: &mut dyn Trial) -> Result<Success, String> {
+    let has_open = |from: usize| {
+        known.iter().flat_map(|it| &it.dims).any(|it| it.iter().skip(from).any(Option::is_none))
+    };
+    let sizes = if has_open(1) { &OPEN[..] } else { &OPEN[..1] };
+    let rows = if has_open(0) { &[ROWS, 1][..] } else { &[ROWS][..] };
+    let mut first_problem = None;
+    for &rows in rows {
+        for &size in sizes {
+            let samples: Option<Vec<Sample>> =
+                known.iter().map(|it| sample(it, rows, size)).collect();
+            let Some(samples) = samples else { continue };
+            match trial.run(&samples) {
+                Ok(facts) => return Ok((samples, facts)),
+                Err(line) => first_problem.get_or_insert(line),
+            };
+            if trial.is_over() {
+                break;
+            }
+        }
+    }
+    Err(first_problem.unwrap_or_else(|| "its shapes are too large for a trial run".to_owned()))
+}
+
+/// Zeros of the configured shape, with these sizes where it is open. `None` where that is too large.
+fn sample(known: &Known, rows: usize, size: usize) -> Option<Sample> {
+    let open = |at: usize| if at == 0 { rows } else { size };
+    let dims = known.dims.as_ref()?.iter().enumerate();
+    let dims = dims.map(|(at, it)| it.unwrap_or_else(|| open(at))).collect();
+    Some(Sample { dtype: known.dtype?, dims }).filter(Sample::is_small)
+}
+
+impl Sample {
+    fn is_small(&self) -> bool {
+        let elements = self.dims.iter().try_fold(1usize, |all, &it| all.checked_mul(it));
+        elements.is_some_and(|it| it <= MOST_ELEMENTS)
+    }
+}
+
+/// What runs have shown, as a model.
+fn conclude(
+    interface: &Interface,
+    known: &[Known],
+    hints: &Hints,
+    observed: &Observed,
+    (samples, facts): Success,
+) -> Result<Found, String> {
+    let outputs = outputs::assign(&interface.returns, &hints.outputs, Some(&facts))?;
+    let inputs = known.iter().zip(&samples).zip(&observed.inputs).map(|((known, sample), dims)| {
+        TensorSpec {
+            name: known.name.clone(),
+            dtype: sample.dtype,
+            dims: dims.clone(),
+            optional: known.optional,
+        }
+    });
+    let mut spec = ModelSpec { inputs: inputs.collect(), outputs: Vec::new() };
+    let batches = begin_open(&hints.inputs) && begin_open(&hints.outputs);
+    for output in &outputs {
+        let place = output.find(&facts);
+        let place = place.and_then(|it| facts.iter().position(|fact| std::ptr::eq(fact, it)));
+        let Some(place) = place else {
+            return Err(format!("output '{}' is not among what forward returns", output.name));
+        };
+        let dtype = facts[place].dtype.clone().map_err(|it| {
+            format!("output '{}' is of type {it}, which cannot be served", output.name)
+        })?;
+        let hint = hints.outputs.iter().find(|it| it.name == output.name);
+        let configured = hint.and_then(|it| it.dims.as_ref());
+        let dims = fitting(configured, &observed.outputs[place], batches && observed.rows_varied);
+        spec.outputs.push(TensorSpec { name: output.name.clone(), dtype, dims, optional: false });
+    }
+    let nothing_configured = hints.inputs.is_empty() && hints.outputs.is_empty();
+    if nothing_configured && observed.misleads() {
+        let reason =
+            "the first dimension of its inputs is free, but is not that of its outputs, so that \
+                      what is a batch cannot be told (max_batch_size: 0 where there is none)"
+                .to_owned();
+        let known: Vec<Known> =
+            known.iter().zip(&spec.inputs).map(|(it, spec)| it.told(spec)).collect();
+        let told = |it: &TensorSpec| TensorHint {
+            name: it.name.clone(),
+            dtype: Some(it.dtype),
+            dims: Some(it.dims.clone()),
+        };
+        let outputs: Vec<TensorHint> = spec.outputs.iter().map(told).collect();
+        return Err(Advice { inputs: &known, outputs: &outputs, reason }.to_string());
+    }
+    Ok(Found { spec, outputs, sample: Some(samples), warning: None })
+}
+
+impl Known {
+    fn told(&self, spec: &TensorSpec) -> Known {
+        Known { dtype: Some(spec.dtype), dims: Some(spec.dims.clone()), ..self.clone() }
+    }
+}
+
+/// Are all of these configured with an open first dimension, as a batch is?
+fn begin_open(hints: &[TensorHint]) -> bool {
+    let open = |it: &TensorHint| {
+        it.dims.as_ref().is_some_and(|it| it.first().is_some_and(Option::is_none))
+    };
+    !hints.is_empty() && hints.iter().all(open)
+}
+
+/// The shape of an output, where `configured` and `observed` agree as the former has it. What is configured
+/// as open may be of one size in the model, but the first dimension, where that is the batch.
+fn fitting(
+    configured: Option<&Vec<Option<usize>>>,
+    observed: &[Option<usize>],
+    is_batch: bool,
+) -> Vec<Option<usize>> {
+    let Some(configured) = configured.filter(|it| it.len() == observed.len()) else {
+        return observed.to_vec();
+    };
+    let fit = |(at, (&configured, &observed)): (usize, (&Option<usize>, &Option<usize>))| {
+        match configured {
+            None if at > 0 || !is_batch => None,
+            _ => observed,
+        }
+    };
+    configured.iter().zip(observed).enumerate().map(fit).collect()
+}
+
+/// The configuration as it is, for a module that does not take zeros and may have its reasons.
+fn as_it_stands(
+    interface: &Interface,
+    known: &[Known],
+    hints: &Hints,
+    line: String,
+) -> Result<Found, String> {
+    let complete = |hint: &TensorHint| {
+        let (dtype, dims) = (hint.dtype?, hint.dims.clone()?);
+        Some(TensorSpec { name: hint.name.clone(), dtype, dims, optional: false })
+    };
+    let given: Option<Vec<TensorSpec>> = hints.outputs.iter().map(complete).collect();
+    let Some(given) = given.filter(|it| !it.is_empty()) else {
+        let reason = format!("a trial run on zeros of the configured shapes failed: {line}");
+        return Err(Advice { inputs: known, outputs: &hints.outputs, reason }.to_string());
+    };
+    let input = |it: &Known| {
+        let (dtype, dims) = (it.dtype?, it.dims.clone()?);
+        Some(TensorSpec { name: it.name.clone(), dtype, dims, optional: it.optional })
+    };
+    let inputs = known.iter().filter_map(input).collect();
+    let outputs = outputs::assign(&interface.returns, &hints.outputs, None)?;
+    let warning = format!(
+        "a trial run on zeros of the configured shapes failed, so that types and shapes of the outputs are \
+         not checked: {line}"
+    );
+    let spec = ModelSpec { inputs, outputs: given };
+    Ok(Found { spec, outputs, sample: None, warning: Some(warning) })
+}

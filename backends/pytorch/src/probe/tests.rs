@@ -1,0 +1,223 @@
+//! Finding out what modules take, without libtorch: a module is a function of shapes.
+
+use super::*;
+use crate::{
+    inputs::assign,
+    interface::{Parameter, ParameterKind, Weight},
+};
+
+type Answer = Result<Vec<Fact>, String>;
+
+/// A module that is a function, and the runs that were made of it.
+struct Fake<F> {
+    module: F,
+    runs: usize,
+    most: usize,
+}
+
+impl<F: Fn(&[Sample]) -> Answer> Trial for Fake<F> {
+    fn run(&mut self, samples: &[Sample]) -> Answer {
+        self.runs += 1;
+        (self.module)(samples)
+    }
+
+    fn is_over(&self) -> bool {
+        self.runs >= self.most
+    }
+}
+
+fn interface(names: &[&str]) -> Interface {
+    let parameter = |name: &&str| Parameter {
+        name: (*name).to_owned(),
+        type_name: "Tensor".to_owned(),
+        kind: ParameterKind::Tensor,
+        has_default: false,
+    };
+    Interface { parameters: names.iter().map(parameter).collect(), ..Interface::default() }
+}
+
+fn weight(class: &str, dims: &[usize]) -> Weight {
+    Weight {
+        name: "weight".to_owned(),
+        class: class.to_owned(),
+        dtype: Some(DataType::Fp32),
+        dims: dims.to_vec(),
+    }
+}
+
+fn fact(dims: &[usize]) -> Fact {
+    Fact { key: None, dtype: Ok(DataType::Fp32), dims: dims.to_vec() }
+}
+
+fn hint(name: &str, dtype: DataType, dims: &[i64]) -> TensorHint {
+    let dims = dims.iter().map(|&it| usize::try_from(it).ok()).collect();
+    TensorHint { name: name.into(), dtype: Some(dtype), dims: Some(dims) }
+}
+
+fn found(
+    interface: &Interface,
+    hints: &Hints,
+    module: impl Fn(&[Sample]) -> Answer,
+) -> Result<Found, String> {
+    let inputs = assign(interface, &hints.inputs).unwrap();
+    find(interface, &inputs, hints, &mut Fake { module, runs: 0, most: 500 })
+}
+
+fn dims(specs: &[TensorSpec]) -> Vec<Vec<i64>> {
+    let size = |it: &Option<usize>| it.map_or(-1, |it| i64::try_from(it).unwrap());
+    specs.iter().map(|it| it.dims.iter().map(size).collect()).collect()
+}
+
+/// Takes rows of 30 floats and gives rows of 2.
+fn linear(samples: &[Sample]) -> Answer {
+    let Sample { dtype: DataType::Fp32, dims } = &samples[0] else {
+        return Err("mat1 and mat2 must have the same dtype, but got Long and Float".to_owned());
+    };
+    match dims.as_slice() {
+        [before @ .., 30] => Ok(vec![fact(&[before, &[2]].concat())]),
+        [before @ .., last] => {
+            let rows: usize = before.iter().product();
+            Err(format!("mat1 and mat2 shapes cannot be multiplied ({rows}x{last} and 30x2)"))
+        }
+        [] => Err("both arguments to linear need to be at least 1D".to_owned()),
+    }
+}
+
+const FP32: DataType = DataType::Fp32;
+
+#[test]
+fn what_is_configured_is_the_spec_where_it_works() {
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 30])],
+        outputs: vec![hint("y", FP32, &[-1, 2])],
+    };
+    let found = found(&interface(&["x"]), &hints, linear).unwrap();
+    assert_eq!(
+        (dims(&found.spec.inputs), dims(&found.spec.outputs)),
+        (vec![vec![-1, 30]], vec![vec![-1, 2]])
+    );
+    assert_eq!((&*found.spec.inputs[0].name, &*found.spec.outputs[0].name), ("x", "y"));
+    assert_eq!(found.warning, None);
+}
+
+#[test]
+fn outputs_are_told_as_they_come_out_whatever_is_configured() {
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 30])],
+        outputs: vec![hint("y", DataType::Int64, &[-1, 7])],
+    };
+    let found = found(&interface(&["x"]), &hints, linear).unwrap();
+    assert_eq!(found.spec.outputs[0].dtype, FP32);
+    assert_eq!(dims(&found.spec.outputs), [vec![-1, 2]]);
+}
+
+#[test]
+fn an_output_that_does_not_follow_the_rows_of_a_batch_is_told_with_its_size() {
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 30])],
+        outputs: vec![hint("y", FP32, &[-1, -1])],
+    };
+    let found = found(&interface(&["x"]), &hints, |_| Ok(vec![fact(&[1, 9])])).unwrap();
+    assert_eq!(dims(&found.spec.outputs), [vec![1, -1]]);
+}
+
+#[test]
+fn a_linear_layer_tells_the_width_by_its_weight_or_by_the_text() {
+    let with_weight = Interface { weights: vec![weight("Linear", &[2, 30])], ..interface(&["x"]) };
+    for interface in [with_weight, interface(&["x"])] {
+        let found = found(&interface, &Hints::default(), linear).unwrap();
+        assert_eq!(dims(&found.spec.inputs), [vec![-1, 30]]);
+        assert_eq!(dims(&found.spec.outputs), [vec![-1, 2]]);
+        assert_eq!(&*found.spec.outputs[0].name, "OUTPUT__0");
+    }
+}
+
+#[test]
+fn a_wrong_configuration_is_not_believed_where_another_shape_works() {
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 31])],
+        outputs: vec![hint("y", FP32, &[-1, 2])],
+    };
+    let found = found(&interface(&["x"]), &hints, linear).unwrap();
+    assert_eq!(dims(&found.spec.inputs), [vec![-1, 30]]);
+}
+
+#[test]
+fn a_configuration_that_only_fails_on_zeros_is_kept_with_a_warning() {
+    let hints =
+        Hints { inputs: vec![hint("x", FP32, &[-1, 3])], outputs: vec![hint("y", FP32, &[-1, 3])] };
+    let refuse = |_: &[Sample]| Err("builtins.ValueError: all of it is zero".to_owned());
+    let found = found(&interface(&["x"]), &hints, refuse).unwrap();
+    assert_eq!(dims(&found.spec.inputs), [vec![-1, 3]]);
+    assert!(found.warning.unwrap().contains("all of it is zero"));
+}
+
+#[test]
+fn inputs_of_different_widths_are_told_apart() {
+    let two = Interface {
+        weights: vec![weight("Linear", &[2, 4]), weight("Linear", &[2, 6])],
+        ..interface(&["wide", "narrow"])
+    };
+    let module = |samples: &[Sample]| match (samples[0].dims.as_slice(), samples[1].dims.as_slice())
+    {
+        ([a, 6], [b, 4]) if a == b => Ok(vec![fact(&[*a, 2])]),
+        _ => Err("no".to_owned()),
+    };
+    let found = found(&two, &Hints::default(), module).unwrap();
+    assert_eq!(dims(&found.spec.inputs), [vec![-1, 6], vec![-1, 4]]);
+}
+
+#[test]
+fn an_element_wise_module_is_ambiguous_and_the_lines_to_write_are_shown() {
+    let same = |samples: &[Sample]| Ok(vec![fact(&samples[0].dims)]);
+    let text = found(&interface(&["x"]), &Hints::default(), same).unwrap_err();
+    for part in [
+        "it takes FP32 [2,7] as well as FP32 [2,3,31,37]",
+        "input { name: \"x\" data_type: .. dims: [ .. ] }",
+        "output { name: \"OUTPUT__0\" data_type: .. dims: [ .. ] }",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn what_is_configured_in_part_is_kept_and_completed() {
+    let mut hints = Hints { inputs: vec![hint("x", FP32, &[-1, -1])], outputs: Vec::new() };
+    hints.inputs[0].dims = None;
+    let found = found(&interface(&["x"]), &hints, linear).unwrap();
+    assert_eq!(dims(&found.spec.inputs), [vec![-1, 30]]);
+}
+
+#[test]
+fn a_module_that_takes_nothing_is_told_with_the_first_line() {
+    let refuse = |_: &[Sample]| Err("no such luck".to_owned());
+    let text = found(&interface(&["x"]), &Hints::default(), refuse).unwrap_err();
+    assert!(text.contains("the first one failed with: no such luck"), "{text}");
+}
+
+#[test]
+fn a_free_first_dimension_that_is_no_batch_is_not_taken_for_one() {
+    let flat = |samples: &[Sample]| match samples[0].dims.as_slice() {
+        [rows, 30] => Ok(vec![fact(&[rows * 2])]),
+        _ => Err("mat1 and mat2 shapes cannot be multiplied (2x7 and 30x2)".to_owned()),
+    };
+    let text = found(&interface(&["x"]), &Hints::default(), flat).unwrap_err();
+    assert!(text.contains("max_batch_size: 0"), "{text}");
+    assert!(text.contains("input { name: \"x\" data_type: TYPE_FP32 dims: [ -1, 30 ] }"), "{text}");
+}
+
+#[test]
+fn trials_end_when_it_has_taken_long_enough() {
+    let mut fake = Fake { module: |_: &[Sample]| Err("no".to_owned()), runs: 0, most: 3 };
+    let interface = interface(&["x"]);
+    let inputs = assign(&interface, &[]).unwrap();
+    find(&interface, &inputs, &Hints::default(), &mut fake).unwrap_err();
+    assert_eq!(fake.runs, 3);
+}
+
+#[test]
+fn types_without_operators_are_refused_with_the_name() {
+    let hints = Hints { inputs: vec![hint("x", DataType::Uint16, &[-1])], outputs: Vec::new() };
+    let text = found(&interface(&["x"]), &hints, linear).unwrap_err();
+    assert!(text.starts_with("input 'x': data_type is TYPE_UINT16"), "{text}");
+}

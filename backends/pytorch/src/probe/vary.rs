@@ -1,0 +1,136 @@
+//! Which dimensions are free: a successful run is repeated with other sizes. Pure.
+
+use super::{Known, Sample, Success, Trial};
+use crate::outputs::Fact;
+
+/// What runs of several sizes have shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Observed {
+    /// Per input; `None` where a dimension is free.
+    pub(super) inputs: Vec<Vec<Option<usize>>>,
+    /// Per value of the first run; `None` where a dimension was not always the same.
+    pub(super) outputs: Vec<Vec<Option<usize>>>,
+    /// Was there a run with another number of rows?
+    pub(super) rows_varied: bool,
+    /// Did every output have as many rows as the inputs?
+    rows_follow: bool,
+}
+
+impl Observed {
+    /// Does it look like a batch without being one?
+    pub(super) fn misleads(&self) -> bool {
+        let open = |it: &Vec<Option<usize>>| it.first().is_some_and(Option::is_none);
+        let looks = self.inputs.iter().chain(&self.outputs).all(open);
+        looks && !self.rows_follow
+    }
+}
+
+/// Repeats a run with other sizes. Of inputs whose shape is known, that stays as it is known.
+pub(super) fn observe(
+    known: &[Known],
+    (samples, facts): &Success,
+    trial: &mut dyn Trial,
+) -> Observed {
+    let size = |it: &usize| Some(*it);
+    let inputs = known.iter().zip(samples).map(|(known, sample)| match &known.dims {
+        Some(dims) => dims.clone(),
+        None => sample.dims.iter().map(size).collect(),
+    });
+    let outputs = facts.iter().map(|it| it.dims.iter().map(size).collect());
+    let observed = Observed {
+        inputs: inputs.collect(),
+        outputs: outputs.collect(),
+        rows_varied: false,
+        rows_follow: false,
+    };
+    let mut varied = Varied { known, samples, observed, trial };
+    varied.rows(facts);
+    varied.others();
+    varied.observed
+}
+
+struct Varied<'a> {
+    known: &'a [Known],
+    samples: &'a [Sample],
+    observed: Observed,
+    trial: &'a mut dyn Trial,
+}
+
+impl Varied<'_> {
+    /// One row more in all inputs that may have it.
+    fn rows(&mut self, facts: &[Fact]) {
+        let may: Vec<usize> =
+            (0..self.samples.len()).filter(|&it| self.may_change(it, 0)).collect();
+        let Some(rows) = may.first().map(|&it| self.samples[it].dims[0]) else { return };
+        let Some(more) = self.run(&may, 0, |_| rows + 1) else { return };
+        self.observed.rows_varied = true;
+        let follow = |facts: &[Fact], rows| facts.iter().all(|it| it.dims.first() == Some(&rows));
+        self.observed.rows_follow = follow(facts, rows) && follow(&more, rows + 1);
+        self.free(&may, 0);
+    }
+
+    /// Every other dimension, alone, else with those of other inputs that have the same size.
+    fn others(&mut self) {
+        for input in 0..self.samples.len() {
+            for at in 1..self.samples[input].dims.len() {
+                if !self.may_change(input, at) {
+                    continue;
+                }
+                let size = self.samples[input].dims[at];
+                let alike = |&it: &usize| {
+                    self.samples[it].dims.get(at) == Some(&size) && self.may_change(it, at)
+                };
+                let alike: Vec<usize> = (0..self.samples.len()).filter(alike).collect();
+                let groups: &[&[usize]] =
+                    if alike.len() > 1 { &[&[input], &alike] } else { &[&[input]] };
+                for group in groups {
+                    let larger = [size + 1, size * 2];
+                    if larger.iter().any(|&it| self.run(group, at, |_| it).is_some()) {
+                        self.free(group, at);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Is that dimension there, and of no fixed size as far as is known?
+    fn may_change(&self, input: usize, at: usize) -> bool {
+        let known = self.known[input].dims.as_ref();
+        let open = known.is_none_or(|it| it.get(at).is_some_and(Option::is_none));
+        open && at < self.samples[input].dims.len()
+    }
+
+    fn free(&mut self, inputs: &[usize], at: usize) {
+        for &input in inputs {
+            self.observed.inputs[input][at] = None;
+        }
+    }
+
+    /// A run with another size there; what it gave, which is noted.
+    fn run(
+        &mut self,
+        inputs: &[usize],
+        at: usize,
+        size: impl Fn(usize) -> usize,
+    ) -> Option<Vec<Fact>> {
+        if self.trial.is_over() {
+            return None;
+        }
+        let mut samples = self.samples.to_vec();
+        for &input in inputs {
+            let dim = &mut samples[input].dims[at];
+            *dim = size(*dim);
+        }
+        if !samples.iter().all(Sample::is_small) {
+            return None;
+        }
+        let facts = self.trial.run(&samples).ok()?;
+        for (seen, fact) in self.observed.outputs.iter_mut().zip(&facts) {
+            for (seen, dim) in seen.iter_mut().zip(&fact.dims) {
+                *seen = seen.filter(|it| it == dim);
+            }
+        }
+        Some(facts)
+    }
+}
