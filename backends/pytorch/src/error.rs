@@ -102,8 +102,8 @@ fn is_place(line: &str) -> bool {
 /// `[enforce fail at inline_container.cc:123] . ` and the like.
 fn without_prefix(line: &str) -> &str {
     let Some(rest) = line.strip_prefix("[enforce fail at ") else { return line };
-    let rest = rest.split_once(']').map_or(line, |(_, it)| it);
-    rest.trim_start_matches([' ', '.'])
+    let rest = rest.split_once(']').map_or(line, |(_, it)| it).trim_start_matches([' ', '.']);
+    rest.strip_prefix("err == 0. ").unwrap_or(rest)
 }
 
 fn cut(line: &str) -> String {

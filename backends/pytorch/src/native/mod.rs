@@ -3,7 +3,7 @@
 mod element;
 mod module;
 
-use std::{ffi::OsStr, path::Path};
+use std::{error::Error, ffi::OsStr, path::Path};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use pytorch_abi::{ABI_VERSION, ENTRY, Entry, Table, Text, torch_version};
@@ -39,7 +39,11 @@ impl Plugin {
         // things within themselves. A file of another origin was put into the plugin's place by
         // somebody who could replace this program, too.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|error| error.to_string())?;
+        // What is wrong is said one level down: the error itself is "dlopen failed".
+        let library = library.map_err(|error| match error.source() {
+            Some(inner) => inner.to_string(),
+            None => error.to_string(),
+        })?;
         // SAFETY: the symbol is read as what its name promises; the table's first field says whether
         // that holds.
         let entry = unsafe { library.get::<Entry>(ENTRY.to_bytes_with_nul()) };

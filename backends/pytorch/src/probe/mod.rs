@@ -106,8 +106,11 @@ pub(crate) fn find(
         Some(_) => known.iter().map(Known::forget).collect(),
         None => known.clone(),
     };
-    match (search::search(interface, &base, trial), failed) {
+    match (search::search(interface, &base, failed.is_none(), trial), failed) {
         (Ok(success), _) => {
+            // Only the sizes for what is open may have been wrong.
+            let fits = known.iter().zip(&success.0).all(|(it, sample)| it.allows(sample));
+            let base = if fits { known } else { base };
             let observed = observe(&base, &success, trial);
             conclude(interface, &base, hints, &observed, success)
         }
@@ -137,6 +140,15 @@ fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<Known> {
 }
 
 impl Known {
+    /// Is that sample not against what is known?
+    fn allows(&self, sample: &Sample) -> bool {
+        let dims_fit = self.dims.as_ref().is_none_or(|dims| {
+            let fits = |(known, dim): (&Option<usize>, &usize)| known.is_none_or(|it| it == *dim);
+            dims.len() == sample.dims.len() && dims.iter().zip(&sample.dims).all(fits)
+        });
+        self.dtype.is_none_or(|it| it == sample.dtype) && dims_fit
+    }
+
     /// The same input, as if nothing were configured of it.
     fn forget(&self) -> Known {
         let strings = self.strings;

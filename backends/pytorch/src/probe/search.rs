@@ -1,7 +1,7 @@
 //! Looking for types and shapes that a module takes. Pure.
 //!
 //! A shape that weights or texts of libtorch suggest counts as found when the module takes it. One that is
-//! only a guess counts when the module takes no guess of another type or rank.
+//! only a guess counts when the module takes no guess of another type or rank, and guesses are allowed.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -23,6 +23,7 @@ const SIDES: [usize; 4] = [32, 28, 64, 224];
 pub(super) fn search(
     interface: &Interface,
     known: &[Known],
+    may_guess: bool,
     trial: &mut dyn Trial,
 ) -> Result<Success, String> {
     let mut queue = Queue::default();
@@ -32,7 +33,7 @@ pub(super) fn search(
     }
     let dtype = weights_type(interface);
     let guesses: Vec<Vec<Sample>> = known.iter().map(|it| guessed(it, dtype)).collect();
-    for samples in combined(&guesses) {
+    for samples in alike(&guesses) {
         queue.push_last(samples, false);
     }
     let mut found: Vec<Success> = Vec::new();
@@ -60,7 +61,8 @@ pub(super) fn search(
             }
             None => "there was nothing to try".to_owned(),
         }),
-        [_] => Ok(found.remove(0)),
+        [_] if may_guess => Ok(found.remove(0)),
+        [(only, _)] => Err(format!("it takes {}, and perhaps more", shown(only))),
         [(a, _), (b, _), ..] => Err(format!("it takes {} as well as {}", shown(a), shown(b))),
     }
 }
@@ -100,13 +102,16 @@ impl Queue {
     }
 }
 
-/// One option for each input: first the same for all, then each with each, as many as may be run.
-fn combined(options: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
+/// One option for each input: the first ones, the second ones, and so on.
+fn alike(options: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
     let most = options.iter().map(Vec::len).max().unwrap_or(0);
-    let alike = (0..most).filter_map(|at| {
-        options.iter().map(|it| it.get(at).or(it.last()).cloned()).collect::<Option<Vec<_>>>()
-    });
-    let mut all: Vec<Vec<Sample>> = alike.collect();
+    let alike = (0..most).map(|at| options.iter().map(move |it| it.get(at).or(it.last()).cloned()));
+    alike.filter_map(Iterator::collect).collect()
+}
+
+/// The same, and then each with each, as many as may be run.
+fn combined(options: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
+    let mut all = alike(options);
     let mut each: Vec<Vec<Sample>> = vec![Vec::new()];
     for options in options {
         let longer = each.iter().flat_map(|begin| {
@@ -125,7 +130,7 @@ fn suggested(known: &Known, interface: &Interface) -> Vec<Sample> {
     }
     let mut samples: Vec<Sample> = Vec::new();
     for weight in &interface.weights {
-        samples.extend(suggestions(weight).into_iter().filter_map(|it| fitted(known, it)));
+        samples.extend(suggestions(weight).into_iter().filter(|it| known.allows(it)));
     }
     if let Some(dims) = &known.dims {
         // The shape is known, the type is not: that of the weights goes first.
@@ -136,16 +141,6 @@ fn suggested(known: &Known, interface: &Interface) -> Vec<Sample> {
         samples.extend(typed.iter().filter_map(sized));
     }
     samples
-}
-
-/// That sample, if it is not against what is known.
-fn fitted(known: &Known, sample: Sample) -> Option<Sample> {
-    let dtype_fits = known.dtype.is_none_or(|it| it == sample.dtype);
-    let dims_fit = known.dims.as_ref().is_none_or(|dims| {
-        let fits = |(known, dim): (&Option<usize>, &usize)| known.is_none_or(|it| it == *dim);
-        dims.len() == sample.dims.len() && dims.iter().zip(&sample.dims).all(fits)
-    });
-    (dtype_fits && dims_fit).then_some(sample)
 }
 
 /// What the module that holds the weight takes, by its class.
@@ -198,7 +193,7 @@ fn guessed(known: &Known, dtype: DataType) -> Vec<Sample> {
     let all = types
         .iter()
         .flat_map(|&dtype| SHAPES.iter().map(move |it| Sample { dtype, dims: it.to_vec() }));
-    all.filter_map(|it| fitted(known, it)).collect()
+    all.filter(|it| known.allows(it)).collect()
 }
 
 fn shown(samples: &[Sample]) -> String {

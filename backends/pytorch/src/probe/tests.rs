@@ -143,6 +143,17 @@ fn a_wrong_configuration_is_not_believed_where_another_shape_works() {
 }
 
 #[test]
+fn a_dimension_that_is_configured_as_open_and_is_of_one_size_stays_open() {
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, -1])],
+        outputs: vec![hint("y", FP32, &[-1, 2])],
+    };
+    let found = found(&interface(&["x"]), &hints, linear).unwrap();
+    assert_eq!(dims(&found.spec.inputs), [vec![-1, -1]]);
+    assert_eq!(found.sample.unwrap()[0].dims, [2, 30]);
+}
+
+#[test]
 fn a_configuration_that_only_fails_on_zeros_is_kept_with_a_warning() {
     let hints =
         Hints { inputs: vec![hint("x", FP32, &[-1, 3])], outputs: vec![hint("y", FP32, &[-1, 3])] };
@@ -178,6 +189,32 @@ fn an_element_wise_module_is_ambiguous_and_the_lines_to_write_are_shown() {
     ] {
         assert!(text.contains(part), "{text}");
     }
+}
+
+#[test]
+fn inputs_that_only_have_to_fit_each_other_are_ambiguous() {
+    let sum = |samples: &[Sample]| match samples[0] == samples[1] {
+        true => Ok(vec![fact(&samples[0].dims)]),
+        false => {
+            Err("The size of tensor a (7) must match the size of tensor b (37) at non-singleton \
+                      dimension 3"
+                .to_owned())
+        }
+    };
+    let text = found(&interface(&["a", "b"]), &Hints::default(), sum).unwrap_err();
+    assert!(text.contains("it takes FP32 [2,7] with FP32 [2,7] as well as"), "{text}");
+}
+
+#[test]
+fn of_a_size_that_may_grow_a_little_is_not_said_which_one_it_is() {
+    let strided = |samples: &[Sample]| match samples[0].dims.as_slice() {
+        &[rows, 1, 28..=31, 28..=31] => Ok(vec![fact(&[rows, 3])]),
+        _ => Err("mat1 and mat2 shapes cannot be multiplied (2x98 and 72x3)".to_owned()),
+    };
+    let interface =
+        Interface { weights: vec![weight("Conv2d", &[2, 1, 5, 5])], ..interface(&["image"]) };
+    let found = found(&interface, &Hints::default(), strided).unwrap();
+    assert_eq!(dims(&found.spec.inputs), [vec![-1, 1, -1, -1]]);
 }
 
 #[test]

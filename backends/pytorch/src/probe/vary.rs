@@ -84,8 +84,10 @@ impl Varied<'_> {
                 let groups: &[&[usize]] =
                     if alike.len() > 1 { &[&[input], &alike] } else { &[&[input]] };
                 for group in groups {
-                    let larger = [size + 1, size * 2];
-                    if larger.iter().any(|&it| self.run(group, at, |_| it).is_some()) {
+                    // Where a window slides over it, not any size will do, but more than one: then it
+                    // is not for us to say which.
+                    let others = [size * 2, size + 1, size.saturating_sub(1)];
+                    if others.iter().any(|&it| self.run(group, at, |_| it).is_some()) {
                         self.free(group, at);
                         break;
                     }

@@ -2,9 +2,8 @@
 
     python3 make.py
 
-Files have no dates and weights no randomness, so that a second run changes nothing but what torch changed."""
+Weights have no randomness, and files no source lines, which would name the folder that they were made in."""
 
-import io
 import json
 import os
 import typing
@@ -44,13 +43,24 @@ def save(name, module, *inputs, trace=False, train=False):
     module.train(train)
     script = torch.jit.trace(module, inputs) if trace else torch.jit.script(module)
     script.save(os.path.join(HERE, name + ".pt"))
+    rewrite(name + ".pt", name + ".pt", lambda name: not name.endswith(".debug_pkl"), {})
     if inputs and not train:
         with torch.inference_mode():
-            result = script(*inputs)
+            # Some write to what they are given.
+            result = script(*[it.clone() if isinstance(it, torch.Tensor) else it for it in inputs])
         flat = result if isinstance(result, (tuple, list)) else [result]
         record = lambda t: {"shape": list(t.shape), "data": t.flatten().tolist()}
         if all(isinstance(it, torch.Tensor) for it in [*inputs, *flat]):
             EXPECTED[name] = {"inputs": [record(it) for it in inputs], "outputs": [record(it) for it in flat]}
+
+
+def rewrite(old, new, keeps, replaced):
+    """Copies an archive: the files that it is to keep, some with other content."""
+    with zipfile.ZipFile(os.path.join(HERE, old)) as archive:
+        files = [(name, archive.read(name)) for name in archive.namelist() if keeps(name)]
+    with zipfile.ZipFile(os.path.join(HERE, new), "w") as archive:
+        for name, content in files:
+            archive.writestr(zipfile.ZipInfo(name), replaced.get(name.rpartition("/")[2], content))
 
 
 class Mlp(nn.Module):
@@ -306,14 +316,11 @@ def others():
     torch.save(filled(Mlp()), os.path.join(HERE, "pickled.pt"))
     exported = torch.export.export(filled(Tanh()), (torch.zeros(2, 3),))
     torch.export.save(exported, os.path.join(HERE, "exported.pt2"))
+    # What is in it names the folder that it was made in, and is of no use here.
+    rewrite("exported.pt2", "exported.pt2", lambda name: True, {"model.json": b"{}"})
     whole = open(os.path.join(HERE, "mlp.pt"), "rb").read()
     open(os.path.join(HERE, "cut.pt"), "wb").write(whole[: len(whole) // 2])
-    with zipfile.ZipFile(os.path.join(HERE, "mlp.pt")) as old, zipfile.ZipFile(
-        os.path.join(HERE, "newer.pt"), "w"
-    ) as new:
-        for name in old.namelist():
-            content = b"99\n" if name.endswith("/version") else old.read(name)
-            new.writestr(zipfile.ZipInfo(name), content)
+    rewrite("mlp.pt", "newer.pt", lambda name: True, {"version": b"99\n"})
 
 
 def main():
