@@ -284,6 +284,19 @@ fn an_output_that_is_a_view_is_put_in_order() {
 }
 
 #[test]
+fn instances_share_the_weights() {
+    let model = load(&source("constant"));
+    let table = || {
+        let mut instance = model.instantiate(Device::Cpu).unwrap();
+        let x = floats(&[1, 4], &[0.0; 4]);
+        run(&mut *instance, &[("x", x)], &["OUTPUT__0"]).unwrap().remove(0).to_bytes()
+    };
+    // It returns its weights, which are too large to be copied.
+    let (first, second) = (table(), table());
+    assert_eq!((first.len(), first.as_ptr()), (4800, second.as_ptr()));
+}
+
+#[test]
 fn instances_of_a_module_with_state_have_a_state_each() {
     let source =
         configured("counter", &[("x", FP32, &[-1])], &[("y", FP32, &[-1]), ("last", FP32, &[-1])]);
