@@ -11,6 +11,7 @@
 //! The instances on a device share one module, unless its runs change it.
 
 mod archive;
+mod compare;
 mod error;
 mod file;
 mod inputs;

@@ -94,7 +94,10 @@ impl Loader {
         let arguments = if interface.takes_dict() { 0 } else { interface.parameters.len() };
         let module = Arc::new(module);
         let runner = Runner::new(module.clone(), inputs.clone(), arguments, how(&self.settings));
-        let found = probe::find(&interface, &inputs, &source.hints, &mut ModuleTrial::new(runner));
+        let found = match self.settings.trial_runs {
+            true => probe::find(&interface, &inputs, &source.hints, &mut ModuleTrial::new(runner)),
+            false => probe::untried(&interface, &inputs, &source.hints),
+        };
         let Found { spec, outputs, sample, warning } = found.map_err(problem)?;
         if let Some(warning) = warning {
             tracing::warn!(model = source.name, "{warning}");

@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) clean_cache: bool,
     pub(crate) disable_cudnn: bool,
     pub(crate) rewrite: Rewrite,
+    /// May the module be run on zeros while it is loaded?
+    pub(crate) trial_runs: bool,
     pub(crate) executor: Option<bool>,
     pub(crate) profiling: Option<bool>,
     pub(crate) fuser: Option<bool>,
@@ -69,6 +71,7 @@ impl Settings {
             clean_cache: options.flag("ENABLE_CACHE_CLEANING")?.unwrap_or(false),
             disable_cudnn: options.flag("DISABLE_CUDNN")?.unwrap_or(false),
             rewrite,
+            trial_runs: options.flag("TRIAL_RUNS")?.unwrap_or(true),
             executor: options.flag("ENABLE_JIT_EXECUTOR")?,
             profiling: options.flag("ENABLE_JIT_PROFILING")?,
             fuser: options.flag("ENABLE_TENSOR_FUSER")?,

@@ -82,6 +82,10 @@ fn what_cannot_be_told_is_asked_for_in_lines_of_a_configuration() {
     refused("dict.pt", &["Dict[str, Tensor]", "under the name of each key"]);
     refused("picky.pt", &["all of it is zero"]);
     refused("flat.pt", &["max_batch_size: 0", "data_type: TYPE_FP32 dims: [ -1, 3 ]"]);
+    refused("steps.pt", &["depends on the other rows", "data_type: TYPE_FP32 dims: [ -1, 3 ]"]);
+    // In training mode a batch is normalised by itself, and dropout draws lots.
+    refused("conv_train.pt", &["depends on the other rows, or on chance"]);
+    refused("dropped.pt", &["depends on the other rows, or on chance"]);
     refused("number.pt", &["argument 'power' of forward is of type int"]);
     refused("complex.pt", &["output 'OUTPUT__0' is of type ComplexFloat"]);
 }
@@ -122,12 +126,17 @@ fn parameters_are_read_and_bad_ones_refused() {
         ("INTRA_OP_THREAD_COUNT", "1"),
         ("INTER_OP_THREAD_COUNT", "2"),
         ("FREEZE", "false"),
+        ("OPTIMIZE_FOR_INFERENCE", "false"),
     ];
     for parameter in parameters {
         let mut instance = instance(&with(source("mlp"), &[parameter]));
         let output = run(&mut *instance, &[("x", floats(&[1, 5], &[0.0; 5]))], &["OUTPUT__0"]);
         assert_eq!(output.unwrap()[0].shape().dims(), [1, 3], "{parameter:?}");
     }
+    let complete = configured("mlp", &[("x", FP32, &[-1, 5])], &[("y", FP32, &[-1, 3])]);
+    load(&with(complete, &[("TRIAL_RUNS", "false")]));
+    let text = load_error(&with(source("mlp"), &[("TRIAL_RUNS", "false")]));
+    assert!(text.contains("input { name: \"x\" data_type: .. dims: [ .. ] }"), "{text}");
     // A second number for the process is a warning.
     load(&with(source("mlp"), &[("INTER_OP_THREAD_COUNT", "1")]));
     let text = load_error(&with(source("mlp"), &[("INFERENCE_MODE", "maybe")]));

@@ -41,6 +41,10 @@ pub(crate) trait Trial {
     /// The useful line of libtorch's text.
     fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, String>;
 
+    /// Does the answer for a row of these inputs depend on the other rows? Runs it on numbers without a
+    /// pattern; `false` where it does not take them.
+    fn rows_depend(&mut self, samples: &[Sample]) -> bool;
+
     /// Has all this taken long enough?
     fn is_over(&self) -> bool;
 }
@@ -97,7 +101,7 @@ pub(crate) fn find(
         None => (known, None),
         Some(Ok(success)) => {
             let observed = observe(&known, &success, trial);
-            return conclude(interface, &known, hints, &observed, success);
+            return conclude(interface, &known, hints, &observed, success, trial);
         }
         Some(Err(line)) => (known, Some(line)),
     };
@@ -112,13 +116,30 @@ pub(crate) fn find(
             let fits = known.iter().zip(&success.0).all(|(it, sample)| it.allows(sample));
             let base = if fits { known } else { base };
             let observed = observe(&base, &success, trial);
-            conclude(interface, &base, hints, &observed, success)
+            conclude(interface, &base, hints, &observed, success, trial)
         }
-        (Err(_), Some(line)) => as_it_stands(interface, &known, hints, line),
+        (Err(_), Some(line)) => {
+            let reason = format!("a trial run on zeros of the configured shapes failed: {line}");
+            as_it_stands(interface, &known, hints, &reason)
+        }
         (Err(reason), None) => {
             Err(Advice { inputs: &known, outputs: &hints.outputs, reason }.to_string())
         }
     }
+}
+
+/// The same without any run: all must be configured, and nothing of it is checked.
+///
+/// # Errors
+/// What is not configured, with the lines that would say it.
+pub(crate) fn untried(
+    interface: &Interface,
+    inputs: &[Input],
+    hints: &Hints,
+) -> Result<Found, String> {
+    let known = known(inputs, &hints.inputs);
+    check_types(&known, &hints.outputs)?;
+    as_it_stands(interface, &known, hints, "TRIAL_RUNS is 'false'")
 }
 
 fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<Known> {
@@ -200,7 +221,7 @@ fn as_configured(known: &[Known], trial: &mut dyn Trial) -> Result<Success, Stri
                 Err(line) => first_problem.get_or_insert(line),
             };
             if trial.is_over() {
-                break;
+                return Err(first_problem.unwrap_or_default());
             }
         }
     }
@@ -229,6 +250,7 @@ fn conclude(
     hints: &Hints,
     observed: &Observed,
     (samples, facts): Success,
+    trial: &mut dyn Trial,
 ) -> Result<Found, String> {
     let outputs = outputs::assign(&interface.returns, &hints.outputs, Some(&facts))?;
     let inputs = known.iter().zip(&samples).zip(&observed.inputs).map(|((known, sample), dims)| {
@@ -255,23 +277,35 @@ fn conclude(
         let dims = fitting(configured, &observed.outputs[place], batches && observed.rows_varied);
         spec.outputs.push(TensorSpec { name: output.name.clone(), dtype, dims, optional: false });
     }
-    let nothing_configured = hints.inputs.is_empty() && hints.outputs.is_empty();
-    if nothing_configured && observed.misleads() {
-        let reason =
-            "the first dimension of its inputs is free, but is not that of its outputs, so that \
-                      what is a batch cannot be told (max_batch_size: 0 where there is none)"
-                .to_owned();
-        let known: Vec<Known> =
-            known.iter().zip(&spec.inputs).map(|(it, spec)| it.told(spec)).collect();
-        let told = |it: &TensorSpec| TensorHint {
-            name: it.name.clone(),
-            dtype: Some(it.dtype),
-            dims: Some(it.dims.clone()),
-        };
-        let outputs: Vec<TensorHint> = spec.outputs.iter().map(told).collect();
-        return Err(Advice { inputs: &known, outputs: &outputs, reason }.to_string());
+    // Without any shape that is configured, the server decides by the spec whether the model batches.
+    let shapes = hints.inputs.iter().chain(&hints.outputs).filter_map(|it| it.dims.as_ref());
+    if shapes.count() == 0 && observed.looks_like_a_batch() {
+        if !observed.rows_follow {
+            let reason =
+                "the first dimension of its inputs is free, but is not that of its outputs";
+            return Err(no_batch(known, &spec, reason));
+        }
+        if trial.rows_depend(&samples) {
+            let reason = "what it answers for a row depends on the other rows, or on chance";
+            return Err(no_batch(known, &spec, reason));
+        }
     }
     Ok(Found { spec, outputs, sample: Some(samples), warning: None })
+}
+
+/// Asks for a configuration of a model that would be taken for one that batches.
+fn no_batch(known: &[Known], spec: &ModelSpec, reason: &str) -> String {
+    let reason =
+        format!("{reason}, so that it is not known what a batch is (max_batch_size: 0 for none)");
+    let known: Vec<Known> =
+        known.iter().zip(&spec.inputs).map(|(it, spec)| it.told(spec)).collect();
+    let told = |it: &TensorSpec| TensorHint {
+        name: it.name.clone(),
+        dtype: Some(it.dtype),
+        dims: Some(it.dims.clone()),
+    };
+    let outputs: Vec<TensorHint> = spec.outputs.iter().map(told).collect();
+    Advice { inputs: &known, outputs: &outputs, reason }.to_string()
 }
 
 impl Known {
@@ -307,32 +341,29 @@ fn fitting(
     configured.iter().zip(observed).enumerate().map(fit).collect()
 }
 
-/// The configuration as it is, for a module that does not take zeros and may have its reasons.
+/// The configuration as it is, for a module that was not run, or does not take zeros and may have its reasons.
 fn as_it_stands(
     interface: &Interface,
     known: &[Known],
     hints: &Hints,
-    line: String,
+    reason: &str,
 ) -> Result<Found, String> {
-    let complete = |hint: &TensorHint| {
+    let output = |hint: &TensorHint| {
         let (dtype, dims) = (hint.dtype?, hint.dims.clone()?);
         Some(TensorSpec { name: hint.name.clone(), dtype, dims, optional: false })
-    };
-    let given: Option<Vec<TensorSpec>> = hints.outputs.iter().map(complete).collect();
-    let Some(given) = given.filter(|it| !it.is_empty()) else {
-        let reason = format!("a trial run on zeros of the configured shapes failed: {line}");
-        return Err(Advice { inputs: known, outputs: &hints.outputs, reason }.to_string());
     };
     let input = |it: &Known| {
         let (dtype, dims) = (it.dtype?, it.dims.clone()?);
         Some(TensorSpec { name: it.name.clone(), dtype, dims, optional: it.optional })
     };
-    let inputs = known.iter().filter_map(input).collect();
+    let inputs: Option<Vec<TensorSpec>> = known.iter().map(input).collect();
+    let given: Option<Vec<TensorSpec>> = hints.outputs.iter().map(output).collect();
+    let (Some(inputs), Some(given)) = (inputs, given.filter(|it| !it.is_empty())) else {
+        let reason = reason.to_owned();
+        return Err(Advice { inputs: known, outputs: &hints.outputs, reason }.to_string());
+    };
     let outputs = outputs::assign(&interface.returns, &hints.outputs, None)?;
-    let warning = format!(
-        "a trial run on zeros of the configured shapes failed, so that types and shapes of the outputs are \
-         not checked: {line}"
-    );
+    let warning = format!("types and shapes are not checked: {reason}");
     let spec = ModelSpec { inputs, outputs: given };
     Ok(Found { spec, outputs, sample: None, warning: Some(warning) })
 }

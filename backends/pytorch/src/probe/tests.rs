@@ -11,6 +11,7 @@ type Answer = Result<Vec<Fact>, String>;
 /// A module that is a function, and the runs that were made of it.
 struct Fake<F> {
     module: F,
+    rows_depend: bool,
     runs: usize,
     most: usize,
 }
@@ -19,6 +20,10 @@ impl<F: Fn(&[Sample]) -> Answer> Trial for Fake<F> {
     fn run(&mut self, samples: &[Sample]) -> Answer {
         self.runs += 1;
         (self.module)(samples)
+    }
+
+    fn rows_depend(&mut self, _: &[Sample]) -> bool {
+        self.rows_depend
     }
 
     fn is_over(&self) -> bool {
@@ -60,7 +65,7 @@ fn found(
     module: impl Fn(&[Sample]) -> Answer,
 ) -> Result<Found, String> {
     let inputs = assign(interface, &hints.inputs).unwrap();
-    find(interface, &inputs, hints, &mut Fake { module, runs: 0, most: 500 })
+    find(interface, &inputs, hints, &mut Fake { module, rows_depend: false, runs: 0, most: 500 })
 }
 
 fn dims(specs: &[TensorSpec]) -> Vec<Vec<i64>> {
@@ -244,8 +249,39 @@ fn a_free_first_dimension_that_is_no_batch_is_not_taken_for_one() {
 }
 
 #[test]
+fn rows_that_depend_on_each_other_are_no_batch_unless_shapes_are_configured() {
+    let interface = interface(&["x"]);
+    let find_with = |hints: &Hints| {
+        let inputs = assign(&interface, &hints.inputs).unwrap();
+        let mut fake = Fake { module: linear, rows_depend: true, runs: 0, most: 500 };
+        find(&interface, &inputs, hints, &mut fake)
+    };
+    let text = find_with(&Hints::default()).unwrap_err();
+    assert!(text.contains("depends on the other rows") && text.contains("[ -1, 30 ]"), "{text}");
+    let configured = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 30])],
+        outputs: vec![hint("y", FP32, &[-1, 2])],
+    };
+    assert!(find_with(&configured).is_ok());
+}
+
+#[test]
+fn without_trials_all_must_be_configured() {
+    let interface = interface(&["x"]);
+    let inputs = assign(&interface, &[]).unwrap();
+    let text = untried(&interface, &inputs, &Hints::default()).unwrap_err();
+    assert!(text.contains("TRIAL_RUNS") && text.contains("input { name: \"x\""), "{text}");
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 30])],
+        outputs: vec![hint("y", FP32, &[-1, 2])],
+    };
+    assert_eq!(dims(&untried(&interface, &inputs, &hints).unwrap().spec.outputs), [vec![-1, 2]]);
+}
+
+#[test]
 fn trials_end_when_it_has_taken_long_enough() {
-    let mut fake = Fake { module: |_: &[Sample]| Err("no".to_owned()), runs: 0, most: 3 };
+    let module = |_: &[Sample]| Err("no".to_owned());
+    let mut fake = Fake { module, rows_depend: false, runs: 0, most: 3 };
     let interface = interface(&["x"]);
     let inputs = assign(&interface, &[]).unwrap();
     find(&interface, &inputs, &Hints::default(), &mut fake).unwrap_err();

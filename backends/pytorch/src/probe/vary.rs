@@ -13,15 +13,14 @@ pub(super) struct Observed {
     /// Was there a run with another number of rows?
     pub(super) rows_varied: bool,
     /// Did every output have as many rows as the inputs?
-    rows_follow: bool,
+    pub(super) rows_follow: bool,
 }
 
 impl Observed {
-    /// Does it look like a batch without being one?
-    pub(super) fn misleads(&self) -> bool {
+    /// Is the first dimension of all inputs and outputs free?
+    pub(super) fn looks_like_a_batch(&self) -> bool {
         let open = |it: &Vec<Option<usize>>| it.first().is_some_and(Option::is_none);
-        let looks = self.inputs.iter().chain(&self.outputs).all(open);
-        looks && !self.rows_follow
+        self.inputs.iter().chain(&self.outputs).all(open)
     }
 }
 
@@ -76,6 +75,11 @@ impl Varied<'_> {
                 if !self.may_change(input, at) {
                     continue;
                 }
+                if self.trial.is_over() {
+                    // Then the module says in each run what it does not take.
+                    self.free(&[input], at);
+                    continue;
+                }
                 let size = self.samples[input].dims[at];
                 let alike = |&it: &usize| {
                     self.samples[it].dims.get(at) == Some(&size) && self.may_change(it, at)
@@ -116,9 +120,6 @@ impl Varied<'_> {
         at: usize,
         size: impl Fn(usize) -> usize,
     ) -> Option<Vec<Fact>> {
-        if self.trial.is_over() {
-            return None;
-        }
         let mut samples = self.samples.to_vec();
         for &input in inputs {
             let dim = &mut samples[input].dims[at];

@@ -118,6 +118,17 @@ class Recurrent(nn.Module):
         return self.lstm(x)
 
 
+class Steps(nn.Module):
+    """Its rows are steps in time, each of which depends on those before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return torch.cumsum(self.fc(x), 0)
+
+
 class SumDifference(nn.Module):
     def forward(self, a, b):
         return a + b, a - b
@@ -331,6 +342,7 @@ def main():
     save("conv_fixed", FixedConv(), ramp(2, 1, 28, 28))
     save("words", Words(), torch.tensor([[1, 2, 3], [0, 9, 9]]))
     save("recurrent", Recurrent())
+    save("steps", Steps(), ramp(4, 3))
     save("sum_difference", SumDifference(), ramp(2, 3), ramp(2, 3) * 2)
     save("two_layers", TwoLayers(), ramp(2, 6), ramp(2, 4))
     save("dict", DictInOut())
