@@ -46,9 +46,16 @@ Failure* fail(uint32_t kind, const std::string& text);
 /// Our number of a type of elements.
 uint32_t element_of(c10::ScalarType type);
 
+/// Takes libtorch's warnings, which it would write to the standard error among the lines of the log.
+struct Silent final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
 /// Runs `work`, and returns what it threw.
 template <typename Work>
 Failure* guarded(const Work& work) noexcept {
+  Silent silent;
+  c10::WarningUtils::WarningHandlerGuard guard(&silent);
   try {
     work();
     return nullptr;
