@@ -40,9 +40,9 @@ fn main() {
         println!("cargo:rustc-link-lib=dylib={library}");
     }
     // Where it lies in an installation; and for tests, which run it from the target folder, where it was.
-    println!("cargo:rustc-link-arg=-Wl,-rpath,$ORIGIN/libtorch/lib");
+    println!("cargo:rustc-link-arg-cdylib=-Wl,-rpath,$ORIGIN/libtorch/lib");
     if env::var("PROFILE").is_ok_and(|it| it == "debug") {
-        println!("cargo:rustc-link-arg=-Wl,-rpath,{}", libraries.display());
+        println!("cargo:rustc-link-arg-cdylib=-Wl,-rpath,{}", libraries.display());
     }
 }
 

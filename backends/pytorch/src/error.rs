@@ -19,14 +19,14 @@ pub(crate) fn of_load(path: &Path, failure: &Failure) -> BackendError {
     }
 }
 
-/// Why a run failed. `sizes_vary`: the model takes inputs of any size in some dimension, so that a failure
-/// over sizes is the request's fault.
+/// Why a run failed. `sizes_vary`: the model takes inputs of any size in some dimension besides the first, so
+/// that a failure over sizes is the request's fault; else the server has seen to it that sizes are right.
 pub(crate) fn of_run(failure: &Failure, sizes_vary: bool) -> BackendError {
     let line = useful_line(&failure.text);
     if failure.out_of_memory || out_of_memory(&line) {
         return BackendError::OutOfMemory(line);
     }
-    match sizes_vary && is_about_sizes(&line) {
+    match is_about_values(&line) || (sizes_vary && is_about_sizes(&line)) {
         true => BackendError::InvalidInput(line),
         false => BackendError::Execute(line),
     }
@@ -38,6 +38,11 @@ fn out_of_memory(line: &str) -> bool {
         .any(|it| line.contains(it))
 }
 
+/// Texts of operators that look something up by an input's values.
+fn is_about_values(line: &str) -> bool {
+    line.contains("index out of range")
+}
+
 /// Texts of operators that do not get the sizes that they need.
 fn is_about_sizes(line: &str) -> bool {
     [
@@ -47,10 +52,7 @@ fn is_about_sizes(line: &str) -> bool {
         "Kernel size can't be greater than actual input size",
         "Output size is too small",
         "is invalid for input of size",
-        "index out of range",
-        "to have the same",
         "but got input of size",
-        "but got: ",
         "channels, but got",
     ]
     .iter()

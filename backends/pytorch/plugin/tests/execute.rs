@@ -386,6 +386,17 @@ fn wrong_names_types_and_sizes_are_the_requests_fault_and_the_next_run_works() {
 }
 
 #[test]
+fn a_number_that_is_in_no_table_is_the_requests_fault() {
+    let mut instance = instance(&source("words"));
+    let ids = |id| Tensor::from_vec(Shape::new(&[1, 1]), vec![id]).unwrap();
+    match run(&mut *instance, &[("ids", ids(10i64))], &["OUTPUT__0"]) {
+        Err(BackendError::InvalidInput(text)) => assert_eq!(text, "index out of range in self"),
+        other => panic!("{other:?}"),
+    }
+    assert!(run(&mut *instance, &[("ids", ids(9))], &["OUTPUT__0"]).is_ok());
+}
+
+#[test]
 fn what_a_module_raises_is_an_execution_error_in_its_own_words() {
     let source = configured("picky", &[("x", FP32, &[-1, 3])], &[("y", FP32, &[-1, 3])]);
     let mut instance = instance(&source);
