@@ -1,7 +1,5 @@
-//! Plugins that cannot be used. In a process of its own: once one is open, no other is looked at.
+//! What can be told without libtorch: plugins that cannot be used, and files that are no models.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-
-mod support;
 
 use std::{
     fs,
@@ -9,14 +7,18 @@ use std::{
     process::Command,
 };
 
-use backend::{Backend, BackendError};
+use backend::{Backend, BackendError, ModelSource};
 use pytorch::{Options, PyTorch};
-use support::{path, plugin, source};
+
+/// A file among the models of the plugin's tests.
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("plugin/tests/models").join(name)
+}
 
 #[track_caller]
 fn unusable(plugin: Option<PathBuf>, parts: &[&str]) {
     let engine = PyTorch::new(Options { plugin });
-    let Err(BackendError::Load(text)) = engine.load(&source("mlp")) else {
+    let Err(BackendError::Load(text)) = engine.load(&ModelSource::new("m", path("mlp.pt"))) else {
         panic!("it can be used");
     };
     for part in parts.iter().chain(&["python3 backends/pytorch/prepare.py"]) {
@@ -48,7 +50,7 @@ fn table(version: u32) -> String {
 }
 
 #[test]
-fn bad_plugins_are_refused_and_a_good_one_is_opened_after_them() {
+fn a_plugin_that_cannot_be_used_is_an_error_that_says_why_and_what_to_do() {
     let folder = std::env::temp_dir().join(format!("muster-plugins-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     unusable(None, &["looked for", "/pytorch/libmuster_pytorch.so"]);
@@ -74,17 +76,32 @@ fn bad_plugins_are_refused_and_a_good_one_is_opened_after_them() {
     let code = "int gone(void); int x(void) { return gone(); }";
     let unresolved = compile(&folder, "unresolved", code, &[]);
     unusable(Some(unresolved), &["undefined symbol: gone", "not of the version"]);
-
-    // A bad file is told without any plugin.
-    let engine = PyTorch::new(Options { plugin: Some(folder.join("absent.so")) });
-    let state_dict = backend::ModelSource::new("m", path("state_dict.pt"));
-    let Err(BackendError::Load(text)) = engine.load(&state_dict) else { panic!("it loaded") };
-    assert!(text.contains("state dict"), "{text}");
-
-    let good = PyTorch::new(Options { plugin: Some(plugin()) });
-    good.load(&source("mlp")).unwrap();
-    let another = PyTorch::new(Options { plugin: Some(folder.join("absent.so")) });
-    let Err(BackendError::Load(text)) = another.load(&source("mlp")) else { panic!("two plugins") };
-    assert!(text.contains("cannot open"), "{text}");
     fs::remove_dir_all(&folder).unwrap();
+}
+
+#[track_caller]
+fn refused(name: &str, parts: &[&str]) {
+    let Err(BackendError::Load(text)) = PyTorch::default().load(&ModelSource::new("m", path(name)))
+    else {
+        panic!("{name} loads");
+    };
+    for part in parts {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(text.contains(name) && !text.contains('\n'), "{text}");
+}
+
+#[test]
+fn files_that_are_no_torchscript_are_called_what_they_are() {
+    refused("absent.pt", &["there is no such file"]);
+    refused("cut.pt", &["cut short"]);
+    refused("state_dict.pt", &["a state dict or a pickled module", "torch.jit.script", ".save("]);
+    refused("pickled.pt", &["a state dict or a pickled module", "torch.jit.trace"]);
+    refused("legacy.pt", &["old format of torch.save"]);
+    refused("exported.pt2", &["torch.export archive", "torch.jit.script"]);
+    refused("make.py", &["no TorchScript file"]);
+    let empty = std::env::temp_dir().join(format!("muster-empty-{}.pt", std::process::id()));
+    fs::write(&empty, "").unwrap();
+    refused(&empty.display().to_string(), &["the file is empty"]);
+    fs::remove_file(&empty).unwrap();
 }
