@@ -73,6 +73,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("ort::", &["backends/onnxruntime"]),
     ("libloading::", &["backends/pytorch/src/native"]),
     ("onnxruntime::", &["server/src/main.rs"]),
+    ("pytorch::", &["server/src/main.rs"]),
     ("identity::", &["server/src/main.rs"]),
     (
         "tokio::",

@@ -14,6 +14,7 @@ use muster::{
     machine::Machine,
 };
 use onnxruntime::OnnxRuntime;
+use pytorch::PyTorch;
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -55,8 +56,12 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
         library: config.onnxruntime_library.clone(),
         model_cache_dir: config.model_cache_dir.clone(),
     };
-    let engines: Vec<Arc<dyn Backend>> =
-        vec![Arc::new(OnnxRuntime::new(onnxruntime)), Arc::new(Identity)];
+    let pytorch = pytorch::Options { plugin: config.pytorch_plugin.clone() };
+    let engines: Vec<Arc<dyn Backend>> = vec![
+        Arc::new(OnnxRuntime::new(onnxruntime)),
+        Arc::new(PyTorch::new(pytorch)),
+        Arc::new(Identity),
+    ];
     let outcome =
         App::build(config, machine, engines).and_then(|app| app.run(signalled(log.clone())));
     match outcome {

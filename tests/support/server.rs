@@ -17,6 +17,7 @@ use muster::{
     machine::Machine,
 };
 use onnxruntime::OnnxRuntime;
+use pytorch::PyTorch;
 use tokio::sync::oneshot;
 
 use super::{Client, NO_GPUS, Reply, Repository, switches, wait_for};
@@ -128,8 +129,12 @@ impl Start {
     #[track_caller]
     pub fn launch(&self) -> Server {
         let config = self.config().unwrap_or_else(|error| panic!("{error}"));
-        let engines: Vec<Arc<dyn Backend>> =
-            vec![Arc::new(OnnxRuntime::default()), Arc::new(Identity)];
+        let pytorch = pytorch::Options { plugin: config.pytorch_plugin.clone() };
+        let engines: Vec<Arc<dyn Backend>> = vec![
+            Arc::new(OnnxRuntime::default()),
+            Arc::new(PyTorch::new(pytorch)),
+            Arc::new(Identity),
+        ];
         let app =
             App::build(config, &self.machine, engines).unwrap_or_else(|error| panic!("{error}"));
         let addresses = app.addresses();

@@ -64,6 +64,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(MODELS, "default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each"),
     value(MODELS, "default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
     value(MODELS, "default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
+    value(MODELS, "pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up"),
     value(MODELS, "onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
     value(MODELS, "model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
 

@@ -76,6 +76,7 @@ pub(super) fn resolve(
         gpu_visibility: gpu_visibility(environment),
         log: log(&sources, problems),
         onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
+        pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
         notices: sources.notices,
     }

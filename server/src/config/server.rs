@@ -37,6 +37,8 @@ pub struct ServerConfig {
     pub log: LogConfig,
     /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one that came along.
     pub onnxruntime_library: Option<PathBuf>,
+    /// `--pytorch-plugin`: the libtorch engine's shared library; `None` for the one that came along.
+    pub pytorch_plugin: Option<PathBuf>,
     /// `--model-cache-dir`: where optimised forms of large models are kept; `None` for nowhere.
     pub model_cache_dir: Option<PathBuf>,
     /// Lines for the log: foreign variables that were applied, options without effect.
