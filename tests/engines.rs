@@ -59,7 +59,13 @@ fn tensors(written: &Value) -> Vec<Tensor> {
 
 /// Every case of a model, both ways.
 fn check(client: &mut Client, model: &str) {
-    for (number, case) in expectation(model)["cases"].as_array().unwrap().iter().enumerate() {
+    check_as(client, model, model);
+}
+
+/// The same for a model that is to answer as the fixture does.
+#[track_caller]
+pub fn check_as(client: &mut Client, model: &str, fixture: &str) {
+    for (number, case) in expectation(fixture)["cases"].as_array().unwrap().iter().enumerate() {
         let (inputs, expected) = (tensors(&case["inputs"]), tensors(&case["outputs"]));
         for form in [Form::Binary, Form::Json] {
             let utf8 = inputs.iter().chain(&expected).all(|it| it.texts().is_some());

@@ -8,6 +8,7 @@ mod support; // start a server, talk to it, make model repositories
 mod architecture; // who may import whom
 
 mod engines; // every fixture by ONNX Runtime, against what Python's said
+mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors

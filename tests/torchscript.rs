@@ -1,0 +1,152 @@
+//! TorchScript models behind the server. `python3 backends/pytorch/prepare.py` makes the engine that they need; without
+//! it there is nothing to run: that is said aloud, and is a failure where `CI=true`. What the engine itself does is
+//! tested in its own package.
+
+use std::path::Path;
+
+use crate::{
+    engines::check_as,
+    support::{Form, Process, Repository, Server, Tensor, skip},
+};
+
+const NETWORKS: [&str; 3] = ["mlp", "convnet", "transformer"];
+const MODELS: &str = "backends/pytorch/plugin/tests/models";
+
+/// The flag that names the engine: a test's program lies one folder deeper than the server, which looks for it by itself.
+fn flag() -> String {
+    let program = std::env::current_exe().unwrap();
+    let target = program.ancestors().nth(3).unwrap();
+    format!("--pytorch-plugin={}", target.join("pytorch/libmuster_pytorch.so").display())
+}
+
+/// A server with the engine; `None` where there is none.
+fn serve(repository: &Repository) -> Option<Server> {
+    let flag = flag();
+    if !flag.split_once('=').is_some_and(|(_, plugin)| Path::new(plugin).is_file()) {
+        skip("tests of TorchScript models: python3 backends/pytorch/prepare.py has not been run");
+        return None;
+    }
+    Some(Server::start(repository, &[&flag, "--backend-config=default-max-batch-size=8"]))
+}
+
+/// A model that is nothing but its file.
+fn bare(repository: Repository, name: &str, file: &str) -> Repository {
+    repository.copy(&format!("{name}/1/model.pt"), file)
+}
+
+#[test]
+fn a_model_exported_both_ways_gives_the_same_answers() {
+    let both = |it: Repository, name: &&str| {
+        let torchscript = format!("tests/fixtures/torchscript/{name}");
+        it.fixture(&format!("{name}_onnx"), name).copy(&format!("{name}_torchscript"), &torchscript)
+    };
+    let repository = NETWORKS.iter().fold(Repository::new(), both);
+    let Some(server) = serve(&repository) else { return };
+    let mut client = server.client();
+    for name in NETWORKS {
+        check_as(&mut client, &format!("{name}_onnx"), name);
+        check_as(&mut client, &format!("{name}_torchscript"), name);
+    }
+}
+
+#[test]
+fn a_file_alone_is_a_model_whose_inputs_and_outputs_were_found_out() {
+    let mlp = "tests/fixtures/torchscript/mlp/1/model.pt";
+    let words = format!("{MODELS}/words.pt");
+    let repository = bare(bare(Repository::new(), "mlp", mlp), "words", &words);
+    let Some(server) = serve(&repository) else { return };
+    let mut client = server.client();
+    let described = client.get("/v2/models/mlp").expect(200).json();
+    assert_eq!(described["platform"], "pytorch_libtorch");
+    let port = |it: &serde_json::Value| {
+        (it["name"].clone(), it["datatype"].clone(), it["shape"].to_string())
+    };
+    let float = |name: &str, shape: &str| (name.into(), "FP32".into(), shape.to_owned());
+    assert_eq!(port(&described["inputs"][0]), float("input", "[-1,30]"));
+    assert_eq!(port(&described["outputs"][0]), float("OUTPUT__0", "[-1,2]"));
+    let described = client.get("/v2/models/words").expect(200).json();
+    assert_eq!(described["inputs"][0]["datatype"], "INT64");
+    // It batches, as an ONNX model with an open first dimension does.
+    let config = client.get("/v2/models/mlp/config").expect(200).json();
+    assert_eq!((&config["backend"], &config["max_batch_size"]), (&"pytorch".into(), &8.into()));
+    let rows = Tensor::fp32("input", &[4, 30], &[0.5; 120]);
+    let reply = client.infer("mlp", &[rows], Form::Binary, "");
+    assert_eq!(reply.output().shape, [4, 2]);
+    // And to /invocations it is as any other.
+    let row = vec!["0.5"; 30].join(",");
+    let headers = [("Content-Type", "text/csv"), ("X-Amzn-SageMaker-Target-Model", "mlp")];
+    let reply = client.post("/invocations", &headers, row).expect(200);
+    assert_eq!(reply.text().trim().split(',').count(), 2, "{}", reply.text());
+}
+
+#[test]
+fn models_that_are_no_torchscript_say_what_they_are_and_the_others_serve() {
+    let contradiction = "max_batch_size: 8\n\
+        input { name: \"input\" data_type: TYPE_FP32 dims: [ 4 ] }\n\
+        output { name: \"output\" data_type: TYPE_FP32 dims: [ 2 ] }\n";
+    let broken: [(&str, &[&str]); 8] = [
+        ("cut", &["cut short"]),
+        ("state_dict", &["state dict", "torch.jit.script"]),
+        ("pickled", &["pickled module", "torch.jit.script"]),
+        ("legacy", &["torch.save", "torch.jit.script"]),
+        ("custom", &["mine::twice"]),
+        ("tanh", &["config.pbtxt", "input { name: \"x\" data_type: .. dims: [ .. ] }"]),
+        ("contradiction", &["input 'input'", "dims give the shape [ -1, 4 ]", "[ -1, 30 ]"]),
+        ("too_many", &["forward", "input"]),
+    ];
+    let mlp = "tests/fixtures/torchscript/mlp/1/model.pt";
+    let mut repository = bare(Repository::new(), "good", mlp)
+        .file("README.txt", "junk")
+        .file("good/1/notes.txt", "junk")
+        .file("good/1/.model.pt.swp", "junk")
+        .file("good/good.tar.gz", "junk")
+        .file(".hidden/1/model.pt", "junk");
+    for (name, _) in broken {
+        let file = format!("{MODELS}/{name}.pt");
+        repository = match name {
+            "contradiction" | "too_many" => bare(repository, name, mlp),
+            _ => bare(repository, name, &file),
+        };
+    }
+    let one_more =
+        format!("{contradiction}input {{ name: \"y\" data_type: TYPE_FP32 dims: [ 4 ] }}");
+    let repository = repository
+        .file("contradiction/config.pbtxt", contradiction)
+        .file("too_many/config.pbtxt", one_more);
+    let Some(server) = serve(&repository) else { return };
+    let mut client = server.client();
+    let index = client.post("/v2/repository/index", &[], "").expect(200).json();
+    for (name, parts) in broken {
+        let entry = index.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(entry["state"], "UNAVAILABLE", "{entry}");
+        let reason = entry["reason"].as_str().unwrap();
+        parts.iter().for_each(|it| assert!(reason.contains(it), "{name}: {reason}"));
+        assert!(!reason.contains("Traceback") && !reason.contains(".cpp"), "{name}: {reason}");
+    }
+    let row = Tensor::fp32("input", &[1, 30], &[0.5; 30]);
+    client.infer("good", &[row], Form::Binary, "").expect(200);
+}
+
+#[test]
+fn without_the_engine_a_torchscript_model_says_how_to_get_it_and_the_others_serve() {
+    let mlp = "tests/fixtures/torchscript/mlp";
+    let repository = Repository::identity("copy", &[]).copy("torchscript", mlp);
+    // A process of its own: another test may have opened the engine in this one.
+    let nowhere = "--pytorch-plugin=/nowhere/libmuster_pytorch.so";
+    let mut process = Process::start(&repository, &[nowhere, "--strict-readiness=false"], &[]);
+    process.wait_ready();
+    let mut client = process.client();
+    let error = client.get("/v2/models/torchscript/ready").error(503);
+    let parts = ["/nowhere/libmuster_pytorch.so", "backends/pytorch/prepare.py"];
+    parts.iter().for_each(|it| assert!(error.contains(it), "{error}"));
+    client.get("/v2/models/copy/ready").expect(200);
+}
+
+#[test]
+fn a_process_without_torchscript_models_does_not_open_the_engine() {
+    let repository = Repository::of(&["mlp"]);
+    let mut process = Process::start(&repository, &[&flag()], &[]);
+    process.wait_ready();
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
+    assert!(maps.contains("libonnxruntime") && !maps.contains("torch"), "{maps}");
+}
