@@ -13,7 +13,6 @@ use std::{
 
 use backend::{BackendError, Batch, Device, Instance, NamedTensor, Stop, Tensor};
 use bytes::Bytes;
-use onnxruntime::OnnxRuntime;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::{Outcome, machine::Pinning, server::Plan, workload::Workload};
@@ -35,13 +34,8 @@ pub struct BareLoop<'w> {
 }
 
 impl<'w> BareLoop<'w> {
-    pub fn new(
-        workload: &'w Workload,
-        engine: &OnnxRuntime,
-        plan: Plan,
-        pinning: Pinning,
-    ) -> Outcome<BareLoop<'w>> {
-        let model = workload.load(engine, plan.threads)?;
+    pub fn new(workload: &'w Workload, plan: Plan, pinning: Pinning) -> Outcome<BareLoop<'w>> {
+        let model = workload.load(plan.threads)?;
         let instances = (0..plan.instances).map(|_| model.instantiate(Device::Cpu));
         Ok(BareLoop { workload, instances: instances.collect::<Result<_, _>>()?, pinning })
     }

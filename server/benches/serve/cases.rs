@@ -43,12 +43,24 @@ impl Series {
 pub fn all() -> Outcome<Vec<Series>> {
     const BOTH: &[Format] = &[Format::Binary, Format::Json];
     let series = |workload, formats, connections| Series { workload, formats, connections };
-    Ok(vec![
+    let mut all = vec![
         series(workload::identity_builtin(16)?, BOTH, &[1, 16, 64]),
         series(workload::identity_onnx(16)?, BOTH, &[1, 16, 64]),
         series(workload::fixture("mlp")?, BOTH, &[1, 16, 64]),
         series(workload::image()?, BOTH, &[1, 4]),
         series(workload::fixture("convnet")?, &[Format::Binary], &[16]),
         series(workload::fixture("transformer")?, &[Format::Binary], &[16]),
-    ])
+    ];
+    if workload::pytorch_plugin().is_none() {
+        eprintln!("TorchScript is left out: python3 backends/pytorch/prepare.py has not been run");
+        return Ok(all);
+    }
+    for (name, model) in [
+        ("mlp-torchscript", "mlp"),
+        ("convnet-torchscript", "convnet"),
+        ("transformer-torchscript", "transformer"),
+    ] {
+        all.push(series(workload::torchscript(name, model)?, &[Format::Binary], &[16]));
+    }
+    Ok(all)
 }

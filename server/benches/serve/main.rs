@@ -70,13 +70,12 @@ fn run(arguments: &Arguments) -> Outcome<()> {
         it.workload.install(folder.path())?;
     }
     let server = Start { pinning, ..Start::new(folder.path()) }.start()?;
-    let engine = OnnxRuntime::new(Options::default());
-    println!("{}", machine::description(&engine.open()?.path));
+    println!("{}", machine::description(&OnnxRuntime::new(Options::default()).open()?.path));
     println!("{rounds} rounds of {} s blocks{pinning}.\n", block.as_secs_f64());
 
     let mut rows = Vec::new();
     for it in series.iter().filter(|it| wanted(it)) {
-        let mut bench = Bench::new(&server, &it.workload, &engine, pinning)?;
+        let mut bench = Bench::new(&server, &it.workload, pinning)?;
         for case in it.cases().filter(|it| it.name().contains(filter)) {
             eprintln!("{} ..", case.name());
             rows.push(bench.measure(case, block, rounds)?);

@@ -4,7 +4,6 @@
 use std::{num::NonZeroUsize, time::Duration};
 
 use loadgen::{Plan as LoadPlan, Report};
-use onnxruntime::OnnxRuntime;
 
 use crate::{
     bare::{BareLoop, Pace},
@@ -51,14 +50,9 @@ pub struct Bench<'b> {
 }
 
 impl<'b> Bench<'b> {
-    pub fn new(
-        server: &'b Server,
-        workload: &'b Workload,
-        engine: &OnnxRuntime,
-        pinning: Pinning,
-    ) -> Outcome<Bench<'b>> {
+    pub fn new(server: &'b Server, workload: &'b Workload, pinning: Pinning) -> Outcome<Bench<'b>> {
         let plan = server.plan(workload.name)?;
-        let bare = BareLoop::new(workload, engine, plan, pinning)?;
+        let bare = BareLoop::new(workload, plan, pinning)?;
         Ok(Bench { server, workload, plan, bare })
     }
 

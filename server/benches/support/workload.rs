@@ -14,6 +14,7 @@ use loadgen::{
     Check, Input, Plan as LoadPlan, Report, Request, Target, kserve_binary, kserve_json,
 };
 use onnxruntime::OnnxRuntime;
+use pytorch::PyTorch;
 use serde_json::Value;
 
 use super::{Outcome, reply::Expected, server::Server};
@@ -39,11 +40,20 @@ impl fmt::Display for Format {
     }
 }
 
+/// What runs a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EngineKind {
+    Identity,
+    OnnxRuntime,
+    PyTorch,
+}
+
 /// A model and its request.
 pub struct Workload {
     /// Of the model in the repository.
     pub name: &'static str,
-    /// The file of an ONNX model; the others are made of their configuration alone.
+    engine: EngineKind,
+    /// The model's file; none for a model that is made of its configuration alone.
     file: Option<PathBuf>,
     /// The text of `config.pbtxt`; none for the server's own choice.
     config: Option<String>,
@@ -75,6 +85,7 @@ pub fn image() -> Outcome<Workload> {
     let tensor = Tensor::from_vec(Shape::new(&[1, 3, 224, 224]), pixels)?;
     Ok(Workload {
         name: "image",
+        engine: EngineKind::OnnxRuntime,
         file: Some(Path::new(ROOT).join("backends/onnxruntime/tests/models/means.onnx")),
         config: None,
         input: NamedTensor { name: "x".into(), tensor },
@@ -93,6 +104,7 @@ fn identity(
     let tensor = Tensor::from_vec(Shape::new(&[1, values.len()]), values.clone())?;
     Ok(Workload {
         name,
+        engine: if file.is_some() { EngineKind::OnnxRuntime } else { EngineKind::Identity },
         file,
         config,
         input: NamedTensor { name: input.into(), tensor },
@@ -129,11 +141,36 @@ pub fn fixture(name: &'static str) -> Outcome<Workload> {
     };
     Ok(Workload {
         name,
+        engine: EngineKind::OnnxRuntime,
         file: Some(fixtures.join(format!("models/{name}/1/model.onnx"))),
         config: None,
         input,
         expected: Arc::new(expected),
     })
+}
+
+/// The same model as TorchScript, under the name `name`.
+pub fn torchscript(name: &'static str, model: &'static str) -> Outcome<Workload> {
+    let onnx = fixture(model)?;
+    // The file says no name.
+    let output = "OUTPUT__0".into();
+    let Expected { values, tolerance, .. } = &*onnx.expected;
+    let expected = Expected { output, values: values.clone(), tolerance: *tolerance };
+    let file = Path::new(ROOT).join(format!("tests/fixtures/torchscript/{model}/1/model.pt"));
+    Ok(Workload {
+        name,
+        engine: EngineKind::PyTorch,
+        file: Some(file),
+        expected: Arc::new(expected),
+        ..onnx
+    })
+}
+
+/// The libtorch engine that `backends/pytorch/prepare.py` has put where the server finds it; `None` where it
+/// has not been run.
+pub fn pytorch_plugin() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_BIN_EXE_muster")).ancestors().nth(2)?;
+    Some(target.join("pytorch/libmuster_pytorch.so")).filter(|it| it.is_file())
 }
 
 /// The only tensor of `{"<name>": {"datatype", "shape", "raw"}}`.
@@ -163,7 +200,11 @@ impl Workload {
         let version = repository.join(self.name).join("1");
         fs::create_dir_all(&version)?;
         if let Some(file) = &self.file {
-            fs::copy(file, version.join("model.onnx"))?;
+            let name = match self.engine {
+                EngineKind::PyTorch => "model.pt",
+                EngineKind::OnnxRuntime | EngineKind::Identity => "model.onnx",
+            };
+            fs::copy(file, version.join(name))?;
         }
         if let Some(config) = &self.config {
             fs::write(repository.join(self.name).join("config.pbtxt"), config)?;
@@ -172,11 +213,15 @@ impl Workload {
     }
 
     /// Loads it without a server, for instances of so many threads.
-    pub fn load(&self, onnx: &OnnxRuntime, threads: NonZeroUsize) -> Outcome<Arc<dyn Model>> {
-        let (engine, path): (&dyn Backend, _) = match &self.file {
-            Some(file) => (onnx, file.clone()),
-            None => (&Identity, PathBuf::new()),
+    pub fn load(&self, threads: NonZeroUsize) -> Outcome<Arc<dyn Model>> {
+        let engine: Box<dyn Backend> = match self.engine {
+            EngineKind::Identity => Box::new(Identity),
+            EngineKind::OnnxRuntime => Box::new(OnnxRuntime::default()),
+            EngineKind::PyTorch => {
+                Box::new(PyTorch::new(pytorch::Options { plugin: pytorch_plugin() }))
+            }
         };
+        let path = self.file.clone().unwrap_or_default();
         let source = ModelSource { default_threads: threads, ..ModelSource::new(self.name, path) };
         Ok(engine.load(&source)?)
     }
