@@ -302,11 +302,16 @@ async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError>
 }
 
 fn find(config: &ServerConfig) -> Result<Found, AppError> {
-    let found = match &config.repository.from {
+    let repository = &config.repository;
+    let found = match &repository.from {
         ModelsFrom::Repositories(repositories) => scan_repositories(repositories),
         ModelsFrom::Path(path) => scan_path(path, config.hosted),
     };
-    found.map_err(|error| AppError::Models(error.to_string()))
+    let mut found = found.map_err(|error| AppError::Models(error.to_string()))?;
+    if let Some(name) = &repository.model_name {
+        found.name_the_only(name);
+    }
+    Ok(found)
 }
 
 fn places(from: &ModelsFrom) -> String {

@@ -55,6 +55,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SERVER, "drain-delay-secs", "2", "Time after SIGTERM in which requests are still taken, while readiness says no; part of the exit timeout"),
 
     many(MODELS, "model-repository", "Directory of models: <name>/config.pbtxt, <name>/<version>/model.onnx. May be given several times. Default: /opt/ml/model, else ./model_repository, whichever exists"),
+    value(MODELS, "model-name", "", "Name of the model where there is only one. Default: its directory's or file's"),
     value(MODELS, "model-control-mode", "none", "none: all models are loaded at the start"),
     many(MODELS, "load-model", "A model to load in the control mode explicit, which this version does not have"),
     Setting { name: "disable-auto-complete-config", takes: Takes::Switch, default: "false", help: "Do not fill in what config.pbtxt leaves out", section: MODELS },

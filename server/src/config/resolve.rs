@@ -181,6 +181,7 @@ fn repository(
     let strict = sources.read("strict-model-config", value::boolean, problems).unwrap_or(false);
     Repository {
         from,
+        model_name: sources.read("model-name", value::model_name, problems),
         auto_complete: !explicit && !strict,
         load_threads: sources
             .read("model-load-thread-count", value::count, problems)

@@ -67,6 +67,8 @@ pub struct Listeners {
 pub struct Repository {
     /// Where they are.
     pub from: ModelsFrom,
+    /// `--model-name`: what the only model is called, whatever its directory is.
+    pub model_name: Option<String>,
     /// Fill in what `config.pbtxt` leaves out; off with `--disable-auto-complete-config`.
     pub auto_complete: bool,
     /// `--model-load-thread-count`: models that load at the same time.

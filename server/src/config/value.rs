@@ -72,6 +72,14 @@ pub(super) fn port_range(text: &str) -> Parse<(u16, u16)> {
     range.ok_or_else(|| "two ports, as 9000-9999, the lower one first".to_owned())
 }
 
+/// What can stand in an address between two slashes.
+pub(super) fn model_name(text: &str) -> Parse<String> {
+    match text.is_empty() || text.contains('/') {
+        true => Err("a name without '/'".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
+
 pub(super) fn text(text: &str) -> Parse<String> {
     match text {
         "" => Err("a text that is not empty".to_owned()),

@@ -161,7 +161,11 @@ impl Loader {
         let Some(path) = &found.config else { return Ok(None) };
         let file = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|it| format!("cannot read {file}: {it}"))?;
-        self.reader.from_text(&file, &text).map(Some).map_err(|it| it.to_string())
+        let mut raw = self.reader.from_text(&file, &text).map_err(|it| it.to_string())?;
+        if found.renamed {
+            raw.name.clone_from(&found.name);
+        }
+        Ok(Some(raw))
     }
 
     /// Loads it where it is to run; on the CPU where its GPUs turn out to be of no use and it may.

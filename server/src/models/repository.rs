@@ -18,6 +18,8 @@ pub struct FoundModel {
     pub dir: PathBuf,
     /// Its versions: what lies there is a directory, or the model file itself.
     pub versions: BTreeMap<u64, PathBuf>,
+    /// The operator has named it, whatever its directory and its configuration say.
+    pub renamed: bool,
 }
 
 /// Everything that was found.
@@ -89,7 +91,13 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
     }
     let versions = versions_in(root, &mut Vec::new())?;
     if !versions.is_empty() {
-        found.add(FoundModel { name, config: None, dir: root.to_owned(), versions });
+        found.add(FoundModel {
+            name,
+            config: None,
+            dir: root.to_owned(),
+            versions,
+            renamed: false,
+        });
         return Ok(found);
     }
     scan_repository(path, &mut found)?;
@@ -100,6 +108,18 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
 }
 
 impl Found {
+    /// Gives the only model that there is another name. Of several each keeps its own, and a warning says so.
+    pub fn name_the_only(&mut self, name: &str) {
+        let count = self.models.len() + self.refused.len();
+        if count != 1 {
+            self.warnings.push(format!(
+                "--model-name '{name}' has no effect: it is for the only model, and there are {count}"
+            ));
+        } else if let Some((_, model)) = self.models.pop_first() {
+            self.add(FoundModel { name: name.to_owned(), renamed: true, ..model });
+        }
+    }
+
     fn add(&mut self, model: FoundModel) {
         self.models.insert(model.name.clone(), model);
     }
@@ -134,7 +154,8 @@ fn scan_repository(repository: &Path, found: &mut Found) -> io::Result<()> {
 
 fn model_in(dir: &Path, name: String, warnings: &mut Vec<String>) -> io::Result<FoundModel> {
     let config = Some(dir.join("config.pbtxt")).filter(|it| it.is_file());
-    Ok(FoundModel { name, config, dir: dir.to_owned(), versions: versions_in(dir, warnings)? })
+    let versions = versions_in(dir, warnings)?;
+    Ok(FoundModel { name, config, dir: dir.to_owned(), versions, renamed: false })
 }
 
 /// Subdirectories whose names are whole numbers above zero, without leading zeros.
@@ -180,7 +201,8 @@ fn only_model_file(dir: &Path) -> io::Result<Option<PathBuf>> {
 
 fn flat(file: &Path, name: String) -> FoundModel {
     let dir = file.parent().unwrap_or(Path::new("")).to_owned();
-    FoundModel { name, config: None, dir, versions: BTreeMap::from([(1, file.to_owned())]) }
+    let versions = BTreeMap::from([(1, file.to_owned())]);
+    FoundModel { name, config: None, dir, versions, renamed: false }
 }
 
 fn subdirectories(dir: &Path) -> io::Result<Vec<PathBuf>> {
@@ -312,6 +334,21 @@ mod tests {
         assert!(file(&tree)[&1].ends_with("model.pt"));
         let tree = Tree::new("both", &["model.pt2", "model.pt", "model.onnx"]);
         assert!(file(&tree)[&1].ends_with("model.onnx"));
+    }
+
+    #[test]
+    fn the_only_model_can_be_named_and_one_of_several_cannot() {
+        let named = |tree: &Tree| {
+            let mut found = scan_path(&tree.0, false).unwrap();
+            found.name_the_only("given");
+            found
+        };
+        let found = named(&Tree::new("named", &["net.onnx"]));
+        assert_eq!(summary(&found), [("given", vec![1])]);
+        assert!(found.models["given"].renamed && found.warnings.is_empty());
+        let found = named(&Tree::new("many", &["a/1/", "b/1/"]));
+        assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![1])]);
+        assert!(found.warnings[0].contains("there are 2"), "{}", found.warnings[0]);
     }
 
     #[test]
