@@ -61,7 +61,13 @@ mod tests {
     fn wanted(text: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
         let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
         let versions = (1..=3).map(|it| (it, PathBuf::from(it.to_string()))).collect();
-        let found = FoundModel { name: "m".into(), config: None, dir: "m".into(), versions, renamed: false };
+        let found = FoundModel {
+            name: "m".into(),
+            config: None,
+            dir: "m".into(),
+            versions,
+            renamed: false,
+        };
         let wanted = wanted_versions(Some(&raw), &found)?;
         Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))
     }

@@ -100,6 +100,7 @@ impl Loading {
                      output { name: 'x' data_type: TYPE_FP32 dims: 1 }";
         fs::write(&file, format!("backend: 'identity' {ports} {config}")).unwrap();
         let found = FoundModel {
+            renamed: false,
             name: "m".into(),
             config: Some(file),
             dir: dir.clone(),
@@ -150,6 +151,7 @@ fn settings(gpus: u32) -> LoadSettings {
             inter_op_threads: None,
         },
         repository: Repository {
+            model_name: None,
             from: crate::config::ModelsFrom::Repositories(Vec::new()),
             auto_complete: true,
             load_threads: NonZeroUsize::MIN,
