@@ -42,7 +42,6 @@ pub(crate) struct TorchModel {
 }
 
 /// What it takes to load the file, on this device or that.
-#[derive(Clone)]
 struct Loader {
     library: Arc<Library>,
     path: PathBuf,
@@ -58,7 +57,7 @@ impl TorchModel {
     ) -> Result<TorchModel, BackendError> {
         let settings = Settings::read(&source.options, source.default_threads)?;
         let loader = Loader { library, path, settings };
-        on_a_large_stack(|| loader.clone().model(source))
+        on_a_large_stack(|| loader.model(source))
     }
 }
 

@@ -122,11 +122,11 @@ impl Output {
         matches!((&self.source, &fact.key), (Source::Entry(name), Some(key)) if name == key)
     }
 
-    /// Its value among those of a run.
-    pub(crate) fn find<'a>(&self, facts: &'a [Fact]) -> Option<&'a Fact> {
+    /// Where its value is among those of a run.
+    pub(crate) fn find(&self, facts: &[Fact]) -> Option<usize> {
         match &self.source {
-            Source::Value(place) => facts.get(*place),
-            Source::Entry(_) => facts.iter().find(|it| self.is(it)),
+            Source::Value(place) => Some(*place).filter(|&it| it < facts.len()),
+            Source::Entry(_) => facts.iter().position(|it| self.is(it)),
         }
     }
 }
@@ -190,7 +190,7 @@ mod tests {
         let dict = Returns { dict: true, ..Returns::default() };
         let facts = facts(&[Some("a"), Some("b")]);
         let outputs = assign(&dict, &hints(&["b"]), Some(&facts)).unwrap();
-        assert_eq!(outputs[0].find(&facts), Some(&facts[1]));
+        assert_eq!(outputs[0].find(&facts), Some(1));
         assert_eq!(
             assign(&dict, &hints(&["c"]), Some(&facts)).unwrap_err(),
             "output 'c' is no key of what forward returns: 'a', 'b'"

@@ -9,7 +9,7 @@ use crate::{
     native::Produced,
     outputs::Fact,
     probe::{Sample, Trial},
-    runner::{RunError, Runner, take},
+    runner::{Runner, take},
 };
 
 /// All trials of one model together, but for the run that passes it.
@@ -24,9 +24,7 @@ impl ModuleTrial {
     pub(crate) fn new(runner: Runner) -> ModuleTrial {
         ModuleTrial { runner, begun: Instant::now() }
     }
-}
 
-impl ModuleTrial {
     fn answers(&mut self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
         let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
         let produced = self.runner.run(&inputs).ok()?;
@@ -39,7 +37,7 @@ impl Trial for ModuleTrial {
         let zeros = samples.iter().map(|it| Tensor::zeros(it.dtype, Shape::new(&it.dims)));
         let zeros = zeros.collect::<Result<Vec<Tensor>, _>>().map_err(|it| it.to_string())?;
         let inputs: Vec<Option<&Tensor>> = zeros.iter().map(Some).collect();
-        let produced = self.runner.run(&inputs).map_err(|it: RunError| it.line())?;
+        let produced = self.runner.run(&inputs).map_err(|it| it.line())?;
         let fact =
             |it: Produced| Fact { key: it.key, dtype: it.dtype, dims: it.shape.dims().to_vec() };
         Ok(produced.into_iter().map(fact).collect())

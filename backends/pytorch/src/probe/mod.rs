@@ -170,6 +170,11 @@ impl Known {
         self.dtype.is_none_or(|it| it == sample.dtype) && dims_fit
     }
 
+    /// Is it known that any number goes in the first dimension?
+    fn begins_open(&self) -> bool {
+        self.dims.as_ref().is_some_and(|it| it.first().is_some_and(Option::is_none))
+    }
+
     /// The same input, as if nothing were configured of it.
     fn forget(&self) -> Known {
         let strings = self.strings;
@@ -264,9 +269,7 @@ fn conclude(
     let mut spec = ModelSpec { inputs: inputs.collect(), outputs: Vec::new() };
     let batches = begin_open(&hints.inputs) && begin_open(&hints.outputs);
     for output in &outputs {
-        let place = output.find(&facts);
-        let place = place.and_then(|it| facts.iter().position(|fact| std::ptr::eq(fact, it)));
-        let Some(place) = place else {
+        let Some(place) = output.find(&facts) else {
             return Err(format!("output '{}' is not among what forward returns", output.name));
         };
         let dtype = facts[place].dtype.clone().map_err(|it| {
@@ -290,7 +293,16 @@ fn conclude(
             return Err(no_batch(known, &spec, reason));
         }
     }
-    Ok(Found { spec, outputs, sample: Some(samples), warning: None })
+    let one_number = known.iter().any(Known::begins_open) && !observed.rows_varied;
+    let warning = one_number.then(|| {
+        let rows = samples.iter().find_map(|it| it.dims.first()).copied().unwrap_or_default();
+        format!(
+            "a trial run with {rows} in the first dimension succeeded, and one with {} did not: batches of \
+             more than one request may fail (max_batch_size: 0 for none)",
+            rows + 1
+        )
+    });
+    Ok(Found { spec, outputs, sample: Some(samples), warning })
 }
 
 /// Asks for a configuration of a model that would be taken for one that batches.

@@ -223,6 +223,20 @@ fn of_a_size_that_may_grow_a_little_is_not_said_which_one_it_is() {
 }
 
 #[test]
+fn a_module_that_takes_one_row_only_is_told_of_in_a_warning() {
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 30])],
+        outputs: vec![hint("y", FP32, &[-1, 2])],
+    };
+    let single = |samples: &[Sample]| match samples[0].dims.as_slice() {
+        [1, 30] => Ok(vec![fact(&[1, 2])]),
+        _ => Err("shape '[1, 30]' is invalid for input of size 60".to_owned()),
+    };
+    let warning = found(&interface(&["x"]), &hints, single).unwrap().warning.unwrap();
+    assert!(warning.contains("with 1 in the first dimension succeeded, and one with 2 did not"));
+}
+
+#[test]
 fn what_is_configured_in_part_is_kept_and_completed() {
     let mut hints = Hints { inputs: vec![hint("x", FP32, &[-1, -1])], outputs: Vec::new() };
     hints.inputs[0].dims = None;
