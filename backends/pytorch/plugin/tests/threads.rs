@@ -47,6 +47,23 @@ fn a_run_has_the_threads_that_its_model_is_given_on_whichever_thread_it_is_made(
         assert_eq!(extra(&*parameter), 1);
     }
 
+    // Libraries that multiply matrices have threads of their own, which follow.
+    for options in [&[("FREEZE", "false")][..], &[]] {
+        let mut source = with(source("mlp"), options);
+        let x = floats(&[200_000, 5], &vec![0.5; 1_000_000]);
+        for (count, expected) in [(1, 0), (3, 2), (1, 0)] {
+            source.default_threads = NonZeroUsize::new(count).unwrap();
+            let mut instance = instance(&source);
+            let before = threads();
+            let run = || {
+                run(&mut *instance, &[("x", x.clone())], &["OUTPUT__0"]).unwrap();
+                threads()
+            };
+            let during = thread::scope(|scope| scope.spawn(run).join().unwrap());
+            assert_eq!(during - before - 1, expected, "{options:?}, {count} threads");
+        }
+    }
+
     // One thread, two models in turns: each run has its own number.
     let mut instances = [&one, &three].map(|it| it.instantiate(Device::Cpu).unwrap());
     thread::scope(|scope| {
