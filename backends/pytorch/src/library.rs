@@ -81,9 +81,20 @@ impl Drop for Switched<'_> {
 
 const AS_IT_IS: Switches = Switches { executor: -1, profiling: -1, fuser: -1, cudnn: -1 };
 
+/// What a model asks of the switches that are set back.
+fn wanted(settings: &Settings) -> Switches {
+    let number = |it: Option<bool>| it.map_or(-1, i32::from);
+    Switches {
+        executor: number(settings.executor),
+        profiling: number(settings.profiling),
+        fuser: number(settings.fuser),
+        cudnn: -1,
+    }
+}
+
 impl Library {
     /// Sets what belongs to the process as a model wants it. Its executor is made, and its graphs are
-    /// compiled, while the result lives: that decides for as long as the model is there.
+    /// compiled, while the result lives, if it is run meanwhile: that decides for as long as the model is there.
     pub(crate) fn switch_for(
         &self,
         model: &str,
@@ -95,13 +106,7 @@ impl Library {
             tracing::warn!(model, "DISABLE_CUDNN switches cuDNN off for all models of the process");
             self.plugin.switch(Switches { cudnn: 0, ..AS_IT_IS });
         }
-        let number = |it: Option<bool>| it.map_or(-1, i32::from);
-        let wanted = Switches {
-            executor: number(settings.executor),
-            profiling: number(settings.profiling),
-            fuser: number(settings.fuser),
-            cudnn: -1,
-        };
+        let wanted = wanted(settings);
         if wanted == AS_IT_IS {
             let guard = self.switches.read().unwrap_or_else(PoisonError::into_inner);
             return Switched::AsUsual { _guard: guard };
@@ -109,6 +114,17 @@ impl Library {
         let guard = self.switches.write().unwrap_or_else(PoisonError::into_inner);
         let before = Switches { cudnn: -1, ..self.plugin.switch(wanted) };
         Switched::Changed { before, plugin: self.plugin, _guard: guard }
+    }
+
+    /// Says so where the switches had no run to decide about.
+    pub(crate) fn without_a_run(&self, model: &str, settings: &Settings) {
+        if wanted(settings) != AS_IT_IS {
+            tracing::warn!(
+                model,
+                "ENABLE_JIT_EXECUTOR, ENABLE_JIT_PROFILING and ENABLE_TENSOR_FUSER have no effect, as the \
+                 module cannot be run while it is loaded"
+            );
+        }
     }
 
     fn set_interop_threads(&self, model: &str, wanted: Option<u32>) {

@@ -101,6 +101,9 @@ impl Loader {
         if let Some(warning) = warning {
             tracing::warn!(model = source.name, "{warning}");
         }
+        if interface.stateful || sample.is_none() {
+            self.library.without_a_run(&source.name, &self.settings);
+        }
         // What the trials left behind in a stateful module, the first request would see.
         let modules = match interface.stateful {
             true => Vec::new(),

@@ -44,7 +44,7 @@ fn table(version: u32) -> String {
         "typedef unsigned long long u64; typedef u64 (*number)(void);
          static u64 built(void) {{ return 0x020D00ull << 40; }}
          static u64 running(void) {{ return 0x020C01ull << 40; }}
-         struct {{ unsigned version; number numbers[12]; }} table = {{ {version}, {{ built, running }} }};
+         struct {{ unsigned version; number numbers[13]; }} table = {{ {version}, {{ built, running }} }};
          void *muster_pytorch_plugin(void) {{ return &table; }}"
     )
 }

@@ -261,8 +261,11 @@ pub struct Table {
     pub running_with: unsafe extern "C" fn() -> u64,
     /// Takes a failure back.
     pub free_failure: unsafe extern "C" fn(*mut Failure),
-    /// Number of GPUs that CUDA sees. Opens `libtorch_cuda.so` beside libtorch, and fails where it is not
-    /// there or cannot be used.
+    /// Opens `libtorch_cuda.so`, if it lies beside libtorch. To be called before any module is loaded:
+    /// libtorch decides once whether there is CUDA. What goes wrong is told by `gpu_count`.
+    pub open_cuda: unsafe extern "C" fn(),
+    /// Number of GPUs that CUDA sees. Fails where `libtorch_cuda.so` or a driver is not there or cannot be
+    /// used.
     pub gpu_count: unsafe extern "C" fn(*mut u32) -> *mut Failure,
     /// Threads among operators, for the whole process. Fails the second time.
     pub set_interop_threads: unsafe extern "C" fn(u32) -> *mut Failure,
@@ -305,5 +308,5 @@ const _: () = {
     assert!(size_of::<Output>() == 72);
     assert!(size_of::<Run>() == 40);
     assert!(size_of::<Switches>() == 16);
-    assert!(size_of::<Table>() == 104);
+    assert!(size_of::<Table>() == 112);
 };

@@ -119,6 +119,7 @@ extern "C" {
 uint64_t muster_torch_built_with();
 uint64_t muster_torch_running_with();
 void muster_torch_free_failure(muster::Failure*);
+void muster_torch_open_cuda();
 muster::Failure* muster_torch_gpu_count(uint32_t*);
 muster::Failure* muster_torch_set_interop_threads(uint32_t);
 muster::Switches muster_torch_switch(muster::Switches);

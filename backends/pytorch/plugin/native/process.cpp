@@ -29,16 +29,23 @@ Failure* fail(uint32_t kind, const std::string& text) {
 
 namespace {
 
-/// Brings CUDA's half of libtorch into the process. It registers itself; a second time does nothing.
-void open_cuda() {
+/// Brings CUDA's half of libtorch into the process, where it registers itself. Returns what went wrong.
+std::string open_cuda() {
   Dl_info library{};
   const auto* inside = reinterpret_cast<const void*>(&aoti_torch_abi_version);
-  TORCH_CHECK(dladdr(inside, &library) != 0, "libtorch_cpu.so is nowhere");
+  if (dladdr(inside, &library) == 0) return "libtorch_cpu.so is nowhere";
   std::string path = library.dli_fname;
   path = path.substr(0, path.rfind('/') + 1) + "libtorch_cuda.so";
-  TORCH_CHECK(access(path.c_str(), F_OK) == 0, "there is no ", path,
-              ": this libtorch is made for the CPU only");
-  TORCH_CHECK(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr, dlerror());
+  if (access(path.c_str(), F_OK) != 0) {
+    return "there is no " + path + ": this libtorch is made for the CPU only";
+  }
+  return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr ? "" : dlerror();
+}
+
+/// The same, done the first time only.
+const std::string& cuda_problem() {
+  static const std::string problem = open_cuda();
+  return problem;
 }
 
 }  // namespace
@@ -55,9 +62,11 @@ void muster_torch_free_failure(Failure* failure) {
   if (failure->text.begin != nullptr) std::free(failure);
 }
 
+void muster_torch_open_cuda() { cuda_problem(); }
+
 Failure* muster_torch_gpu_count(uint32_t* count) {
   return guarded([&] {
-    open_cuda();
+    TORCH_CHECK(cuda_problem().empty(), cuda_problem());
     TORCH_CHECK(torch::cuda::is_available(), "CUDA finds no usable driver or GPU");
     *count = static_cast<uint32_t>(torch::cuda::device_count());
   });

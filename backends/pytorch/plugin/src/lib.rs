@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn muster_torch_built_with() -> u64;
     fn muster_torch_running_with() -> u64;
     fn muster_torch_free_failure(failure: *mut Failure);
+    fn muster_torch_open_cuda();
     fn muster_torch_gpu_count(count: *mut u32) -> *mut Failure;
     fn muster_torch_set_interop_threads(threads: u32) -> *mut Failure;
     fn muster_torch_switch(wanted: Switches) -> Switches;
@@ -31,6 +32,7 @@ const TABLE: &Table = &Table {
     built_with: muster_torch_built_with,
     running_with: muster_torch_running_with,
     free_failure: muster_torch_free_failure,
+    open_cuda: muster_torch_open_cuda,
     gpu_count: muster_torch_gpu_count,
     set_interop_threads: muster_torch_set_interop_threads,
     switch: muster_torch_switch,

@@ -67,14 +67,16 @@ impl Plugin {
         let table = unsafe { &*table };
         // SAFETY: the two take nothing, and may be called first.
         let (built, running) = unsafe { ((table.built_with)(), (table.running_with)()) };
-        match torch_version(built) == torch_version(running) {
-            true => Ok(Plugin { table }),
-            false => Err(format!(
+        if torch_version(built) != torch_version(running) {
+            return Err(format!(
                 "it was built with libtorch {}, and found {}",
                 version_text(built),
                 version_text(running)
-            )),
+            ));
         }
+        // SAFETY: takes nothing; no module has been loaded.
+        unsafe { (table.open_cuda)() };
+        Ok(Plugin { table })
     }
 
     /// The version of libtorch, for example `2.13.0`.
