@@ -374,8 +374,9 @@ def main():
     save("custom", Custom())
     others()
     with open(os.path.join(HERE, "expected.json"), "w") as file:
-        json.dump(EXPECTED, file, indent=1)
-        file.write("\n")
+        # A line for each model.
+        lines = (f"{json.dumps(name)}: {json.dumps(record)}" for name, record in EXPECTED.items())
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":
