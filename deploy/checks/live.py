@@ -79,15 +79,14 @@ def layouts(manifests, muster, models, folder, report):
         if not (models / name).is_dir():
             report.problem(file, f"{name} is none of the sample models")
             continue
-        if uris := predictor.get("storageUris"):
-            # The file, where it is mounted.
-            place = mount / uris[0]["mountPath"].removeprefix("/mnt/models/")
-            place.mkdir(parents=True)
-            shutil.copy(models / name / "1/model.onnx", place / uris[0]["uri"].rsplit("/", 1)[1])
+        address = predictor["model"]["storageUri"]
+        if address.endswith(".onnx"):
+            mount.mkdir(parents=True)
+            shutil.copy(models / name / "1/model.onnx", mount / address.rsplit("/", 1)[1])
         else:
             # What is below the address.
             shutil.copytree(models / name, mount / name)
-        server = Muster(muster, runtime, mount, folder / f"{name}.log")
+        server = Muster(muster, runtime, mount, folder / f"{name}.log", name)
         try:
             ready = server.wait_ready(port, path)
             if ready and server.status(port, f"/v2/models/{name}/ready") == 200:

@@ -18,13 +18,14 @@ PATIENCE = 30
 
 
 class Muster:
-    """A muster as a container would run it, with free ports, and `models` where the container has its mount."""
+    """A muster as a container would run it, with free ports, `models` where the container has its mount, and `name`
+    where KServe writes that of the InferenceService."""
 
-    def __init__(self, program, container, models, log):
+    def __init__(self, program, container, models, log, name="some-model"):
         self.ports = {it: free_port() for it in container.ports()}
         args = []
         for it in container.args:
-            it = re.sub(r"(^|=)/(mnt/)?models$", rf"\g<1>{models}", it)
+            it = re.sub(r"(^|=)/(mnt/)?models$", rf"\g<1>{models}", it).replace("{{.Name}}", name)
             if found := re.fullmatch(r"(--[\w-]+-port)=(\d+)", it):
                 it = f"{found[1]}={self.ports[int(found[2])]}"
             args.append(it)
