@@ -9,13 +9,14 @@
 # then these two go into the image.
 ARG RUNTIME=debian:bookworm-slim
 
-# What decides about dependencies: manifests, the lock file, build scripts. Sources are emptied and all else is left
-# out, so that a change there changes nothing here, and what is built from this below is taken from the cache.
+# What decides about dependencies: manifests, the lock file, build scripts. The first file of each crate is emptied and
+# all else is left out, so that a change there changes nothing here, and what is built from this is taken from the cache.
 FROM rust:1-slim-bookworm AS manifests
 WORKDIR /source
 COPY . .
 RUN find . -type f ! -name '*.rs' ! -name Cargo.toml ! -name Cargo.lock ! -name prepare.py \
         ! -path './.cargo/*' ! -path '*/proto/*' -delete \
+ && find . -path '*/src/*' -name '*.rs' ! -path '*/src/lib.rs' ! -path '*/src/main.rs' ! -path '*/src/bin/*' -delete \
  && find . -name '*.rs' ! -name build.rs \
         -exec sh -c 'for it; do echo "#![allow(warnings)] fn main() { }" >"$it"; done' sh {} + \
  && find . -type d -empty -delete

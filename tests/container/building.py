@@ -7,7 +7,7 @@ import tarfile
 import time
 
 from engine import Container, Failed, compressed, docker
-from facts import example, expect, fact, served
+from facts import HARDENED, example, expect, fact, served
 from models import ROOT
 from wire import ask, wait_healthy
 
@@ -86,13 +86,13 @@ def libraries(proof):
     return f"{done.stdout.count('=>')} names found"
 
 
-@fact("an image with libtorch gives the right numbers from TorchScript")
+@fact("an image with libtorch gives the right numbers from TorchScript, without privileges too")
 def torchscript(proof):
     with Container(proof.image, ["--version"]) as container:
         if docker("cp", f"{container.name}:/opt/muster/pytorch", "-", check=False, text=False).returncode != 0:
             return "this image has none"
     rows = example()
-    with served(proof, "torchscript") as container:
+    with served(proof, "torchscript", HARDENED) as container:
         _, healthy = wait_healthy(container)
         code, _, reply = ask(container.address(), 8080, "/invocations", rows.csv(), {"Content-Type": "text/csv"})
         expect(code == 200, f"{code} {reply[:200]}")
