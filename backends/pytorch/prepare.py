@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def fetch(gpu: bool) -> None:
-    """Makes LIBTORCH: include/, lib/, build-version, and cuda/ with `gpu`. It is moved to its place when it is whole."""
+    """Makes LIBTORCH: include/, lib/, licenses/, build-version, and cuda/ with `gpu`. It is moved to its place when it is whole."""
     if LIBTORCH.is_dir() and (not gpu or (LIBTORCH / "cuda").is_dir()):
         print(f"libtorch {VERSION} is in {LIBTORCH}")
         return
@@ -107,7 +107,7 @@ def download(requirement: str, digest: str, machine: str, folder: Path) -> Path:
 
 
 def unpack(wheel: Path, target: Path, gpu: bool) -> None:
-    """Headers and the needed libraries of a wheel, into include/, lib/ and cuda/."""
+    """Headers, the needed libraries and the licences of a wheel, into include/, lib/, cuda/ and licenses/."""
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.namelist():
             place = place_of(member, gpu)
@@ -122,6 +122,9 @@ def unpack(wheel: Path, target: Path, gpu: bool) -> None:
 def place_of(member: str, gpu: bool):
     """Where a wheel's file goes; None if it is not needed."""
     name = member.rsplit("/", 1)[-1]
+    package, _, notice = member.partition(".dist-info/licenses/")
+    if notice and name:
+        return f"licenses/{package}/{notice}"
     if member.startswith("torch/include/") and name:
         return member.removeprefix("torch/")
     library = member.startswith("torch/lib/") and member.count("/") == 2 and ".so" in name
@@ -153,6 +156,7 @@ def build(gpu: bool) -> None:
     for source in [LIBTORCH / "lib"] + ([LIBTORCH / "cuda"] if gpu else []):
         for library in source.iterdir():
             link(library, libraries / library.name)
+    shutil.copytree(LIBTORCH / "licenses", folder / "libtorch" / "licenses")
     print(f"the plugin and its libraries are in {folder}")
 
 
