@@ -8,6 +8,7 @@
 # TORCH and GPU are 1, or not given. RUNTIME is an image with glibc 2.36 or later and libstdc++, or `scratch`, and
 # then these two go into the image.
 ARG RUNTIME=debian:bookworm-slim
+ARG GPU
 
 # What decides about dependencies: manifests, the lock file, build scripts. The first file of each crate is emptied and
 # all else is left out, so that a change there changes nothing here, and what is built from this is taken from the cache.
@@ -90,21 +91,23 @@ RUN mkdir -p /image/libraries/opt/muster/lib /image/program/opt/muster && cd /im
     fi \
  && if [ "$RUNTIME" = scratch ]; then \
         find . -type f \( -name '*.so*' -o -name muster \) -exec ldd {} + | grep -o '[[:space:]]/[^ ]*' | sort -u \
-        | while read -r it; do cp -L --parents "$it" libraries/; done; \
+        | grep -v '^[[:space:]]*/image/' | while read -r it; do cp -L --parents "$it" libraries/; done; \
     fi \
  && chmod -R a+rX,go-w .
 
-FROM ${RUNTIME}
-ARG GPU
+FROM ${RUNTIME} AS runtime
 LABEL org.opencontainers.image.title="muster" \
       org.opencontainers.image.description="A model server" \
       org.opencontainers.image.licenses="Apache-2.0" \
       com.amazonaws.sagemaker.capabilities.accept-bind-to-port="true" \
       com.amazonaws.sagemaker.capabilities.multi-models="true"
-# Empty without GPUs: then none is asked for, and the loader looks where it always does.
-ENV NVIDIA_VISIBLE_DEVICES=${GPU:+all} \
-    NVIDIA_DRIVER_CAPABILITIES=${GPU:+compute,utility} \
-    LD_LIBRARY_PATH=${GPU:+/opt/muster/lib}
+
+FROM runtime AS runtime-gpu
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    LD_LIBRARY_PATH=/opt/muster/lib
+
+FROM runtime${GPU:+-gpu}
 COPY --from=gpu /image/ /
 COPY --from=build /image/libraries/ /
 COPY --from=build /image/program/ /

@@ -2,7 +2,7 @@
 """Makes the libtorch engine ready: fetches libtorch from the Python package index, builds the plugin, and puts both
 into one folder, target/pytorch, where the server looks for them.
 
-    python3 backends/pytorch/prepare.py                 # all of it: 540 MB to fetch, some six minutes to build
+    python3 backends/pytorch/prepare.py                 # all of it: 540 MB to fetch
     python3 backends/pytorch/prepare.py --fetch-only    # libtorch alone, into target/libtorch-<version>
     python3 backends/pytorch/prepare.py --gpu           # with libtorch's part for GPUs; NVIDIA's libraries are not in it
 

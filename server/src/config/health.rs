@@ -49,11 +49,13 @@ pub(super) fn resolve(
     if let Some(url) = asked.url {
         return given(&url, problems);
     }
+    let typed = |setting: &str| asked.settings.iter().any(|it| it.name == setting);
+    let typed = listeners::PORTS.into_iter().find(|it| typed(it));
     // Of two texts the later one counts: what was typed here.
     let mut settings = settings_of_the_first_process(environment);
     settings.extend(asked.settings);
     let sources = sources::gather(&settings, environment, problems);
-    let (address, sagemaker) = listeners::to_ask(&sources, problems)?;
+    let (address, sagemaker) = listeners::to_ask(&sources, typed, problems)?;
     Some(HealthCheck {
         host: address.ip().to_string(),
         port: address.port(),

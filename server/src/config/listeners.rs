@@ -22,6 +22,9 @@ impl Service {
     }
 }
 
+/// The settings of the services' ports, in the order in which they are asked for health.
+pub(super) const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
+
 /// The services of SageMaker, HTTP and metrics, as they were asked for. `hosted`: a platform that wants one
 /// port started the process.
 fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Service; 3] {
@@ -43,9 +46,9 @@ fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Ser
         }
     };
     [
-        service("SageMaker", "allow-sagemaker", Some("sagemaker-address"), "sagemaker-port", 8080),
-        service("HTTP", "allow-http", None, "http-port", 8000),
-        service("metrics", "allow-metrics", Some("metrics-address"), "metrics-port", 8002),
+        service("SageMaker", "allow-sagemaker", Some("sagemaker-address"), PORTS[0], 8080),
+        service("HTTP", "allow-http", None, PORTS[1], 8000),
+        service("metrics", "allow-metrics", Some("metrics-address"), PORTS[2], 8002),
     ]
 }
 
@@ -79,12 +82,17 @@ pub(super) fn resolve(
     }
 }
 
-/// Where such a server can be asked how it is: the first service that is on, and whether that is
-/// SageMaker's.
-pub(super) fn to_ask(sources: &Sources, problems: &mut Vec<String>) -> Option<(SocketAddr, bool)> {
+/// Where such a server can be asked how it is: the service whose port setting is `named`, else the first that
+/// is on; and whether that is SageMaker's.
+pub(super) fn to_ask(
+    sources: &Sources,
+    named: Option<&str>,
+    problems: &mut Vec<String>,
+) -> Option<(SocketAddr, bool)> {
     // What a platform changes is which services are on beside SageMaker's, which is on in any case.
     let services = services(sources, false, problems);
-    let asked = services.iter().position(|it| it.on);
+    let is_named = |it: &Service| named.is_none_or(|name| it.port_setting == name);
+    let asked = services.iter().position(|it| it.on && is_named(it));
     let Some((at, socket)) = asked.and_then(|at| Some((at, services.get(at)?.socket()?))) else {
         problems.push("the server listens nowhere: every service is off".to_owned());
         return None;

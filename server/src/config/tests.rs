@@ -343,6 +343,14 @@ fn health_is_asked_where_the_first_process_was_told_to_listen() {
 }
 
 #[test]
+fn health_is_asked_at_the_port_that_is_typed_beside_it() {
+    let http = "http://127.0.0.1:81/v2/health/ready";
+    assert_eq!(asked("", "--http-port 81", &[]).as_deref(), Ok(http));
+    let sagemaker = asked("", "--http-port 81 --sagemaker-port 82", &[]);
+    assert_eq!(sagemaker.as_deref(), Ok("http://127.0.0.1:82/ping"));
+}
+
+#[test]
 fn health_is_asked_where_somebody_says() {
     for (url, expect) in [
         ("http://h:9000", "http://h:9000/ping"),

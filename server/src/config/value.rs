@@ -75,7 +75,7 @@ pub(super) fn port_range(text: &str) -> Parse<(u16, u16)> {
 /// What can stand in an address between two slashes.
 pub(super) fn model_name(text: &str) -> Parse<String> {
     match text.is_empty() || text.contains('/') {
-        true => Err("a name without '/'".to_owned()),
+        true => Err("a name that is not empty and has no '/'".to_owned()),
         false => Ok(text.to_owned()),
     }
 }

@@ -57,8 +57,9 @@ pub fn scan_repositories(repositories: &[PathBuf]) -> io::Result<Found> {
 /// Whatever is at `path`: a model file, a model lying flat in its directory, version directories, one
 /// model's directory, or a repository.
 ///
-/// With `hosted`, the path is where a platform unpacked an archive: `config.pbtxt` directly in it is refused,
-/// as Triton's SageMaker start does, and directories that hold no model are passed over.
+/// Of a repository, directories that hold no model are passed over: whoever mounts an archive does not choose
+/// what else lies in it. With `hosted`, the path is where a platform unpacked one: `config.pbtxt` directly in it
+/// is refused, as Triton's SageMaker start does.
 ///
 /// # Errors
 /// When the path cannot be listed.
@@ -101,9 +102,7 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
         return Ok(found);
     }
     scan_repository(path, &mut found)?;
-    if hosted {
-        found.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
-    }
+    found.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
     Ok(found)
 }
 
@@ -357,7 +356,10 @@ mod tests {
             "hosted",
             &["a/m/1/model.onnx", "a/code/x.py", "a/t.tar.gz", "b/config.pbtxt"],
         );
-        assert_eq!(summary(&scan_path(&tree.0.join("a"), true).unwrap()), [("m", vec![1])]);
+        for hosted in [true, false] {
+            let found = scan_path(&tree.0.join("a"), hosted).unwrap();
+            assert_eq!(summary(&found), [("m", vec![1])]);
+        }
         let refused = scan_path(&tree.0.join("b"), true).unwrap().refused;
         assert!(refused["model"].contains("<name>/config.pbtxt"));
         assert_eq!(summary(&scan_path(&tree.0.join("b"), false).unwrap()), [("b", vec![])]);
