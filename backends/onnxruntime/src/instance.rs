@@ -3,8 +3,8 @@
 use std::{ffi::CString, ops::Range, ptr, slice, sync::Arc};
 
 use backend::{
-    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Shape, Tensor,
-    TensorSpec,
+    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Shape, Staging,
+    Tensor, TensorSpec,
 };
 use bytes::Bytes;
 use ort::{logging::LogLevel, session::RunOptions, sys};
@@ -14,7 +14,6 @@ use crate::{
     element, error,
     native::{self, Session, Value},
     options::Settings,
-    staging::Staging,
 };
 
 /// Outputs below this many bytes are copied out: that costs less than keeping what ONNX Runtime made.
@@ -187,38 +186,17 @@ fn lend_one<'a>(
     let shape = dims.collect::<Result<Few<i64>, _>>();
     let shape = shape.map_err(|_| refused(spec, "has a dimension of 2^63 or more"))?;
     let native = &session.runtime().native;
-    let Some(size) = spec.dtype.size() else {
+    if spec.dtype == DataType::Bytes {
         let value = Value::strings(native, &shape, tensor.strings());
         let value = value.map_err(|it| error::of_run(&it))?;
         return Ok(Lent { name, value, memory: 0..0 });
-    };
-    let data = match tensor.contiguous() {
-        Some(data) if usable(spec.dtype, size, data) => data,
-        _ => gather(staging, spec.dtype, tensor.segments()),
-    };
+    }
+    let data = staging.elements(tensor);
     let begin = data.as_ptr().addr();
     let memory = begin..begin + data.len();
-    // SAFETY: the data is aligned and its bytes are valid elements, `usable` or `gather` has seen to both.
-    // It is part of an immutable `Bytes`, or of staging memory that is borrowed as long as the value.
+    // SAFETY: the data is aligned and its bytes are valid elements, as `Staging` promises. It is part of an immutable `Bytes`, or of staging memory that is borrowed as long as the value.
     let value = unsafe { Value::lent(native, element::to_element(spec.dtype), &shape, data) };
     Ok(Lent { name, value: value.map_err(|it| error::of_run(&it))?, memory })
-}
-
-/// Can ONNX Runtime read the elements where they are?
-fn usable(dtype: DataType, size: usize, data: &Bytes) -> bool {
-    let aligned = data.as_ptr().addr().is_multiple_of(size);
-    aligned && (dtype != DataType::Bool || data.iter().all(|&it| it <= 1))
-}
-
-fn gather<'a>(staging: &'a mut Staging, dtype: DataType, segments: &[Bytes]) -> &'a [u8] {
-    let data = staging.gather(segments);
-    if dtype == DataType::Bool {
-        // A `bool` of C++ that is neither 0 nor 1 breaks its kernels. Clients mean true by it.
-        for byte in &mut *data {
-            *byte = u8::from(*byte != 0);
-        }
-    }
-    data
 }
 
 /// The outputs of those names.

@@ -27,7 +27,6 @@ mod native;
 mod options;
 mod place;
 mod provider;
-mod staging;
 
 use std::{
     path::{Path, PathBuf},

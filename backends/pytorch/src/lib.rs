@@ -25,7 +25,6 @@ mod outputs;
 mod probe;
 mod rewrite;
 mod runner;
-mod staging;
 mod trial;
 
 use std::{path::PathBuf, sync::Arc};

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc};
 
-use backend::{BackendError, DataType, Tensor};
+use backend::{BackendError, DataType, Staging, Tensor};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -10,7 +10,6 @@ use crate::{
     inputs::{Input, Place},
     native::{self, Argument, Failure, How, Module, Produced, StringRef},
     options::Settings,
-    staging::Staging,
 };
 
 /// As many inputs or outputs go without an allocation.
@@ -104,29 +103,8 @@ fn lend<'a>(tensor: &'a Tensor, staging: &'a mut Staging) -> Result<Lent<'a>, St
     let strings: Vec<_> = tensor.strings().map(StringRef::new).collect();
     // Strings lie in memory, so there are fewer than that.
     let count = [strings.len() as i64];
-    let data = match (dtype.size(), tensor.contiguous()) {
-        (None, _) => &[],
-        (Some(size), Some(data)) if usable(dtype, size, data) => &**data,
-        _ => gather(staging, dtype, tensor.segments()),
-    };
+    let data = staging.elements(tensor);
     Ok(Lent { dtype, dims, data, strings, count })
-}
-
-/// Can libtorch read the elements where they are?
-fn usable(dtype: DataType, size: usize, data: &Bytes) -> bool {
-    let aligned = data.as_ptr().addr().is_multiple_of(size);
-    aligned && (dtype != DataType::Bool || data.iter().all(|&it| it <= 1))
-}
-
-fn gather<'a>(staging: &'a mut Staging, dtype: DataType, segments: &[Bytes]) -> &'a [u8] {
-    let data = staging.gather(segments);
-    if dtype == DataType::Bool {
-        // A `bool` of C++ that is neither 0 nor 1 breaks its kernels. Clients mean true by it.
-        for byte in &mut *data {
-            *byte = u8::from(*byte != 0);
-        }
-    }
-    data
 }
 
 /// How a model's runs are made.

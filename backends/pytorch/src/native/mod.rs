@@ -1,4 +1,4 @@
-//! The plugin's table of functions, made safe. With `staging`, the only place with unsafe code in this crate.
+//! The plugin's table of functions, made safe. The only place with unsafe code in this crate.
 
 mod element;
 mod module;
