@@ -130,3 +130,20 @@ fn hidden_gpus_are_not_there() {
     let error = server.wait_for_line("cannot load the model");
     assert!(error.contains("CUDA_VISIBLE_DEVICES is '-1', which hides 2 GPUs"), "{error}");
 }
+
+#[test]
+fn why_gpus_are_not_used_is_told_as_loudly_as_it_is_unexpected_and_by_each_model() {
+    #[track_caller]
+    fn told(environment: (&str, &str), level: &str, line: &str, why: &str) {
+        let mut server = start(&Repository::identity("m", &[]), &[], &[environment]);
+        let told = server.wait_for_line(line);
+        assert!(told.contains(level) && told.contains(why), "{told}");
+        let ready = server.wait_for_line("model is ready");
+        assert!(ready.contains("no GPU can be used") && ready.contains(why), "{ready}");
+    }
+    let none = "there is no GPU that can be used";
+    told(("FAKE_NVML_INIT", "18"), "WARN", none, "the NVIDIA driver does not answer");
+    told(("CUDA_VISIBLE_DEVICES", "7"), "WARN", none, "'7' is none of 2 GPUs");
+    told(("CUDA_VISIBLE_DEVICES", "1,1"), "WARN", none, "names a GPU twice");
+    told(("CUDA_VISIBLE_DEVICES", ""), "INFO", "no GPU is used", "hides 2 GPUs");
+}

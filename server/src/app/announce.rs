@@ -9,22 +9,27 @@ use crate::{
     http::Service,
     machine::{
         bytes_text,
-        gpus::{Gpu, Gpus},
+        gpus::{Gpu, Gpus, Lack},
     },
     models::{ServedModel, request_of_zeros},
     signature::Signature,
 };
 
-/// Logs the GPUs that models may use. That there is none is said in debug lines only: most machines are so.
+/// Logs the GPUs that models may use. That there is no driver is said in debug lines only: most machines are so.
 pub(super) fn gpus(gpus: &Gpus) {
     for Gpu { number, uuid, name, memory } in &gpus.found {
         let memory = memory.map_or("unknown".to_owned(), bytes_text);
         tracing::info!(gpu = number, name, uuid, memory, "found a GPU");
     }
-    match (gpus.found.is_empty(), gpus.reason.as_str()) {
-        (_, "") => {}
-        (true, reason) => tracing::debug!("there is no GPU that can be used: {reason}"),
-        (false, reason) => tracing::warn!("not all GPUs are used: {reason}"),
+    let Gpus { found, reason, lack } = gpus;
+    match lack {
+        Lack::Nothing => {}
+        Lack::NoDriver => tracing::debug!("there is no GPU that can be used: {reason}"),
+        Lack::Hidden => tracing::info!("no GPU is used: {reason}"),
+        Lack::Fault if found.is_empty() => {
+            tracing::warn!("there is no GPU that can be used: {reason}");
+        }
+        Lack::Fault => tracing::warn!("not all GPUs are used: {reason}"),
     }
 }
 

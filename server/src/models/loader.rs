@@ -25,7 +25,7 @@ use super::{
     hints::hints,
     instances,
     pbtxt::ConfigReader,
-    plan::{Places, Plan, plan},
+    plan::{NoGpus, Places, Plan, plan},
     raw,
     settings::scheduler_settings,
     versions::wanted_versions,
@@ -183,7 +183,10 @@ impl Loader {
         let load = Load { found, raw, version, path, choice: &choice, engine: &**engine, options };
         let gpus = &self.settings.gpus;
         let plan = match gpus.found.as_slice() {
-            [] => self.plan(&load, Err(&gpus.reason))?,
+            [] => {
+                let is_there = gpus.lack.is_of_some();
+                self.plan(&load, Err(NoGpus { reason: &gpus.reason, is_there }))?
+            }
             found => self.plan(&load, Ok(found))?,
         };
         let reason = match self.make(&load, &plan) {
@@ -191,7 +194,7 @@ impl Loader {
             Err(Unmade::Device(reason)) if plan.uses_gpus() => reason,
             Err(Unmade::Refused(reason) | Unmade::Device(reason)) => return Err(reason),
         };
-        let plan = self.plan(&load, Err(&reason))?;
+        let plan = self.plan(&load, Err(NoGpus { reason: &reason, is_there: true }))?;
         let model = &found.name;
         tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
         match self.make(&load, &plan) {
@@ -200,7 +203,7 @@ impl Loader {
         }
     }
 
-    fn plan(&self, load: &Load<'_>, gpus: Result<&[Gpu], &str>) -> Result<Plan, String> {
+    fn plan(&self, load: &Load<'_>, gpus: Result<&[Gpu], NoGpus<'_>>) -> Result<Plan, String> {
         let groups = load.raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
         let places = Places { cpus: self.settings.cpus, gpus };
         plan(groups, &load.options, &self.settings.defaults, places).map_err(|problems| {

@@ -91,7 +91,16 @@ pub(super) struct Places<'a> {
     /// Processors to share out.
     pub cpus: NonZeroUsize,
     /// The GPUs that can be used, or why there is none.
-    pub gpus: Result<&'a [Gpu], &'a str>,
+    pub gpus: Result<&'a [Gpu], NoGpus<'a>>,
+}
+
+/// Why no GPU can be used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NoGpus<'a> {
+    /// For people.
+    pub reason: &'a str,
+    /// Is there one all the same? Then models that would run on it tell why they do not.
+    pub is_there: bool,
 }
 
 /// Instances of a model that says nothing: two, so that one can run while another's results are sent, and
@@ -134,11 +143,12 @@ pub(super) fn plan(
         true => (0, 0, gpu_reason(active(), defaults)),
         false => on_the_cpu(&on_cpu, defaults, places.cpus),
     };
-    let missed = |it: &&Placed<'_>| it.group.kind() == Kind::Auto && !it.group.gpus.is_empty();
-    if let Err(reason) = places.gpus
-        && on_cpu.iter().any(missed)
+    if let Err(none) = places.gpus
+        && on_cpu
+            .iter()
+            .any(|it| it.group.kind() == Kind::Auto && (none.is_there || !it.group.gpus.is_empty()))
     {
-        let _ = write!(why, "; no GPU can be used: {reason}");
+        let _ = write!(why, "; no GPU can be used: {}", none.reason);
     }
     let (threads, from) = threads(options, defaults, places.cpus, cpu_count);
     let made_at_load = at_least_one(on_gpus.len() + cpu_at_load);
@@ -188,11 +198,12 @@ fn at_least_one(count: usize) -> NonZeroUsize {
 /// The GPUs of a group's instances; `None` where they run on the CPU.
 fn gpus_of(
     group: &ModelInstanceGroup,
-    gpus: Result<&[Gpu], &str>,
+    gpus: Result<&[Gpu], NoGpus<'_>>,
 ) -> Result<Option<Vec<u32>>, String> {
     let gpus = match (group.kind(), gpus) {
         (Kind::Cpu | Kind::Model, _) | (Kind::Auto, Err(_)) => return Ok(None),
-        (Kind::Gpu, Err(reason)) => {
+        (Kind::Gpu, Err(none)) => {
+            let reason = none.reason;
             return Err(format!("KIND_GPU: this machine has no GPU that can be used: {reason}"));
         }
         (Kind::Gpu | Kind::Auto, Ok(gpus)) => gpus,

@@ -26,6 +26,28 @@ pub struct Gpus {
     pub found: Vec<Gpu>,
     /// Why there is none, or why there are fewer than the machine has; empty where neither is so.
     pub reason: String,
+    /// What the reason is about.
+    pub lack: Lack,
+}
+
+/// What keeps models from the GPUs of a machine, or from some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// Nothing does.
+    Nothing,
+    /// There is no driver, and so no GPU, as on most machines.
+    NoDriver,
+    /// Somebody has hidden them on purpose, all of them.
+    Hidden,
+    /// Something that is hardly meant: a driver that does not work, a bad list, a GPU without parts.
+    Fault,
+}
+
+impl Lack {
+    /// Is there a GPU that could be used, were it not for this?
+    pub fn is_of_some(self) -> bool {
+        matches!(self, Lack::Hidden | Lack::Fault)
+    }
 }
 
 /// What the environment says about GPUs.
@@ -103,9 +125,16 @@ impl Gpus {
     /// The sensors are those of the GPUs that were found; `None` where there is none.
     pub fn read(visibility: &Visibility) -> (Gpus, Option<Box<dyn Sensors>>) {
         match nvml::Library::open() {
-            Err(problem) => (Gpus::none(problem.to_string(), visibility), None),
+            Err(problem) => {
+                let lack = match problem {
+                    nvml::Problem::NoLibrary => Lack::NoDriver,
+                    nvml::Problem::NoDriver(_) => Lack::Fault,
+                };
+                (Gpus::none(problem.to_string(), lack, visibility), None)
+            }
             Ok(library) => {
-                let gpus = visible::visible(&library.all(), visibility);
+                let (all, silent) = library.all();
+                let gpus = visible::visible(&all, visibility).without(&silent);
                 let uuids: Vec<String> = gpus.found.iter().map(|it| it.uuid.clone()).collect();
                 let sensors = (!uuids.is_empty()).then(|| library.sensors(uuids));
                 (gpus, sensors)
@@ -113,8 +142,20 @@ impl Gpus {
         }
     }
 
+    /// The same where the driver knows of GPUs beside them that do not answer it, for these reasons.
+    fn without(self, silent: &[String]) -> Gpus {
+        if silent.is_empty() {
+            return self;
+        }
+        let mut reasons = silent.to_vec();
+        if self.lack.is_of_some() {
+            reasons.push(self.reason);
+        }
+        Gpus { reason: reasons.join("; "), lack: Lack::Fault, ..self }
+    }
+
     /// No GPUs for this reason, and what the environment adds to it.
-    pub fn none(reason: String, visibility: &Visibility) -> Gpus {
+    fn none(reason: String, lack: Lack, visibility: &Visibility) -> Gpus {
         let container = visibility.container.as_deref().map(str::trim);
         let reason = match container {
             Some(it @ ("none" | "void" | "")) => {
@@ -122,7 +163,7 @@ impl Gpus {
             }
             _ => reason,
         };
-        Gpus { found: Vec::new(), reason }
+        Gpus { found: Vec::new(), reason, lack }
     }
 }
 
@@ -141,9 +182,21 @@ mod tests {
     fn a_container_that_was_started_without_gpus_is_told_of() {
         let none = |container: &str| {
             let container = Some(container.to_owned());
-            Gpus::none("none".into(), &Visibility { cuda: None, container }).reason
+            let visibility = Visibility { cuda: None, container };
+            Gpus::none("none".into(), Lack::NoDriver, &visibility).reason
         };
         assert_eq!(none("void"), "none (NVIDIA_VISIBLE_DEVICES is 'void')");
         assert_eq!(none("all"), "none");
+    }
+
+    #[test]
+    fn a_gpu_that_does_not_answer_its_driver_is_a_fault_whatever_else_there_is() {
+        let silent = ["GPU 3 does not answer: lost".to_owned()];
+        let gpus = |reason: &str, lack| Gpus { found: Vec::new(), reason: reason.to_owned(), lack };
+        let fine = gpus("", Lack::Nothing).without(&silent);
+        assert_eq!(fine, gpus("GPU 3 does not answer: lost", Lack::Fault));
+        let hidden = gpus("hidden", Lack::Hidden);
+        assert_eq!(hidden.clone().without(&[]), hidden);
+        assert_eq!(hidden.without(&silent).reason, "GPU 3 does not answer: lost; hidden");
     }
 }

@@ -32,11 +32,23 @@ impl Library {
         }
     }
 
-    /// The machine's GPUs in the order of the bus. One that does not answer is left out, as CUDA does.
-    pub(super) fn all(&self) -> Vec<Whole> {
-        let count = self.0.device_count().unwrap_or(0);
-        let devices = (0..count).filter_map(|it| self.0.device_by_index(it).ok());
-        devices.filter_map(|it| whole(&it).ok()).collect()
+    /// The machine's GPUs in the order of the bus. One that does not answer is left out, as CUDA does, and
+    /// told of among the reasons.
+    pub(super) fn all(&self) -> (Vec<Whole>, Vec<String>) {
+        let (mut all, mut silent) = (Vec::new(), Vec::new());
+        let count = self.0.device_count().unwrap_or_else(|error| {
+            silent.push(format!("the NVIDIA driver does not tell its GPUs: {error}"));
+            0
+        });
+        for index in 0..count {
+            match self.0.device_by_index(index).and_then(|it| whole(&it)) {
+                Ok(whole) => all.push(whole),
+                Err(error) => {
+                    silent.push(format!("GPU {index} of the machine does not answer: {error}"));
+                }
+            }
+        }
+        (all, silent)
     }
 
     /// The sensors of these GPUs.

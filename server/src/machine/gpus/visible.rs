@@ -1,6 +1,6 @@
 //! Which of a machine's GPUs CUDA shows to this process, and under which numbers. Pure.
 
-use super::{Gpu, Gpus, Visibility};
+use super::{Gpu, Gpus, Lack, Visibility};
 
 /// A GPU of the machine. Their order is that of the bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub(super) struct About {
 /// sees one part of a GPU at most, and no whole ones beside it.
 pub(super) fn visible(all: &[Whole], visibility: &Visibility) -> Gpus {
     if all.is_empty() {
-        return Gpus::none("the NVIDIA driver knows of no GPU".to_owned(), visibility);
+        let reason = "the NVIDIA driver knows of no GPU".to_owned();
+        return Gpus::none(reason, Lack::NoDriver, visibility);
     }
     let (chosen, cut) = match &visibility.cuda {
         None => (all.iter().filter_map(usable).collect(), None),
@@ -44,14 +45,15 @@ pub(super) fn visible(all: &[Whole], visibility: &Visibility) -> Gpus {
             memory: it.memory,
         })
         .collect();
-    let reason = match (cut, found.is_empty()) {
+    let (lack, reason) = match (cut, found.is_empty()) {
         (Some(cut), _) => cut,
-        (None, true) => {
-            "the GPUs of this machine are cut into parts (MIG), and have none".to_owned()
-        }
-        (None, false) => String::new(),
+        (None, true) => (
+            Lack::Fault,
+            "the GPUs of this machine are cut into parts (MIG), and have none".to_owned(),
+        ),
+        (None, false) => (Lack::Nothing, String::new()),
     };
-    Gpus { found, reason }
+    Gpus { found, reason, lack }
 }
 
 /// A GPU, or its first part, and whether it is one.
@@ -62,18 +64,16 @@ fn usable(gpu: &Whole) -> Option<(&About, bool)> {
     }
 }
 
-/// Those that the list names, each with whether it is a part; and why some are missing.
-fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<(&'a About, bool)>, Option<String>) {
+/// Those that the list names, each with whether it is a part; and why some are missing that should be there.
+fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<(&'a About, bool)>, Option<(Lack, String)>) {
     let mut chosen: Vec<(&About, bool)> = Vec::new();
     let has = |all: &[Whole]| match all.len() {
         1 => "the GPU of this machine".to_owned(),
         count => format!("{count} GPUs of this machine"),
     };
     if ["", "-1"].contains(&list.trim()) {
-        return (
-            chosen,
-            Some(format!("CUDA_VISIBLE_DEVICES is '{list}', which hides {}", has(all))),
-        );
+        let reason = format!("CUDA_VISIBLE_DEVICES is '{list}', which hides {}", has(all));
+        return (chosen, Some((Lack::Hidden, reason)));
     }
     for entry in list.split(',').map(str::trim) {
         let Some(next) = named(all, entry) else {
@@ -82,13 +82,13 @@ fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<(&'a About, bool)>, Option<S
                  there on",
                 has(all)
             );
-            return (chosen, Some(problem));
+            return (chosen, Some((Lack::Fault, problem)));
         };
         if chosen.iter().any(|it| it.0.uuid == next.0.uuid) {
             let problem = format!(
                 "CUDA_VISIBLE_DEVICES is '{list}', which names a GPU twice: CUDA then shows none"
             );
-            return (Vec::new(), Some(problem));
+            return (Vec::new(), Some((Lack::Fault, problem)));
         }
         chosen.push(next);
     }
@@ -130,9 +130,12 @@ mod tests {
         vec![whole("GPU-aa11"), whole("GPU-aa22"), whole("GPU-bb33")]
     }
 
+    fn gpus(all: &[Whole], cuda: Option<&str>) -> Gpus {
+        visible(all, &Visibility { cuda: cuda.map(str::to_owned), container: None })
+    }
+
     fn see(all: &[Whole], cuda: Option<&str>) -> (String, String) {
-        let visibility = Visibility { cuda: cuda.map(str::to_owned), container: None };
-        let gpus = visible(all, &visibility);
+        let gpus = gpus(all, cuda);
         let numbers = gpus.found.iter().map(|it| it.number);
         assert!(numbers.eq(0..u32::try_from(gpus.found.len()).unwrap()));
         let uuids: Vec<&str> = gpus.found.iter().map(|it| it.uuid.as_str()).collect();
@@ -184,6 +187,19 @@ mod tests {
         check("GPU-bb,GPU-aa22", "GPU-bb33 GPU-aa22", "");
         check("GPU-bb,GPU-aa", "GPU-bb33", "'GPU-aa' is none of");
         check("gpu-bb", "", "is none of");
+    }
+
+    #[test]
+    fn what_is_hidden_on_purpose_is_told_from_what_is_hardly_meant() {
+        let lack = |all: &[Whole], cuda| gpus(all, cuda).lack;
+        assert_eq!(lack(&three(), None), Lack::Nothing);
+        assert_eq!(lack(&three(), Some("1")), Lack::Nothing);
+        assert_eq!(lack(&[], None), Lack::NoDriver);
+        assert_eq!(lack(&three(), Some(" -1")), Lack::Hidden);
+        assert_eq!(lack(&three(), Some("")), Lack::Hidden);
+        assert_eq!(lack(&three(), Some("7")), Lack::Fault);
+        assert_eq!(lack(&three(), Some("1,1")), Lack::Fault);
+        assert_eq!(lack(&cut()[2..], None), Lack::Fault);
     }
 
     /// One GPU in parts, another whole, a third in no parts although it should be.

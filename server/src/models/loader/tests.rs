@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use backend::{Batch, Instance, ModelSpec, NamedTensor, Stop};
 
 use super::*;
-use crate::schedule::run::Slot;
+use crate::{machine::gpus::Lack, schedule::run::Slot};
 
 /// What of an engine does not work on GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +158,7 @@ fn settings(gpus: u32) -> LoadSettings {
             backend_settings: Vec::new(),
         },
         cpus: NonZeroUsize::new(4).unwrap(),
-        gpus: Gpus { found: found.collect(), reason: "no driver".to_owned() },
+        gpus: Gpus { found: found.collect(), reason: "no driver".to_owned(), lack: Lack::NoDriver },
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: Duration::ZERO,
         spin: Duration::ZERO,

@@ -3,6 +3,8 @@
 use super::*;
 use crate::models::pbtxt::ConfigReader;
 
+const NO_DRIVER: NoGpus<'static> = NoGpus { reason: "no driver", is_there: false };
+
 fn number(n: usize) -> NonZeroUsize {
     NonZeroUsize::new(n).unwrap()
 }
@@ -24,7 +26,7 @@ fn groups(text: &str) -> Vec<ModelInstanceGroup> {
 
 /// The plan on a machine without GPUs.
 fn on_cpu(text: &str, defaults: &ModelDefaults, cpus: usize) -> Plan {
-    let places = Places { cpus: number(cpus), gpus: Err("") };
+    let places = Places { cpus: number(cpus), gpus: Err(NO_DRIVER) };
     plan(&groups(text), &BTreeMap::new(), defaults, places).unwrap()
 }
 
@@ -37,7 +39,7 @@ fn shape(plan: &Plan) -> (usize, usize, usize) {
 /// The plan on a machine with so many GPUs, and 8 processors.
 fn on_gpus(text: &str, count: u32) -> Result<Plan, Vec<String>> {
     let gpus = gpus(count);
-    let found: Result<&[Gpu], &str> = if count == 0 { Err("no driver") } else { Ok(&gpus) };
+    let found = if count == 0 { Err(NO_DRIVER) } else { Ok(gpus.as_slice()) };
     plan(&groups(text), &BTreeMap::new(), &defaults(), Places { cpus: number(8), gpus: found })
 }
 
@@ -103,7 +105,7 @@ fn the_threads_are_those_that_the_model_asks_for() {
     let defaults = ModelDefaults { intra_op_threads: Some(number(3)), ..defaults() };
     let threads = |key: &str, own: &str| {
         let options = BTreeMap::from([(key.to_owned(), own.to_owned())]);
-        let places = Places { cpus: number(8), gpus: Err("") };
+        let places = Places { cpus: number(8), gpus: Err(NO_DRIVER) };
         plan(&[], &options, &defaults, places).unwrap().threads.get()
     };
     for key in THREADS {
@@ -174,6 +176,18 @@ fn the_log_says_why_there_is_no_gpu_where_one_was_named() {
     // On a machine for the CPU that would be said of every model.
     assert!(!reason("", 0).contains("no GPU"));
     assert!(!reason("instance_group { gpus: 0 }", 1).contains("no GPU"));
+}
+
+#[test]
+fn where_gpus_are_hidden_or_unusable_every_model_that_would_run_on_one_says_why_it_does_not() {
+    let hidden = NoGpus { reason: "all are hidden", is_there: true };
+    let reason = |text: &str| {
+        let places = Places { cpus: number(8), gpus: Err(hidden) };
+        plan(&groups(text), &BTreeMap::new(), &defaults(), places).unwrap().reason
+    };
+    assert!(reason("").contains("; no GPU can be used: all are hidden; threads"));
+    assert!(reason("instance_group { count: 1 }").contains("all are hidden"));
+    assert!(!reason("instance_group { kind: KIND_CPU }").contains("hidden"));
 }
 
 #[test]
