@@ -44,17 +44,19 @@ pub(crate) fn of_provider(kind: Kind, path: &Path, message: &str) -> BackendErro
     };
     let (text, path) = (one_line(message), path.display());
     let text = without_code(&text);
-    if text.contains("not enabled in this build") {
-        return BackendError::Device(format!(
-            "{path} was built without {name}: install the libraries of onnxruntime-gpu, and set \
-             ORT_DYLIB_PATH to its libonnxruntime"
-        ));
-    }
     // An older library may not know all settings.
     let of_setting = text.contains("provider option") && !text.contains("\"device_id\"");
-    let told = match of_setting {
-        true => format!("the {name} provider of {path} does not take a setting: {text}"),
-        false => format!("the {name} provider of {path} cannot be used: {text}. {needs}"),
+    let told = match (text.contains("not enabled in this build"), kind) {
+        (true, Kind::Cuda) => format!(
+            "{path} was built without CUDA: install the libraries of onnxruntime-gpu, and set \
+             ORT_DYLIB_PATH to its libonnxruntime"
+        ),
+        // CUDA is asked first, so the library has that.
+        (true, Kind::TensorRt) => format!("{path} was built without TensorRT. {needs}"),
+        (false, _) if of_setting => {
+            format!("the {name} provider of {path} does not take a setting: {text}")
+        }
+        (false, _) => format!("the {name} provider of {path} cannot be used: {text}. {needs}"),
     };
     match (kind, of_setting) {
         (Kind::Cuda, false) => BackendError::Device(told),
@@ -208,9 +210,9 @@ mod tests {
         let begin = "the CUDA provider of /lib/ort.so cannot be used: Failed to load library /lib/p.so \
                      with error: libcublasLt.so.13: cannot open";
         assert!(text.starts_with(begin), "{text}");
-        let absent = "TensorRT execution provider is not enabled in this build.";
-        let BackendError::Device(text) = provider(Kind::TensorRt, absent) else { panic!() };
-        assert!(text.starts_with("/lib/ort.so was built without TensorRT: install"), "{text}");
+        let absent = "CUDA execution provider is not enabled in this build.";
+        let BackendError::Device(text) = provider(Kind::Cuda, absent) else { panic!() };
+        assert!(text.starts_with("/lib/ort.so was built without CUDA: install"), "{text}");
     }
 
     #[test]
@@ -223,6 +225,10 @@ mod tests {
         assert!(matches!(provider(Kind::Cuda, setting), BackendError::Load(_)));
         let missing = "Failed to load library p.so with error: libnvinfer.so.10: cannot open";
         assert!(matches!(provider(Kind::TensorRt, missing), BackendError::Load(_)));
+        let absent = "TensorRT execution provider is not enabled in this build.";
+        let BackendError::Load(text) = provider(Kind::TensorRt, absent) else { panic!() };
+        assert!(text.starts_with("/lib/ort.so was built without TensorRT. It needs"), "{text}");
+        assert!(text.ends_with("without the accelerator 'tensorrt' the model runs with CUDA"));
     }
 
     #[test]
