@@ -18,7 +18,9 @@ mod tensor;
 
 pub use contract::{Backend, BackendError, Batch, Instance, Model};
 pub use dtype::{DataType, Element};
-pub use spec::{Accelerator, Device, Hints, ModelSource, ModelSpec, TensorHint, TensorSpec};
+pub use spec::{
+    Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,
+};
 pub use staging::Staging;
 pub use stop::Stop;
 pub use tensor::{NamedTensor, Shape, SizeMismatch, Strings, Tensor, encode_strings};

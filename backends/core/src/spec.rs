@@ -13,6 +13,15 @@ pub enum Device {
     Gpu(u32),
 }
 
+/// The instances of a model on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// Where they run.
+    pub device: Device,
+    /// The most that will be made there. An engine whose instances share something sizes it by this.
+    pub instances: NonZeroUsize,
+}
+
 /// One input or output as the engine sees it, batch dimension included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorSpec {
@@ -77,10 +86,8 @@ pub struct ModelSource {
     pub options: BTreeMap<String, String>,
     /// Threads for one run where `options` do not say: this instance's share of the processors.
     pub default_threads: NonZeroUsize,
-    /// Most instances that will be made of it. An engine whose instances share something sizes it by this.
-    pub instances: NonZeroUsize,
-    /// Where its instances will run, each device once, in the order in which they will be made.
-    pub devices: Vec<Device>,
+    /// Where its instances will run, each device once, in the order in which the first of each are made.
+    pub placements: Vec<Placement>,
     /// Accelerators for instances on GPUs, the preferred one first.
     pub accelerators: Vec<Accelerator>,
     /// What the configuration says of its inputs and outputs.
@@ -95,10 +102,14 @@ impl ModelSource {
             path: path.into(),
             options: BTreeMap::new(),
             default_threads: NonZeroUsize::MIN,
-            instances: NonZeroUsize::MIN,
-            devices: vec![Device::Cpu],
+            placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],
             accelerators: Vec::new(),
             hints: Hints::default(),
         }
+    }
+
+    /// Will there be instances on that device?
+    pub fn is_for(&self, device: Device) -> bool {
+        self.placements.iter().any(|it| it.device == device)
     }
 }

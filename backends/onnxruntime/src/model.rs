@@ -6,7 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec, TensorSpec};
+use backend::{
+    BackendError, Device, Instance, Model, ModelSource, ModelSpec, Placement, TensorSpec,
+};
 
 use crate::{
     cache::Cache,
@@ -34,27 +36,19 @@ impl OnnxModel {
         source: &ModelSource,
         cache: Option<&Cache>,
     ) -> Result<OnnxModel, BackendError> {
-        let settings = |device| Settings::of(source, device);
-        let devices: Vec<(Device, Settings)> = source
-            .devices
-            .iter()
-            .map(|&device| Ok((device, settings(device)?)))
-            .collect::<Result<_, BackendError>>()?;
+        let mut settings: Vec<(Placement, Settings)> = Vec::new();
+        for placement in &source.placements {
+            settings.push((*placement, Settings::of(source, placement.device)?));
+        }
         let path = model_file(&source.path)?;
-        for (_, settings) in &devices {
+        for (_, settings) in &settings {
             check_providers(&runtime, &settings.providers)?;
         }
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
         let large = ModelFiles::of(&path).ok().filter(ModelFiles::is_large);
         let weights = if large.is_some() { Weights::Large } else { Weights::Small };
-        let place = |(device, settings): (Device, Settings)| match (weights, device) {
-            // On a GPU the processors only help out.
-            (Weights::Small, _) | (_, Device::Gpu(_)) => Place::new(device, settings, weights),
-            (Weights::Large, Device::Cpu) => {
-                Place::new(device, settings.shared_by(source.instances), weights)
-            }
-        };
-        let places: Vec<Place> = devices.into_iter().map(place).collect();
+        let place = |(placement, settings)| Place::new(placement, settings, weights);
+        let places: Vec<Place> = settings.into_iter().map(place).collect();
         let first = places.first().ok_or_else(|| {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))
         })?;

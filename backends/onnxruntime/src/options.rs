@@ -59,14 +59,14 @@ impl Settings {
             return Settings::read(&source.options, source.default_threads);
         };
         // The share of the processors is that of the instances on the CPU, where there are any.
-        let threads = match source.devices.contains(&Device::Cpu) {
+        let threads = match source.is_for(Device::Cpu) {
             true => NonZeroUsize::MIN,
             false => source.default_threads,
         };
         let settings = Settings::read(&source.options, threads)?;
         let shrunk = Options(&source.options).shrinkage()?;
         if let Some(Device::Gpu(absent)) =
-            shrunk.iter().find(|it| **it != Device::Cpu && !source.devices.contains(it))
+            shrunk.iter().find(|it| **it != Device::Cpu && !source.is_for(**it))
         {
             let problem = format!("{SHRINKAGE} names gpu:{absent}, where no instance runs");
             return Err(BackendError::Load(problem));
@@ -196,6 +196,8 @@ fn bad(key: &str, value: &str, expected: impl Display) -> BackendError {
 
 #[cfg(test)]
 mod tests {
+    use backend::Placement;
+
     use super::*;
 
     fn read(options: &[(&str, &str)]) -> Result<Settings, String> {
@@ -288,10 +290,11 @@ mod tests {
         options: &[(&str, &str)],
     ) -> Result<Settings, String> {
         let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let instances = NonZeroUsize::MIN;
         let source = ModelSource {
             options: options.collect(),
             default_threads: NonZeroUsize::new(3).unwrap(),
-            devices: devices.to_vec(),
+            placements: devices.iter().map(|&device| Placement { device, instances }).collect(),
             ..ModelSource::new("m", "m.onnx")
         };
         Settings::of(&source, device).map_err(|it| it.to_string())

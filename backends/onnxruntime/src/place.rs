@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use backend::{BackendError, Device};
+use backend::{BackendError, Device, Placement};
 
 use crate::{
     error,
@@ -41,8 +41,14 @@ pub(crate) enum Weights {
 }
 
 impl Place {
-    /// A place without a session yet.
-    pub(crate) fn new(device: Device, settings: Settings, weights: Weights) -> Place {
+    /// A place without a session yet. `settings` are those of one instance there.
+    pub(crate) fn new(placement: Placement, settings: Settings, weights: Weights) -> Place {
+        let Placement { device, instances } = placement;
+        let settings = match (weights, device) {
+            (Weights::Large, Device::Cpu) => settings.shared_by(instances),
+            // On a GPU the processors only help out.
+            (Weights::Small, _) | (_, Device::Gpu(_)) => settings,
+        };
         let sessions = match weights {
             Weights::Large if runs_side_by_side(&settings.providers) => {
                 Sessions::Shared(Mutex::new(None))
@@ -129,9 +135,9 @@ pub(crate) fn open(
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, num::NonZeroUsize};
 
-    use backend::Accelerator;
+    use backend::{Accelerator, ModelSource};
 
     use super::*;
     use crate::provider::providers;
@@ -140,6 +146,25 @@ mod tests {
         let parameters = parameters.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
         let accelerator = Accelerator { name: name.to_owned(), parameters: parameters.collect() };
         runs_side_by_side(&providers(&BTreeMap::new(), &[accelerator]).unwrap())
+    }
+
+    #[test]
+    fn the_pool_of_a_shared_session_is_that_of_the_instances_on_its_device() {
+        let number = |it| NonZeroUsize::new(it).unwrap();
+        let placement = |device, count| Placement { device, instances: number(count) };
+        let source = ModelSource {
+            default_threads: number(4),
+            placements: vec![placement(Device::Gpu(0), 8), placement(Device::Cpu, 2)],
+            ..ModelSource::new("m", "m.onnx")
+        };
+        let threads = |index: usize, weights| {
+            let placement = source.placements[index];
+            let settings = Settings::of(&source, placement.device).unwrap();
+            Place::new(placement, settings, weights).settings.intra_threads
+        };
+        // Two that bring three helpers each, and whoever calls.
+        assert_eq!((threads(1, Weights::Large), threads(1, Weights::Small)), (7, 4));
+        assert_eq!(threads(0, Weights::Large), 1);
     }
 
     #[test]

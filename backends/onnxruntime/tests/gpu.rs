@@ -4,9 +4,9 @@
 
 mod support;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf};
 
-use backend::{Accelerator, Backend, BackendError, Device, ModelSource};
+use backend::{Accelerator, Backend, BackendError, Device, ModelSource, Placement};
 use support::{engine, engine_with, floats, path, run, source, values};
 
 /// The library of the package `onnxruntime-gpu`, for who has it.
@@ -16,7 +16,7 @@ fn on_gpu(name: &str, accelerators: &[&str]) -> ModelSource {
     let accelerator =
         |name: &&str| Accelerator { name: (*name).to_owned(), parameters: BTreeMap::new() };
     ModelSource {
-        devices: vec![Device::Gpu(0)],
+        placements: vec![Placement { device: Device::Gpu(0), instances: NonZeroUsize::MIN }],
         accelerators: accelerators.iter().map(accelerator).collect(),
         ..source(path(name), &[])
     }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use backend::{Backend, BackendError, Device, Model, Stop, Tensor};
+use backend::{Backend, BackendError, Device, Model, Placement, Stop, Tensor};
 use support::{Folder, engine, floats, run, run_until, source, values};
 
 const SIDE: usize = 1024;
@@ -22,7 +22,8 @@ fn model(folder: &Folder, instances: usize, options: &[(&str, &str)]) -> Arc<dyn
     let path = folder.0.join("model.onnx");
     onnx_file::dense(&path, 5, SIDE as u64, 1).unwrap();
     let mut source = source(path, options);
-    source.instances = NonZeroUsize::new(instances).unwrap();
+    let instances = NonZeroUsize::new(instances).unwrap();
+    source.placements = vec![Placement { device: Device::Cpu, instances }];
     engine().load(&source).unwrap()
 }
 

@@ -76,7 +76,7 @@ fn on_a_large_stack<T: Send>(
 
 impl Loader {
     fn model(self, source: &ModelSource) -> Result<TorchModel, BackendError> {
-        let device = source.devices.first().copied().unwrap_or(Device::Cpu);
+        let device = source.placements.first().map_or(Device::Cpu, |it| it.device);
         let switches = self.library.switch_for(&source.name, &self.settings, device);
         let module = self.module(device)?;
         let interface = module.interface();

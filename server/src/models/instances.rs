@@ -40,7 +40,7 @@ pub(super) fn make(
     };
     // Those of one device are made alike.
     let makers: Vec<(Device, Arc<MakeInstance>)> =
-        plan.distinct_devices().into_iter().map(|it| (it, make_on(it))).collect();
+        plan.placements().into_iter().map(|it| (it.device, make_on(it.device))).collect();
     let slot = |device: &Device| {
         let maker = makers.iter().find(|it| it.0 == *device);
         maker.map(|(_, make)| Slot::empty(make.clone()))

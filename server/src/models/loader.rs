@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{Accelerator, Backend, BackendError, Device, Model, ModelSource};
+use backend::{Accelerator, Backend, BackendError, Device, Model, ModelSource, Placement};
 
 use super::{
     Found, FoundModel, ModelManager, ServedModel, State,
@@ -219,8 +219,7 @@ impl Loader {
             path: model_path(load.path, choice),
             options: load.options.clone(),
             default_threads: plan.threads,
-            instances: plan.instances(),
-            devices: plan.distinct_devices(),
+            placements: plan.placements(),
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
         };
@@ -264,7 +263,9 @@ impl Loader {
 
     /// The GPU on which all instances run, if that is one.
     fn only_gpu(&self, plan: &Plan) -> Option<String> {
-        let [Device::Gpu(number)] = plan.distinct_devices()[..] else { return None };
+        let [Placement { device: Device::Gpu(number), .. }] = plan.placements()[..] else {
+            return None;
+        };
         let gpu = self.settings.gpus.found.iter().find(|it| it.number == number);
         gpu.map(|it| it.uuid.clone())
     }

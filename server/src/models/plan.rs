@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt::Write, num::NonZeroUsize};
 
-use backend::Device;
+use backend::{Device, Placement};
 
 use super::{
     config::InstanceKind,
@@ -40,15 +40,16 @@ pub(super) struct PlannedGroup {
 }
 
 impl Plan {
-    /// Each device once, in the order in which instances are made there.
-    pub fn distinct_devices(&self) -> Vec<Device> {
-        let mut distinct = Vec::new();
-        for device in &self.devices {
-            if !distinct.contains(device) {
-                distinct.push(*device);
+    /// Each device once, in the order in which instances are made there, and how many.
+    pub fn placements(&self) -> Vec<Placement> {
+        let mut placements: Vec<Placement> = Vec::new();
+        for &device in &self.devices {
+            match placements.iter_mut().find(|it| it.device == device) {
+                Some(it) => it.instances = it.instances.saturating_add(1),
+                None => placements.push(Placement { device, instances: NonZeroUsize::MIN }),
             }
         }
-        distinct
+        placements
     }
 
     /// Are there instances on GPUs?
@@ -63,18 +64,12 @@ impl Plan {
 
     /// The devices for people: `CPU`, `GPU 1`, `2 on GPU 0, 1 on CPU`.
     pub fn devices_text(&self) -> String {
-        let distinct = self.distinct_devices();
-        if let [only] = distinct.as_slice() {
-            return device_name(*only);
+        let placements = self.placements();
+        if let [only] = placements.as_slice() {
+            return device_name(only.device);
         }
-        let mut text = String::new();
-        for device in distinct {
-            let count = self.devices.iter().filter(|it| **it == device).count();
-            let comma = if text.is_empty() { "" } else { ", " };
-            // Writing to a string does not fail.
-            let _ = write!(text, "{comma}{count} on {}", device_name(device));
-        }
-        text
+        let text = |it: &Placement| format!("{} on {}", it.instances, device_name(it.device));
+        placements.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -15,7 +15,8 @@ use std::{
 };
 
 use backend::{
-    Backend, Batch, Device, Instance, Model, ModelSource, NamedTensor, Shape, Stop, Tensor,
+    Backend, Batch, Device, Instance, Model, ModelSource, NamedTensor, Placement, Shape, Stop,
+    Tensor,
 };
 use backend_onnxruntime::{OnnxRuntime, Options};
 
@@ -221,7 +222,8 @@ fn side_by_side(
 
 fn load(engine: &OnnxRuntime, ask: &Ask) -> Outcome<Arc<dyn Model>> {
     let instances = NonZeroUsize::new(ask.instances).ok_or("no instances")?;
-    let source = ModelSource { instances, ..ModelSource::new("measured", &ask.model) };
+    let placements = vec![Placement { device: Device::Cpu, instances }];
+    let source = ModelSource { placements, ..ModelSource::new("measured", &ask.model) };
     Ok(engine.load(&source)?)
 }
 

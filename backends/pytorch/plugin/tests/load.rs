@@ -3,9 +3,9 @@
 
 mod support;
 
-use std::fs;
+use std::{fs, num::NonZeroUsize};
 
-use backend::{Backend, BackendError, DataType, Device, ModelSource};
+use backend::{Backend, BackendError, DataType, Device, ModelSource, Placement};
 use support::*;
 
 const FP32: DataType = DataType::Fp32;
@@ -140,6 +140,7 @@ fn a_gpu_that_is_not_there_is_a_device_error_that_says_what_is_missing() {
     assert!(text.starts_with("GPU 1 cannot be used: "), "{text}");
     assert!(text.contains("libtorch_cuda.so") || text.contains("driver"), "{text}");
     assert!(model.instantiate(Device::Cpu).is_ok());
-    let on_gpu = ModelSource { devices: vec![Device::Gpu(0)], ..source("mlp") };
+    let on_gpu = Placement { device: Device::Gpu(0), instances: NonZeroUsize::MIN };
+    let on_gpu = ModelSource { placements: vec![on_gpu], ..source("mlp") };
     assert!(matches!(engine().load(&on_gpu), Err(BackendError::Device(_))));
 }

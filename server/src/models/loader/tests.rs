@@ -18,8 +18,12 @@ enum Broken {
 
 const WHY: &str = "libcudnn.so.9 is missing";
 
-/// Devices, threads and accelerators of a load.
-type Asked = (Vec<Device>, usize, Vec<String>);
+/// Placements, threads and accelerators of a load.
+type Asked = (Vec<Placement>, usize, Vec<String>);
+
+fn on(device: Device, instances: usize) -> Placement {
+    Placement { device, instances: NonZeroUsize::new(instances).unwrap() }
+}
 
 /// An engine that notes what it is asked for.
 #[derive(Clone)]
@@ -50,12 +54,9 @@ impl Backend for Fake {
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
         let accelerators = source.accelerators.iter().map(|it| it.name.clone()).collect();
-        noted(&self.loads).push((
-            source.devices.clone(),
-            source.default_threads.get(),
-            accelerators,
-        ));
-        source.devices.iter().try_for_each(|it| self.refuses(Broken::Load, *it))?;
+        let placements = source.placements.clone();
+        noted(&self.loads).push((placements, source.default_threads.get(), accelerators));
+        source.placements.iter().try_for_each(|it| self.refuses(Broken::Load, it.device))?;
         Ok(Arc::new(self.clone()))
     }
 }
@@ -174,8 +175,8 @@ fn instances_are_made_on_the_gpus_that_there_are_and_clients_see_where() {
     let loading = Loading::new("on-gpus", accelerated, 2, Broken::Nothing);
     assert_eq!(loading.problem(), "");
     assert_eq!(loading.made(), [0, 1, 0, 1]);
-    let devices = vec![Device::Gpu(0), Device::Gpu(1)];
-    assert_eq!(*noted(&loading.fake.loads), [(devices, 1, vec!["tensorrt".to_owned()])]);
+    let placements = vec![on(Device::Gpu(0), 2), on(Device::Gpu(1), 2)];
+    assert_eq!(*noted(&loading.fake.loads), [(placements, 1, vec!["tensorrt".to_owned()])]);
     let shown = loading.shown();
     for part in ["\"kind\":\"KIND_GPU\"", "\"count\":2", "\"gpus\":[0,1]"] {
         assert!(shown.contains(part), "{shown}");
@@ -234,7 +235,7 @@ fn where_gpus_cannot_be_used_a_model_that_leaves_it_open_runs_on_the_cpu() {
         // As without GPUs: two places, of which one is filled.
         assert_eq!(loading.made().last(), Some(&-1), "{broken:?}");
         let loads = noted(&loading.fake.loads);
-        assert_eq!(loads.last(), Some(&(vec![Device::Cpu], 2, vec![])), "{broken:?}");
+        assert_eq!(loads.last(), Some(&(vec![on(Device::Cpu, 2)], 2, vec![])), "{broken:?}");
         assert_eq!(loads.len(), 2, "{broken:?}");
         assert!(loading.shown().contains("KIND_CPU"), "{}", loading.shown());
     }
