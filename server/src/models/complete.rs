@@ -47,8 +47,9 @@ pub struct Completed {
 
 impl Completed {
     /// Shows clients what became of the instance groups, one by one.
-    pub(super) fn show_instances(&mut self, planned: &[PlannedGroup]) {
+    pub(super) fn show_instances(&mut self, planned: &[Option<PlannedGroup>]) {
         for (group, planned) in self.raw.instance_group.iter_mut().zip(planned) {
+            let Some(planned) = planned else { continue };
             group.set_kind(match planned.kind {
                 InstanceKind::Auto => Kind::Auto,
                 InstanceKind::Gpu => Kind::Gpu,

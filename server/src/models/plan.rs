@@ -22,8 +22,8 @@ pub(super) struct Plan {
     /// Threads of one run on the CPU.
     pub threads: NonZeroUsize,
     /// What became of each group of the configuration, in its order; of the one that is meant where it has
-    /// none.
-    pub groups: Vec<PlannedGroup>,
+    /// none. `None` of a passive one, of which there are no instances.
+    pub groups: Vec<Option<PlannedGroup>>,
     /// Why, for the log.
     pub reason: String,
 }
@@ -98,8 +98,9 @@ pub(super) struct NoGpus<'a> {
     pub is_there: bool,
 }
 
-/// Instances of a model that says nothing: two, so that one can run while another's results are sent, and
-/// never more than there are processors. On GPUs it is one each.
+/// Instances of the only group on the CPU, where it does not say: two, so that one can run while another's
+/// results are sent, and never more than there are processors. Of several groups it is one each, as it is on
+/// each GPU.
 const DEFAULT_INSTANCES: usize = 2;
 
 /// The model's own setting of threads, as Triton calls it for ONNX Runtime and for libtorch; 0 leaves it to
@@ -122,34 +123,44 @@ pub(super) fn plan(
     let mut problems = Vec::new();
     let mut placed = Vec::with_capacity(groups.len());
     for (index, group) in groups.iter().enumerate() {
-        match gpus_of(group, places.gpus) {
-            Ok(gpus) => placed.push(Placed { group, gpus }),
-            Err(problem) => problems.push(format!("instance_group[{index}]: {problem}")),
+        // A passive instance gets no requests, so it need not be there.
+        match (group.passive, gpus_of(group, places.gpus)) {
+            (true, _) => placed.push(None),
+            (false, Ok(gpus)) => placed.push(Some(Placed { group, gpus })),
+            (false, Err(problem)) => problems.push(format!("instance_group[{index}]: {problem}")),
         }
+    }
+    if groups.iter().all(|it| it.passive) {
+        problems.push("instance_group: expected a group that is not passive, or none".to_owned());
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    // A passive instance gets no requests, so it need not be there.
-    let active = || placed.iter().filter(|it| !it.group.passive);
-    let on_gpus = spread(active(), defaults);
-    let on_cpu: Vec<&Placed<'_>> = active().filter(|it| it.gpus.is_none()).collect();
-    let (cpu_count, cpu_at_load, mut why) = match on_cpu.is_empty() && !on_gpus.is_empty() {
-        true => (0, 0, gpu_reason(active(), defaults)),
-        false => on_the_cpu(&on_cpu, defaults, places.cpus),
+    let of_gpus: Vec<&Placed<'_>> = placed.iter().flatten().filter(|it| it.is_on_gpus()).collect();
+    let of_cpu: Vec<&Placed<'_>> = placed.iter().flatten().filter(|it| !it.is_on_gpus()).collect();
+    let counts = Counts { defaults, cpus: places.cpus, cpu_groups: of_cpu.len() };
+    let on_gpus = spread(&of_gpus, counts);
+    let on_cpu: usize = of_cpu.iter().map(|it| counts.of(it)).sum();
+    let from = CountFrom::of(&of_cpu, defaults);
+    let at_load = match from {
+        CountFrom::Nobody => on_cpu.min(1),
+        CountFrom::Groups | CountFrom::Default => on_cpu,
+    };
+    let mut why = match (CountFrom::of(&of_gpus, defaults).on_gpus(), from.on_cpu()) {
+        (gpu, _) if of_cpu.is_empty() => gpu.to_owned(),
+        (_, cpu) if of_gpus.is_empty() => cpu.to_owned(),
+        (gpu, cpu) => format!("on GPUs {gpu}, on the CPU {cpu}"),
     };
     if let Err(none) = places.gpus
-        && on_cpu
-            .iter()
-            .any(|it| it.group.kind() == Kind::Auto && (none.is_there || !it.group.gpus.is_empty()))
+        && of_cpu.iter().any(|it| it.misses(none))
     {
         let _ = write!(why, "; no GPU can be used: {}", none.reason);
     }
-    let (threads, from) = threads(options, defaults, places.cpus, cpu_count);
-    let made_at_load = at_least_one(on_gpus.len() + cpu_at_load);
-    let groups = placed.iter().map(|it| it.planned(placed.len(), cpu_count, defaults)).collect();
-    let devices = on_gpus.into_iter().chain(vec![Device::Cpu; cpu_count]).collect();
-    let reason = format!("instances: {why}; threads: {from}");
+    let (threads, threads_from) = threads(options, defaults, places.cpus, on_cpu);
+    let made_at_load = at_least_one(on_gpus.len() + at_load);
+    let groups = placed.iter().map(|it| it.as_ref().map(|it| it.planned(counts))).collect();
+    let devices = on_gpus.into_iter().chain(vec![Device::Cpu; on_cpu]).collect();
+    let reason = format!("instances: {why}; threads: {threads_from}");
     Ok(Plan { devices, made_at_load, threads, groups, reason })
 }
 
@@ -160,24 +171,79 @@ struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// Instances on each of its GPUs.
-    fn per_gpu(&self, defaults: &ModelDefaults) -> usize {
-        let default = defaults.instance_count.map_or(1, NonZeroUsize::get);
-        if count(self.group) == 0 { default } else { count(self.group) }
+    fn is_on_gpus(&self) -> bool {
+        self.gpus.is_some()
     }
 
-    fn planned(&self, groups: usize, cpu_count: usize, defaults: &ModelDefaults) -> PlannedGroup {
+    /// Would it be on GPUs, were it not for this, and is that worth telling?
+    fn misses(&self, none: NoGpus<'_>) -> bool {
+        self.group.kind() == Kind::Auto && (none.is_there || !self.group.gpus.is_empty())
+    }
+
+    fn planned(&self, counts: Counts<'_>) -> PlannedGroup {
         let kind = match (self.group.kind(), &self.gpus) {
             (_, Some(_)) => InstanceKind::Gpu,
             (Kind::Model, None) => InstanceKind::Model,
             (_, None) => InstanceKind::Cpu,
         };
-        let count = match (&self.gpus, count(self.group)) {
-            (Some(_), _) => self.per_gpu(defaults),
-            (None, 0) if groups == 1 => cpu_count,
-            (None, count) => count.max(1),
-        };
-        PlannedGroup { kind, count, gpus: self.gpus.clone().unwrap_or_default() }
+        PlannedGroup { kind, count: counts.of(self), gpus: self.gpus.clone().unwrap_or_default() }
+    }
+}
+
+/// What decides how many instances a group has.
+#[derive(Clone, Copy)]
+struct Counts<'a> {
+    defaults: &'a ModelDefaults,
+    cpus: NonZeroUsize,
+    /// Groups that are not passive and run on the CPU.
+    cpu_groups: usize,
+}
+
+impl Counts<'_> {
+    /// Instances of this group, on each of its GPUs or on the CPU.
+    fn of(self, placed: &Placed<'_>) -> usize {
+        match (count(placed.group), self.defaults.instance_count) {
+            (0, Some(default)) => default.get(),
+            (0, None) if !placed.is_on_gpus() && self.cpu_groups == 1 => {
+                DEFAULT_INSTANCES.min(self.cpus.get())
+            }
+            (0, None) => 1,
+            (count, _) => count,
+        }
+    }
+}
+
+/// Who says how many instances there are.
+#[derive(Clone, Copy)]
+enum CountFrom {
+    Groups,
+    Default,
+    Nobody,
+}
+
+impl CountFrom {
+    fn of(groups: &[&Placed<'_>], defaults: &ModelDefaults) -> CountFrom {
+        match (groups.iter().any(|it| 0 < count(it.group)), defaults.instance_count) {
+            (true, _) => CountFrom::Groups,
+            (false, Some(_)) => CountFrom::Default,
+            (false, None) => CountFrom::Nobody,
+        }
+    }
+
+    fn on_gpus(self) -> &'static str {
+        match self {
+            CountFrom::Groups => "instance_group",
+            CountFrom::Default => "--default-instance-count, on each GPU",
+            CountFrom::Nobody => "default, one on each GPU",
+        }
+    }
+
+    fn on_cpu(self) -> &'static str {
+        match self {
+            CountFrom::Groups => "instance_group",
+            CountFrom::Default => "--default-instance-count",
+            CountFrom::Nobody => "default, further ones when needed",
+        }
     }
 }
 
@@ -219,50 +285,19 @@ fn gpus_of(
 }
 
 /// Instances on GPUs: the first of each GPU, then the second of each, and so on.
-fn spread<'a>(
-    groups: impl Iterator<Item = &'a Placed<'a>>,
-    defaults: &ModelDefaults,
-) -> Vec<Device> {
-    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+fn spread(groups: &[&Placed<'_>], counts: Counts<'_>) -> Vec<Device> {
+    let mut of_gpu: BTreeMap<u32, usize> = BTreeMap::new();
     for group in groups {
         for gpu in group.gpus.iter().flatten() {
-            *counts.entry(*gpu).or_default() += group.per_gpu(defaults);
+            *of_gpu.entry(*gpu).or_default() += counts.of(group);
         }
     }
-    let most = counts.values().copied().max().unwrap_or(0);
+    let most = of_gpu.values().copied().max().unwrap_or(0);
     let round = |round| {
-        let has = counts.iter().filter(move |(_, count)| round < **count);
+        let has = of_gpu.iter().filter(move |(_, count)| round < **count);
         has.map(|(gpu, _)| Device::Gpu(*gpu))
     };
     (0..most).flat_map(round).collect()
-}
-
-fn gpu_reason<'a>(
-    mut groups: impl Iterator<Item = &'a Placed<'a>>,
-    defaults: &ModelDefaults,
-) -> String {
-    match (groups.any(|it| 0 < count(it.group)), defaults.instance_count) {
-        (true, _) => "instance_group",
-        (false, Some(_)) => "--default-instance-count, on each GPU",
-        (false, None) => "default, one on each GPU",
-    }
-    .to_owned()
-}
-
-/// Instances on the CPU, how many of them are made at once, and why.
-fn on_the_cpu(
-    groups: &[&Placed<'_>],
-    defaults: &ModelDefaults,
-    cpus: NonZeroUsize,
-) -> (usize, usize, String) {
-    let asked: usize = groups.iter().map(|it| count(it.group).max(1)).sum();
-    if groups.iter().any(|it| 0 < count(it.group)) {
-        (asked, asked, "instance_group".to_owned())
-    } else if let Some(count) = defaults.instance_count {
-        (count.get(), count.get(), "--default-instance-count".to_owned())
-    } else {
-        (DEFAULT_INSTANCES.min(cpus.get()), 1, "default, further ones when needed".to_owned())
-    }
 }
 
 /// Threads of one run, and where the number is from.

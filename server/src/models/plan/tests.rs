@@ -90,14 +90,48 @@ fn a_configured_count_beats_the_default_and_the_default_beats_the_choice() {
 fn passive_instances_take_no_part() {
     let text = "instance_group [ { count: 2 }, { count: 5 passive: true } ]";
     assert_eq!(shape(&on_cpu(text, &defaults(), 8)), (2, 2, 4));
-    assert_eq!(shape(&on_cpu("instance_group { passive: true }", &defaults(), 8)), (2, 1, 4));
-    check(
-        "instance_group [ { kind: KIND_CPU count: 1 }, { kind: KIND_GPU passive: true } ]",
-        2,
-        &[-1],
-        1,
-        8,
-    );
+    let beside = "instance_group [ { kind: KIND_CPU count: 1 }, { kind: KIND_GPU passive: true } ]";
+    // Nor need there be a GPU for them.
+    for gpus in [0, 2] {
+        check(beside, gpus, &[-1], 1, 8);
+        let cpu = PlannedGroup { kind: InstanceKind::Cpu, count: 1, gpus: Vec::new() };
+        assert_eq!(on_gpus(beside, gpus).unwrap().groups, [Some(cpu), None]);
+    }
+    let none = "instance_group: expected a group that is not passive, or none";
+    let only = "instance_group [ { kind: KIND_GPU passive: true }, { passive: true } ]";
+    assert_eq!(on_gpus(only, 0).unwrap_err(), [none]);
+}
+
+#[test]
+fn the_counts_of_groups_are_what_runs() {
+    let counts = |text: &str, gpus| {
+        let plan = on_gpus(text, gpus).unwrap();
+        let groups = plan.groups.iter().flatten();
+        let counts: Vec<usize> = groups.clone().map(|it| it.count).collect();
+        let places = groups.map(|it| it.count * it.gpus.len().max(1));
+        assert_eq!(places.sum::<usize>(), plan.devices.len(), "{text}");
+        counts
+    };
+    assert_eq!(counts("", 0), [2]);
+    assert_eq!(counts("instance_group [ { kind: KIND_GPU }, { kind: KIND_CPU } ]", 2), [1, 2]);
+    let cpu = "{ kind: KIND_CPU }";
+    assert_eq!(counts(&format!("instance_group [ {cpu}, {cpu}, {cpu} ]"), 0), [1, 1, 1]);
+    assert_eq!(counts("instance_group [ { count: 3 }, { } ]", 0), [3, 1]);
+    assert_eq!(counts("instance_group [ { passive: true count: 9 }, { } ]", 0), [2]);
+}
+
+#[test]
+fn each_group_that_does_not_say_has_the_default_count() {
+    let defaults = ModelDefaults { instance_count: Some(number(3)), ..defaults() };
+    assert_eq!(shape(&on_cpu("instance_group [ { }, { count: 2 } ]", &defaults, 8)), (5, 5, 1));
+}
+
+#[test]
+fn the_log_says_of_gpus_and_of_the_cpu_why_there_are_so_many() {
+    let text = "instance_group [ { kind: KIND_GPU count: 2 }, { kind: KIND_CPU } ]";
+    let expected = "instances: on GPUs instance_group, on the CPU default, further ones when needed; \
+                    threads: an equal share of 8 processors";
+    assert_eq!(on_gpus(text, 1).unwrap().reason, expected);
 }
 
 #[test]
@@ -194,10 +228,10 @@ fn where_gpus_are_hidden_or_unusable_every_model_that_would_run_on_one_says_why_
 fn what_groups_came_to_is_told_group_by_group() {
     let text = "instance_group [ { kind: KIND_AUTO }, { kind: KIND_MODEL }, { count: 3 gpus: 1 } ]";
     let plan = on_gpus(text, 2).unwrap();
-    let group = |kind, count, gpus: &[u32]| PlannedGroup { kind, count, gpus: gpus.to_vec() };
+    let group = |kind, count, gpus: &[u32]| Some(PlannedGroup { kind, count, gpus: gpus.to_vec() });
     let expected = [
         group(InstanceKind::Gpu, 1, &[0, 1]),
-        group(InstanceKind::Model, 1, &[]),
+        group(InstanceKind::Model, 2, &[]),
         group(InstanceKind::Gpu, 3, &[1]),
     ];
     assert_eq!(plan.groups, expected);

@@ -194,7 +194,8 @@ fn sizes_that_the_model_leaves_free_may_be_fixed() {
 
 #[test]
 fn the_instances_that_were_made_are_shown() {
-    let planned = |kind, count, gpus: &[u32]| PlannedGroup { kind, count, gpus: gpus.to_vec() };
+    let planned =
+        |kind, count, gpus: &[u32]| Some(PlannedGroup { kind, count, gpus: gpus.to_vec() });
     let mut completed = accepted("", &classifier());
     completed.show_instances(&[planned(InstanceKind::Cpu, 2, &[])]);
     let group = &completed.raw.instance_group[0];
