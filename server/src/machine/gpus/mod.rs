@@ -24,7 +24,8 @@ pub struct Gpu {
 pub struct Gpus {
     /// In the order of their numbers, without gaps.
     pub found: Vec<Gpu>,
-    /// Why there is none, or why there are fewer than the machine has; empty where neither is so.
+    /// Why there is none, or why there are fewer than the machine has, or fewer than `CUDA_VISIBLE_DEVICES`
+    /// names where that is set; empty where neither is so.
     pub reason: String,
     /// What the reason is about.
     pub lack: Lack,

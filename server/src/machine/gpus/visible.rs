@@ -27,46 +27,77 @@ pub(super) fn visible(all: &[Whole], visibility: &Visibility) -> Gpus {
         let reason = "the NVIDIA driver knows of no GPU".to_owned();
         return Gpus::none(reason, Lack::NoDriver, visibility);
     }
-    let (chosen, cut) = match &visibility.cuda {
-        None => (all.iter().filter_map(usable).collect(), None),
+    let (mut chosen, lack) = match &visibility.cuda {
+        None => (all.iter().filter_map(Choice::of).collect(), without_parts(all)),
         Some(list) => choose(all, list),
     };
-    let part = chosen.iter().find(|it| it.1);
-    let chosen: Vec<&About> = match part {
-        Some((part, _)) => vec![part],
-        None => chosen.iter().map(|it| it.0).collect(),
-    };
+    let mut lacks = Vec::from_iter(lack);
+    if let Some(part) = chosen.iter().find(|it| it.is_part()).copied() {
+        let beside = chosen.iter().map(|it| it.pieces).sum::<usize>() - 1;
+        if 0 < beside {
+            let problem = format!(
+                "of GPUs that are cut into parts (MIG) CUDA shows a process one part and nothing else: {} is \
+                 used, and {beside} more would be there; to choose, name one in CUDA_VISIBLE_DEVICES",
+                part.about.uuid
+            );
+            lacks.push((Lack::Fault, problem));
+        }
+        chosen = vec![part];
+    }
     let found: Vec<Gpu> = (0..)
         .zip(chosen)
-        .map(|(number, it)| Gpu {
+        .map(|(number, Choice { about, .. })| Gpu {
             number,
-            uuid: it.uuid.clone(),
-            name: it.name.clone(),
-            memory: it.memory,
+            uuid: about.uuid.clone(),
+            name: about.name.clone(),
+            memory: about.memory,
         })
         .collect();
-    let (lack, reason) = match (cut, found.is_empty()) {
-        (Some(cut), _) => cut,
-        (None, true) => (
-            Lack::Fault,
-            "the GPUs of this machine are cut into parts (MIG), and have none".to_owned(),
-        ),
-        (None, false) => (Lack::Nothing, String::new()),
-    };
-    Gpus { found, reason, lack }
+    let lack = lacks.first().map_or(Lack::Nothing, |it| it.0);
+    let reasons: Vec<String> = lacks.into_iter().map(|it| it.1).collect();
+    Gpus { found, reason: reasons.join("; "), lack }
 }
 
-/// A GPU, or its first part, and whether it is one.
-fn usable(gpu: &Whole) -> Option<(&About, bool)> {
-    match &gpu.parts {
-        None => Some((&gpu.about, false)),
-        Some(parts) => Some((parts.first()?, true)),
+/// What CUDA would show, were nothing else chosen.
+#[derive(Clone, Copy)]
+struct Choice<'a> {
+    about: &'a About,
+    /// Pieces of the machine that it stands for: itself, and with the first part of a GPU the others.
+    pieces: usize,
+    kind: Piece,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Whole,
+    Part,
+}
+
+impl<'a> Choice<'a> {
+    /// A GPU, or its first part.
+    fn of(gpu: &'a Whole) -> Option<Choice<'a>> {
+        Some(match &gpu.parts {
+            None => Choice { about: &gpu.about, pieces: 1, kind: Piece::Whole },
+            Some(parts) => Choice { about: parts.first()?, pieces: parts.len(), kind: Piece::Part },
+        })
+    }
+
+    fn is_part(&self) -> bool {
+        self.kind == Piece::Part
     }
 }
 
-/// Those that the list names, each with whether it is a part; and why some are missing that should be there.
-fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<(&'a About, bool)>, Option<(Lack, String)>) {
-    let mut chosen: Vec<(&About, bool)> = Vec::new();
+/// GPUs that should be in parts and are in none.
+fn without_parts(all: &[Whole]) -> Option<(Lack, String)> {
+    let empty = all.iter().filter(|it| it.parts.as_ref().is_some_and(Vec::is_empty));
+    let empty: Vec<&str> = empty.map(|it| it.about.uuid.as_str()).collect();
+    let problem = format!("cut into parts (MIG), of which there are none: {}", empty.join(", "));
+    (!empty.is_empty()).then_some((Lack::Fault, problem))
+}
+
+/// Those that the list names; and why some are missing that should be there.
+fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<Choice<'a>>, Option<(Lack, String)>) {
+    let mut chosen: Vec<Choice<'a>> = Vec::new();
     let has = |all: &[Whole]| match all.len() {
         1 => "the GPU of this machine".to_owned(),
         count => format!("{count} GPUs of this machine"),
@@ -84,7 +115,7 @@ fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<(&'a About, bool)>, Option<(
             );
             return (chosen, Some((Lack::Fault, problem)));
         };
-        if chosen.iter().any(|it| it.0.uuid == next.0.uuid) {
+        if chosen.iter().any(|it| it.about.uuid == next.about.uuid) {
             let problem = format!(
                 "CUDA_VISIBLE_DEVICES is '{list}', which names a GPU twice: CUDA then shows none"
             );
@@ -96,22 +127,22 @@ fn choose<'a>(all: &'a [Whole], list: &str) -> (Vec<(&'a About, bool)>, Option<(
 }
 
 /// The GPU, or the part of one, that an entry of the list names.
-fn named<'a>(all: &'a [Whole], entry: &str) -> Option<(&'a About, bool)> {
+fn named<'a>(all: &'a [Whole], entry: &str) -> Option<Choice<'a>> {
     if entry.starts_with("GPU-") {
         let mut alike = all.iter().filter(|it| it.about.uuid.starts_with(entry));
         let one = alike.next().filter(|_| alike.next().is_none())?;
-        return usable(one);
+        return Choice::of(one);
     }
     if entry.starts_with("MIG-") {
         let parts = all.iter().flat_map(|it| it.parts.iter().flatten());
         let mut alike = parts.filter(|it| it.uuid.starts_with(entry));
-        let one = alike.next().filter(|_| alike.next().is_none())?;
-        return Some((one, true));
+        let about = alike.next().filter(|_| alike.next().is_none())?;
+        return Some(Choice { about, pieces: 1, kind: Piece::Part });
     }
     // As C reads numbers: what follows the digits does not count.
     let end = entry.find(|it: char| !it.is_ascii_digit()).unwrap_or(entry.len());
     let number: usize = entry.get(..end)?.parse().ok()?;
-    usable(all.get(number)?)
+    Choice::of(all.get(number)?)
 }
 
 #[cfg(test)]
@@ -213,11 +244,22 @@ mod tests {
 
     #[test]
     fn of_gpus_in_parts_the_first_part_is_seen_and_nothing_beside_it() {
-        assert_eq!(see(&cut(), None).0, "MIG-1");
-        assert_eq!(see(&cut(), Some("1,0")).0, "MIG-1");
-        assert_eq!(see(&cut(), Some("1")).0, "GPU-aa22");
-        assert_eq!(see(&cut(), Some("MIG-2")).0, "MIG-2");
-        let (seen, reason) = see(&cut()[2..], None);
-        assert!(seen.is_empty() && reason.contains("cut into parts"), "{reason}");
+        #[track_caller]
+        fn check(all: &[Whole], cuda: Option<&str>, uuids: &str, reasons: &[&str]) {
+            let (seen, why) = see(all, cuda);
+            assert_eq!(seen, uuids);
+            let told = reasons.iter().all(|it| why.contains(it));
+            assert!(told && why.is_empty() == reasons.is_empty(), "{why}");
+            let lack = if reasons.is_empty() { Lack::Nothing } else { Lack::Fault };
+            assert_eq!(gpus(all, cuda).lack, lack);
+        }
+        let none = "of which there are none: GPU-bb33";
+        check(&cut(), None, "MIG-1", &["MIG-1 is used, and 2 more would be there", none]);
+        check(&cut(), Some("1,0"), "MIG-1", &["2 more would be there"]);
+        check(&cut(), Some("0"), "MIG-1", &["1 more would be there"]);
+        check(&cut(), Some("1"), "GPU-aa22", &[]);
+        check(&cut(), Some("MIG-2"), "MIG-2", &[]);
+        check(&cut()[1..], None, "GPU-aa22", &[none]);
+        check(&cut()[2..], None, "", &[none]);
     }
 }
