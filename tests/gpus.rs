@@ -1,11 +1,11 @@
 //! A machine with two GPUs that are not there: NVIDIA's management library is a small one made for the test
 //! (`fixtures/nvml.c`), the server and what it makes of it are real.
 
-use std::{path::PathBuf, process::Command, sync::OnceLock};
+use std::{net::TcpStream, path::PathBuf, process::Command, sync::OnceLock};
 
 use serde_json::Value;
 
-use crate::support::{NO_GPUS, Page, Process, Repository, first_of, infer, root, row};
+use crate::support::{NO_GPUS, Page, Process, Repository, first_of, infer, root, row, wait_for};
 
 /// The folder with the library. Where Rust links, there is a `cc`.
 fn driver() -> &'static str {
@@ -76,7 +76,7 @@ fn what_sensors_say_is_on_the_page_and_what_they_do_not_say_is_told() {
     let mut server = start(&Repository::identity("m", &[]), &[], &[]);
     let metrics = server.address("metrics");
     server.wait_for_line("the power of the GPU is not shown");
-    let page = crate::support::wait_for("the sensors", || {
+    let page = wait_for("the sensors", || {
         let page = Page::read(metrics);
         page.has("nv_gpu_utilization{gpu_uuid=\"GPU-22222222-bbbb\"}").then_some(page)
     });
@@ -88,6 +88,20 @@ fn what_sensors_say_is_on_the_page_and_what_they_do_not_say_is_told() {
     assert_eq!(first("nv_gpu_power_limit"), 150.0);
     assert_eq!(first("nv_energy_consumption"), 1234.5);
     assert!(!page.has("nv_gpu_power_usage{gpu_uuid=\"GPU-22222222-bbbb\"}"));
+}
+
+#[test]
+fn a_driver_that_hangs_keeps_neither_the_process_from_being_sampled_nor_the_server_from_stopping() {
+    let flags = ["--metrics-interval-ms", "100"];
+    let mut server = start(&Repository::identity("m", &[]), &flags, &[("FAKE_NVML_HANG", "1")]);
+    let (metrics, http) = (server.address("metrics"), server.address("http"));
+    let files = || Page::read(metrics).value("process_open_fds");
+    let before = files();
+    let open: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(http).unwrap()).collect();
+    wait_for("a sample of the process", || (before + 10.0 < files()).then_some(()));
+    drop(open);
+    server.signal("TERM");
+    assert!(server.wait().status.success());
 }
 
 #[test]

@@ -133,11 +133,12 @@ impl App {
             let (io, service) = (io.clone(), service.clone());
             tasks.spawn(async move { io.accept(listener, service).await });
         }
-        let sampler = tokio::spawn(sample(
-            service.metrics.clone(),
-            self.config.metrics_interval,
-            self.samples_gpus,
-        ));
+        let interval = self.config.metrics_interval;
+        let mut samplers = JoinSet::new();
+        samplers.spawn(sample_process(service.metrics.clone(), interval));
+        if self.samples_gpus {
+            samplers.spawn(sample_gpus(service.metrics.clone(), interval));
+        }
 
         let mut stop = std::pin::pin!(stop);
         let load = load(self.loader.clone(), self.config.clone());
@@ -154,21 +155,26 @@ impl App {
             Some(Err(error)) => return Err(error),
             None => tracing::info!("asked to stop while models were loading"),
         }
-        sampler.abort();
+        samplers.abort_all();
         self.config.lifecycle.drain(&service, tasks, io).await
     }
 }
 
 /// Samples the process and the machine for ever.
-async fn sample(metrics: Metrics, interval: Duration, with_gpus: bool) {
+async fn sample_process(metrics: Metrics, interval: Duration) {
     loop {
-        if with_gpus {
-            // Drivers take their time, and this thread accepts connections.
-            let metrics = metrics.clone();
-            let _ = tokio::task::spawn_blocking(move || metrics.sample_gpus()).await;
-        }
         tokio::time::sleep(interval).await;
         metrics.sample_process();
+    }
+}
+
+/// Samples the GPUs for ever. By itself: a driver that does not come back keeps nothing else from being sampled.
+async fn sample_gpus(metrics: Metrics, interval: Duration) {
+    loop {
+        // Drivers take their time, and this thread accepts connections.
+        let reading = metrics.clone();
+        let _ = tokio::task::spawn_blocking(move || reading.sample_gpus()).await;
+        tokio::time::sleep(interval).await;
     }
 }
 
