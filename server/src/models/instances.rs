@@ -46,11 +46,22 @@ pub(super) fn make(
         maker.map(|(_, make)| Slot::empty(make.clone()))
     };
     let mut slots: Vec<Slot> = plan.devices.iter().filter_map(slot).collect();
-    for slot in slots.iter_mut().take(plan.made_at_load.get()) {
-        slot.fill()?;
+    for (slot, device) in slots.iter_mut().zip(&plan.devices).take(plan.made_at_load.get()) {
+        slot.fill().map_err(|error| on_device(*device, error))?;
     }
     // The scheduler takes the last first, and a GPU is to be taken before the CPU.
     slots.reverse();
     let times = times.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok((slots, times))
+}
+
+/// The error with the GPU that it is about: of several, it may be the only one to leave out.
+fn on_device(device: Device, error: BackendError) -> BackendError {
+    let Device::Gpu(number) = device else { return error };
+    let told = |reason| format!("on GPU {number}: {reason}");
+    match error {
+        BackendError::Device(reason) => BackendError::Device(told(reason)),
+        BackendError::OutOfMemory(reason) => BackendError::OutOfMemory(told(reason)),
+        error => error,
+    }
 }

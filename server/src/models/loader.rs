@@ -330,7 +330,7 @@ struct Load<'a> {
 
 /// Why a model could not be made.
 enum Unmade {
-    /// A device for it cannot be used; another one may do.
+    /// A device for it cannot be used, or has too little memory; another one may do.
     Device(String),
     /// It cannot be served anywhere.
     Refused(String),
@@ -339,7 +339,9 @@ enum Unmade {
 impl From<BackendError> for Unmade {
     fn from(error: BackendError) -> Unmade {
         match error {
-            BackendError::Device(reason) => Unmade::Device(reason),
+            BackendError::Device(reason) | BackendError::OutOfMemory(reason) => {
+                Unmade::Device(reason)
+            }
             error => Unmade::Refused(error.to_string()),
         }
     }

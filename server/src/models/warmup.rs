@@ -47,7 +47,7 @@ pub(super) fn warm(
         for _ in 0..sample.count {
             execute(instance, &work).map_err(|it| match it {
                 // The sample has no part in it.
-                BackendError::Device(_) => it,
+                BackendError::Device(_) | BackendError::OutOfMemory(_) => it,
                 it => in_sample(it.to_string()),
             })?;
         }

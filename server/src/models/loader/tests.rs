@@ -14,6 +14,8 @@ enum Broken {
     Load,
     Instances,
     Runs,
+    /// There is no memory for instances.
+    Memory,
 }
 
 const WHY: &str = "libcudnn.so.9 is missing";
@@ -68,6 +70,9 @@ impl Model for Fake {
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
         self.refuses(Broken::Instances, device)?;
+        if self.refuses(Broken::Memory, device).is_err() {
+            return Err(BackendError::OutOfMemory("CUDA failure 2: out of memory".to_owned()));
+        }
         noted(&self.made).push(device);
         Ok(Box::new(FakeInstance { fake: self.clone(), device }))
     }
@@ -226,6 +231,7 @@ fn where_gpus_cannot_be_used_a_model_that_leaves_it_open_runs_on_the_cpu() {
         ("fallback-load", Broken::Load),
         ("fallback-instances", Broken::Instances),
         ("fallback-runs", Broken::Runs),
+        ("fallback-memory", Broken::Memory),
     ] {
         let warmed = "model_warmup { name: 'w' batch_size: 1 inputs { key: 'x' value {
                           data_type: TYPE_FP32 dims: 1 zero_data: true } } }";
@@ -251,6 +257,8 @@ fn a_model_that_asks_for_gpus_is_not_loaded_without_and_the_engines_reason_is_to
     );
     assert_eq!(loading.problem(), told);
     assert_eq!(noted(&loading.fake.loads).len(), 1);
+    let loading = Loading::new("full", config, 1, Broken::Memory);
+    assert!(loading.problem().ends_with(": on GPU 0: CUDA failure 2: out of memory"));
     let loading = Loading::new("no-gpu", config, 0, Broken::Nothing);
     assert!(loading.problem().ends_with("no GPU that can be used: no driver"));
     assert!(noted(&loading.fake.loads).is_empty());
