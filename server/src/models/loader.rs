@@ -24,6 +24,7 @@ use super::{
     config::{ConfigErrors, ModelConfig},
     hints::hints,
     instances,
+    options::engine_options,
     pbtxt::ConfigReader,
     plan::{NoGpus, Places, Plan, plan},
     raw,
@@ -179,7 +180,8 @@ impl Loader {
         let choice = self.choose_engine(found, raw, path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
-        let options = self.engine_options(&choice);
+        let Repository { backend_settings, .. } = &self.settings.repository;
+        let options = engine_options(&choice, backend_settings, &self.settings.defaults);
         let load = Load { found, raw, version, path, choice: &choice, engine: &**engine, options };
         let gpus = &self.settings.gpus;
         let plan = match gpus.found.as_slice() {
@@ -284,22 +286,6 @@ impl Loader {
 
     fn completion(&self) -> Completion {
         if self.settings.repository.auto_complete { Completion::On } else { Completion::Off }
-    }
-
-    /// The model's own settings, over those that the operator gave for the engine.
-    fn engine_options(&self, choice: &EngineChoice) -> BTreeMap<String, String> {
-        let backend = Some(choice.backend.as_str());
-        let settings = &self.settings.repository.backend_settings;
-        let mut options: BTreeMap<String, String> = settings
-            .iter()
-            .filter(|it| it.backend.as_deref() == backend)
-            .map(|it| (it.key.clone(), it.value.clone()))
-            .collect();
-        if let Some(threads) = self.settings.defaults.inter_op_threads {
-            options.insert("inter_op_thread_count".to_owned(), threads.to_string());
-        }
-        options.extend(choice.options.clone());
-        options
     }
 
     fn complete(

@@ -8,6 +8,7 @@ mod fit;
 mod hints;
 mod instances;
 mod loader;
+mod options;
 pub mod pbtxt;
 mod plan;
 pub mod raw;

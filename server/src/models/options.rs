@@ -1,0 +1,76 @@
+//! The settings that an engine is given for a model: the model's own, over those of the server. Pure.
+
+use std::collections::BTreeMap;
+
+use super::choose::EngineChoice;
+use crate::config::{BackendSetting, ModelDefaults};
+
+/// The model's own settings, over those that the operator gave for the engine and for all models.
+pub(super) fn engine_options(
+    choice: &EngineChoice,
+    settings: &[BackendSetting],
+    defaults: &ModelDefaults,
+) -> BTreeMap<String, String> {
+    let backend = choice.backend.as_str();
+    let of_engine = settings.iter().filter(|it| it.backend.as_deref() == Some(backend));
+    let mut options: BTreeMap<String, String> =
+        of_engine.map(|it| (it.key.clone(), it.value.clone())).collect();
+    if let (Some(key), Some(threads)) = (inter_op_key(backend), defaults.inter_op_threads) {
+        options.insert(key.to_owned(), threads.to_string());
+    }
+    options.extend(choice.options.clone());
+    options
+}
+
+/// What Triton calls the number of threads among operators, for the engines that have some.
+fn inter_op_key(backend: &str) -> Option<&'static str> {
+    match backend {
+        "onnxruntime" => Some("inter_op_thread_count"),
+        "pytorch" => Some("INTER_OP_THREAD_COUNT"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    /// Keys and values for a model of that engine with these settings of its own.
+    fn given(backend: &str, own: &[(&str, &str)]) -> Vec<String> {
+        let setting = |backend: &str, key: &str, value: &str| BackendSetting {
+            backend: Some(backend.to_owned()),
+            key: key.to_owned(),
+            value: value.to_owned(),
+        };
+        let settings = [
+            setting("onnxruntime", "gpu_mem_limit", "1"),
+            setting("onnxruntime", "execution_mode", "1"),
+            setting("pytorch", "FREEZE", "false"),
+        ];
+        let defaults = ModelDefaults {
+            instance_count: None,
+            intra_op_threads: None,
+            inter_op_threads: NonZeroUsize::new(3),
+        };
+        let own = own.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        let choice = EngineChoice {
+            platform: String::new(),
+            backend: backend.to_owned(),
+            default_model_filename: None,
+            options: own.collect(),
+        };
+        let options = engine_options(&choice, &settings, &defaults);
+        options.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    #[test]
+    fn the_default_of_threads_among_operators_has_each_engines_own_key() {
+        assert_eq!(given("pytorch", &[]), ["FREEZE=false", "INTER_OP_THREAD_COUNT=3"]);
+        let own = [("execution_mode", "0"), ("inter_op_thread_count", "2")];
+        let expected = ["execution_mode=0", "gpu_mem_limit=1", "inter_op_thread_count=2"];
+        assert_eq!(given("onnxruntime", &own), expected);
+        assert_eq!(given("identity", &[]), Vec::<String>::new());
+    }
+}
