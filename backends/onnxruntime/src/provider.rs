@@ -139,8 +139,13 @@ pub(crate) fn providers(
 ) -> Result<Vec<Provider>, BackendError> {
     let mut tensorrt = None;
     let mut cuda = parameters(options)?;
-    for accelerator in accelerators {
+    for (index, accelerator) in accelerators.iter().enumerate() {
         let place = format!("gpu_execution_accelerator '{}'", accelerator.name);
+        if accelerators.iter().take(index).any(|it| it.name == accelerator.name) {
+            return Err(load(format!(
+                "{place} is there twice; expected one entry with all parameters"
+            )));
+        }
         match accelerator.name.as_str() {
             "cuda" => cuda.extend(read(&place, &accelerator.parameters, &CUDA, cuda_option)?),
             "tensorrt" => {

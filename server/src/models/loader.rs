@@ -19,6 +19,7 @@ use backend::{Accelerator, Backend, BackendError, Device, Model, ModelSource, Pl
 
 use super::{
     Found, FoundModel, ModelManager, ServedModel, State,
+    check::READS_ACCELERATORS,
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
     config::{ConfigErrors, ModelConfig},
@@ -233,7 +234,8 @@ impl Loader {
         let (slots, times) =
             instances::make(&model, &completed.config, &signature, &found.dir, plan)?;
         // Not before: a model that is made a second time would warn of everything twice.
-        let without_effect = (!source.accelerators.is_empty() && !plan.uses_gpus()).then(|| {
+        let accelerates = !source.accelerators.is_empty() && choice.backend == READS_ACCELERATORS;
+        let without_effect = (accelerates && !plan.uses_gpus()).then(|| {
             "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
              runs on a GPU"
                 .to_owned()

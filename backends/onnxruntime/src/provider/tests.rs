@@ -154,3 +154,15 @@ fn keys_that_are_not_known_are_refused_with_the_nearest() {
         "gpu_execution_accelerator 'rocm' is not known; expected cuda or tensorrt",
     );
 }
+
+#[test]
+fn an_accelerator_that_is_there_twice_is_refused_rather_than_half_heard() {
+    for name in ["cuda", "tensorrt"] {
+        let twice = [accelerator(name, &[]), accelerator("cuda", &[]), accelerator(name, &[])];
+        let text = read_all(&[], &twice).unwrap_err();
+        let expected = format!(
+            "gpu_execution_accelerator '{name}' is there twice; expected one entry with all parameters"
+        );
+        assert_eq!(text, expected);
+    }
+}

@@ -13,7 +13,7 @@ use super::{
     raw::{self, ModelConfig as RawConfig},
 };
 
-pub(super) use settings::version_policy;
+pub(super) use settings::{READS_ACCELERATORS, version_policy};
 pub(super) use unsupported::unsupported;
 
 /// What was found while checking.

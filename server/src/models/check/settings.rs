@@ -20,6 +20,8 @@ use crate::{
 
 const HISTOGRAM_FAMILIES: [&str; 1] = ["nv_inference_first_response_histogram_ms"];
 const GPU_ACCELERATORS: [&str; 2] = ["cuda", "tensorrt"];
+/// The engine that has accelerators.
+pub(in crate::models) const READS_ACCELERATORS: &str = "onnxruntime";
 const CPU_ACCELERATORS: [&str; 1] = ["openvino"];
 
 pub(super) fn max_batch_size(raw: &RawConfig, report: &mut Report) -> usize {
@@ -133,9 +135,17 @@ pub(super) fn accelerators(
 ) -> (Vec<Accelerator>, Vec<Accelerator>) {
     let given = raw.optimization.as_ref().and_then(|it| it.execution_accelerators.as_ref());
     let Some(given) = given else { return (vec![], vec![]) };
+    // Those for the CPU are ignored by every engine.
+    if raw.backend != READS_ACCELERATORS && !given.gpu_execution_accelerator.is_empty() {
+        report.warn(format!(
+            "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as the backend '{}' \
+             has none",
+            raw.backend
+        ));
+    }
     let mut read = |field: &str, given: &[RawAccelerator], known: &[&str]| {
         for (i, it) in given.iter().enumerate() {
-            if raw.backend == "onnxruntime" && !known.contains(&it.name.as_str()) {
+            if !known.contains(&it.name.as_str()) {
                 report.problem(format!(
                     "optimization.execution_accelerators.{field}[{i}]: name '{}' is not known; \
                      expected {}",

@@ -244,6 +244,24 @@ fn what_has_no_effect_is_told_and_nothing_else() {
 }
 
 #[test]
+fn accelerators_for_an_engine_that_has_none_are_told_of() {
+    let text =
+        "optimization { execution_accelerators { gpu_execution_accelerator { name: 'cuda' } } }";
+    assert_eq!(accepted(text, &classifier()).warnings, Vec::<String>::new());
+    let torch = format!("backend: 'pytorch' {text}");
+    let ignored = "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as the backend \
+                   'pytorch' has none";
+    assert_eq!(accepted(&torch, &classifier()).warnings, [ignored]);
+    refused(
+        "backend: 'pytorch' optimization { execution_accelerators { gpu_execution_accelerator { name: 'foo' } } }",
+        &[
+            "optimization.execution_accelerators.gpu_execution_accelerator[0]: name 'foo' is not known; \
+           expected cuda or tensorrt",
+        ],
+    );
+}
+
+#[test]
 fn a_completed_configuration_is_complete() {
     for text in ["", "max_batch_size: 8", "output { name: 'scores' }"] {
         let first = accepted(text, &classifier());
