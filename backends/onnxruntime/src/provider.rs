@@ -76,8 +76,9 @@ const CUDA: [(&str, Expect); 16] = [
 /// Shares one stream among all runs of a session.
 pub(crate) const ONE_STREAM: &str = "use_ep_level_unified_stream";
 
-/// Keys of the TensorRT provider that begin with `trt_`, without that beginning, as Triton has them.
-const TENSORRT: [(&str, Expect); 35] = [
+/// Keys of the TensorRT provider that begin with `trt_`, without that beginning, as Triton has them. Those that
+/// hold a place in memory are left out, and `load_user_initializer` with them.
+const TENSORRT: [(&str, Expect); 41] = [
     ("auxiliary_streams", Expect::From(-1)),
     ("bf16_enable", Expect::Flag),
     ("build_heuristics_enable", Expect::Flag),
@@ -92,6 +93,9 @@ const TENSORRT: [(&str, Expect); 35] = [
     ("engine_cache_enable", Expect::Flag),
     ("engine_cache_path", Expect::Text),
     ("engine_cache_prefix", Expect::Text),
+    ("engine_decryption_enable", Expect::Flag),
+    ("engine_decryption_lib_path", Expect::Text),
+    ("engine_hw_compatible", Expect::Flag),
     ("ep_context_embed_mode", Expect::Flag),
     ("ep_context_file_path", Expect::Text),
     ("extra_plugin_lib_paths", Expect::Text),
@@ -105,7 +109,9 @@ const TENSORRT: [(&str, Expect); 35] = [
     ("max_partition_iterations", Expect::From(1)),
     (WORKSPACE, Expect::From(0)),
     ("min_subgraph_size", Expect::From(1)),
-    (PRECISION, Expect::Word(&["FP32", "FP16", "BF16", "INT8"])),
+    ("onnx_model_folder_path", Expect::Text),
+    ("op_types_to_exclude", Expect::Text),
+    ("preview_features", Expect::Text),
     ("profile_max_shapes", Expect::Text),
     ("profile_min_shapes", Expect::Text),
     ("profile_opt_shapes", Expect::Text),
@@ -113,10 +119,16 @@ const TENSORRT: [(&str, Expect); 35] = [
     ("tactic_sources", Expect::Text),
     ("timing_cache_enable", Expect::Flag),
     ("timing_cache_path", Expect::Text),
+    ("weight_stripped_engine_enable", Expect::Flag),
 ];
 
-const WORKSPACE: &str = "max_workspace_size_bytes";
-const PRECISION: &str = "precision_mode";
+const WORKSPACE: &str = "max_workspace_size";
+
+/// Keys that only Triton has.
+const TRITONS: [(&str, Expect); 2] = [
+    ("max_workspace_size_bytes", Expect::From(0)),
+    ("precision_mode", Expect::Word(&["FP32", "FP16", "BF16", "INT8"])),
+];
 
 /// The settings among a model's parameters that Triton calls deprecated: key, and the words for 0, 1, ..
 /// where the numbers stand for words.
@@ -147,9 +159,13 @@ pub(crate) fn providers(
             )));
         }
         match accelerator.name.as_str() {
-            "cuda" => cuda.extend(read(&place, &accelerator.parameters, &CUDA, cuda_option)?),
+            "cuda" => {
+                let known: Vec<&str> = CUDA.iter().map(|it| it.0).collect();
+                cuda.extend(read(&place, &accelerator.parameters, &known, cuda_option)?);
+            }
             "tensorrt" => {
-                tensorrt = Some(read(&place, &accelerator.parameters, &TENSORRT, tensorrt_option)?);
+                let known: Vec<&str> = TRITONS.iter().chain(&TENSORRT).map(|it| it.0).collect();
+                tensorrt = Some(read(&place, &accelerator.parameters, &known, tensorrt_option)?);
             }
             _ => return Err(load(format!("{place} is not known; expected cuda or tensorrt"))),
         }
@@ -218,14 +234,18 @@ type Translate = fn(&str, &str) -> Result<(String, String), Refusal>;
 fn read(
     place: &str,
     given: &BTreeMap<String, String>,
-    keys: &[(&str, Expect)],
+    known: &[&str],
     translate: Translate,
 ) -> Result<BTreeMap<String, String>, BackendError> {
-    let known: Vec<&str> = keys.iter().map(|it| it.0).collect();
     let mut read = BTreeMap::new();
     for (key, value) in given {
         let (name, value) = translate(key, value.trim())
-            .map_err(|it| it.told(&format!("{place}: parameter"), key, given, &known))?;
+            .map_err(|it| it.told(&format!("{place}: parameter"), key, given, known))?;
+        if read.contains_key(&name) {
+            let problem =
+                format!("{place}: parameter {key} sets {name}, which another one sets too");
+            return Err(load(problem));
+        }
         if !value.is_empty() {
             read.insert(name, value);
         }
@@ -240,14 +260,15 @@ fn cuda_option(key: &str, value: &str) -> Result<(String, String), Refusal> {
 
 /// ONNX Runtime's own names are taken, too.
 fn tensorrt_option(key: &str, value: &str) -> Result<(String, String), Refusal> {
-    let name = key.strip_prefix("trt_").unwrap_or(key);
-    let (_, expect) = TENSORRT.iter().find(|it| it.0 == name).ok_or(Refusal::Key)?;
-    let value = checked(*expect, value)?;
-    Ok(match (name, value.as_str()) {
-        (PRECISION, "FP32") => (String::new(), String::new()),
-        (PRECISION, mode) => (format!("trt_{}_enable", mode.to_lowercase()), "1".to_owned()),
-        (WORKSPACE, _) => ("trt_max_workspace_size".to_owned(), value),
-        _ => (format!("trt_{name}"), value),
+    let Some((_, expect)) = TRITONS.iter().find(|it| it.0 == key) else {
+        let name = key.strip_prefix("trt_").unwrap_or(key);
+        let (_, expect) = TENSORRT.iter().find(|it| it.0 == name).ok_or(Refusal::Key)?;
+        return Ok((format!("trt_{name}"), checked(*expect, value)?));
+    };
+    Ok(match checked(*expect, value)? {
+        bytes if key == "max_workspace_size_bytes" => (format!("trt_{WORKSPACE}"), bytes),
+        mode if mode == "FP32" => (String::new(), String::new()),
+        mode => (format!("trt_{}_enable", mode.to_lowercase()), "1".to_owned()),
     })
 }
 

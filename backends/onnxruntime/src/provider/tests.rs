@@ -166,3 +166,39 @@ fn an_accelerator_that_is_there_twice_is_refused_rather_than_half_heard() {
         assert_eq!(text, expected);
     }
 }
+
+#[test]
+fn onnx_runtimes_own_names_are_taken_and_tritons_with_its_beginning_are_not() {
+    for key in ["max_workspace_size_bytes", "max_workspace_size", "trt_max_workspace_size"] {
+        assert_eq!(tensorrt(&[(key, "7")]).unwrap(), map(&[("trt_max_workspace_size", "7")]));
+    }
+    for (key, near) in [
+        ("trt_max_workspace_size_bytes", "max_workspace_size_bytes"),
+        ("trt_precision_mode", "precision_mode"),
+    ] {
+        let text = tensorrt(&[(key, "1")]).unwrap_err();
+        assert!(text.ends_with(&format!("{key} is not known; did you mean {near}?")), "{text}");
+    }
+    for key in ["trt_engine_hw_compatible", "fp16_enable", "bf16_enable", "int8_enable"] {
+        let name = format!("trt_{}", key.trim_start_matches("trt_"));
+        assert_eq!(tensorrt(&[(key, "true")]).unwrap(), map(&[(&name, "1")]));
+    }
+}
+
+#[test]
+fn a_setting_under_two_names_is_refused() {
+    let text = tensorrt(&[("max_workspace_size_bytes", "7"), ("trt_max_workspace_size", "8")]);
+    let told = "gpu_execution_accelerator 'tensorrt': parameter trt_max_workspace_size sets \
+                trt_max_workspace_size, which another one sets too";
+    assert_eq!(text.unwrap_err(), told);
+    assert!(tensorrt(&[("precision_mode", "FP16"), ("fp16_enable", "0")]).is_err());
+}
+
+#[test]
+fn the_page_on_gpus_names_every_key() {
+    let page = include_str!("../../../../docs/gpu.md");
+    let all = CUDA.iter().chain(&TENSORRT).chain(&TRITONS);
+    for (key, _) in all {
+        assert!(page.contains(&format!("`{key}`")), "{key} is not in docs/gpu.md");
+    }
+}
