@@ -83,3 +83,17 @@ fn with_nothing_to_serve_the_process_ends() {
     ends_with(&repository, &[], &["no model is served; model 'empty'"]);
     ends_with(&Repository::new(), &[], &["no models found in"]);
 }
+
+#[test]
+fn what_is_ignored_of_a_configuration_is_told_also_where_the_model_does_not_load_in_the_end() {
+    let config = "backend: \"identity\" optimization { eager_batching: true }
+        parameters { key: \"load_fault\" value { string_value: \"instance\" } }
+        input { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"x\" data_type: TYPE_FP32 dims: [ 4 ] }";
+    let repository = Repository::identity("copy", &[]).model("faulty", config);
+    let mut process = Process::start(&repository, &["--strict-readiness=false"], &[]);
+    process.wait_ready();
+    let warning = process.wait_for_line("optimization.eager_batching is ignored");
+    assert!(warning.contains("model=faulty"), "{warning}");
+    assert!(process.wait_for_line("cannot load the model").contains("told to fail"));
+}

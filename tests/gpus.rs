@@ -117,6 +117,7 @@ fn gpus_are_left_out_of_the_metrics_where_they_are_not_wanted() {
 #[test]
 fn the_library_for_the_cpu_takes_a_model_that_leaves_it_open_to_the_cpu_and_no_other() {
     let repository = Repository::of(&["mlp"])
+        .file("mlp/config.pbtxt", "optimization { eager_batching: true }")
         .fixture("forced", "mlp")
         .file("forced/config.pbtxt", "instance_group { kind: KIND_GPU }");
     let mut server = start(&repository, &[], &[]);
@@ -126,6 +127,9 @@ fn the_library_for_the_cpu_takes_a_model_that_leaves_it_open_to_the_cpu_and_no_o
         "{warning}"
     );
     assert_eq!(groups(&mut server, "mlp")[0].0, "KIND_CPU");
+    // It was made twice, and is warned of once.
+    let ignored = |it: &&String| it.contains("eager_batching is ignored");
+    assert_eq!(server.log().iter().filter(ignored).count(), 1);
     let error = server.wait_for_line("cannot load the model");
     for part in ["'forced'", "KIND_GPU", "no GPU that can be used", "built without CUDA"] {
         assert!(error.contains(part), "{error}");

@@ -6,7 +6,7 @@ use std::{
     fs,
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -15,21 +15,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{Accelerator, Backend, BackendError, Device, Model, ModelSource, Placement};
+use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
 
 use super::{
     Found, FoundModel, ModelManager, ServedModel, State,
     check::READS_ACCELERATORS,
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
-    config::{ConfigErrors, ModelConfig},
+    config::ConfigErrors,
+    files::{files_of, model_path, read_labels},
     hints::hints,
     instances,
-    options::engine_options,
+    options::{engine_options, gpu_accelerators},
     pbtxt::ConfigReader,
     plan::{NoGpus, Places, Plan, plan},
     raw,
     settings::scheduler_settings,
+    told::{self, Warnings},
     versions::wanted_versions,
 };
 use crate::{
@@ -144,8 +146,7 @@ impl Loader {
                 Ok((model, plan)) => {
                     let took = started.elapsed();
                     model.metrics.load_duration(took);
-                    let report = Loaded { model: &model, plan: &plan, took };
-                    report.log();
+                    told::ready(&model, &plan, took);
                     self.manager.publish(Arc::new(model));
                 }
                 Err(reason) => self.failed(name, Some(version), &reason),
@@ -192,7 +193,8 @@ impl Loader {
             }
             found => self.plan(&load, Ok(found))?,
         };
-        let reason = match self.make(&load, &plan) {
+        let mut warnings = Warnings::new(&found.name, version);
+        let reason = match self.make(&load, &plan, &mut warnings) {
             Ok(model) => return Ok((model, plan)),
             Err(Unmade::Device(reason)) if plan.uses_gpus() => reason,
             Err(Unmade::Refused(reason) | Unmade::Device(reason)) => return Err(reason),
@@ -200,7 +202,7 @@ impl Loader {
         let plan = self.plan(&load, Err(NoGpus { reason: &reason, is_there: true }))?;
         let model = &found.name;
         tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
-        match self.make(&load, &plan) {
+        match self.make(&load, &plan, &mut warnings) {
             Ok(model) => Ok((model, plan)),
             Err(Unmade::Refused(reason) | Unmade::Device(reason)) => Err(reason),
         }
@@ -215,7 +217,12 @@ impl Loader {
     }
 
     /// Loads the model and makes its instances as planned.
-    fn make(&self, load: &Load<'_>, plan: &Plan) -> Result<ServedModel, Unmade> {
+    fn make(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        warnings: &mut Warnings<'_>,
+    ) -> Result<ServedModel, Unmade> {
         let Load { found, raw, version, choice, .. } = *load;
         let source = ModelSource {
             name: found.name.clone(),
@@ -228,22 +235,20 @@ impl Loader {
         };
         let model = load.engine.load(&source)?;
         let mut completed = self.complete(found, raw, choice, &*model)?;
+        // Before anything else can fail: they may say why it does.
+        completed.warnings.iter().for_each(|it| warnings.tell(it));
+        let accelerates = !source.accelerators.is_empty() && choice.backend == READS_ACCELERATORS;
+        if accelerates && !plan.uses_gpus() {
+            warnings.tell(
+                "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
+                 runs on a GPU",
+            );
+        }
         completed.show_instances(&plan.groups);
         let labels = read_labels(&completed.config, &found.dir)?;
         let signature = Arc::new(completed.config.signature(version, &labels));
         let (slots, times) =
             instances::make(&model, &completed.config, &signature, &found.dir, plan)?;
-        // Not before: a model that is made a second time would warn of everything twice.
-        let accelerates = !source.accelerators.is_empty() && choice.backend == READS_ACCELERATORS;
-        let without_effect = (accelerates && !plan.uses_gpus()).then(|| {
-            "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
-             runs on a GPU"
-                .to_owned()
-        });
-        for warning in completed.warnings.iter().chain(&without_effect) {
-            tracing::warn!(model = found.name, version, "{warning}");
-        }
-
         let config = completed.config;
         let options = ModelOptions {
             tags: config.metric_tags.clone(),
@@ -339,79 +344,6 @@ impl From<String> for Unmade {
     fn from(reason: String) -> Unmade {
         Unmade::Refused(reason)
     }
-}
-
-/// The configured accelerators for GPUs, for the engine to check.
-fn gpu_accelerators(raw: &raw::ModelConfig) -> Vec<Accelerator> {
-    let given = raw.optimization.iter().flat_map(|it| &it.execution_accelerators);
-    let given = given.flat_map(|it| &it.gpu_execution_accelerator);
-    given
-        .map(|it| Accelerator { name: it.name.clone(), parameters: it.parameters.clone() })
-        .collect()
-}
-
-/// A model that has just been loaded, for the log.
-struct Loaded<'a> {
-    model: &'a ServedModel,
-    plan: &'a Plan,
-    took: Duration,
-}
-
-impl Loaded<'_> {
-    fn log(&self) {
-        let Loaded { model, plan, took } = self;
-        tracing::info!(
-            model = %model.signature.model,
-            version = model.signature.version,
-            engine = model.config.backend,
-            device = plan.devices_text(),
-            instances = plan.instances(),
-            threads = plan.threads,
-            max_batch_size = model.signature.max_batch_size,
-            load_ms = took.as_millis(),
-            why = plan.reason,
-            "model is ready"
-        );
-    }
-}
-
-/// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
-fn files_of(path: &Path) -> std::io::Result<Vec<String>> {
-    if path.is_file() {
-        let ending =
-            path.extension().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        return Ok(vec![format!("model.{}", if ending == "pth" { "pt".into() } else { ending })]);
-    }
-    let names = fs::read_dir(path)?.map(|it| Ok(it?.file_name().to_string_lossy().into_owned()));
-    names.collect()
-}
-
-fn model_path(path: &Path, choice: &EngineChoice) -> PathBuf {
-    match &choice.default_model_filename {
-        Some(file) if !path.is_file() => path.join(file),
-        _ => path.to_owned(),
-    }
-}
-
-/// Class names by output, one per line of its label file.
-fn read_labels(
-    config: &ModelConfig,
-    dir: &Path,
-) -> Result<BTreeMap<Arc<str>, Arc<[String]>>, String> {
-    let mut labels = BTreeMap::new();
-    for output in &config.outputs {
-        let Some(file) = &output.label_filename else { continue };
-        let path = dir.join(file);
-        let text = fs::read_to_string(&path).map_err(|error| {
-            format!(
-                "output '{}': cannot read label_filename {}: {error}",
-                output.name,
-                path.display()
-            )
-        })?;
-        labels.insert(output.name.clone(), text.lines().map(str::to_owned).collect());
-    }
-    Ok(labels)
 }
 
 #[cfg(test)]

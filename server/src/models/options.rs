@@ -1,8 +1,11 @@
-//! The settings that an engine is given for a model: the model's own, over those of the server. Pure.
+//! The settings that an engine is given for a model: the model's own, over those of the server, and its
+//! accelerators. Pure.
 
 use std::collections::BTreeMap;
 
-use super::choose::EngineChoice;
+use backend::Accelerator;
+
+use super::{choose::EngineChoice, raw};
 use crate::config::{BackendSetting, ModelDefaults};
 
 /// The model's own settings, over those that the operator gave for the engine and for all models.
@@ -29,6 +32,15 @@ fn inter_op_key(backend: &str) -> Option<&'static str> {
         "pytorch" => Some("INTER_OP_THREAD_COUNT"),
         _ => None,
     }
+}
+
+/// The configured accelerators for GPUs, for the engine to check.
+pub(super) fn gpu_accelerators(raw: &raw::ModelConfig) -> Vec<Accelerator> {
+    let given = raw.optimization.iter().flat_map(|it| &it.execution_accelerators);
+    let given = given.flat_map(|it| &it.gpu_execution_accelerator);
+    given
+        .map(|it| Accelerator { name: it.name.clone(), parameters: it.parameters.clone() })
+        .collect()
 }
 
 #[cfg(test)]
