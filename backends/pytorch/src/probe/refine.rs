@@ -91,7 +91,7 @@ fn of_product(sample: &Sample, line: &str) -> Option<Sample> {
         [batch, _, height, width] if *batch == rows && given > 0 => {
             let scale = (wanted as f64 / given as f64).sqrt();
             let side = |it: usize| (it as f64 * scale).round() as usize;
-            (*height, *width) = (side(*height).max(1), side(*height).max(1));
+            (*height, *width) = (side(*height).max(1), side(*width).max(1));
         }
         _ => return None,
     }
@@ -175,6 +175,7 @@ mod tests {
         suggests(&[2, 7], line, FP32, &[2, 30]);
         let line = "mat1 and mat2 shapes cannot be multiplied (2x2048 and 512x10)";
         suggests(&[2, 3, 64, 64], line, FP32, &[2, 3, 32, 32]);
+        suggests(&[2, 3, 128, 64], line, FP32, &[2, 3, 64, 32]);
         let line = "Given groups=1, weight of size [8, 1, 3, 3], expected input[2, 3, 31, 37] to have 1 \
                     channels, but got 3 channels instead";
         suggests(&[2, 3, 31, 37], line, FP32, &[2, 1, 31, 37]);
