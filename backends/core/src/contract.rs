@@ -19,6 +19,12 @@ pub trait Model: Send + Sync {
     /// says (the identity engine does).
     fn spec(&self) -> Option<&ModelSpec>;
 
+    /// Does a run leave something behind that later runs of the same instance see? Then none is made up to
+    /// warm an instance, as clients would see that too.
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
     /// Makes one more instance. Blocking.
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError>;
 }

@@ -153,6 +153,10 @@ impl Model for TorchModel {
         Some(&self.spec)
     }
 
+    fn keeps_state(&self) -> bool {
+        self.stateful
+    }
+
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
         let module = self.module_on(device)?;
         let how = how(&self.loader.settings);

@@ -26,8 +26,9 @@ pub(super) fn make(
     plan: &Plan,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
     let times = Arc::new(Mutex::new(RunTimes::default()));
-    // Without a specification there is nothing to guess a request from.
-    let guess = model.spec().is_some();
+    // Without a specification there is nothing to guess a request from, and one that leaves traces is not
+    // made up.
+    let guess = model.spec().is_some() && !model.keeps_state();
     let make_on = |device: Device| -> Arc<MakeInstance> {
         let (model, config, signature, dir, times) =
             (model.clone(), config.clone(), signature.clone(), dir.to_owned(), times.clone());

@@ -26,8 +26,8 @@ const RUNS: usize = 4;
 /// No further such run once these have taken so long.
 const BUDGET: Duration = Duration::from_millis(200);
 
-/// Warms `instance` with the configured samples, and, with `guess`, with a request of zeros. `dir` is the
-/// model's directory.
+/// Warms `instance` with the configured samples, and, with `guess`, with a request of zeros: not for a model
+/// that keeps state. `dir` is the model's directory.
 ///
 /// # Errors
 /// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails

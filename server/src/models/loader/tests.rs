@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use backend::{Batch, Instance, ModelSpec, NamedTensor, Stop};
+use backend::{Batch, DataType, Instance, ModelSpec, NamedTensor, Stop, TensorSpec};
 
 use super::*;
 use crate::{machine::gpus::Lack, schedule::run::Slot};
@@ -34,6 +34,9 @@ struct Fake {
     loads: Arc<Mutex<Vec<Asked>>>,
     /// Devices of the instances.
     made: Arc<Mutex<Vec<Device>>>,
+    spec: Option<ModelSpec>,
+    keeps_state: bool,
+    runs: Arc<Mutex<usize>>,
 }
 
 fn noted<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -41,6 +44,17 @@ fn noted<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Fake {
+    fn new(broken: Broken) -> Fake {
+        Fake {
+            broken,
+            loads: Arc::default(),
+            made: Arc::default(),
+            spec: None,
+            keeps_state: false,
+            runs: Arc::default(),
+        }
+    }
+
     fn refuses(&self, stage: Broken, device: Device) -> Result<(), BackendError> {
         match self.broken == stage && device != Device::Cpu {
             true => Err(BackendError::Device(WHY.to_owned())),
@@ -65,7 +79,11 @@ impl Backend for Fake {
 
 impl Model for Fake {
     fn spec(&self) -> Option<&ModelSpec> {
-        None
+        self.spec.as_ref()
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.keeps_state
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {
@@ -86,6 +104,7 @@ struct FakeInstance {
 impl Instance for FakeInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         self.fake.refuses(Broken::Runs, self.device)?;
+        *noted(&self.fake.runs) += 1;
         Ok(batch.inputs.to_vec())
     }
 }
@@ -99,6 +118,10 @@ struct Loading {
 
 impl Loading {
     fn new(name: &str, config: &str, gpus: u32, broken: Broken) -> Loading {
+        Loading::of(Fake::new(broken), name, config, gpus)
+    }
+
+    fn of(fake: Fake, name: &str, config: &str, gpus: u32) -> Loading {
         let dir = std::env::temp_dir().join(format!("muster-{name}-{}", std::process::id()));
         fs::create_dir_all(dir.join("1")).unwrap();
         let file = dir.join("config.pbtxt");
@@ -112,7 +135,6 @@ impl Loading {
             dir: dir.clone(),
             versions: [(1, dir.join("1"))].into(),
         };
-        let fake = Fake { broken, loads: Arc::default(), made: Arc::default() };
         let (manager, metrics) =
             (Arc::new(ModelManager::default()), Metrics::new(Default::default()));
         let engines: Vec<Arc<dyn Backend>> = vec![Arc::new(fake.clone())];
@@ -262,4 +284,26 @@ fn a_model_that_asks_for_gpus_is_not_loaded_without_and_the_engines_reason_is_to
     let loading = Loading::new("no-gpu", config, 0, Broken::Nothing);
     assert!(loading.problem().ends_with("no GPU that can be used: no driver"));
     assert!(noted(&loading.fake.loads).is_empty());
+}
+
+#[test]
+fn a_model_that_keeps_state_is_warmed_with_configured_samples_alone() {
+    let sample = "model_warmup { name: 'w' batch_size: 1 count: 2 inputs { key: 'x' value {
+                      data_type: TYPE_FP32 dims: 1 zero_data: true } } }";
+    let runs = |name: &str, keeps_state, config: &str| {
+        let x = TensorSpec {
+            name: "x".into(),
+            dtype: DataType::Fp32,
+            dims: vec![Some(1)],
+            optional: false,
+        };
+        let spec = Some(ModelSpec { inputs: vec![x.clone()], outputs: vec![x] });
+        let loading =
+            Loading::of(Fake { spec, keeps_state, ..Fake::new(Broken::Nothing) }, name, config, 0);
+        assert_eq!(loading.problem(), "");
+        *noted(&loading.fake.runs)
+    };
+    assert!(runs("no-state", false, "") > 0);
+    assert_eq!(runs("state", true, ""), 0);
+    assert_eq!(runs("state-sample", true, sample), 2);
 }
