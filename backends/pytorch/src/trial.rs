@@ -1,11 +1,11 @@
-//! Trial runs of a module on zeros, for whoever finds out what it takes.
+//! Trial runs of a module, for whoever finds out what it takes.
 
 use std::time::{Duration, Instant};
 
 use backend::{Shape, Tensor};
 
 use crate::{
-    compare::{example, is_close},
+    compare::{ROUNDS, differing_rows, is_close},
     native::Produced,
     outputs::Fact,
     probe::{Sample, Trial},
@@ -14,6 +14,12 @@ use crate::{
 
 /// All trials of one model together, but for the run that passes it.
 const LONGEST: Duration = Duration::from_secs(2);
+
+/// So many examples of rows are compared in any case, if the module takes them.
+const LEAST: u32 = 2;
+
+/// The values that a run gave; `None` for one that cannot be served.
+type Answers = Vec<Option<Tensor>>;
 
 pub(crate) struct ModuleTrial {
     runner: Runner,
@@ -25,10 +31,46 @@ impl ModuleTrial {
         ModuleTrial { runner, begun: Instant::now() }
     }
 
-    fn answers(&mut self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
+    fn answers(&mut self, inputs: &[Tensor]) -> Option<Answers> {
         let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
         let produced = self.runner.run(&inputs).ok()?;
-        produced.into_iter().map(|it| take(it, "").ok()).collect()
+        Some(produced.into_iter().map(|it| take(it, "").ok()).collect())
+    }
+
+    /// Is each row of `whole`, the answers to `together`, what the row would get alone?
+    fn compare(
+        &mut self,
+        together: &[Tensor],
+        whole: &Answers,
+        rows: usize,
+        outputs: &[usize],
+    ) -> Result<(), String> {
+        let given = |of: &Answers, at: usize, rows| {
+            let answer = of.get(at).cloned().flatten();
+            answer.filter(|it| it.shape().rows() == Some(rows))
+        };
+        for row in 0..rows {
+            let alone: Option<Vec<Tensor>> =
+                together.iter().map(|it| it.slice_rows(row, 1)).collect();
+            let Some(alone) = alone.and_then(|it| self.answers(&it)) else {
+                return Err("it takes several rows, and does not take one of them alone".to_owned());
+            };
+            for &at in outputs {
+                let (Some(whole), Some(alone)) = (given(whole, at, rows), given(&alone, at, 1))
+                else {
+                    return Err(
+                        "how many rows it answers depends on the numbers in them".to_owned()
+                    );
+                };
+                if !whole.slice_rows(row, 1).is_some_and(|it| is_close(&it, &alone)) {
+                    return Err(
+                        "what it answers for a row depends on the other rows, or on chance"
+                            .to_owned(),
+                    );
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -43,17 +85,33 @@ impl Trial for ModuleTrial {
         Ok(produced.into_iter().map(fact).collect())
     }
 
-    fn rows_depend(&mut self, samples: &[Sample]) -> bool {
-        let together = example(samples, false);
-        let Some(whole) = self.answers(&together) else { return false };
+    fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), String> {
         let rows = samples.iter().filter_map(|it| it.dims.first()).copied().min().unwrap_or(0);
-        let row = |of: &[Tensor], at| of.iter().map(|it| it.slice_rows(at, 1)).collect();
-        (0..rows).any(|at| {
-            let alone: Option<Vec<Tensor>> = row(&together, at);
-            let Some(alone) = alone.and_then(|it| self.answers(&it)) else { return false };
-            let part: Option<Vec<Tensor>> = row(&whole, at);
-            part.is_some_and(|it| !it.iter().zip(&alone).all(|(a, b)| is_close(a, b)))
-        })
+        let mut compared = 0;
+        for round in 0..ROUNDS {
+            // What a batch is must not depend on how busy the machine is.
+            if compared >= LEAST && self.is_over() {
+                break;
+            }
+            // Of numbers that it does not take nothing follows.
+            let together = differing_rows(samples, round);
+            let Some((together, whole)) = together.and_then(|it| {
+                let whole = self.answers(&it)?;
+                Some((it, whole))
+            }) else {
+                continue;
+            };
+            self.compare(&together, &whole, rows, outputs)?;
+            compared += 1;
+        }
+        match compared {
+            0 => Err(
+                "it does not take rows that differ (of numbers between -1 and 1, or of zeros and \
+                      ones), so that it cannot be told whether they depend on each other"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn is_over(&self) -> bool {

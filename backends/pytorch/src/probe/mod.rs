@@ -41,9 +41,12 @@ pub(crate) trait Trial {
     /// The useful line of libtorch's text.
     fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, String>;
 
-    /// Does the answer for a row of these inputs depend on the other rows? Runs it on numbers without a
-    /// pattern; `false` where it does not take them.
-    fn rows_depend(&mut self, samples: &[Sample]) -> bool;
+    /// Has each row of the outputs of these numbers what it would have alone? Runs it on inputs of these
+    /// types and shapes whose rows differ, whatever the time.
+    ///
+    /// # Errors
+    /// Why not, or why that cannot be told.
+    fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), String>;
 
     /// Has all this taken long enough?
     fn is_over(&self) -> bool;
@@ -280,18 +283,10 @@ fn conclude(
         let dims = fitting(configured, &observed.outputs[place], batches && observed.rows_varied);
         spec.outputs.push(TensorSpec { name: output.name.clone(), dtype, dims, optional: false });
     }
-    // Without any shape that is configured, the server decides by the spec whether the model batches.
-    let shapes = hints.inputs.iter().chain(&hints.outputs).filter_map(|it| it.dims.as_ref());
-    if shapes.count() == 0 && observed.looks_like_a_batch() {
-        if !observed.rows_follow {
-            let reason =
-                "the first dimension of its inputs is free, but is not that of its outputs";
-            return Err(no_batch(known, &spec, reason));
-        }
-        if trial.rows_depend(&samples) {
-            let reason = "what it answers for a row depends on the other rows, or on chance";
-            return Err(no_batch(known, &spec, reason));
-        }
+    if would_batch(&spec, hints) {
+        let places: Vec<usize> = outputs.iter().filter_map(|it| it.find(&facts)).collect();
+        rows_are_apart(&samples, &places, observed, trial)
+            .map_err(|reason| no_batch(known, &spec, &reason))?;
     }
     let one_number = known.iter().any(Known::begins_open) && !observed.rows_varied;
     let warning = one_number.then(|| {
@@ -303,6 +298,42 @@ fn conclude(
         )
     });
     Ok(Found { spec, outputs, sample: Some(samples), warning })
+}
+
+/// Would the server, left to itself, let the model batch? It does where inputs or outputs are not configured,
+/// all tensors begin with a free dimension, and none is configured with it.
+fn would_batch(spec: &ModelSpec, hints: &Hints) -> bool {
+    let all_given = !hints.inputs.is_empty() && !hints.outputs.is_empty();
+    let needed = || spec.inputs.iter().filter(|it| !it.optional).chain(&spec.outputs);
+    let begins_free = |it: &TensorSpec| it.dims.first().is_some_and(Option::is_none);
+    let whole = |hint: &TensorHint| {
+        let mut specs = spec.inputs.iter().chain(&spec.outputs).filter(|it| it.name == hint.name);
+        hint.dims.as_ref().is_some_and(|dims| specs.any(|it| it.dims.len() == dims.len()))
+    };
+    let whole_given = hints.inputs.iter().chain(&hints.outputs).any(whole);
+    !all_given && !whole_given && needed().all(begins_free)
+}
+
+/// Is the first dimension a batch?
+///
+/// # Errors
+/// Why not, or why that cannot be told.
+fn rows_are_apart(
+    samples: &[Sample],
+    places: &[usize],
+    observed: &Observed,
+    trial: &mut dyn Trial,
+) -> Result<(), String> {
+    if !places.iter().all(|&it| observed.rows_follow[it]) {
+        let reason = "the first dimension of its inputs is free, but is not that of its outputs";
+        return Err(reason.to_owned());
+    }
+    let mut samples = samples.to_vec();
+    for rows in samples.iter_mut().filter_map(|it| it.dims.first_mut()) {
+        // One row has no others.
+        *rows = ROWS.max(*rows);
+    }
+    trial.rows_are_apart(&samples, places)
 }
 
 /// Asks for a configuration of a model that would be taken for one that batches.

@@ -22,8 +22,11 @@ impl<F: Fn(&[Sample]) -> Answer> Trial for Fake<F> {
         (self.module)(samples)
     }
 
-    fn rows_depend(&mut self, _: &[Sample]) -> bool {
-        self.rows_depend
+    fn rows_are_apart(&mut self, _: &[Sample], _: &[usize]) -> Result<(), String> {
+        match self.rows_depend {
+            true => Err("it depends on the other rows".to_owned()),
+            false => Ok(()),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -272,11 +275,17 @@ fn rows_that_depend_on_each_other_are_no_batch_unless_shapes_are_configured() {
     };
     let text = find_with(&Hints::default()).unwrap_err();
     assert!(text.contains("depends on the other rows") && text.contains("[ -1, 30 ]"), "{text}");
-    let configured = Hints {
-        inputs: vec![hint("x", FP32, &[-1, 30])],
-        outputs: vec![hint("y", FP32, &[-1, 2])],
+    let configured = |inputs: &[&[i64]], outputs: &[&[i64]]| Hints {
+        inputs: inputs.iter().map(|it| hint("x", FP32, it)).collect(),
+        outputs: outputs.iter().map(|it| hint("y", FP32, it)).collect(),
     };
-    assert!(find_with(&configured).is_ok());
+    // With whole shapes, or all of them, it is not for the server to decide.
+    assert!(find_with(&configured(&[&[-1, 30]], &[&[-1, 2]])).is_ok());
+    assert!(find_with(&configured(&[], &[&[-1, 2]])).is_ok());
+    assert!(find_with(&configured(&[&[-1, 30]], &[])).is_ok());
+    // These leave the first dimension out.
+    let text = find_with(&configured(&[], &[&[2]])).unwrap_err();
+    assert!(text.contains("depends on the other rows"), "{text}");
 }
 
 #[test]

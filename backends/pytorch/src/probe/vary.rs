@@ -12,16 +12,8 @@ pub(super) struct Observed {
     pub(super) outputs: Vec<Vec<Option<usize>>>,
     /// Was there a run with another number of rows?
     pub(super) rows_varied: bool,
-    /// Did every output have as many rows as the inputs?
-    pub(super) rows_follow: bool,
-}
-
-impl Observed {
-    /// Is the first dimension of all inputs and outputs free?
-    pub(super) fn looks_like_a_batch(&self) -> bool {
-        let open = |it: &Vec<Option<usize>>| it.first().is_some_and(Option::is_none);
-        self.inputs.iter().chain(&self.outputs).all(open)
-    }
+    /// Per value of the first run: had it as many rows as the inputs, whatever their number?
+    pub(super) rows_follow: Vec<bool>,
 }
 
 /// Repeats a run with other sizes. Of inputs whose shape is known, that stays as it is known.
@@ -40,7 +32,7 @@ pub(super) fn observe(
         inputs: inputs.collect(),
         outputs: outputs.collect(),
         rows_varied: false,
-        rows_follow: false,
+        rows_follow: vec![false; facts.len()],
     };
     let mut varied = Varied { known, samples, observed, trial };
     varied.rows(facts);
@@ -63,8 +55,11 @@ impl Varied<'_> {
         let Some(rows) = may.first().map(|&it| self.samples[it].dims[0]) else { return };
         let Some(more) = self.run(&may, 0, |_| rows + 1) else { return };
         self.observed.rows_varied = true;
-        let follow = |facts: &[Fact], rows| facts.iter().all(|it| it.dims.first() == Some(&rows));
-        self.observed.rows_follow = follow(facts, rows) && follow(&more, rows + 1);
+        let follow = |(few, more): (&Fact, &Fact)| {
+            few.dims.first() == Some(&rows) && more.dims.first() == Some(&(rows + 1))
+        };
+        let follow = facts.iter().zip(&more).map(follow);
+        self.observed.rows_follow.iter_mut().zip(follow).for_each(|(all, it)| *all = it);
         self.free(&may, 0);
     }
 

@@ -334,6 +334,97 @@ def others():
     rewrite("mlp.pt", "newer.pt", lambda name: True, {"version": b"99\n"})
 
 
+class TimeMajor(nn.Module):
+    """Takes [steps, rows], as a transformer does that is not told otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 4)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 1)
+
+    def forward(self, ids):
+        return self.encoder(self.table(ids))
+
+
+class Centred(nn.Module):
+    """Takes the mean of all rows from each."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 4)
+
+    def forward(self, ids):
+        rows = self.table(ids).mean(1)
+        return rows - rows.mean(0)
+
+
+class Sorted(nn.Module):
+    """Sorts the rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 4)
+
+    def forward(self, ids):
+        return self.table(ids.sort(0)[0])
+
+
+class OneWord(nn.Module):
+    """Has a table of one row, so that zero is the only number that it takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(1, 4)
+
+    def forward(self, ids):
+        return self.table(ids)
+
+
+class Normed(nn.Module):
+    """In training mode it refuses a single row."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.norm(self.fc(x))
+
+
+class Positive(nn.Module):
+    """Answers for the rows alone whose sum is not negative."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(x)[(x.sum(1) >= 0).nonzero().squeeze(1)]
+
+
+class Pieces(nn.Module):
+    """Returns as many tensors as there are rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return list(self.fc(x).unbind(0))
+
+
+class Absent(nn.Module):
+    """One of its outputs is none."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x) -> typing.Tuple[torch.Tensor, typing.Optional[torch.Tensor]]:
+        return self.fc(x), None
+
+
 def main():
     save("mlp", Mlp(), ramp(4, 5))
     save("mlp_traced", Mlp(), ramp(4, 5), trace=True)
@@ -367,6 +458,14 @@ def main():
     save("flat", Flat(), ramp(2, 3))
     save("huge", Huge())
     save("dropped", Dropped(), train=True)
+    save("time_major", TimeMajor())
+    save("centred", Centred())
+    save("sorted", Sorted())
+    save("one_word", OneWord())
+    save("normed_train", Normed(), train=True)
+    save("positive", Positive())
+    save("pieces", Pieces())
+    save("absent", Absent())
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         save("mlp_" + str(dtype).split(".")[1], Mlp(dtype), ramp(4, 5, dtype=dtype))
     library = torch.library.Library("mine", "DEF")
