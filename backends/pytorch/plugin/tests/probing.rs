@@ -48,3 +48,17 @@ fn an_output_that_is_configured_without_a_batch_does_not_hide_that_rows_depend_o
     source.hints.outputs = vec![hint("y", FP32, &[-1, 3])];
     load(&source);
 }
+
+#[test]
+fn values_that_cannot_be_served_are_told_with_the_lines_that_serve_the_others() {
+    let text = load_error(&source("pieces"));
+    assert!(text.contains("how many values forward returns depends on its inputs"), "{text}");
+    let text = load_error(&source("with_none"));
+    assert!(text.contains("output 'OUTPUT__1' is of type"), "{text}");
+    assert!(text.ends_with("write into config.pbtxt: output { name: \"OUTPUT__0\" }"), "{text}");
+    let mut source = source("with_none");
+    source.hints.outputs = vec![TensorHint { name: "OUTPUT__0".into(), dtype: None, dims: None }];
+    let expected =
+        [("x".to_owned(), FP32, vec![-1, 4]), ("OUTPUT__0".to_owned(), FP32, vec![-1, 2])];
+    assert_eq!(dims(&*load(&source)), expected);
+}

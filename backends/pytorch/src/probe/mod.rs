@@ -271,17 +271,50 @@ fn conclude(
     });
     let mut spec = ModelSpec { inputs: inputs.collect(), outputs: Vec::new() };
     let batches = begin_open(&hints.inputs) && begin_open(&hints.outputs);
+    let counts = observed.counts.filter(|_| hints.outputs.is_empty());
+    let mut problem = counts.map(|(first, other)| {
+        format!(
+            "how many values forward returns depends on its inputs: they were {first} in one trial run \
+             and {other} in another"
+        )
+    });
     for output in &outputs {
         let Some(place) = output.find(&facts) else {
             return Err(format!("output '{}' is not among what forward returns", output.name));
         };
-        let dtype = facts[place].dtype.clone().map_err(|it| {
-            format!("output '{}' is of type {it}, which cannot be served", output.name)
-        })?;
+        let dtype = match &facts[place].dtype {
+            Ok(_) if observed.fickle[place] => {
+                problem.get_or_insert(format!(
+                    "output '{}' is not there in every trial run, or not with as many dimensions",
+                    output.name
+                ));
+                continue;
+            }
+            Ok(it) => *it,
+            Err(it) => {
+                let text =
+                    format!("output '{}' is of type {it}, which cannot be served", output.name);
+                problem.get_or_insert(text);
+                continue;
+            }
+        };
         let hint = hints.outputs.iter().find(|it| it.name == output.name);
         let configured = hint.and_then(|it| it.dims.as_ref());
         let dims = fitting(configured, &observed.outputs[place], batches && observed.rows_varied);
         spec.outputs.push(TensorSpec { name: output.name.clone(), dtype, dims, optional: false });
+    }
+    match problem {
+        // Perhaps nobody needs those at fault.
+        Some(problem) if hints.outputs.is_empty() && !spec.outputs.is_empty() => {
+            let others =
+                spec.outputs.iter().map(|it| format!(" output {{ name: \"{}\" }}", it.name));
+            let others: String = others.collect();
+            return Err(format!(
+                "{problem}; to serve what is always there and can be, write into config.pbtxt:{others}"
+            ));
+        }
+        Some(problem) => return Err(problem),
+        None => {}
     }
     if would_batch(&spec, hints) {
         let places: Vec<usize> = outputs.iter().filter_map(|it| it.find(&facts)).collect();

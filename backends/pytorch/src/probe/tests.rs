@@ -317,3 +317,45 @@ fn types_without_operators_are_refused_with_the_name() {
     let text = found(&interface(&["x"]), &hints, linear).unwrap_err();
     assert!(text.starts_with("input 'x': data_type is TYPE_UINT16"), "{text}");
 }
+
+#[test]
+fn values_that_are_not_in_every_run_are_not_served() {
+    // As many as there are rows.
+    let pieces = |samples: &[Sample]| linear(samples).map(|_| vec![fact(&[2]); samples[0].dims[0]]);
+    let text = found(&interface(&["x"]), &Hints::default(), pieces).unwrap_err();
+    assert!(text.contains("they were 2 in one trial run and 3 in another"), "{text}");
+    let outputs = |names: &[&str]| Hints {
+        inputs: Vec::new(),
+        outputs: names.iter().map(|it| hint(it, FP32, &[2])).collect(),
+    };
+    assert!(found(&interface(&["x"]), &outputs(&["OUTPUT__1"]), pieces).is_ok());
+    let keyed = |samples: &[Sample]| {
+        let keys = if samples[0].dims[0] == 2 { ["a", "b"] } else { ["b", "c"] };
+        let keyed = |key: &str| Fact { key: Some(key.into()), ..fact(&[2]) };
+        linear(samples).map(|_| keys.map(keyed).to_vec())
+    };
+    let mut dict = interface(&["x"]);
+    dict.returns.dict = true;
+    let text = found(&dict, &Hints::default(), keyed).unwrap_err();
+    assert!(text.contains("output 'a' is not there in every trial run"), "{text}");
+    assert!(text.ends_with("config.pbtxt: output { name: \"b\" }"), "{text}");
+    assert!(found(&dict, &outputs(&["b"]), keyed).is_ok());
+    assert!(found(&dict, &outputs(&["a"]), keyed).is_err());
+}
+
+#[test]
+fn an_output_of_no_type_is_named_with_the_line_that_serves_the_others() {
+    let module = |samples: &[Sample]| {
+        let none = Fact { dtype: Err("None".into()), ..fact(&[]) };
+        linear(samples).map(|it| [it, vec![none]].concat())
+    };
+    let text = found(&interface(&["x"]), &Hints::default(), module).unwrap_err();
+    assert!(
+        text.starts_with("output 'OUTPUT__1' is of type None, which cannot be served"),
+        "{text}"
+    );
+    assert!(text.ends_with("config.pbtxt: output { name: \"OUTPUT__0\" }"), "{text}");
+    let only = TensorHint { name: "OUTPUT__0".into(), dtype: None, dims: None };
+    let hints = Hints { inputs: Vec::new(), outputs: vec![only] };
+    assert_eq!(dims(&found(&interface(&["x"]), &hints, module).unwrap().spec.outputs), [[-1, 2]]);
+}

@@ -14,6 +14,18 @@ pub(super) struct Observed {
     pub(super) rows_varied: bool,
     /// Per value of the first run: had it as many rows as the inputs, whatever their number?
     pub(super) rows_follow: Vec<bool>,
+    /// Per value of the first run: was it missing from another one, or there with another number of dimensions?
+    pub(super) fickle: Vec<bool>,
+    /// How many values the first run gave, and another one that gave another number.
+    pub(super) counts: Option<(usize, usize)>,
+}
+
+/// The value of another run that is `fact`, the one of that number in its own run.
+fn same<'a>(facts: &'a [Fact], (at, fact): (usize, &Fact)) -> Option<&'a Fact> {
+    match &fact.key {
+        Some(key) => facts.iter().find(|it| it.key.as_ref() == Some(key)),
+        None => facts.get(at),
+    }
 }
 
 /// Repeats a run with other sizes. Of inputs whose shape is known, that stays as it is known.
@@ -33,9 +45,11 @@ pub(super) fn observe(
         outputs: outputs.collect(),
         rows_varied: false,
         rows_follow: vec![false; facts.len()],
+        fickle: vec![false; facts.len()],
+        counts: None,
     };
-    let mut varied = Varied { known, samples, observed, trial };
-    varied.rows(facts);
+    let mut varied = Varied { known, samples, facts, observed, trial };
+    varied.rows();
     varied.others();
     varied.observed
 }
@@ -43,23 +57,24 @@ pub(super) fn observe(
 struct Varied<'a> {
     known: &'a [Known],
     samples: &'a [Sample],
+    facts: &'a [Fact],
     observed: Observed,
     trial: &'a mut dyn Trial,
 }
 
 impl Varied<'_> {
     /// One row more in all inputs that may have it.
-    fn rows(&mut self, facts: &[Fact]) {
+    fn rows(&mut self) {
         let may: Vec<usize> =
             (0..self.samples.len()).filter(|&it| self.may_change(it, 0)).collect();
         let Some(rows) = may.first().map(|&it| self.samples[it].dims[0]) else { return };
         let Some(more) = self.run(&may, 0, |_| rows + 1) else { return };
         self.observed.rows_varied = true;
-        let follow = |(few, more): (&Fact, &Fact)| {
-            few.dims.first() == Some(&rows) && more.dims.first() == Some(&(rows + 1))
+        let follow = |(at, few): (usize, &Fact)| {
+            let more = same(&more, (at, few)).and_then(|it| it.dims.first());
+            few.dims.first() == Some(&rows) && more == Some(&(rows + 1))
         };
-        let follow = facts.iter().zip(&more).map(follow);
-        self.observed.rows_follow.iter_mut().zip(follow).for_each(|(all, it)| *all = it);
+        self.observed.rows_follow = self.facts.iter().enumerate().map(follow).collect();
         self.free(&may, 0);
     }
 
@@ -124,9 +139,18 @@ impl Varied<'_> {
             return None;
         }
         let facts = self.trial.run(&samples).ok()?;
-        for (seen, fact) in self.observed.outputs.iter_mut().zip(&facts) {
-            for (seen, dim) in seen.iter_mut().zip(&fact.dims) {
-                *seen = seen.filter(|it| it == dim);
+        if facts.len() != self.facts.len() {
+            self.observed.counts = Some((self.facts.len(), facts.len()));
+        }
+        for (at, first) in self.facts.iter().enumerate() {
+            let seen = &mut self.observed.outputs[at];
+            match same(&facts, (at, first)).filter(|it| it.dims.len() == seen.len()) {
+                None => self.observed.fickle[at] = true,
+                Some(fact) => {
+                    for (seen, dim) in seen.iter_mut().zip(&fact.dims) {
+                        *seen = seen.filter(|it| it == dim);
+                    }
+                }
             }
         }
         Some(facts)

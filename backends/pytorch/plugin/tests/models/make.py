@@ -414,7 +414,7 @@ class Pieces(nn.Module):
         return list(self.fc(x).unbind(0))
 
 
-class Absent(nn.Module):
+class WithNone(nn.Module):
     """One of its outputs is none."""
 
     def __init__(self):
@@ -465,7 +465,7 @@ def main():
     save("normed_train", Normed(), train=True)
     save("positive", Positive())
     save("pieces", Pieces())
-    save("absent", Absent())
+    save("with_none", WithNone())
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         save("mlp_" + str(dtype).split(".")[1], Mlp(dtype), ramp(4, 5, dtype=dtype))
     library = torch.library.Library("mine", "DEF")
