@@ -117,4 +117,8 @@ impl Trial for ModuleTrial {
     fn is_over(&self) -> bool {
         self.begun.elapsed() > LONGEST
     }
+
+    fn is_long_over(&self) -> bool {
+        self.begun.elapsed() > LONGEST * 5
+    }
 }

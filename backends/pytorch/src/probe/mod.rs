@@ -48,8 +48,11 @@ pub(crate) trait Trial {
     /// Why not, or why that cannot be told.
     fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), String>;
 
-    /// Has all this taken long enough?
+    /// Has all this taken long enough to look for something that it takes?
     fn is_over(&self) -> bool;
+
+    /// Has it also taken long enough to see which dimensions are free?
+    fn is_long_over(&self) -> bool;
 }
 
 /// What was found out.
@@ -322,7 +325,7 @@ fn conclude(
             .map_err(|reason| no_batch(known, &spec, &reason))?;
     }
     let one_number = known.iter().any(Known::begins_open) && !observed.rows_varied;
-    let warning = one_number.then(|| {
+    let one_number = one_number.then(|| {
         let rows = samples.iter().find_map(|it| it.dims.first()).copied().unwrap_or_default();
         format!(
             "a trial run with {rows} in the first dimension succeeded, and one with {} did not: batches of \
@@ -330,7 +333,23 @@ fn conclude(
             rows + 1
         )
     });
+    let warnings: Vec<String> = one_number.into_iter().chain(unvaried(known, observed)).collect();
+    let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
     Ok(Found { spec, outputs, sample: Some(samples), warning })
+}
+
+/// Tells of dimensions that may be free and were not tried.
+fn unvaried(known: &[Known], observed: &Observed) -> Option<String> {
+    let is_unvaried = |at: &usize| observed.unvaried.contains(at);
+    let names: Vec<&str> =
+        (0..known.len()).filter(is_unvaried).map(|at| &*known[at].name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "trial runs took too long to see whether other sizes fit: those of {} stay as the first one that \
+             fits; configure its dims if others do",
+            names.join(", ")
+        )
+    })
 }
 
 /// Would the server, left to itself, let the model batch? It does where inputs or outputs are not configured,

@@ -32,6 +32,10 @@ impl<F: Fn(&[Sample]) -> Answer> Trial for Fake<F> {
     fn is_over(&self) -> bool {
         self.runs >= self.most
     }
+
+    fn is_long_over(&self) -> bool {
+        self.runs >= self.most * 2
+    }
 }
 
 fn interface(names: &[&str]) -> Interface {
@@ -358,4 +362,36 @@ fn an_output_of_no_type_is_named_with_the_line_that_serves_the_others() {
     let only = TensorHint { name: "OUTPUT__0".into(), dtype: None, dims: None };
     let hints = Hints { inputs: Vec::new(), outputs: vec![only] };
     assert_eq!(dims(&found(&interface(&["x"]), &hints, module).unwrap().spec.outputs), [[-1, 2]]);
+}
+
+#[test]
+fn sizes_that_there_is_no_time_to_vary_stay_as_they_were_seen_or_are_configured() {
+    let embedding =
+        Interface { weights: vec![weight("Embedding", &[9, 4])], ..interface(&["a", "b"]) };
+    let module = |samples: &[Sample]| match (&samples[0], &samples[1]) {
+        (Sample { dtype: DataType::Int64, dims }, b) if *b == samples[0] && dims.len() == 2 => {
+            Ok(vec![fact(&[dims[0], dims[1], 4])])
+        }
+        _ => Err("no".to_owned()),
+    };
+    let find_in = |hints: &Hints, most| {
+        let inputs = assign(&embedding, &hints.inputs).unwrap();
+        find(&embedding, &inputs, hints, &mut Fake { module, rows_depend: false, runs: 0, most })
+    };
+    let found = find_in(&Hints::default(), 500).unwrap();
+    assert_eq!(dims(&found.spec.inputs), [[-1, -1], [-1, -1]]);
+    assert_eq!(found.warning, None);
+    // There is time for two runs: the first one, and one of more rows.
+    let late = find_in(&Hints::default(), 1).unwrap();
+    assert_eq!(dims(&late.spec.inputs), [[-1, 8], [-1, 8]]);
+    assert_eq!(dims(&late.spec.outputs), [[-1, 8, 4]]);
+    assert!(late.warning.unwrap().contains("those of a, b stay as"));
+    let ids: &[i64] = &[-1, -1];
+    let configured = Hints {
+        inputs: ["a", "b"].map(|it| hint(it, DataType::Int64, ids)).to_vec(),
+        outputs: vec![hint("y", FP32, &[-1, -1, 4])],
+    };
+    let late = find_in(&configured, 1).unwrap();
+    assert_eq!(dims(&late.spec.inputs), [[-1, -1], [-1, -1]]);
+    assert_eq!((dims(&late.spec.outputs), late.warning), (vec![vec![-1, -1, -1]], None));
 }

@@ -18,6 +18,8 @@ pub(super) struct Observed {
     pub(super) fickle: Vec<bool>,
     /// How many values the first run gave, and another one that gave another number.
     pub(super) counts: Option<(usize, usize)>,
+    /// Inputs of which a dimension that may be free was not varied, once for each such dimension.
+    pub(super) unvaried: Vec<usize>,
 }
 
 /// The value of another run that is `fact`, the one of that number in its own run.
@@ -47,6 +49,7 @@ pub(super) fn observe(
         rows_follow: vec![false; facts.len()],
         fickle: vec![false; facts.len()],
         counts: None,
+        unvaried: Vec::new(),
     };
     let mut varied = Varied { known, samples, facts, observed, trial };
     varied.rows();
@@ -85,9 +88,8 @@ impl Varied<'_> {
                 if !self.may_change(input, at) {
                     continue;
                 }
-                if self.trial.is_over() {
-                    // Then the module says in each run what it does not take.
-                    self.free(&[input], at);
+                if self.trial.is_long_over() {
+                    self.not_varied(input, at);
                     continue;
                 }
                 let size = self.samples[input].dims[at];
@@ -115,6 +117,17 @@ impl Varied<'_> {
         let known = self.known[input].dims.as_ref();
         let open = known.is_none_or(|it| it.get(at).is_some_and(Option::is_none));
         open && at < self.samples[input].dims.len()
+    }
+
+    /// What was not tried is not known. Inputs stay as they were seen or are configured; where these are open,
+    /// any output may follow them.
+    fn not_varied(&mut self, input: usize, at: usize) {
+        if self.known[input].dims.is_some() {
+            let sizes = self.observed.outputs.iter_mut().flat_map(|it| it.iter_mut().skip(1));
+            sizes.for_each(|it| *it = None);
+        } else if self.observed.inputs[input][at].is_some() {
+            self.observed.unvaried.push(input);
+        }
     }
 
     fn free(&mut self, inputs: &[usize], at: usize) {
