@@ -48,16 +48,22 @@ struct Format {
     platform: &'static str,
     backend: &'static str,
     file: &'static str,
+    /// Does the engine of that name serve it here? The others are known to be told by their names.
+    is_served: bool,
 }
 
 const FORMATS: [Format; 6] = [
-    Format { platform: "tensorrt_plan", backend: "tensorrt", file: "model.plan" },
-    Format { platform: "onnxruntime_onnx", backend: "onnxruntime", file: "model.onnx" },
-    Format { platform: "", backend: "openvino", file: "model.xml" },
-    Format { platform: "pytorch_libtorch", backend: "pytorch", file: "model.pt" },
-    Format { platform: "torch_aoti", backend: "pytorch", file: "model.pt2" },
-    Format { platform: "", backend: "python", file: "model.py" },
+    format("tensorrt_plan", "tensorrt", "model.plan"),
+    Format { is_served: true, ..format("onnxruntime_onnx", "onnxruntime", "model.onnx") },
+    format("", "openvino", "model.xml"),
+    Format { is_served: true, ..format("pytorch_libtorch", "pytorch", "model.pt") },
+    format("torch_aoti", "pytorch", "model.pt2"),
+    format("", "python", "model.py"),
 ];
+
+const fn format(platform: &'static str, backend: &'static str, file: &'static str) -> Format {
+    Format { platform, backend, file, is_served: false }
+}
 
 /// Platform, backend and the usual file of a model.
 type Chosen = (String, String, Option<&'static str>);
@@ -66,7 +72,7 @@ type Chosen = (String, String, Option<&'static str>);
 ///
 /// # Errors
 /// Fields that are not supported, a platform that does not go with the backend, an engine that the server
-/// does not have, or no sign of any engine: then the files that were looked for are named.
+/// does not have, or no sign of any engine: then the files that could be served are named.
 pub fn choose(
     raw: Option<&RawConfig>,
     found: Found<'_>,
@@ -162,7 +168,8 @@ fn detected(
     if let Some(backend) = ending(found.model).filter(|it| engines.contains(&it.as_str())) {
         return given("", &backend, found.files);
     }
-    let files: Vec<&str> = FORMATS.iter().map(|it| it.file).collect();
+    let offered = FORMATS.iter().filter(|it| it.is_served && engines.contains(&it.backend));
+    let files: Vec<&str> = offered.map(|it| it.file).collect();
     let present: Vec<&str> = found.files.iter().map(String::as_str).take(10).collect();
     let present = match present.is_empty() {
         true => "is empty".to_owned(),

@@ -10,14 +10,30 @@ use std::{
 use super::{choose::EngineChoice, config::ModelConfig};
 
 /// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
-pub(super) fn files_of(path: &Path) -> io::Result<Vec<String>> {
+///
+/// # Errors
+/// When the directory cannot be listed, or what lies flat is no model by its name.
+pub(super) fn files_of(path: &Path) -> Result<Vec<String>, String> {
     if path.is_file() {
-        let ending =
-            path.extension().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        return Ok(vec![format!("model.{}", if ending == "pth" { "pt".into() } else { ending })]);
+        let file = match path.extension().and_then(|it| it.to_str()) {
+            Some("onnx") => "model.onnx",
+            Some("pt" | "pth") => "model.pt",
+            // The engine knows what to do with it instead.
+            Some("pt2") => "model.pt2",
+            _ => {
+                let path = path.display();
+                return Err(format!(
+                    "{path} is no model by its name: expected a file that ends in .onnx, .pt or .pth"
+                ));
+            }
+        };
+        return Ok(vec![file.to_owned()]);
     }
-    let names = fs::read_dir(path)?.map(|it| Ok(it?.file_name().to_string_lossy().into_owned()));
-    names.collect()
+    let list = || -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(path)?;
+        entries.map(|it| Ok(it?.file_name().to_string_lossy().into_owned())).collect()
+    };
+    list().map_err(|it| format!("cannot list {}: {it}", path.display()))
 }
 
 /// What the engine is to open: the file itself, or the one of that name in the version's directory.
@@ -47,4 +63,31 @@ pub(super) fn read_labels(
         labels.insert(output.name.clone(), text.lines().map(str::to_owned).collect());
     }
     Ok(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_lies_flat_is_a_model_by_its_ending_or_told_to_be_none() {
+        let dir = std::env::temp_dir().join(format!("muster-flat-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let files = |name: &str| {
+            let path = dir.join(name);
+            fs::write(&path, "").unwrap();
+            files_of(&path)
+        };
+        for (name, usual) in [("a.onnx", "onnx"), ("a.pt", "pt"), ("a.pth", "pt"), ("a.pt2", "pt2")]
+        {
+            assert_eq!(files(name), Ok(vec![format!("model.{usual}")]));
+        }
+        for name in ["README.md", "model.plan", "model"] {
+            let told = "is no model by its name: expected a file that ends in .onnx, .pt or .pth";
+            let text = files(name).unwrap_err();
+            assert_eq!(text, format!("{} {told}", dir.join(name).display()));
+        }
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(files_of(&dir).unwrap_err().starts_with("cannot list "));
+    }
 }

@@ -286,7 +286,7 @@ impl Loader {
         path: &Path,
     ) -> Result<EngineChoice, String> {
         let names: Vec<&str> = self.engines.iter().map(|it| it.name()).collect();
-        let files = files_of(path).map_err(|it| format!("cannot list {}: {it}", path.display()))?;
+        let files = files_of(path)?;
         let found = choose::Found { model: &found.name, directory: path, files: &files };
         choose(raw, found, &names, self.completion()).map_err(|it| it.to_string())
     }

@@ -86,8 +86,8 @@ fn a_model_without_a_sign_of_its_engine_is_refused_with_what_was_looked_for() {
     refused(
         "",
         &["weights.bin", "readme"],
-        "backend is not given and cannot be told: none of model.plan, model.onnx, model.xml, \
-         model.pt, model.pt2, model.py is in '/repository/m/1', which holds weights.bin, readme; \
+        "backend is not given and cannot be told: none of model.onnx, model.pt is in \
+         '/repository/m/1', which holds weights.bin, readme; \
          write backend: \"..\" with one of identity, onnxruntime, pytorch",
     );
     let errors = chosen("m", None, &["model.onnx"], Completion::Off).unwrap_err();
