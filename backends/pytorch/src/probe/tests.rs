@@ -328,11 +328,13 @@ fn values_that_are_not_in_every_run_are_not_served() {
     let pieces = |samples: &[Sample]| linear(samples).map(|_| vec![fact(&[2]); samples[0].dims[0]]);
     let text = found(&interface(&["x"]), &Hints::default(), pieces).unwrap_err();
     assert!(text.contains("they were 2 in one trial run and 3 in another"), "{text}");
+    assert!(text.ends_with("config.pbtxt: output { name: \"OUTPUT__0\" }"), "{text}");
     let outputs = |names: &[&str]| Hints {
         inputs: Vec::new(),
         outputs: names.iter().map(|it| hint(it, FP32, &[2])).collect(),
     };
-    assert!(found(&interface(&["x"]), &outputs(&["OUTPUT__1"]), pieces).is_ok());
+    assert!(found(&interface(&["x"]), &outputs(&["OUTPUT__0"]), pieces).is_ok());
+    assert!(found(&interface(&["x"]), &outputs(&["OUTPUT__1"]), pieces).is_err());
     let keyed = |samples: &[Sample]| {
         let keys = if samples[0].dims[0] == 2 { ["a", "b"] } else { ["b", "c"] };
         let keyed = |key: &str| Fact { key: Some(key.into()), ..fact(&[2]) };

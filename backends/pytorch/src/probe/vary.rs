@@ -79,6 +79,10 @@ impl Varied<'_> {
         };
         self.observed.rows_follow = self.facts.iter().enumerate().map(follow).collect();
         self.free(&may, 0);
+        if self.observed.counts.is_some() {
+            // Which values are there in any case?
+            self.run(&may, 0, |_| 1);
+        }
     }
 
     /// Every other dimension, alone, else with those of other inputs that have the same size.
@@ -153,7 +157,7 @@ impl Varied<'_> {
         }
         let facts = self.trial.run(&samples).ok()?;
         if facts.len() != self.facts.len() {
-            self.observed.counts = Some((self.facts.len(), facts.len()));
+            self.observed.counts.get_or_insert((self.facts.len(), facts.len()));
         }
         for (at, first) in self.facts.iter().enumerate() {
             let seen = &mut self.observed.outputs[at];
