@@ -6,7 +6,9 @@
 //! and the handle of an [`Output`].
 //!
 //! **Threads.** Every function may be called on any thread and by several at once. The exceptions are
-//! [`Table::optimize`] and [`Table::unload`], during which nothing else may use the module.
+//! [`Table::optimize`] and [`Table::unload`], during which nothing else may use the module, and
+//! [`Table::run`] of a module that is [`stateful`](Description::stateful). That the runs of any other do not
+//! write to what they share rests on the plugin's analysis of the module's graph.
 //!
 //! **Errors.** A function that can fail returns null, or a [`Failure`] that belongs to the caller. Nothing
 //! unwinds across the border: the plugin catches every exception of C++, and the host's callback does not
@@ -154,7 +156,8 @@ pub struct Description {
     pub fields_length: usize,
     /// 1 where the module was saved in training mode.
     pub training: u32,
-    /// 1 where a run can change the module, so that two runs must not share it.
+    /// 1 where a run can change the module, its constants among it, so that two runs must not share it; also
+    /// where that cannot be told.
     pub stateful: u32,
 }
 

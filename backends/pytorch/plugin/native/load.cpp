@@ -3,6 +3,8 @@
 #include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/passes/inliner.h>
 
+#include <algorithm>
+
 #include "module.h"
 
 namespace muster {
@@ -19,6 +21,11 @@ bool any_node(const Block* block, const Fits& fits) {
     if (fits(node)) return true;
     for (const Block* inner : node->blocks()) {
       if (any_node(inner, fits)) return true;
+    }
+    // What a fork runs is a graph of its own.
+    if (node->hasAttribute(torch::jit::attr::Subgraph) &&
+        any_node(node->g(torch::jit::attr::Subgraph)->block(), fits)) {
+      return true;
     }
   }
   return false;
@@ -45,6 +52,73 @@ bool keeps_state(const Graph& graph) {
         return false;
     }
   });
+}
+
+/// Is a tensor in values of that type, or an object, which may hold some?
+bool holds_tensors(const c10::TypePtr& type) {
+  if (type->kind() == c10::TypeKind::TensorType || type->kind() == c10::TypeKind::ClassType) return true;
+  const auto inside = type->containedTypes();
+  return std::any_of(inside.begin(), inside.end(), holds_tensors);
+}
+
+/// May a run write to a constant of the graph? `torch.jit.trace` makes one of every tensor that is neither a
+/// parameter nor a buffer, and all runs share it.
+bool writes_constants(const std::shared_ptr<Graph>& graph) {
+  std::vector<const torch::jit::Value*> constants;
+  bool in_containers = false;
+  std::vector<std::shared_ptr<Graph>> forked;
+  any_node(graph->block(), [&](const Node* node) {
+    if (node->hasAttribute(torch::jit::attr::Subgraph)) {
+      forked.push_back(node->g(torch::jit::attr::Subgraph));
+    }
+    if (node->kind() != torch::jit::prim::Constant || node->owningGraph() != graph.get()) return false;
+    const auto& type = node->output()->type();
+    const auto kind = type->kind();
+    const bool container = kind == c10::TypeKind::ListType || kind == c10::TypeKind::DictType;
+    if (!container && !holds_tensors(type)) return false;
+    constants.push_back(node->output());
+    in_containers |= (container || kind == c10::TypeKind::TupleType) && holds_tensors(type);
+    return false;
+  });
+  for (const auto& it : forked) {
+    if (writes_constants(it)) return true;
+  }
+  if (constants.empty()) return false;
+  torch::jit::AliasDb aliases(graph);
+  for (const auto* constant : constants) {
+    if (aliases.hasWriters(constant)) return true;
+  }
+  // What is inside a container is not followed: any writer counts.
+  return in_containers &&
+      any_node(graph->block(), [&](const Node* node) { return aliases.hasWriters(node); });
+}
+
+/// Does a node update the running statistics of a normalisation? The schemas of those operators do not say
+/// that they write. `unknown` is the answer where only the run tells whether it is in training mode.
+bool updates_statistics(const Node* node, bool unknown) {
+  const auto* schema = node->maybeSchema();
+  if (schema == nullptr) return false;
+  const auto statistics = schema->argumentIndexWithName("running_mean");
+  if (!statistics || node->input(*statistics)->type()->kind() == c10::TypeKind::NoneType) return false;
+  for (const char* name : {"training", "train", "use_input_stats"}) {
+    if (const auto index = schema->argumentIndexWithName(name)) {
+      const auto value = torch::jit::toIValue(node->input(*index));
+      return value && value->isBool() ? value->toBool() : unknown;
+    }
+  }
+  return unknown;
+}
+
+/// Can a run leave something behind for the next one? The graph as it was written is looked at too: from the
+/// frozen one, writes that come after the last use in the same run are gone.
+bool can_change(const torch::jit::Module& module, const std::shared_ptr<Graph>& frozen) {
+  const auto updates = [](bool unknown) {
+    return [unknown](const Node* node) { return updates_statistics(node, unknown); };
+  };
+  if (keeps_state(*frozen) || writes_constants(frozen)) return true;
+  if (any_node(frozen->block(), updates(true))) return true;
+  const auto written = inlined(module);
+  return writes_constants(written) || any_node(written->block(), updates(false));
 }
 
 /// May a run write to an input? The analysis takes operators that it does not know for writers. A fork may
@@ -168,7 +242,7 @@ void analyse(Module& it) {
   try {
     auto frozen = torch::jit::freeze(it.module);
     const auto graph = inlined(frozen);
-    it.stateful = keeps_state(*graph);
+    it.stateful = can_change(it.module, graph);
     it.copies_inputs = it.stateful || writes_inputs(graph);
     if (!it.stateful) it.frozen = std::move(frozen);
   } catch (const std::exception&) {

@@ -153,6 +153,7 @@ class Giver {
     if (!it.is_cpu()) it = it.cpu();
     it = it.resolve_conj().resolve_neg().contiguous();
     const auto data = reinterpret_cast<uintptr_t>(it.const_data_ptr());
+    // What a stateless module gives may be a weight of it, which nobody writes to.
     if (module_.stateful || is_borrowed(data) || holds_much_more(it)) it = it.clone();
     own(element, it, it.sizes(), key);
   }

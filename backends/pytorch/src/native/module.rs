@@ -15,7 +15,8 @@ use smallvec::SmallVec;
 use super::{Plugin, Result, element, lent, slice, text};
 use crate::interface::{Interface, Parameter, ParameterKind, Returns, Weight};
 
-/// A loaded module on one device. Any number of threads may run it, unless it is stateful.
+/// A loaded module on one device. Any number of threads may run it, unless it is stateful: which it is, the
+/// plugin tells by an analysis of its graph, on which the absence of data races rests.
 #[derive(Debug)]
 pub(crate) struct Module {
     plugin: Plugin,
