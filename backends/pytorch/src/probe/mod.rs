@@ -4,9 +4,11 @@
 //! Where types and shapes of all inputs are configured, a run on zeros of these shapes tells the outputs.
 //! Where not, or where that run fails, shapes are searched for ([`search`]) that the module takes: those
 //! that its weights and libtorch's own texts suggest. Then dimensions are varied, to see which are free
-//! ([`vary`]). What cannot be told is an error with the lines of a configuration ([`advice`]).
+//! ([`vary`]), and whether the first one is a batch ([`batch`]). What cannot be told is an error with the
+//! lines of a configuration ([`advice`]).
 
 mod advice;
+mod batch;
 mod refine;
 mod search;
 #[cfg(test)]
@@ -24,6 +26,7 @@ use crate::{
 };
 
 use advice::Advice;
+use batch::{no_batch, rows_are_apart, would_batch};
 use vary::{Observed, observe};
 
 /// An input of zeros.
@@ -350,63 +353,6 @@ fn unvaried(known: &[Known], observed: &Observed) -> Option<String> {
             names.join(", ")
         )
     })
-}
-
-/// Would the server, left to itself, let the model batch? It does where inputs or outputs are not configured,
-/// all tensors begin with a free dimension, and none is configured with it.
-fn would_batch(spec: &ModelSpec, hints: &Hints) -> bool {
-    let all_given = !hints.inputs.is_empty() && !hints.outputs.is_empty();
-    let needed = || spec.inputs.iter().filter(|it| !it.optional).chain(&spec.outputs);
-    let begins_free = |it: &TensorSpec| it.dims.first().is_some_and(Option::is_none);
-    let whole = |hint: &TensorHint| {
-        let mut specs = spec.inputs.iter().chain(&spec.outputs).filter(|it| it.name == hint.name);
-        hint.dims.as_ref().is_some_and(|dims| specs.any(|it| it.dims.len() == dims.len()))
-    };
-    let whole_given = hints.inputs.iter().chain(&hints.outputs).any(whole);
-    !all_given && !whole_given && needed().all(begins_free)
-}
-
-/// Is the first dimension a batch?
-///
-/// # Errors
-/// Why not, or why that cannot be told.
-fn rows_are_apart(
-    samples: &[Sample],
-    places: &[usize],
-    observed: &Observed,
-    trial: &mut dyn Trial,
-) -> Result<(), String> {
-    if !places.iter().all(|&it| observed.rows_follow[it]) {
-        let reason = "the first dimension of its inputs is free, but is not that of its outputs";
-        return Err(reason.to_owned());
-    }
-    let mut samples = samples.to_vec();
-    for rows in samples.iter_mut().filter_map(|it| it.dims.first_mut()) {
-        // One row has no others.
-        *rows = ROWS.max(*rows);
-    }
-    trial.rows_are_apart(&samples, places)
-}
-
-/// Asks for a configuration of a model that would be taken for one that batches.
-fn no_batch(known: &[Known], spec: &ModelSpec, reason: &str) -> String {
-    let reason =
-        format!("{reason}, so that it is not known what a batch is (max_batch_size: 0 for none)");
-    let known: Vec<Known> =
-        known.iter().zip(&spec.inputs).map(|(it, spec)| it.told(spec)).collect();
-    let told = |it: &TensorSpec| TensorHint {
-        name: it.name.clone(),
-        dtype: Some(it.dtype),
-        dims: Some(it.dims.clone()),
-    };
-    let outputs: Vec<TensorHint> = spec.outputs.iter().map(told).collect();
-    Advice { inputs: &known, outputs: &outputs, reason }.to_string()
-}
-
-impl Known {
-    fn told(&self, spec: &TensorSpec) -> Known {
-        Known { dtype: Some(spec.dtype), dims: Some(spec.dims.clone()), ..self.clone() }
-    }
 }
 
 /// Are all of these configured with an open first dimension, as a batch is?
