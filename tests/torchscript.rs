@@ -128,6 +128,31 @@ fn models_that_are_no_torchscript_say_what_they_are_and_the_others_serve() {
 }
 
 #[test]
+fn a_deep_graph_is_compiled_on_whichever_thread_runs_it_first() {
+    // It has state, so that each instance has a module of its own, which is compiled when that is run.
+    let config = |trials: &str| {
+        format!(
+            "max_batch_size: 0 instance_group {{ count: 2 }}\n\
+             input {{ name: \"x\" data_type: TYPE_FP32 dims: [ -1, 2 ] }}\n\
+             output {{ name: \"y\" data_type: TYPE_FP32 dims: [ -1, 2 ] }}\n\
+             parameters {{ key: \"TRIAL_RUNS\" value: {{ string_value: \"{trials}\" }} }}\n"
+        )
+    };
+    let deep = format!("{MODELS}/deep.pt");
+    let repository = ["tried", "untried"].iter().fold(Repository::new(), |it, name| {
+        bare(it, name, &deep)
+            .file(&format!("{name}/config.pbtxt"), config(&(*name == "tried").to_string()))
+    });
+    let Some(server) = serve(&repository) else { return };
+    let mut client = server.client();
+    for name in ["tried", "untried"] {
+        let row = Tensor::fp32("x", &[1, 2], &[0.5; 2]);
+        let reply = client.infer(name, &[row], Form::Binary, "").expect(200);
+        assert_eq!(reply.output().shape, [1, 2]);
+    }
+}
+
+#[test]
 fn without_the_engine_a_torchscript_model_says_how_to_get_it_and_the_others_serve() {
     let mlp = "tests/fixtures/torchscript/mlp";
     let repository = Repository::identity("copy", &[]).copy("torchscript", mlp);

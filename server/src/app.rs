@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::Backend;
+use backend::{Backend, MODEL_STACK};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -114,7 +114,11 @@ impl App {
     /// # Errors
     /// When no model could be loaded, or something was left to do when the time to stop was up.
     pub fn run(self, stop: impl Future<Output = ()>) -> Result<(), AppError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            // Models are loaded on its blocking threads.
+            .thread_stack_size(MODEL_STACK)
+            .build()?;
         let outcome = runtime.block_on(self.serve(stop));
         // A load that is still going on must not keep the process.
         runtime.shutdown_background();

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use backend::{BackendError, Device, Instance, Model, ModelSource, ModelSpec};
+use backend::{BackendError, Device, Instance, MODEL_STACK, Model, ModelSource, ModelSpec};
 
 use crate::{
     error,
@@ -20,10 +20,6 @@ use crate::{
     runner::{Runner, how},
     trial::ModuleTrial,
 };
-
-/// The compilers in libtorch recurse over a model's graph, during the load and during the first runs, which
-/// are made then too. A deep graph takes more than the two megabytes of a usual thread.
-const STACK: usize = 64 << 20;
 
 /// One version of a model.
 pub(crate) struct TorchModel {
@@ -61,12 +57,12 @@ impl TorchModel {
     }
 }
 
-/// Runs `work` on a thread of its own.
+/// Runs `work` on a thread of its own, with a stack for compilers that recurse, whatever thread asks for it.
 fn on_a_large_stack<T: Send>(
     work: impl FnOnce() -> Result<T, BackendError> + Send,
 ) -> Result<T, BackendError> {
     thread::scope(|scope| {
-        let builder = thread::Builder::new().name("torch-load".to_owned()).stack_size(STACK);
+        let builder = thread::Builder::new().name("torch-load".to_owned()).stack_size(MODEL_STACK);
         let thread = builder.spawn_scoped(scope, work);
         let thread =
             thread.map_err(|it| BackendError::Load(format!("no thread to load with: {it}")))?;

@@ -89,6 +89,8 @@ impl IoThreads {
                 // What is put aside computes: more threads than processors would only take turns.
                 .max_blocking_threads(service.settings.cpus.get())
                 .thread_name(format!("{name}-aside"))
+                // A client may ask for a model to be loaded.
+                .thread_stack_size(backend::MODEL_STACK)
                 .build()?;
             let service = Arc::new(Service::clone(service));
             let serve = move || {

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
+use backend::{Backend, BackendError, Device, MODEL_STACK, Model, ModelSource, Placement};
 
 use super::{
     Found, FoundModel, ModelManager, ServedModel, State,
@@ -108,7 +108,8 @@ impl Loader {
         thread::scope(|scope| {
             for number in 1..threads {
                 let name = format!("load-{number}");
-                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
+                if let Err(error) = builder.spawn_scoped(scope, work) {
                     tracing::warn!(%error, "cannot start another thread to load models");
                 }
             }

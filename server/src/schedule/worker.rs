@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use backend::Stop;
+use backend::{MODEL_STACK, Stop};
 
 use super::{
     Shared,
@@ -26,7 +26,8 @@ const NICENESS: i32 = 3;
 pub fn start(shared: Arc<Shared>, number: usize) {
     let name = format!("{}#{number}", shared.settings.model);
     let at_end = Ended(shared.clone());
-    let spawned = thread::Builder::new().name(name).spawn(move || {
+    let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
+    let spawned = builder.spawn(move || {
         let at_end = at_end;
         lower_priority();
         work(&at_end.0);

@@ -50,17 +50,19 @@ def save(name, module, *inputs, trace=False, train=False):
             result = script(*[it.clone() if isinstance(it, torch.Tensor) else it for it in inputs])
         flat = result if isinstance(result, (tuple, list)) else [result]
         record = lambda t: {"shape": list(t.shape), "data": t.flatten().tolist()}
-        if all(isinstance(it, torch.Tensor) for it in [*inputs, *flat]) and not name.startswith("plain"):
+        if all(isinstance(it, torch.Tensor) for it in [*inputs, *flat]) and not name.startswith(("plain", "deep")):
             EXPECTED[name] = {"inputs": [record(it) for it in inputs], "outputs": [record(it) for it in flat]}
 
 
-def rewrite(old, new, keeps, replaced):
+def rewrite(old, new, keeps, replaced, compression=zipfile.ZIP_STORED):
     """Copies an archive: the files that it is to keep, some with other content."""
     with zipfile.ZipFile(os.path.join(HERE, old)) as archive:
         files = [(name, archive.read(name)) for name in archive.namelist() if keeps(name)]
     with zipfile.ZipFile(os.path.join(HERE, new), "w") as archive:
         for name, content in files:
-            archive.writestr(zipfile.ZipInfo(name), replaced.get(name.rpartition("/")[2], content))
+            kind = compression if name.endswith(".py") else zipfile.ZIP_STORED
+            content = replaced.get(name.rpartition("/")[2], content)
+            archive.writestr(zipfile.ZipInfo(name), content, kind)
 
 
 class Mlp(nn.Module):
@@ -292,6 +294,20 @@ class Statistics(nn.Module):
         return y * 0 + self.mean
 
 
+class Deep(nn.Module):
+    """Has state, and a graph in which each node needs the one before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("runs", torch.zeros(1))
+
+    def forward(self, x):
+        self.runs.add_(1)
+        for _ in range(6000):
+            x = torch.neg(torch.relu(x))
+        return x * 0 + self.runs
+
+
 class Picky(nn.Module):
     """Does not take zeros."""
 
@@ -506,6 +522,8 @@ def main():
     save("plain_returned", PlainReturned(), torch.ones(1, 256), trace=True)
     save("plain_late", PlainLate(), torch.ones(2, 3), trace=True)
     save("statistics", Statistics())
+    save("deep", Deep(), torch.ones(1, 2), trace=True)
+    rewrite("deep.pt", "deep.pt", lambda name: True, {}, zipfile.ZIP_DEFLATED)
     save("picky", Picky(), ramp(2, 3))
     save("optional", Optional(), ramp(2, 3))
     save("tanh", Tanh(), ramp(2, 3))
