@@ -58,7 +58,7 @@ pub(crate) fn assign(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<
             false => Ok(named.collect()),
         };
     }
-    let places = places(parameters, hints);
+    let places = places(parameters, hints)?;
     let inputs = hints
         .iter()
         .zip(&places)
@@ -121,13 +121,56 @@ fn input(name: &str, place: usize, parameter: &Parameter) -> Input {
 
 /// The argument of each: by name if all are names of arguments, else by `NAME__INDEX` if all end so, else by
 /// order. A number may be too large.
-fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Vec<usize> {
-    let by_name = hints.iter().map(|hint| parameters.iter().position(|it| *it.name == *hint.name));
-    if let Some(places) = distinct(by_name) {
-        return places;
+///
+/// # Errors
+/// Where the order gives an input to another argument than the one of its name: some name is mistyped.
+fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Result<Vec<usize>, String> {
+    let named = |name: &str| parameters.iter().position(|it| *it.name == *name);
+    if let Some(places) = distinct(hints.iter().map(|it| named(&it.name))) {
+        return Ok(places);
     }
     let by_index = hints.iter().map(|it| index_of(&it.name).filter(|&it| it < parameters.len()));
-    distinct(by_index).unwrap_or_else(|| (0..hints.len()).collect())
+    if let Some(places) = distinct(by_index) {
+        return Ok(places);
+    }
+    let elsewhere =
+        |(place, hint): &(usize, &TensorHint)| named(&hint.name).is_some_and(|it| it != *place);
+    let moved = hints.iter().enumerate().take(parameters.len()).find(elsewhere);
+    let stranger = hints.iter().find(|it| named(&it.name).is_none());
+    // With another number of inputs the order is no answer anyway, which is told with both numbers.
+    let (Some((place, moved)), Some(stranger), true) =
+        (moved, stranger, hints.len() <= parameters.len())
+    else {
+        return Ok((0..hints.len()).collect());
+    };
+    let free = parameters.iter().filter(|it| !hints.iter().any(|hint| *hint.name == *it.name));
+    let nearest = free.min_by_key(|it| distance(&it.name, &stranger.name));
+    let meant = nearest.map_or(String::new(), |it| format!("; did you mean '{}'?", it.name));
+    let given: Vec<&str> = hints.iter().map(|it| &*it.name).collect();
+    let arguments: Vec<&str> = parameters.iter().map(|it| it.name.as_str()).collect();
+    Err(format!(
+        "input '{}' is the name of no argument of forward ({}), and by the order of the configuration ({}) \
+         input '{}' would be given to argument '{}'{meant}",
+        stranger.name,
+        arguments.join(", "),
+        given.join(", "),
+        moved.name,
+        parameters[place].name
+    ))
+}
+
+/// The number of characters to insert, take away or replace that makes one name of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, right) in b.chars().enumerate() {
+            let cost = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or(0)
 }
 
 /// All of them, if each is there and no two are equal.
@@ -182,11 +225,25 @@ mod tests {
     fn names_go_first_then_numbers_then_the_order() {
         goes(&["b", "a"], &[1, 0]);
         goes(&["INPUT__1", "INPUT__0"], &[1, 0]);
-        goes(&["b", "INPUT__0"], &[0, 1]);
+        goes(&["a", "INPUT__0"], &[0, 1]);
         goes(&["left", "right"], &[0, 1]);
         // The numbers say nothing where one is given twice or too large.
         goes(&["x__1", "y__1"], &[0, 1]);
         goes(&["x__1", "y__2"], &[0, 1]);
+    }
+
+    #[test]
+    fn the_order_does_not_give_an_input_to_another_argument_than_that_of_its_name() {
+        let two = interface(&[("a", TENSOR, false), ("b", TENSOR, false)]);
+        assert_eq!(
+            assign(&two, &hints(&["b", "aa"])).unwrap_err(),
+            "input 'aa' is the name of no argument of forward (a, b), and by the order of the configuration \
+             (b, aa) input 'b' would be given to argument 'a'; did you mean 'a'?"
+        );
+        assert!(assign(&two, &hints(&["b", "INPUT__0"])).is_err());
+        let three = [("ids", TENSOR, false), ("mask", TENSOR, false), ("segments", TENSOR, false)];
+        let text = assign(&interface(&three), &hints(&["mask", "ids", "segmnts"])).unwrap_err();
+        assert!(text.contains("'segmnts'") && text.ends_with("did you mean 'segments'?"), "{text}");
     }
 
     #[test]
