@@ -54,6 +54,7 @@ fn is_about_sizes(line: &str) -> bool {
         "is invalid for input of size",
         "but got input of size",
         "channels, but got",
+        "Expected sequence length to be larger than 0",
     ]
     .iter()
     .any(|it| line.contains(it))
@@ -129,6 +130,14 @@ mod tests {
         let line = "mat1 and mat2 shapes cannot be multiplied (2x7 and 30x256)";
         assert_eq!(useful_line(text), line);
         let failure = Failure { out_of_memory: false, text: text.to_owned() };
+        assert_eq!(of_run(&failure, true), BackendError::InvalidInput(line.to_owned()));
+        assert_eq!(of_run(&failure, false), BackendError::Execute(line.to_owned()));
+    }
+
+    #[test]
+    fn a_sequence_without_steps_is_the_requests_fault_where_its_length_is_open() {
+        let line = "Expected sequence length to be larger than 0 in RNN";
+        let failure = Failure { out_of_memory: false, text: line.to_owned() };
         assert_eq!(of_run(&failure, true), BackendError::InvalidInput(line.to_owned()));
         assert_eq!(of_run(&failure, false), BackendError::Execute(line.to_owned()));
     }
