@@ -41,7 +41,8 @@ struct Module {
   Module(torch::jit::Module module, c10::Device device);
 };
 
-Failure* fail(uint32_t kind, const std::string& text);
+/// Does not throw.
+Failure* fail(uint32_t kind, const char* text) noexcept;
 
 /// Our number of a type of elements.
 uint32_t element_of(c10::ScalarType type);

@@ -15,16 +15,17 @@
 
 namespace muster {
 
-Failure* fail(uint32_t kind, const std::string& text) {
+Failure* fail(uint32_t kind, const char* text) noexcept {
+  const size_t length = std::strlen(text);
   // One allocation: the text follows the struct.
-  auto* memory = static_cast<char*>(std::malloc(sizeof(Failure) + text.size()));
+  auto* memory = static_cast<char*>(std::malloc(sizeof(Failure) + length));
   if (memory == nullptr) {
     // Nothing that owns no memory can say more.
     static Failure none{OUT_OF_MEMORY, {nullptr, 0}};
     return &none;
   }
-  std::memcpy(memory + sizeof(Failure), text.data(), text.size());
-  return new (memory) Failure{kind, {memory + sizeof(Failure), text.size()}};
+  std::memcpy(memory + sizeof(Failure), text, length);
+  return new (memory) Failure{kind, {memory + sizeof(Failure), length}};
 }
 
 namespace {
