@@ -18,13 +18,21 @@ use tokio::task::JoinSet;
 use crate::{
     config::{ModelsFrom, QueueWait, ServerConfig},
     drain::{Drain, Stage},
-    http::{self, BodyLimits, HttpSettings, IoThreads, Service, Timeouts},
+    http::{BodyLimits, HttpSettings, Service, Timeouts},
+    infer::Inference,
     limits::Budget,
+    logging::LogControl,
     machine::{Machine, gpus::Gpus},
+    memory::SharedMemory,
     metrics::{Metrics, MetricsOptions},
-    models::{Found, LoadSettings, Loader, ModelManager, State, scan_path, scan_repositories},
+    models::{
+        Control, Found, LoadSettings, Loader, ModelManager, State, scan_path, scan_repositories,
+    },
+    net::{self, Front, IoThreads},
     protocol::sagemaker,
     schedule::admission::LongestStay,
+    serving::{Serving, ServingSettings},
+    trace::Tracing,
 };
 
 /// A run of this length costs less than handing it to another thread and back.
@@ -61,10 +69,13 @@ pub enum AppError {
     },
 }
 
+/// The number of the front that speaks HTTP.
+const HTTP: usize = 0;
+
 /// A server whose ports are open.
 pub struct App {
     config: ServerConfig,
-    service: Arc<Service>,
+    serving: Serving,
     loader: Arc<Loader>,
     io: IoThreads,
     listeners: Vec<(&'static str, TcpListener)>,
@@ -92,13 +103,31 @@ impl App {
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
         let loader = Loader::new(engines, settings, manager.clone(), metrics.clone());
-        let connections = Budget::new(config.limits.connections.get());
-        let settings = http_settings(&config, cpus);
-        let service = Service::new(manager, metrics, Drain::default(), connections, settings);
-        let service = Arc::new(service);
-        let threads = config.listeners.http_threads.unwrap_or(http::default_threads(machine.cpus));
-        let io = IoThreads::start(threads, &service)?;
-        Ok(App { config, service, loader: Arc::new(loader), io, listeners, samples_gpus })
+        let limits = &config.limits;
+        let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
+        let serving = Serving {
+            models: manager,
+            control: Arc::new(Control::default()),
+            inference: Inference::default(),
+            memory: Arc::new(SharedMemory::new(false)),
+            tracing: Arc::new(Tracing::default()),
+            log: LogControl::default(),
+            metrics,
+            drain: Drain::default(),
+            connections: Budget::new(limits.connections.get()),
+            bytes: Budget::new(bytes),
+            settings: ServingSettings {
+                server_name: config.id.as_str().into(),
+                request_timeout: config.scheduling.request_timeout,
+                strict_readiness: config.lifecycle.strict_readiness,
+            },
+        };
+        let http = Service::new(serving.clone(), http_settings(&config, &serving, cpus));
+        let fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http)];
+        let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
+        let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
+        let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
+        Ok(App { config, serving, loader: Arc::new(loader), io, listeners, samples_gpus })
     }
 
     /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
@@ -130,18 +159,18 @@ impl App {
         for (service, address) in &addresses {
             tracing::info!(service, %address, "listening");
         }
-        let service = self.service.clone();
+        let serving = self.serving.clone();
         let io = Arc::new(self.io);
         let mut tasks = JoinSet::new();
         for (_, listener) in self.listeners.drain(..) {
-            let (io, service) = (io.clone(), service.clone());
-            tasks.spawn(async move { io.accept(listener, service).await });
+            let io = io.clone();
+            tasks.spawn(async move { io.accept(listener, HTTP).await });
         }
         let interval = self.config.metrics_interval;
         let mut samplers = JoinSet::new();
-        samplers.spawn(sample_process(service.metrics.clone(), interval));
+        samplers.spawn(sample_process(serving.metrics.clone(), interval));
         if self.samples_gpus {
-            samplers.spawn(sample_gpus(service.metrics.clone(), interval));
+            samplers.spawn(sample_gpus(serving.metrics.clone(), interval));
         }
 
         let mut stop = std::pin::pin!(stop);
@@ -152,15 +181,15 @@ impl App {
         };
         match loaded {
             Some(Ok(())) => {
-                service.models.finish_start();
-                announce::serving(&service, &addresses);
+                serving.models.finish_start();
+                announce::serving(&serving, &addresses);
                 stop.await;
             }
             Some(Err(error)) => return Err(error),
             None => tracing::info!("asked to stop while models were loading"),
         }
         samplers.abort_all();
-        self.config.lifecycle.drain(&service, tasks, io).await
+        self.config.lifecycle.drain(&serving, tasks, io).await
     }
 }
 
@@ -186,27 +215,27 @@ impl crate::config::Lifecycle {
     /// Stops in order: not ready, still serving; nothing new; what is in flight finishes; models close.
     async fn drain(
         &self,
-        service: &Service,
+        serving: &Serving,
         mut accepting: JoinSet<io::Result<()>>,
         io: Arc<IoThreads>,
     ) -> Result<(), AppError> {
         let until = Instant::now() + self.exit_timeout;
         let left = || until.saturating_duration_since(Instant::now());
         tracing::info!(delay_ms = self.drain_delay.as_millis(), "stopping: not ready any more");
-        service.drain.advance(Stage::Leaving);
+        serving.drain.advance(Stage::Leaving);
         tokio::time::sleep(self.drain_delay.min(self.exit_timeout)).await;
         tracing::info!("stopping: nothing new is accepted");
-        service.drain.advance(Stage::Closing);
+        serving.drain.advance(Stage::Closing);
         // Few will come that a batch could wait for.
-        service.models.hurry();
+        serving.models.hurry();
         while let Some(ended) = accepting.join_next().await {
             if let Ok(Err(error)) = ended {
                 tracing::error!(%error, "a listener has ended");
             }
         }
-        let drained = service.drain.finished(left()).await;
-        let connections = if drained { 0 } else { service.drain.busy() };
-        let threads = service.models.close(left());
+        let drained = serving.drain.finished(left()).await;
+        let connections = if drained { 0 } else { serving.drain.busy() };
+        let threads = serving.models.close(left());
         if !drained || 0 < threads {
             return Err(AppError::NotDrained { connections, threads });
         }
@@ -227,7 +256,7 @@ fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>,
     let mut open = Vec::new();
     for (service, address, reuse_port) in wanted {
         let Some(address) = address else { continue };
-        let listener = http::listen(address, reuse_port).map_err(|error| AppError::Listen {
+        let listener = net::listen(address, reuse_port).map_err(|error| AppError::Listen {
             service,
             address,
             error,
@@ -257,11 +286,9 @@ fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadS
     }
 }
 
-fn http_settings(config: &ServerConfig, cpus: NonZeroUsize) -> HttpSettings {
+fn http_settings(config: &ServerConfig, serving: &Serving, cpus: NonZeroUsize) -> HttpSettings {
     let limits = &config.limits;
-    let budget = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
     HttpSettings {
-        server_name: config.id.clone(),
         timeouts: Timeouts {
             idle: limits.idle_timeout,
             head: limits.header_timeout,
@@ -270,12 +297,10 @@ fn http_settings(config: &ServerConfig, cpus: NonZeroUsize) -> HttpSettings {
         body: BodyLimits {
             limit: limits.body_bytes,
             pace: limits.body_pace,
-            budget: Budget::new(budget),
+            budget: serving.bytes.clone(),
         },
-        request_timeout: config.scheduling.request_timeout,
         default_model: config.sagemaker.default_model.clone(),
         sagemaker: sagemaker::Options { default_accept: config.sagemaker.default_accept.clone() },
-        strict_readiness: config.lifecycle.strict_readiness,
         cpus,
     }
 }

@@ -23,6 +23,15 @@ pub enum Error {
     /// There is no such model, version or address.
     #[error("{0}")]
     NotFound(String),
+    /// What is to be made is there already.
+    #[error("{0}")]
+    AlreadyExists(String),
+    /// Nothing in the request says who asks, or what says it is wrong.
+    #[error("{0}")]
+    Unauthenticated(String),
+    /// Who asks may not do that.
+    #[error("{0}")]
+    Forbidden(String),
     /// The address exists, the method does not.
     #[error("{method} is not allowed here; allowed: {allowed}")]
     MethodNotAllowed {
@@ -115,6 +124,9 @@ pub enum Error {
 pub enum Kind {
     InvalidArgument,
     NotFound,
+    AlreadyExists,
+    Unauthenticated,
+    Forbidden,
     MethodNotAllowed,
     UnsupportedMediaType,
     NotAcceptable,
@@ -134,6 +146,9 @@ impl Error {
         match self {
             Error::InvalidRequest(_) | Error::InvalidInput { .. } => Kind::InvalidArgument,
             Error::NotFound(_) => Kind::NotFound,
+            Error::AlreadyExists(_) => Kind::AlreadyExists,
+            Error::Unauthenticated(_) => Kind::Unauthenticated,
+            Error::Forbidden(_) => Kind::Forbidden,
             Error::MethodNotAllowed { .. } => Kind::MethodNotAllowed,
             Error::UnsupportedMediaType(_) => Kind::UnsupportedMediaType,
             Error::NotAcceptable(_) => Kind::NotAcceptable,

@@ -21,7 +21,13 @@ pub mod models;
 
 pub mod infer;
 
+pub mod memory;
+pub mod serving;
+pub mod trace;
+
 pub mod protocol;
+
+pub mod net;
 
 pub mod http;
 

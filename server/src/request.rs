@@ -22,6 +22,43 @@ pub struct InferenceRequest {
     pub priority: u64,
     /// The `timeout` parameter: longest time in the queue, where the model's policy heeds it.
     pub queue_timeout: Option<Duration>,
+    /// The sequence that it is a part of.
+    pub sequence: Option<Sequence>,
+    /// Parameters that mean nothing to the server, in their order.
+    pub parameters: Vec<(Arc<str>, Parameter)>,
+}
+
+/// A request's place in a sequence of requests that belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sequence {
+    /// Which sequence.
+    pub id: SequenceId,
+    /// Is it the first one?
+    pub start: bool,
+    /// Is it the last one?
+    pub end: bool,
+}
+
+/// The client's name for a sequence; neither 0 nor empty.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SequenceId {
+    /// A number.
+    Number(u64),
+    /// A text.
+    Text(Arc<str>),
+}
+
+/// The value of a request's parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parameter {
+    /// A truth value.
+    Bool(bool),
+    /// An integer; those beyond `i64` have come as texts or floating-point numbers.
+    Int(i64),
+    /// A floating-point number.
+    Double(f64),
+    /// A text.
+    Text(Arc<str>),
 }
 
 /// The answer to one request.

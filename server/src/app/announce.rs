@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use backend::DataType;
 
 use crate::{
-    http::Service,
     machine::{
         bytes_text,
         gpus::{Gpu, Gpus, Lack},
     },
     models::{ServedModel, request_of_zeros},
+    serving::Serving,
     signature::Signature,
 };
 
@@ -34,11 +34,11 @@ pub(super) fn gpus(gpus: &Gpus) {
 }
 
 /// Logs that everything is loaded, and how to try it.
-pub(super) fn serving(service: &Service, addresses: &[(&'static str, SocketAddr)]) {
-    let ready = service.models.ready_names();
-    let known = service.models.index().len();
+pub(super) fn serving(serving: &Serving, addresses: &[(&'static str, SocketAddr)]) {
+    let ready = serving.models.ready_names();
+    let known = serving.models.index().len();
     tracing::info!(models = ready.len(), known, "ready to serve");
-    let models = ready.iter().filter_map(|name| service.models.get(name, None).ok());
+    let models = ready.iter().filter_map(|name| serving.models.get(name, None).ok());
     // The shortest request is the friendliest.
     let easiest =
         models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));

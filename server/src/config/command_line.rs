@@ -253,9 +253,9 @@ fn command() -> Command {
 }
 
 fn options() -> impl Iterator<Item = Arg> {
-    let known = |name| flags::SETTINGS.iter().any(|it: &Setting| it.name == name);
+    let known = |name| flags::settings().any(|it: &Setting| it.name == name);
     let hidden = flags::all_names().filter(move |&it| !known(it)).map(|it| plain(it).hide(true));
-    flags::SETTINGS.iter().map(visible).chain(hidden)
+    flags::settings().map(visible).chain(hidden)
 }
 
 fn visible(setting: &Setting) -> Arg {

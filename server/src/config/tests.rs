@@ -142,7 +142,7 @@ fn without_arguments_the_defaults_are_these() {
 #[test]
 fn the_defaults_in_the_table_are_the_defaults() {
     let plain = config("", &[]);
-    for setting in flags::SETTINGS.iter().filter(|it| !it.default.is_empty()) {
+    for setting in flags::settings().filter(|it| !it.default.is_empty()) {
         let given = config(&format!("--{}={}", setting.name, setting.default), &[]);
         assert_eq!(given, plain, "--{}={}", setting.name, setting.default);
     }
@@ -150,7 +150,7 @@ fn the_defaults_in_the_table_are_the_defaults() {
 
 #[test]
 fn every_setting_is_read_and_refuses_nothing_as_a_value() {
-    let names: Vec<&str> = flags::SETTINGS.iter().map(|it| it.name).collect();
+    let names: Vec<&str> = flags::settings().map(|it| it.name).collect();
     let args: Vec<String> = names.iter().map(|it| format!("--{it}=")).collect();
     let problems = problems(&args.join(" "), &[]);
     for name in names {
@@ -274,7 +274,7 @@ fn help_and_version_are_texts_to_print() {
     assert_eq!(version.trim(), format!("muster {}", env!("CARGO_PKG_VERSION")));
     for args in ["--help", "serve --help", "--http-port x --help"] {
         let Ok(Command::Print(help)) = read_text(args, &[]) else { panic!("{args}") };
-        for setting in flags::SETTINGS {
+        for setting in flags::settings() {
             assert!(help.contains(&format!("--{}", setting.name)), "{}: {args}", setting.name);
         }
         assert!(!help.contains("--grpc-port"), "options without effect are not advertised");

@@ -13,13 +13,12 @@ use hyper_util::rt::TokioIo;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use super::{
-    Accepted,
     body::Segments,
     handlers, respond,
     service::Service,
     timeouts::{Progress, TimedStream},
-    too_many_connections,
 };
+use crate::{error::Error, net::Accepted};
 
 /// When the server closes, an idle connection is kept for that long: its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -31,7 +30,7 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
     };
-    let _counted = service.metrics.connection();
+    let _counted = service.serving.metrics.connection();
     // A reply is written whole, or its rest as soon as there is room: there is nothing to wait for.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
@@ -44,7 +43,7 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
             let mut response = handlers::answer(&service, request).await;
-            if !service.drain.is_serving() {
+            if !service.serving.drain.is_serving() {
                 // A client that is told goes elsewhere in time; one that is cut off sees an error.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -84,7 +83,8 @@ impl Drop for IdleAtEnd<'_> {
 /// Says that there are too many connections, and closes this one.
 pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
-    let error = too_many_connections(&service.connections);
+    let open = service.serving.connections.used();
+    let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));
     let body = respond::error_body(&error, None);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\

@@ -15,48 +15,28 @@ use hyper::{
 };
 
 use super::{body::BodyLimits, timeouts::Timeouts};
-use crate::{
-    drain::Drain,
-    error::Error,
-    limits::Budget,
-    metrics::Metrics,
-    models::{ModelManager, ServedModel},
-    protocol::sagemaker,
-};
+use crate::{error::Error, models::ServedModel, protocol::sagemaker, serving::Serving};
 
 /// Settings of the HTTP front.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// The server's name in its metadata.
-    pub server_name: String,
     /// How slow a peer may be.
     pub timeouts: Timeouts,
     /// What a request's body may take.
     pub body: BodyLimits,
-    /// Longest time from a request's head to its answer; `None` for any time.
-    pub request_timeout: Option<Duration>,
     /// Who answers `/invocations`; `None` for the only model.
     pub default_model: Option<String>,
     /// How `/invocations` chooses formats.
     pub sagemaker: sagemaker::Options,
-    /// Is the server ready only when every model is?
-    pub strict_readiness: bool,
     /// Processors of this machine.
     pub cpus: NonZeroUsize,
 }
 
-/// Everything that a handler needs. Each I/O thread has a clone of its own, so that the threads do not count
-/// references in one place.
+/// Everything that a handler needs. Each I/O thread has a clone of its own.
 #[derive(Clone)]
 pub struct Service {
-    /// The models.
-    pub models: Arc<ModelManager>,
-    /// Counters.
-    pub metrics: Metrics,
-    /// How far the stop is.
-    pub drain: Drain,
-    /// Connections that may be open.
-    pub connections: Arc<Budget>,
+    /// What serves, whatever the protocol.
+    pub serving: Serving,
     /// The rest.
     pub settings: HttpSettings,
     ids: Arc<RequestIds>,
@@ -79,42 +59,24 @@ const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-targe
 
 impl Service {
     /// A service over these models.
-    pub fn new(
-        models: Arc<ModelManager>,
-        metrics: Metrics,
-        drain: Drain,
-        connections: Arc<Budget>,
-        settings: HttpSettings,
-    ) -> Service {
-        let ids = Arc::default();
-        Service { models, metrics, drain, connections, settings, ids }
-    }
-
-    /// Why the server is not ready for inference; `None` when it is.
-    pub fn not_ready(&self) -> Option<&'static str> {
-        if !self.drain.is_serving() {
-            Some("the server is shutting down")
-        } else if !self.models.is_started() {
-            Some("models are still loading")
-        } else if self.settings.strict_readiness && !self.models.all_ready() {
-            Some("a model failed to load (see the repository index)")
-        } else {
-            None
-        }
+    pub fn new(serving: Serving, settings: HttpSettings) -> Service {
+        Service { serving, settings, ids: Arc::default() }
     }
 
     /// Why `/ping` is not answered with 200; `None` when it is. One bad model among several does not count,
     /// unless it is the default one.
     pub fn ping_fails(&self) -> Option<String> {
-        if !self.drain.is_serving() {
+        if !self.serving.drain.is_serving() {
             return Some("the server is shutting down".to_owned());
         }
-        if !self.models.is_started() {
+        if !self.serving.models.is_started() {
             return Some("models are still loading".to_owned());
         }
         match &self.settings.default_model {
-            Some(name) => self.models.get(name, None).err().map(|it| it.to_string()),
-            None if self.models.ready_names().is_empty() => Some("no model is ready".to_owned()),
+            Some(name) => self.serving.models.get(name, None).err().map(|it| it.to_string()),
+            None if self.serving.models.ready_names().is_empty() => {
+                Some("no model is ready".to_owned())
+            }
             None => None,
         }
     }
@@ -123,14 +85,14 @@ impl Service {
     /// name; the default; the only one.
     pub fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
         let target = text(headers, &TARGET_MODEL);
-        if let Some(model) = target.and_then(|it| self.models.get(it, None).ok()) {
+        if let Some(model) = target.and_then(|it| self.serving.models.get(it, None).ok()) {
             return Ok(model);
         }
         if let Some(name) = &self.settings.default_model {
-            return self.models.get(name, None);
+            return self.serving.models.get(name, None);
         }
-        match self.models.names().as_slice() {
-            [only] => self.models.get(only, None),
+        match self.serving.models.names().as_slice() {
+            [only] => self.serving.models.get(only, None),
             [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
             several => Err(Error::InvalidRequest(format!(
                 "there are several models ({}); name one in X-Amzn-SageMaker-Target-Model, or start with \
@@ -142,16 +104,16 @@ impl Service {
 
     /// When the answer to a request that has just arrived stops being of use.
     pub fn deadline(&self, headers: &HeaderMap) -> Result<Option<Instant>, Error> {
-        let mut timeout = self.settings.request_timeout;
+        let mut shortest: Option<Duration> = None;
         for name in &TIMEOUT_HEADERS {
             let Some(value) = headers.get(name) else { continue };
             let millis = value.to_str().ok().and_then(|it| it.trim().parse().ok());
             let asked = millis.map(Duration::from_millis).ok_or_else(|| {
                 Error::InvalidRequest(format!("header {name}: expected a number of milliseconds"))
             })?;
-            timeout = Some(timeout.map_or(asked, |it| it.min(asked)));
+            shortest = Some(shortest.map_or(asked, |it| it.min(asked)));
         }
-        Ok(timeout.and_then(|it| Instant::now().checked_add(it)))
+        Ok(self.serving.deadline(shortest))
     }
 
     /// The name of a request for its errors and the log: the client's, or a new one.

@@ -7,7 +7,10 @@ use crate::error::Kind;
 /// The status of a failure.
 pub fn status(kind: Kind) -> StatusCode {
     match kind {
-        Kind::InvalidArgument => StatusCode::BAD_REQUEST,
+        // As Triton has it: a name that is taken is a mistake in the request.
+        Kind::InvalidArgument | Kind::AlreadyExists => StatusCode::BAD_REQUEST,
+        Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Kind::Forbidden => StatusCode::FORBIDDEN,
         Kind::NotFound => StatusCode::NOT_FOUND,
         Kind::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Kind::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,

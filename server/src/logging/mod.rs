@@ -4,6 +4,7 @@
 //! Warnings and errors go to standard error, the rest to standard output, or all of it to a file. Lines
 //! that find their queue full are dropped and counted; the count is logged once there is room again.
 
+mod control;
 mod format;
 mod writer;
 
@@ -19,6 +20,7 @@ use tracing_subscriber::{
 };
 
 use crate::config::{LogConfig, LogFormat};
+pub use control::{LogChangeError, LogControl, LogValue};
 use format::Line;
 use writer::{Writer, WriterGuard};
 

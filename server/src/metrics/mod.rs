@@ -11,6 +11,7 @@ mod http;
 mod lanes;
 mod model;
 mod process;
+mod statistics;
 
 use std::{
     sync::{
@@ -29,6 +30,7 @@ pub use http::Protocol;
 use model::Models;
 pub use model::{FailureReason, ModelMetrics, ModelOptions, Pending, Sample};
 use process::Sampler;
+pub use statistics::{BatchStatistics, MemoryUsage, Statistics, Total};
 
 /// The content type of [`Metrics::render`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -196,7 +196,7 @@ impl Counts {
 
 /// The handle of one model version. Every method is a few relaxed additions: no lock, no allocation.
 #[derive(Clone)]
-pub struct ModelMetrics(Arc<Series>);
+pub struct ModelMetrics(pub(super) Arc<Series>);
 
 impl ModelMetrics {
     /// Counts a request that was accepted and is not executing yet, until the guard is dropped.

@@ -18,7 +18,7 @@ use std::{
 use backend::{Backend, BackendError, Device, MODEL_STACK, Model, ModelSource, Placement};
 
 use super::{
-    Found, FoundModel, ModelManager, ServedModel, State,
+    Engine, Found, FoundModel, ModelManager, ServedModel, State,
     check::READS_ACCELERATORS,
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
@@ -268,7 +268,8 @@ impl Loader {
         }
         let scheduler = Scheduler::new(settings, context, slots, times, metrics.clone());
         let config_json = self.reader.to_json(&completed.raw).to_string().into();
-        Ok(ServedModel { signature, config, config_json, scheduler, metrics })
+        let engine = Engine::Instances(scheduler);
+        Ok(ServedModel { signature, config, config_json, engine, metrics })
     }
 
     /// The GPU on which all instances run, if that is one.

@@ -4,6 +4,7 @@ mod check;
 pub mod choose;
 pub mod complete;
 pub mod config;
+mod control;
 mod files;
 mod fit;
 mod hints;
@@ -33,9 +34,10 @@ use std::{
 use arc_swap::ArcSwap;
 
 use crate::{error::Error, signature::nearest};
+pub use control::{Control, LoadOverride};
 pub use loader::{LoadSettings, Loader};
 pub use repository::{Found, FoundModel, scan_path, scan_repositories};
-pub use served::ServedModel;
+pub use served::{Engine, ServedModel};
 pub use validate::{Prepared, prepare, present, request_of_zeros};
 
 /// What a model version is doing.
@@ -187,7 +189,7 @@ impl ModelManager {
     /// Lets nothing wait for company any more: the server is on its way out.
     pub fn hurry(&self) {
         let serving = self.serving.load();
-        serving.values().flat_map(|it| it.values()).for_each(|it| it.scheduler.hurry());
+        serving.values().flat_map(|it| it.values()).for_each(|it| it.hurry());
     }
 
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.
@@ -197,9 +199,9 @@ impl ModelManager {
         let until = std::time::Instant::now() + patience;
         let serving = self.serving.swap(Arc::default());
         let models: Vec<&Arc<ServedModel>> = serving.values().flat_map(|it| it.values()).collect();
-        models.iter().for_each(|it| it.scheduler.close());
+        models.iter().for_each(|it| it.close());
         let left = || until.saturating_duration_since(std::time::Instant::now());
-        models.iter().map(|it| it.scheduler.wait_closed(left())).sum()
+        models.iter().map(|it| it.wait_closed(left())).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

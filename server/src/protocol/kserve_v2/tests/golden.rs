@@ -54,9 +54,24 @@ fn outcome(json: Option<Vec<u8>>, binary: Option<Vec<u8>>) -> String {
 }
 
 fn write_request(text: &mut String, request: &InferenceRequest) {
-    let InferenceRequest { id, inputs, outputs, deadline, priority, queue_timeout } = request;
+    let InferenceRequest {
+        id,
+        inputs,
+        outputs,
+        deadline,
+        priority,
+        queue_timeout,
+        sequence,
+        parameters,
+    } = request;
     assert_eq!(*deadline, None);
     writeln!(text, "id: {id:?}, priority: {priority}, timeout: {queue_timeout:?}").unwrap();
+    if let Some(sequence) = sequence {
+        writeln!(text, "sequence: {sequence:?}").unwrap();
+    }
+    for (name, value) in parameters {
+        writeln!(text, "parameter {name}: {value:?}").unwrap();
+    }
     for NamedTensor { name, tensor } in inputs {
         let bytes = tensor.to_bytes();
         writeln!(text, "{name}: {} {} {:02x?}", tensor.dtype(), tensor.shape(), &bytes[..])

@@ -1,0 +1,16 @@
+//! What a client may use up: settings.
+
+use super::{Setting, value};
+
+const SECTION: &str = "Limits";
+
+#[rustfmt::skip]
+pub(super) const SETTINGS: &[Setting] = &[
+    value(SECTION, "http-max-input-size", "1GiB", "Largest body in bytes. Triton's 64 MiB do not apply to binary tensors, so that the same number here would refuse what Triton takes. Lowered to --max-inflight-bytes where that is less and this is not given"),
+    value(SECTION, "max-inflight-bytes", "", "Bytes of all bodies and replies in memory at one time. Default: a quarter of the memory of the machine or container"),
+    value(SECTION, "max-connections", "", "Open connections, all ports together. Default: by the limit of open files, at most 65536"),
+    value(SECTION, "header-timeout-secs", "10", "Time for the headers of a request"),
+    value(SECTION, "idle-timeout-secs", "75", "Time that a connection may be idle between requests"),
+    value(SECTION, "body-grace-secs", "10", "Time that every body has to arrive"),
+    value(SECTION, "body-min-rate", "1KiB", "Bytes per second: a body gets a further second for each such amount that has arrived; 0 for no limit of time"),
+];

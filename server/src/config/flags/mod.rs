@@ -1,0 +1,167 @@
+//! The table of settings: name, default, help. Names and defaults are Triton's where it has the option.
+
+mod limits;
+mod log;
+mod models;
+mod ports;
+mod sagemaker;
+mod scheduling;
+mod server;
+
+/// One setting: the flag `--<name>` and the variable `MUSTER_<NAME>`.
+pub(super) struct Setting {
+    /// Without dashes in front.
+    pub(super) name: &'static str,
+    pub(super) takes: Takes,
+    /// The default as one would write it; empty where there is none, or where it depends.
+    pub(super) default: &'static str,
+    /// For `--help`.
+    pub(super) help: &'static str,
+    /// Its heading in `--help`.
+    pub(super) section: &'static str,
+}
+
+/// How a setting is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// `--name value`; the last one counts.
+    Value,
+    /// As often as one likes; in a variable the values are separated by `;`.
+    Many,
+    /// `--name` alone is true.
+    Switch,
+}
+
+const fn value(
+    section: &'static str,
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Setting {
+    Setting { name, takes: Takes::Value, default, help, section }
+}
+
+const fn many(section: &'static str, name: &'static str, help: &'static str) -> Setting {
+    Setting { name, takes: Takes::Many, default: "", help, section }
+}
+
+/// Every setting that does something, by section, in the order of `--help`.
+const SECTIONS: &[&[Setting]] = &[
+    server::SETTINGS,
+    models::SETTINGS,
+    ports::SETTINGS,
+    sagemaker::SETTINGS,
+    limits::SETTINGS,
+    scheduling::SETTINGS,
+    log::SETTINGS,
+];
+
+/// Every setting that does something.
+pub(super) fn settings() -> impl Iterator<Item = &'static Setting> {
+    SECTIONS.iter().copied().flatten()
+}
+
+/// Other spellings of a setting, in Triton.
+pub(super) const ALIASES: &[(&str, &str)] = &[("model-store", "model-repository")];
+
+/// Triton's options that are taken and do nothing, and why.
+pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
+    (
+        "this version has no gRPC",
+        &[
+            "allow-grpc",
+            "grpc-address",
+            "grpc-port",
+            "reuse-grpc-port",
+            "grpc-header-forward-pattern",
+            "grpc-restricted-protocol",
+            "grpc-infer-thread-count",
+            "grpc-infer-allocation-pool-size",
+            "grpc-max-response-pool-size",
+            "grpc-infer-response-compression-level",
+            "grpc-use-ssl",
+            "grpc-use-ssl-mutual",
+            "grpc-server-cert",
+            "grpc-server-key",
+            "grpc-root-cert",
+            "grpc-keepalive-time",
+            "grpc-keepalive-timeout",
+            "grpc-keepalive-permit-without-calls",
+            "grpc-http2-max-pings-without-data",
+            "grpc-http2-min-recv-ping-interval-without-data",
+            "grpc-http2-max-ping-strikes",
+            "grpc-max-connection-age",
+            "grpc-max-connection-age-grace",
+        ],
+    ),
+    (
+        "not in this version",
+        &[
+            "repository-poll-secs",
+            "model-config-name",
+            "model-namespacing",
+            "model-load-retry-count",
+            "model-load-gpu-limit",
+            "http-header-forward-pattern",
+            "allow-cpu-metrics",
+            "metrics-config",
+            "allow-vertex-ai",
+            "vertex-ai-port",
+            "vertex-ai-thread-count",
+            "vertex-ai-default-model",
+            "trace-config",
+            "trace-file",
+            "trace-level",
+            "trace-rate",
+            "trace-count",
+            "trace-log-frequency",
+            "cache-config",
+            "cache-directory",
+            "response-cache-byte-size",
+            "rate-limit",
+            "rate-limit-resource",
+            "allow-client-shm",
+            "host-policy",
+            "min-supported-compute-capability",
+        ],
+    ),
+    (
+        "not needed here",
+        &[
+            "sagemaker-thread-count",
+            "backend-directory",
+            "repoagent-directory",
+            "pinned-memory-pool-byte-size",
+            "cuda-memory-pool-byte-size",
+            "cuda-virtual-address-size",
+            "buffer-manager-thread-count",
+            "enable-peer-access",
+        ],
+    ),
+];
+
+/// Options that protect something, which must not be taken without doing so.
+pub(super) const REFUSED: &[(&str, &str)] = &[(
+    "http-restricted-api",
+    "this version cannot restrict routes, and does not start as if it had",
+)];
+
+/// The setting of that name.
+pub(super) fn setting(name: &str) -> Option<&'static Setting> {
+    settings().find(|it| it.name == name)
+}
+
+/// Names of all options that can be given, those without effect included.
+pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
+    let without_effect = WITHOUT_EFFECT.iter().flat_map(|(_, names)| names.iter().copied());
+    settings()
+        .map(|it| it.name)
+        .chain(ALIASES.iter().map(|it| it.0))
+        .chain(without_effect)
+        .chain(REFUSED.iter().map(|it| it.0))
+}
+
+/// `http-port` → `MUSTER_HTTP_PORT`.
+pub(super) fn variable_of(name: &str) -> String {
+    format!("MUSTER_{}", name.to_ascii_uppercase().replace('-', "_"))
+}

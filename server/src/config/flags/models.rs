@@ -1,0 +1,23 @@
+//! Which models, and how they are loaded: settings.
+
+use super::{Setting, Takes, many, value};
+
+const SECTION: &str = "Models";
+
+#[rustfmt::skip]
+pub(super) const SETTINGS: &[Setting] = &[
+    many(SECTION, "model-repository", "Directory of models: <name>/config.pbtxt, <name>/<version>/model.onnx. May be given several times. Default: /opt/ml/model, else ./model_repository, whichever exists"),
+    value(SECTION, "model-name", "", "Name of the model where there is only one. Default: its directory's or file's"),
+    value(SECTION, "model-control-mode", "none", "none: all models are loaded at the start"),
+    many(SECTION, "load-model", "A model to load in the control mode explicit, which this version does not have"),
+    Setting { name: "disable-auto-complete-config", takes: Takes::Switch, default: "false", help: "Do not fill in what config.pbtxt leaves out", section: SECTION },
+    value(SECTION, "strict-model-config", "false", "Older name of --disable-auto-complete-config"),
+    value(SECTION, "model-load-thread-count", "", "Models that load at the same time. Default: as many as there are processors"),
+    many(SECTION, "backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2"),
+    value(SECTION, "default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each"),
+    value(SECTION, "default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
+    value(SECTION, "default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
+    value(SECTION, "pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up"),
+    value(SECTION, "onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
+    value(SECTION, "model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
+];

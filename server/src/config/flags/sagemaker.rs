@@ -1,0 +1,16 @@
+//! The SageMaker port: settings.
+
+use super::{Setting, value};
+
+const SECTION: &str = "SageMaker";
+
+#[rustfmt::skip]
+pub(super) const SETTINGS: &[Setting] = &[
+    value(SECTION, "allow-sagemaker", "true", "Serve /ping and /invocations"),
+    value(SECTION, "sagemaker-address", "", "Address of the SageMaker port. Default: the HTTP address"),
+    value(SECTION, "sagemaker-port", "8080", "The SageMaker port"),
+    value(SECTION, "sagemaker-safe-port-range", "", "<lowest>-<highest>: all other ports must be in it; one that was not given is taken from it"),
+    value(SECTION, "sagemaker-default-model", "", "The model behind /invocations. Default: the only one"),
+    value(SECTION, "default-accept", "", "Media type of a reply to a client that takes any. Default: that of the request's format"),
+    value(SECTION, "sagemaker-batch", "false", "A batch transform job: nothing is refused for having to wait"),
+];

@@ -1,0 +1,84 @@
+//! What the server and its models are, as each protocol says it.
+
+use std::sync::Arc;
+
+use hyper::{HeaderMap, Response};
+
+use super::{
+    super::{body::Segments, respond, router::ModelPath, service::Service},
+    Answer, aside, find,
+};
+use crate::{
+    metrics,
+    models::{IndexEntry, State},
+    protocol::{kserve_v2, tfs},
+};
+
+pub(super) fn server(service: &Service) -> Response<Segments> {
+    let name = &service.serving.settings.server_name;
+    respond::ok(kserve_v2::server_metadata(name, env!("CARGO_PKG_VERSION")))
+}
+
+pub(super) fn model(service: &Service, path: &ModelPath<'_>) -> Answer {
+    let model = find(service, path)?;
+    let versions = match path.version {
+        Some(version) => vec![version],
+        None => service.serving.models.ready_versions(&path.name),
+    };
+    let platform = model.platform();
+    Ok(respond::ok(kserve_v2::model_metadata(&model.signature, platform, &versions)))
+}
+
+pub(super) fn config(service: &Service, path: &ModelPath<'_>) -> Answer {
+    let model = find(service, path)?;
+    Ok(respond::raw("application/json", model.config_json.clone()))
+}
+
+pub(super) fn status(service: &Service, path: &ModelPath<'_>) -> Answer {
+    let states = service.serving.models.states(&path.name);
+    let wanted = |it: &&IndexEntry| path.version.is_none_or(|version| it.version == Some(version));
+    let versions: Vec<_> = states
+        .iter()
+        .filter(wanted)
+        .filter_map(|it| {
+            let state = match it.state {
+                State::Loading => tfs::VersionState::Loading,
+                State::Ready => tfs::VersionState::Available,
+                State::Unavailable => tfs::VersionState::End,
+            };
+            let failure = (!it.reason.is_empty()).then_some(&*it.reason);
+            Some(tfs::VersionStatus { version: it.version?, state, failure })
+        })
+        .collect();
+    if versions.is_empty() {
+        find(service, path)?;
+    }
+    Ok(respond::ok(tfs::status(&versions)))
+}
+
+pub(super) fn tensorflow(service: &Service, path: &ModelPath<'_>) -> Answer {
+    let model = find(service, path)?;
+    Ok(respond::ok(tfs::metadata(&model.signature)))
+}
+
+/// How a batch transform job should send its records.
+pub(super) fn execution_parameters(service: &Service) -> Response<Segments> {
+    const PAYLOAD_MB: u64 = 6;
+    let model = service.invoked(&HeaderMap::new()).ok();
+    let instances = model.map_or(1, |it| it.instances());
+    // All concurrent payloads together may have 100 MB.
+    let concurrent = instances.max(service.settings.cpus.get()).min(16);
+    let body = format!(
+        "{{\"MaxConcurrentTransforms\":{concurrent},\"BatchStrategy\":\"MULTI_RECORD\",\
+         \"MaxPayloadInMB\":{PAYLOAD_MB}}}"
+    );
+    respond::raw("application/json", body.into())
+}
+
+pub(super) async fn metrics(service: &Arc<Service>) -> Answer {
+    let budget = &service.settings.body.budget;
+    service.serving.metrics.bytes_in_flight().set(budget.used() as u64);
+    let metrics = service.serving.metrics.clone();
+    let text = aside(move || metrics.render()).await?;
+    Ok(respond::raw(metrics::CONTENT_TYPE, text))
+}

@@ -1,0 +1,40 @@
+//! Is the server there, is it ready, is a model?
+
+use hyper::{Response, StatusCode};
+
+use super::{
+    super::{body::Segments, respond, router::ModelPath, service::Service},
+    Answer, find,
+};
+use crate::drain::Stage;
+
+pub(super) fn ping(service: &Service) -> Response<Segments> {
+    match service.ping_fails() {
+        None => respond::empty(StatusCode::OK),
+        Some(reason) => respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, &reason),
+    }
+}
+
+pub(super) fn live(service: &Service) -> Response<Segments> {
+    match service.serving.drain.stage() {
+        Stage::Serving => respond::empty(StatusCode::OK),
+        Stage::Leaving | Stage::Closing => {
+            respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
+        }
+    }
+}
+
+pub(super) fn ready(service: &Service) -> Response<Segments> {
+    match service.serving.not_ready() {
+        None => respond::empty(StatusCode::OK),
+        Some(reason) if service.serving.drain.stage() != Stage::Serving => {
+            respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, reason)
+        }
+        Some(reason) => respond::unhealthy(StatusCode::BAD_REQUEST, reason),
+    }
+}
+
+pub(super) fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
+    find(service, path)?;
+    Ok(respond::empty(StatusCode::OK))
+}

@@ -1,0 +1,164 @@
+//! Inference over HTTP: KServe v2, TensorFlow Serving, SageMaker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap,
+    body::Incoming,
+    header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderName},
+    http::request::Parts,
+};
+
+use super::{
+    super::{
+        body::{self, Received},
+        respond,
+        router::ModelPath,
+        service::{Service, text},
+    },
+    Answer, Failure, aside, find, owned_text,
+};
+use crate::{
+    error::Error,
+    limits::out_of_bytes,
+    models::ServedModel,
+    protocol::{EncodedReply, kserve_v2, sagemaker, tfs},
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
+
+/// JSON above this many bytes is read and written on a thread of its own, so that health checks and other
+/// clients of the same I/O thread need not wait for it.
+const LARGE: usize = 256 << 10;
+
+/// Where the JSON of a KServe request ends and its tensors begin.
+const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
+
+/// What SageMaker passes through from client to client.
+const CUSTOM_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
+
+pub(super) async fn infer_v2(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let model = find(service, path)?;
+    let mut headers = parts.headers.get_all(&HEADER_LENGTH).iter();
+    let header = headers.next().cloned();
+    if headers.next().is_some() {
+        // A proxy that believes the other one would see another request than the one that runs.
+        let problem =
+            format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
+        return Err(Error::InvalidRequest(problem).into());
+    }
+    let json_length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
+    let decode = move |signature: &Signature, body: Bytes| {
+        let length = header.map(|it| {
+            let text = String::from_utf8_lossy(it.as_bytes());
+            kserve_v2::parse_header_length(&text, body.len())
+        });
+        let length = length.transpose()?;
+        kserve_v2::decode(signature, length, body)
+            .map_err(|it| Failure { id: it.id, error: it.error })
+    };
+    inference(service, model, parts, body, json_length, decode, kserve_v2::encode).await
+}
+
+pub(super) async fn predict(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let model = find(service, path)?;
+    let decode = |signature: &Signature, body: Bytes| Ok(tfs::decode_predict(signature, &body)?);
+    let encode = |form: &tfs::Form, signature: &Signature, response: &InferenceResponse| {
+        tfs::encode(*form, signature, response)
+    };
+    inference(service, model, parts, body, None, decode, encode).await
+}
+
+pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
+    let model = service.invoked(&parts.headers)?;
+    let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
+    let accept = owned_text(&parts.headers, &ACCEPT);
+    let json_length = content_type.as_deref().and_then(sagemaker::json_length);
+    let options = service.settings.sagemaker.clone();
+    let decode = move |signature: &Signature, body: Bytes| {
+        let (content_type, accept) = (content_type.as_deref(), accept.as_deref());
+        Ok(sagemaker::decode(signature, content_type, accept, &options, body)?)
+    };
+    let mut response =
+        inference(service, model, parts, body, json_length, decode, sagemaker::encode).await?;
+    if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES) {
+        // The platform passes them on to the client only if the container repeats them.
+        response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
+    }
+    Ok(response)
+}
+
+/// The three inference routes: admit, read, decode, run, encode. `decode` turns the body into a request and
+/// the form of its reply, `encode` the response into that form.
+async fn inference<F: Send + 'static>(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: &mut Incoming,
+    json_length: Option<usize>,
+    decode: impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
+    encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
+) -> Answer {
+    // Before the body is read: a refusal must be cheap.
+    model.admit()?;
+    check_encoding(&parts.headers)?;
+    let deadline = service.deadline(&parts.headers)?;
+    let aligned_at = json_length.unwrap_or(0);
+    let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
+
+    let large = LARGE < json_length.unwrap_or(bytes.len());
+    // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
+    let (decoded, mut permit) = match large {
+        true => {
+            let model = model.clone();
+            aside(move || (decode(&model.signature, bytes), permit)).await?
+        }
+        false => (decode(&model.signature, bytes), permit),
+    };
+    let (mut request, form) = decoded?;
+    // A short text can be a large tensor: too large for the budget only where others have a part of it.
+    let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    if permit.grow_to(length) || permit.is_alone() {
+        permit.cover(length);
+    } else {
+        return Err(Failure { id: request.id, error: out_of_bytes(&service.settings.body.budget) });
+    }
+    request.deadline = deadline;
+    let id = request.id.clone();
+    let response = service.serving.inference.run(&model, request).await;
+    let response = response.map_err(|error| Failure { id: id.clone(), error })?;
+
+    let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
+    permit.cover(length);
+    let (encoded, permit) = match LARGE < length {
+        true => aside(move || (encode(&form, &model.signature, &response), permit)).await?,
+        false => (encode(&form, &model.signature, &response), permit),
+    };
+    let mut response = respond::ok(encoded.map_err(|error| Failure { id, error })?);
+    response.body_mut().hold(permit);
+    Ok(response)
+}
+
+/// A compressed body is not taken for a broken one.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
+    match text(headers, &CONTENT_ENCODING) {
+        None | Some("" | "identity") => Ok(()),
+        Some(encoding) => {
+            let shown: String = encoding.chars().take(40).collect();
+            Err(Error::UnsupportedMediaType(format!(
+                "header content-encoding: expected a body that is not compressed, given '{shown}'"
+            )))
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Each route: decode, one call of the core, encode. Here the way in and out of all of them; the routes are in
+//! files by what they are about.
+
+mod describe;
+mod health;
+mod inference;
+mod repository;
+
+use std::sync::Arc;
+
+use hyper::{
+    HeaderMap, Request, Response,
+    body::{Body, Incoming},
+    header::{ALLOW, EXPECT, HeaderName, HeaderValue},
+    http::request::Parts,
+};
+
+use super::{
+    body::{self, Segments},
+    respond,
+    router::{Family, ModelPath, Route, route},
+    service::{Service, text},
+};
+use crate::{
+    error::{Error, Kind},
+    metrics::Protocol,
+    models::ServedModel,
+};
+
+/// An error, and the name that the client gave its request inside the body.
+struct Failure {
+    id: Option<Arc<str>>,
+    error: Error,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { id: None, error }
+    }
+}
+
+type Answer = Result<Response<Segments>, Failure>;
+
+/// Answers any request.
+pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
+    let (parts, mut body) = request.into_parts();
+    let (family, answer) = match route(&parts.method, parts.uri.path()) {
+        Ok(route) => (Some(route.family()), dispatch(service, route, &parts, &mut body).await),
+        Err(error) => (None, Err(Failure::from(error))),
+    };
+    let response = answer.unwrap_or_else(|failure| {
+        let id = service.request_id(&parts.headers, failure.id.as_deref());
+        log(&parts, &failure.error, &id);
+        // Who asked whether to send the body at all has its answer now.
+        if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
+            tokio::spawn(body::discard(body));
+        }
+        let mut response = respond::error(&failure.error, &id);
+        if let Error::MethodNotAllowed { allowed, .. } = failure.error {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        response
+    });
+    let protocol = match family {
+        Some(Family::KServe) => Protocol::KserveV2,
+        Some(Family::TensorFlowServing) => Protocol::TensorflowServing,
+        Some(Family::SageMaker) => Protocol::Sagemaker,
+        Some(Family::Metrics) | None => Protocol::Other,
+    };
+    service.serving.metrics.http(protocol, response.status().as_u16());
+    response
+}
+
+/// One line for every error that is answered. Refusals under load are many and say nothing new: they are
+/// counted, and logged only when somebody looks closely.
+fn log(parts: &Parts, error: &Error, request_id: &str) {
+    let (method, path) = (&parts.method, parts.uri.path());
+    match error.kind() {
+        Kind::Internal | Kind::OutOfMemory => {
+            tracing::error!(%method, path, request_id, %error, "request failed");
+        }
+        Kind::Overloaded | Kind::Unavailable => {
+            tracing::debug!(%method, path, request_id, %error, "request refused");
+        }
+        _ => tracing::info!(%method, path, request_id, %error, "request rejected"),
+    }
+}
+
+async fn dispatch(
+    service: &Arc<Service>,
+    route: Route<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    match route {
+        Route::Infer(model) => inference::infer_v2(service, &model, parts, body).await,
+        Route::Predict(model) => inference::predict(service, &model, parts, body).await,
+        Route::Invocations => inference::invocations(service, parts, body).await,
+        Route::Ping => Ok(health::ping(service)),
+        Route::Live => Ok(health::live(service)),
+        Route::Ready => Ok(health::ready(service)),
+        Route::ModelReady(path) => health::model_ready(service, &path),
+        Route::ServerMetadata => Ok(describe::server(service)),
+        Route::ModelMetadata(path) => describe::model(service, &path),
+        Route::ModelConfig(path) => describe::config(service, &path),
+        Route::ModelStatus(path) => describe::status(service, &path),
+        Route::TensorFlowMetadata(path) => describe::tensorflow(service, &path),
+        Route::ExecutionParameters => Ok(describe::execution_parameters(service)),
+        Route::Metrics => describe::metrics(service).await,
+        Route::RepositoryIndex => repository::index(service, body).await,
+        Route::RepositoryControl => repository::control(),
+    }
+}
+
+fn find(service: &Service, path: &ModelPath<'_>) -> Result<Arc<ServedModel>, Error> {
+    service.serving.models.get(&path.name, path.version)
+}
+
+/// Runs `work` on another thread.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
+}
+
+fn owned_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    text(headers, name).map(str::to_owned)
+}
