@@ -79,6 +79,9 @@ ARG RUNTIME
 RUN mkdir -p /image/libraries/opt/muster/lib /image/program/opt/muster && cd /image \
  && cp /target/release/muster /source/LICENSE program/opt/muster/ \
  && ln -s opt/muster/muster program/muster \
+ && mkdir -p program/usr/local/bin program/opt/tritonserver/bin \
+ && ln -s /opt/muster/muster program/usr/local/bin/tritonserver \
+ && ln -s /opt/muster/muster program/opt/tritonserver/bin/tritonserver \
  && if [ -z "$GPU" ]; then \
         mkdir -p libraries/opt/muster/licenses/onnxruntime \
      && cp /target/onnxruntime-*/libonnxruntime.so.* libraries/opt/muster/lib/ \
@@ -112,7 +115,7 @@ COPY --from=gpu /image/ /
 COPY --from=build /image/libraries/ /
 COPY --from=build /image/program/ /
 WORKDIR /
-EXPOSE 8000 8002 8080
+EXPOSE 8000 8001 8002 8080
 STOPSIGNAL SIGTERM
 # While models load the answer is no, and does not count for the first five minutes.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=5m --retries=3 CMD ["/muster", "health"]

@@ -19,11 +19,15 @@ fn row(values: [f32; 4]) -> Tensor {
 }
 
 #[test]
-fn a_loaded_server_is_live_and_ready_and_says_nothing_more() {
+fn a_loaded_server_is_live_and_ready_by_status_and_in_words_that_kserve_reads() {
     let (_repository, server) = copy();
-    for path in ["/v2/health/live", "/v2/health/ready", "/v2/models/copy/ready"] {
+    for (path, body) in [
+        ("/v2/health/live", r#"{"live":true}"#),
+        ("/v2/health/ready", r#"{"ready":true}"#),
+        ("/v2/models/copy/ready", ""),
+    ] {
         let reply = server.get(path).expect(200);
-        assert_eq!(reply.body, b"", "{path}");
+        assert_eq!(reply.text(), body, "{path}");
         let head = server.client().request("HEAD", path, &[], None);
         assert_eq!(head.status, 200, "{path}");
     }

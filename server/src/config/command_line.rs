@@ -1,7 +1,10 @@
 //! The command line → commands and raw texts. clap knows the grammar and writes the help; values stay
 //! texts, so that a bad one is reported together with those of the environment.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
 
 use clap::{
     Arg, ArgAction, ArgMatches, Command,
@@ -50,12 +53,19 @@ pub(super) struct Typed {
     pub(super) value: OsString,
 }
 
+/// What the command of Triton's containers is called: with it in front, their command lines work as they are.
+const TRITON: &str = "tritonserver";
+
 /// The commands that exist.
 const COMMANDS: [&str; 3] = ["serve", "bench", "health"];
 
 /// Parses the command line, program name first. What cannot be understood goes to `problems`, and the
 /// rest is parsed without it.
 pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Parsed {
+    // An image whose entry point is muster gets `tritonserver` as its first argument.
+    if args.get(1).is_some_and(|it| Path::new(it).file_name() == Some(OsStr::new(TRITON))) {
+        args.remove(1);
+    }
     loop {
         let error = match command().try_get_matches_from(&args) {
             Ok(matches) => return understood(&matches, problems),

@@ -180,6 +180,14 @@ fn flags_work_before_and_after_the_word_serve() {
 }
 
 #[test]
+fn the_command_lines_of_tritons_containers_work_behind_its_name() {
+    for command in ["tritonserver", "/opt/tritonserver/bin/tritonserver"] {
+        let config = config(&format!("{command} --http-port 9000 --log-verbose=true"), &[]);
+        assert_eq!((ports(&config)[0], config.log.verbose), (9000, 1));
+    }
+}
+
+#[test]
 fn an_unambiguous_prefix_of_an_option_will_do() {
     assert_eq!(ports(&config("--http-po 9000", &[]))[0], 9000);
     check_refused("--log-f json", &[], &["--log-f", "--log-format, --log-file"]);

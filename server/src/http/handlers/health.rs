@@ -1,5 +1,6 @@
 //! Is the server there, is it ready, is a model?
 
+use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
 use super::{
@@ -17,7 +18,7 @@ pub(super) fn ping(service: &Service) -> Response<Segments> {
 
 pub(super) fn live(service: &Service) -> Response<Segments> {
     match service.serving.drain.stage() {
-        Stage::Serving => respond::empty(StatusCode::OK),
+        Stage::Serving => yes(r#"{"live":true}"#),
         Stage::Leaving | Stage::Closing => {
             respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
         }
@@ -26,12 +27,17 @@ pub(super) fn live(service: &Service) -> Response<Segments> {
 
 pub(super) fn ready(service: &Service) -> Response<Segments> {
     match service.serving.not_ready() {
-        None => respond::empty(StatusCode::OK),
+        None => yes(r#"{"ready":true}"#),
         Some(reason) if service.serving.drain.stage() != Stage::Serving => {
             respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, reason)
         }
         Some(reason) => respond::unhealthy(StatusCode::BAD_REQUEST, reason),
     }
+}
+
+/// Triton's clients look at the status alone; those of KServe read the body that the open inference protocol has.
+fn yes(body: &'static str) -> Response<Segments> {
+    respond::raw("application/json", Bytes::from_static(body.as_bytes()))
 }
 
 pub(super) fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {

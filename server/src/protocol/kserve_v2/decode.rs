@@ -84,6 +84,8 @@ impl<'s> Decoding<'s> {
                 "outputs" => {
                     optional(reader, |reader| reader.array(|reader, _| self.output(reader)))
                 }
+                // KServe's client repeats here what the address says.
+                "model_name" | "model_version" => reader.skip_value(),
                 _ => Err(unknown_key(reader, &key, &["id", "parameters", "inputs", "outputs"])),
             })
         })?;
