@@ -13,8 +13,8 @@ use clap::ValueEnum;
 
 use crate::{
     Arrivals, Blocks, Check, DataType, Error, Fill, Input, Load, Method, Plan, Report, Request,
-    Target, compare, fetch, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
-    kserve_json,
+    Target, compare, fetch, grpc_raw_outputs, inputs_from_metadata, invocations, is_inference,
+    kserve, kserve_binary, kserve_grpc, kserve_json,
     progress::{Bar, Expected, Progress},
     write_histograms, write_json,
 };
@@ -77,6 +77,9 @@ pub struct Args {
     /// The shape of an input from the metadata, such as x:8,30; repeatable. Open dimensions are 1
     #[arg(long, value_name = "NAME:DIMS", value_parser = shape, conflicts_with_all = ["input", "body"])]
     shape: Vec<(String, Vec<usize>)>,
+    /// The server's HTTP address, to be asked for the model's metadata where the URL is another port's
+    #[arg(long, value_name = "URL", conflicts_with = "input")]
+    describe: Option<Target>,
     /// What made-up inputs hold
     #[arg(long, value_enum, default_value_t = DataArg::Random)]
     data: DataArg,
@@ -115,6 +118,9 @@ enum Format {
     KserveJson,
     /// The same with raw tensors behind the JSON
     KserveBinary,
+    /// ModelInfer over gRPC, with raw tensors; the URL is that of the gRPC port. Without --input, --describe says
+    /// where the metadata are
+    KserveGrpc,
     /// POST /invocations with --body
     Invocations,
 }
@@ -216,7 +222,12 @@ impl Args {
         plan.pid = pid;
         plan.seed = self.seed;
         if known_format && self.model.is_some() {
-            plan.check = Check::FirstReply(Arc::new(is_inference));
+            plan.check = match self.format {
+                Format::KserveGrpc => {
+                    Check::FirstReply(Arc::new(|it| !grpc_raw_outputs(it.body).is_empty()))
+                }
+                _ => Check::FirstReply(Arc::new(is_inference)),
+            };
         }
         Ok(plan)
     }
@@ -254,6 +265,12 @@ impl Args {
             (_, Some(model), Format::KserveBinary) => {
                 kserve_binary(model, &self.inputs(target, model)?)?
             }
+            (None, Some(model), Format::KserveGrpc) => {
+                return kserve_grpc(model, &self.inputs(target, model)?);
+            }
+            (Some(_), Some(_), Format::KserveGrpc) => {
+                return Err(Error::plan("URL", "expected no path with --format kserve-grpc"));
+            }
         };
         match path {
             Some(path) => request.to(path),
@@ -273,7 +290,8 @@ impl Args {
             DataArg::Zeros => Fill::Zeros,
         };
         if self.input.is_empty() {
-            let metadata = fetch::get(target, &kserve::model_path(model))?;
+            let metadata =
+                fetch::get(self.describe.as_ref().unwrap_or(target), &kserve::model_path(model))?;
             let shape = |name: &str| {
                 self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
             };

@@ -9,7 +9,10 @@ use std::{
 use mio::{Interest, Registry, Token, net::TcpStream};
 
 use crate::{
+    Request,
     check::BodyHash,
+    grpc,
+    http2::{Broken, Session},
     reply::{Fed, Head, Parser},
     tally::Failure,
 };
@@ -23,6 +26,35 @@ pub(crate) enum Outcome {
     Replied { status: u16, bytes: u64 },
     /// There will be no reply. The connection is closed.
     Failed(Failure),
+}
+
+/// A request as it is written.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    /// HTTP/1.1: head and body.
+    Http1(Vec<u8>),
+    /// gRPC over HTTP/2: a header block and a message, which are cut into frames for each connection.
+    Grpc { head: Vec<u8>, message: Vec<u8> },
+}
+
+impl Wire {
+    pub(crate) fn new(request: &Request, authority: &str) -> Wire {
+        match request.is_grpc() {
+            true => {
+                let (head, message) = request.call(authority);
+                Wire::Grpc { head, message }
+            }
+            false => Wire::Http1(request.encode(authority)),
+        }
+    }
+
+    /// Bytes of the request; of a gRPC call those that its frames carry.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Wire::Http1(wire) => wire.len(),
+            Wire::Grpc { head, message } => head.len() + message.len(),
+        }
+    }
 }
 
 /// What is done with the body of a reply.
@@ -39,9 +71,7 @@ pub(crate) struct Connection {
     address: SocketAddr,
     token: Token,
     socket: Socket,
-    parser: Parser,
-    /// Bytes of the request that the socket has taken.
-    written: usize,
+    speech: Speech,
     /// Bytes of the reply so far.
     read: u64,
     /// Is a request on its way?
@@ -50,6 +80,45 @@ pub(crate) struct Connection {
     peer_closed: bool,
     /// What is kept of the reply's body; to be set before a request and taken after it.
     pub(crate) capture: Capture,
+}
+
+/// What is spoken over the socket, and how far.
+#[derive(Debug)]
+enum Speech {
+    Http1 {
+        parser: Parser,
+        /// Bytes of the request that the socket has taken.
+        written: usize,
+    },
+    Http2(Session),
+}
+
+impl Speech {
+    /// At the beginning of a connection.
+    fn new(is_grpc: bool) -> Speech {
+        match is_grpc {
+            true => Speech::Http2(Session::new()),
+            false => Speech::Http1 { parser: Parser::new(), written: 0 },
+        }
+    }
+
+    /// What is to be written next of this request.
+    fn unwritten<'a>(&'a self, wire: &'a Wire) -> &'a [u8] {
+        match (self, wire) {
+            (Speech::Http1 { written, .. }, Wire::Http1(wire)) => {
+                wire.get(*written..).unwrap_or_default()
+            }
+            (Speech::Http2(session), _) => session.unwritten(),
+            (Speech::Http1 { .. }, Wire::Grpc { .. }) => &[],
+        }
+    }
+
+    fn wrote(&mut self, count: usize) {
+        match self {
+            Speech::Http1 { written, .. } => *written += count,
+            Speech::Http2(session) => session.wrote(count),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -66,6 +135,7 @@ impl Connection {
         address: SocketAddr,
         token: Token,
         registry: &Registry,
+        is_grpc: bool,
     ) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -75,8 +145,7 @@ impl Connection {
             address,
             token,
             socket: Socket::Open(stream),
-            parser: Parser::new(),
-            written: 0,
+            speech: Speech::new(is_grpc),
             read: 0,
             busy: false,
             peer_closed: false,
@@ -90,10 +159,14 @@ impl Connection {
     }
 
     /// Begins a request. The connection has none on its way.
-    pub(crate) fn start(&mut self, wire: &[u8], registry: &Registry) -> Outcome {
+    pub(crate) fn start(&mut self, wire: &Wire, registry: &Registry) -> Outcome {
         self.busy = true;
-        self.written = 0;
         self.read = 0;
+        match (&mut self.speech, wire) {
+            (Speech::Http2(session), Wire::Grpc { head, message }) => session.begin(head, message),
+            (Speech::Http1 { written, .. }, _) => *written = 0,
+            (Speech::Http2(_), Wire::Http1(_)) => return self.fail(Failure::Malformed),
+        }
         if self.is_closed() {
             self.peer_closed = false;
             let Ok(stream) = self.begin_connect(registry) else {
@@ -109,7 +182,12 @@ impl Connection {
     }
 
     /// Goes on after an event. `closing` says that the server sends no more. `buffer` is scratch space.
-    pub(crate) fn advance(&mut self, wire: &[u8], buffer: &mut [u8], closing: bool) -> Outcome {
+    pub(crate) fn advance(
+        &mut self,
+        wire: Option<&Wire>,
+        buffer: &mut [u8],
+        closing: bool,
+    ) -> Outcome {
         self.peer_closed |= closing;
         if let Socket::Opening(stream) = &self.socket {
             match opened(stream) {
@@ -118,19 +196,33 @@ impl Connection {
                 Err(_) => return self.fail(Failure::Connect),
             }
         }
-        if !self.busy {
-            // Nothing may come on an idle connection but its end.
-            if self.peer_closed {
-                self.close();
-            }
+        let Some(wire) = wire.filter(|_| self.busy) else {
+            self.idle(buffer);
             return Outcome::Pending;
-        }
+        };
         // A server that refuses a large body may answer and close before it has read all of it. Its
         // reply counts, so that a failure to write is looked at only when there is none.
         let sent = self.write(wire);
-        match self.read(wire.len(), buffer) {
+        let outcome = self.read(wire, buffer);
+        // What was read may have made room for more, or want an answer.
+        let sent = sent.and_then(|()| self.write(wire));
+        match outcome {
             Outcome::Pending if sent.is_err() => self.fail(Failure::Reset),
             outcome => outcome,
+        }
+    }
+
+    /// Nothing is on its way: in HTTP/1.1 nothing may come then but the end, in HTTP/2 what is about the connection.
+    fn idle(&mut self, buffer: &mut [u8]) {
+        let nothing = Wire::Grpc { head: Vec::new(), message: Vec::new() };
+        if matches!(self.speech, Speech::Http2(_)) {
+            self.read(&nothing, buffer);
+            if self.write(&nothing).is_err() {
+                self.close();
+            }
+        }
+        if self.peer_closed {
+            self.close();
         }
     }
 
@@ -154,27 +246,35 @@ impl Connection {
         }
     }
 
-    fn write(&mut self, wire: &[u8]) -> io::Result<()> {
+    fn write(&mut self, wire: &Wire) -> io::Result<()> {
         let Socket::Open(stream) = &mut self.socket else { return Ok(()) };
-        while let Some(rest) = wire.get(self.written..).filter(|it| !it.is_empty()) {
+        loop {
+            let rest = self.speech.unwritten(wire);
+            if rest.is_empty() {
+                return Ok(());
+            }
             match stream.write(rest) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => self.written += count,
+                Ok(count) => self.speech.wrote(count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
     }
 
-    fn read(&mut self, wire_len: usize, buffer: &mut [u8]) -> Outcome {
+    fn read(&mut self, wire: &Wire, buffer: &mut [u8]) -> Outcome {
         loop {
             let Socket::Open(stream) = &mut self.socket else { return Outcome::Pending };
             let count = match stream.read(buffer) {
                 Ok(0) => {
-                    return match self.parser.end_of_stream() {
-                        Some(head) => self.finish(head, wire_len),
+                    let ended = match &mut self.speech {
+                        Speech::Http1 { parser, .. } => parser.end_of_stream(),
+                        Speech::Http2(_) => None,
+                    };
+                    self.peer_closed = true;
+                    return match ended {
+                        Some(head) => self.finish(head, wire),
                         None => self.fail(Failure::Reset),
                     };
                 }
@@ -185,30 +285,54 @@ impl Connection {
             };
             let piece = buffer.get(..count).unwrap_or_default();
             self.read += count as u64;
-            let capture = &mut self.capture;
-            let fed = self.parser.feed(piece, &mut |body| match capture {
-                Capture::Nothing => {}
-                Capture::Hash(hash) => hash.update(body),
-                Capture::Body(kept) => kept.extend_from_slice(body),
-            });
-            match fed {
-                // One request, one reply: bytes behind it belong to nothing that was asked.
-                Ok(Fed::Done { used, .. }) if used < count => return self.fail(Failure::Malformed),
-                Ok(Fed::Done { head, .. }) => return self.finish(head, wire_len),
-                Err(_) => return self.fail(Failure::Malformed),
+            match self.feed(piece, wire) {
+                Ok(Some(head)) => return self.finish(head, wire),
+                Err(failure) => return self.fail(failure),
                 // A short read has emptied the socket; the next bytes make a new event. The end of the
                 // stream does not where it came with this one.
-                Ok(Fed::More) if count < buffer.len() && !self.peer_closed => {
-                    return Outcome::Pending;
-                }
-                Ok(Fed::More) => {}
+                Ok(None) if count < buffer.len() && !self.peer_closed => return Outcome::Pending,
+                Ok(None) => {}
             }
         }
     }
 
-    fn finish(&mut self, head: Head, wire_len: usize) -> Outcome {
+    /// Takes a piece of the stream; the head of the reply when it is complete.
+    fn feed(&mut self, piece: &[u8], wire: &Wire) -> Result<Option<Head>, Failure> {
+        let capture = &mut self.capture;
+        let mut keep = |body: &[u8]| match capture {
+            Capture::Nothing => {}
+            Capture::Hash(hash) => hash.update(body),
+            Capture::Body(kept) => kept.extend_from_slice(body),
+        };
+        match (&mut self.speech, wire) {
+            (Speech::Http1 { parser, .. }, _) => match parser.feed(piece, &mut keep) {
+                // One request, one reply: bytes behind it belong to nothing that was asked.
+                Ok(Fed::Done { used, .. }) if used < piece.len() => Err(Failure::Malformed),
+                Ok(Fed::Done { head, .. }) => Ok(Some(head)),
+                Ok(Fed::More) => Ok(None),
+                Err(_) => Err(Failure::Malformed),
+            },
+            (Speech::Http2(session), Wire::Grpc { message, .. }) => {
+                match session.feed(piece, message, &mut keep) {
+                    Ok(ended) => Ok(ended.map(|it| Head {
+                        status: grpc::http_status(it.code),
+                        keep_alive: it.keep_alive,
+                    })),
+                    Err(Broken) => Err(Failure::Reset),
+                }
+            }
+            (Speech::Http2(_), Wire::Http1(_)) => Err(Failure::Malformed),
+        }
+    }
+
+    fn finish(&mut self, head: Head, wire: &Wire) -> Outcome {
         self.busy = false;
-        if !head.keep_alive || self.peer_closed || self.written < wire_len {
+        // Of HTTP/2 there may be a frame left that is about the connection.
+        let all_sent = match self.speech {
+            Speech::Http1 { .. } => self.speech.unwritten(wire).is_empty(),
+            Speech::Http2(_) => true,
+        };
+        if !head.keep_alive || self.peer_closed || !all_sent {
             self.close();
         }
         Outcome::Replied { status: head.status, bytes: self.read }
@@ -221,7 +345,7 @@ impl Connection {
 
     fn close(&mut self) {
         self.socket = Socket::Closed;
-        self.parser.reset();
+        self.speech = Speech::new(matches!(self.speech, Speech::Http2(_)));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     Check, CheckedReply, Error, Load, Plan, Report,
     arrivals::Schedule,
     check::BodyHash,
-    connection::{Capture, Connection, Outcome},
+    connection::{Capture, Connection, Outcome, Wire},
     report::Window,
     tally::{Failure, Tally},
     timer::Timer,
@@ -62,7 +62,7 @@ struct Slot {
 struct Driver<'p> {
     plan: &'p Plan,
     /// The requests as they are written.
-    wires: Vec<Vec<u8>>,
+    wires: Vec<Wire>,
     poll: Poll,
     timer: Timer,
     slots: Vec<Slot>,
@@ -100,7 +100,7 @@ impl<'p> Driver<'p> {
         let opens = start + plan.warm_up;
         Ok(Driver {
             plan,
-            wires: plan.requests.iter().map(|it| it.encode(&authority)).collect(),
+            wires: plan.requests.iter().map(|it| Wire::new(it, &authority)).collect(),
             poll,
             timer,
             slots: slots?,
@@ -177,7 +177,6 @@ impl<'p> Driver<'p> {
     fn advance(&mut self, index: usize, closing: bool) {
         let Some(slot) = self.slots.get_mut(index) else { return };
         let wire = slot.job.and_then(|job| self.wires.get(job.request));
-        let wire = wire.map_or(&[][..], Vec::as_slice);
         let outcome = slot.connection.advance(wire, &mut self.buffer, closing);
         if outcome != Outcome::Pending {
             let now = Instant::now();
@@ -314,7 +313,7 @@ impl<'p> Driver<'p> {
 /// ten seconds of failures.
 fn open(address: SocketAddr, index: usize, plan: &Plan, poll: &Poll) -> Result<Slot, Error> {
     let connection = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
-        .and_then(|it| Connection::open(it, address, Token(index), poll.registry()))
+        .and_then(|it| Connection::open(it, address, Token(index), poll.registry(), plan.is_grpc()))
         .map_err(|source| Error::Connect {
             address: address.to_string(),
             number: index + 1,

@@ -1,4 +1,4 @@
-//! A load generator for HTTP/1.1 inference servers that costs far less processor time per request than
+//! A load generator for inference servers over HTTP/1.1 and gRPC that costs far less processor time per request than
 //! the servers it measures.
 //!
 //! A [`Plan`] says what is sent to a [`Target`] and how; [`Plan::run`] drives it from the calling thread
@@ -25,6 +25,9 @@ mod driver;
 mod error;
 mod export;
 mod fetch;
+mod grpc;
+mod hpack;
+mod http2;
 mod kserve;
 mod plan;
 mod progress;
@@ -42,6 +45,7 @@ pub use compare::{Blocks, Comparison, Ratio, Typical, compare};
 pub use data::{DataType, Fill, Input};
 pub use error::Error;
 pub use export::{write_histograms, write_json};
+pub use grpc::{grpc_raw_outputs, kserve_grpc};
 pub use kserve::{inputs_from_metadata, invocations, kserve_binary, kserve_json};
 pub use plan::{Arrivals, Load, Plan};
 pub use progress::Progress;

@@ -93,9 +93,17 @@ impl Plan {
         driver::drive(self)
     }
 
+    /// Are its requests gRPC calls?
+    pub(crate) fn is_grpc(&self) -> bool {
+        self.requests.first().is_some_and(Request::is_grpc)
+    }
+
     fn validate(&self) -> Result<(), Error> {
         if self.requests.is_empty() {
             return Err(Error::plan("requests", "expected at least one"));
+        }
+        if self.requests.iter().any(|it| it.is_grpc() != self.is_grpc()) {
+            return Err(Error::plan("requests", "expected HTTP/1.1 or gRPC, not both"));
         }
         if self.connections == 0 {
             return Err(Error::plan("connections", "expected at least 1, given 0"));

@@ -1,6 +1,6 @@
-//! One HTTP request, built once and then only written.
+//! One HTTP request or gRPC call, built once and then only written.
 
-use crate::Error;
+use crate::{Error, hpack};
 
 /// The methods that a run can use. `HEAD` is not among them: its replies have no body whatever their
 /// header says.
@@ -32,6 +32,8 @@ pub struct Request {
     path: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    /// Is it a gRPC call, over HTTP/2?
+    grpc: bool,
 }
 
 impl Request {
@@ -40,7 +42,8 @@ impl Request {
     /// # Errors
     /// When `path` does not begin with `/` or holds a space or a control character.
     pub fn new(method: Method, path: impl Into<String>) -> Result<Request, Error> {
-        Request { method, path: String::new(), headers: Vec::new(), body: Vec::new() }.to(path)
+        let (headers, body) = (Vec::new(), Vec::new());
+        Request { method, path: String::new(), headers, body, grpc: false }.to(path)
     }
 
     /// The same to another path.
@@ -85,6 +88,35 @@ impl Request {
         self
     }
 
+    /// The same as a unary gRPC call with this body, the prefix of its message included.
+    pub(crate) fn grpc(mut self, body: Vec<u8>) -> Request {
+        (self.body, self.grpc) = (body, true);
+        self
+    }
+
+    /// Is it a gRPC call?
+    pub fn is_grpc(&self) -> bool {
+        self.grpc
+    }
+
+    /// The header block and the body of a gRPC call.
+    pub(crate) fn call(&self, authority: &str) -> (Vec<u8>, Vec<u8>) {
+        let mut head = Vec::new();
+        let own = [
+            (":method", self.method.name()),
+            (":scheme", "http"),
+            (":path", &self.path),
+            (":authority", authority),
+            ("content-type", "application/grpc"),
+            ("te", "trailers"),
+        ];
+        let given = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in own.into_iter().chain(given) {
+            hpack::push(&mut head, &name.to_ascii_lowercase(), value);
+        }
+        (head, self.body.clone())
+    }
+
     /// Where it goes.
     pub fn path(&self) -> &str {
         &self.path
@@ -93,7 +125,7 @@ impl Request {
     /// The head and the body as they are written, in one piece.
     pub(crate) fn encode(&self, authority: &str) -> Vec<u8> {
         let mut wire = Vec::with_capacity(256 + self.body.len());
-        let Request { method, path, headers, body } = self;
+        let Request { method, path, headers, body, .. } = self;
         wire.extend_from_slice(
             format!("{} {path} HTTP/1.1\r\nHost: {authority}\r\n", method.name()).as_bytes(),
         );
