@@ -1,19 +1,44 @@
-//! Compiles the protocol definitions: Rust types, and a descriptor with which text and JSON are read.
+//! Compiles the protocol definitions: Rust types, and descriptors with which text and JSON are read, and which
+//! clients ask for.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
+use protox::prost_reflect::prost_types::FileDescriptorSet;
+
+/// The services, and what they import.
+const SERVICES: [&str; 3] = ["grpc_service.proto", "health.proto", "reflection.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let mut files = protox::compile(["model_config.proto"], ["proto"])?;
+    let files = protox::compile(["model_config.proto"], ["proto"])?;
     // Maps are sorted, so that printing and comparing a configuration does not depend on chance.
     prost_build::Config::new().btree_map(["."]).compile_fds(files.clone())?;
+    fs::write(out.join("model_config.bin"), descriptor(files))?;
+
+    let files = protox::compile(SERVICES, ["proto"])?;
+    let messages_out = out.join("grpc");
+    fs::create_dir_all(&messages_out)?;
+    let mut config = prost_build::Config::new();
+    // Tensors are slices of the message that they came in.
+    config.btree_map(["."]).bytes(["."]).out_dir(messages_out);
+    // A model's configuration has its types already.
+    for file in files.file.iter().filter(|it| it.name() == "model_config.proto") {
+        let messages = file.message_type.iter().map(|it| it.name());
+        for name in messages.chain(file.enum_type.iter().map(|it| it.name())) {
+            config.extern_path(format!(".inference.{name}"), format!("crate::models::raw::{name}"));
+        }
+    }
+    config.compile_fds(files.clone())?;
+    fs::write(out.join("services.bin"), descriptor(files))?;
+    Ok(())
+}
+
+/// The definitions without comments and positions, which are for the generated code only.
+fn descriptor(mut files: FileDescriptorSet) -> Vec<u8> {
     for file in &mut files.file {
-        // Comments and positions are for the generated code only.
         file.source_code_info = None;
     }
-    fs::write(out.join("model_config.bin"), files.encode_to_vec())?;
-    Ok(())
+    files.encode_to_vec()
 }

@@ -14,6 +14,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("signature", &[]),
     ("machine", &[]),
     ("metrics", &["machine"]),
+    ("aligned", &[]),
     ("drain", &[]),
     ("limits", &["error"]),
     ("config", &["machine", "signature"]),
@@ -30,6 +31,7 @@ const MODULES: &[(&str, &[&str])] = &[
     (
         "http",
         &[
+            "aligned",
             "config",
             "drain",
             "error",
@@ -44,10 +46,30 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "grpc",
+        &[
+            "aligned",
+            "config",
+            "drain",
+            "error",
+            "limits",
+            "logging",
+            "memory",
+            "metrics",
+            "models",
+            "net",
+            "protocol",
+            "request",
+            "serving",
+            "signature",
+        ],
+    ),
+    (
         "app",
         &[
             "config",
             "drain",
+            "grpc",
             "http",
             "infer",
             "limits",
@@ -68,13 +90,14 @@ const MODULES: &[(&str, &[&str])] = &[
 
 /// Crates and paths that belong to some places only. Places are files or folders under the repository's root.
 const WORDS: &[(&str, &[&str])] = &[
-    ("hyper::", &["server/src/http"]),
-    ("hyper_util::", &["server/src/http"]),
-    ("http_body_util::", &["server/src/http"]),
+    ("hyper::", &["server/src/http", "server/src/grpc"]),
+    ("hyper_util::", &["server/src/http", "server/src/grpc"]),
+    ("http_body_util::", &["server/src/http", "server/src/grpc"]),
     ("socket2::", &["server/src/net"]),
     ("serde_json::", &["server/src/models/pbtxt", "server/loadgen"]),
-    ("prost::", &["server/src/models/pbtxt"]),
-    ("prost_reflect::", &["server/src/models/pbtxt"]),
+    ("prost::", &["server/src/models/pbtxt", "server/src/grpc"]),
+    ("flate2::", &["server/src/grpc/compress.rs"]),
+    ("prost_reflect::", &["server/src/models/pbtxt", "server/src/grpc/handlers/reflection.rs"]),
     ("prometheus::", &["server/src/metrics"]),
     ("nvml_wrapper::", &["server/src/machine/gpus/nvml.rs"]),
     ("arc_swap::", &["server/src/models/mod.rs"]),
@@ -90,6 +113,7 @@ const WORDS: &[(&str, &[&str])] = &[
         "tokio::",
         &[
             "server/src/http",
+            "server/src/grpc",
             "server/src/net",
             "server/src/schedule",
             "server/src/app.rs",

@@ -70,6 +70,13 @@ fn tritonclient_finds_what_it_expects() {
 }
 
 #[test]
+fn tritonclient_finds_the_same_over_grpc() {
+    check("triton_grpc.py", |server| {
+        vec![server.address("grpc").unwrap().to_string(), server.http().to_string()]
+    });
+}
+
+#[test]
 fn requests_sends_csv_and_numpy_arrays_as_users_of_sagemaker_do() {
     check("invocations.py", |server| vec![format!("http://{}", server.sagemaker())]);
 }

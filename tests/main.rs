@@ -11,6 +11,7 @@ mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
+mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod tfs; // predict, status and metadata as in TensorFlow Serving

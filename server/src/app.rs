@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::{
     config::{ModelsFrom, QueueWait, ServerConfig},
     drain::{Drain, Stage},
+    grpc::{self, Grpc, GrpcSettings, MessageLimits},
     http::{BodyLimits, HttpSettings, Service, Timeouts},
     infer::Inference,
     limits::Budget,
@@ -69,8 +70,9 @@ pub enum AppError {
     },
 }
 
-/// The number of the front that speaks HTTP.
+/// The numbers of the fronts that speak HTTP and gRPC.
 const HTTP: usize = 0;
+const GRPC: usize = 1;
 
 /// A server whose ports are open.
 pub struct App {
@@ -123,7 +125,8 @@ impl App {
             },
         };
         let http = Service::new(serving.clone(), http_settings(&config, &serving, cpus));
-        let fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http)];
+        let grpc = Grpc::new(serving.clone(), grpc_settings(&config, &serving)?);
+        let fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(grpc)];
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
         let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
@@ -162,9 +165,10 @@ impl App {
         let serving = self.serving.clone();
         let io = Arc::new(self.io);
         let mut tasks = JoinSet::new();
-        for (_, listener) in self.listeners.drain(..) {
+        for (service, listener) in self.listeners.drain(..) {
             let io = io.clone();
-            tasks.spawn(async move { io.accept(listener, HTTP).await });
+            let front = if service == "grpc" { GRPC } else { HTTP };
+            tasks.spawn(async move { io.accept(listener, front).await });
         }
         let interval = self.config.metrics_interval;
         let mut samplers = JoinSet::new();
@@ -250,6 +254,7 @@ impl crate::config::Lifecycle {
 fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>, AppError> {
     let wanted = [
         ("http", config.listeners.http, config.listeners.reuse_http_port),
+        ("grpc", config.listeners.grpc, config.listeners.reuse_grpc_port),
         ("sagemaker", config.listeners.sagemaker, false),
         ("metrics", config.listeners.metrics, false),
     ];
@@ -303,6 +308,24 @@ fn http_settings(config: &ServerConfig, serving: &Serving, cpus: NonZeroUsize) -
         sagemaker: sagemaker::Options { default_accept: config.sagemaker.default_accept.clone() },
         cpus,
     }
+}
+
+fn grpc_settings(config: &ServerConfig, serving: &Serving) -> Result<GrpcSettings, AppError> {
+    let limits = &config.limits;
+    if config.grpc.tls.is_some() {
+        // Not to be served in plain text in place of it.
+        let problem = "TLS on the gRPC port (--grpc-use-ssl) is not offered by this version";
+        return Err(AppError::System(io::Error::new(io::ErrorKind::Unsupported, problem)));
+    }
+    Ok(GrpcSettings {
+        grpc: config.grpc.clone(),
+        messages: MessageLimits {
+            limit: limits.body_bytes.min(i32::MAX.unsigned_abs().into()),
+            pace: limits.body_pace,
+            budget: serving.bytes.clone(),
+        },
+        patience: grpc::Patience { greeting: limits.header_timeout, stall: limits.idle_timeout },
+    })
 }
 
 /// Finds and loads the models on a thread of its own, and judges the outcome.

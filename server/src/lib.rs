@@ -11,6 +11,7 @@ pub mod error;
 pub mod request;
 pub mod signature;
 
+pub mod aligned;
 pub mod drain;
 pub mod limits;
 pub mod metrics;
@@ -29,6 +30,7 @@ pub mod protocol;
 
 pub mod net;
 
+pub mod grpc;
 pub mod http;
 
 pub mod app;

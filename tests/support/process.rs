@@ -39,7 +39,7 @@ impl Process {
     /// `environment`, and hides GPUs.
     pub fn start(repository: &Repository, flags: &[&str], environment: &[(&str, &str)]) -> Process {
         let path = repository.at("");
-        let ports = ["--http-port=0", "--sagemaker-port=0", "--metrics-port=0"];
+        let ports = ["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"];
         let mut args = vec!["--model-repository", &path];
         args.extend(ports);
         args.extend(["--http-address=127.0.0.1", "--drain-delay-secs=0"]);

@@ -61,6 +61,7 @@ impl Start {
         Start::command(&[]).flags(&[
             &repository,
             "--http-port=0",
+            "--grpc-port=0",
             "--sagemaker-port=0",
             "--metrics-port=0",
         ])
@@ -164,7 +165,7 @@ impl Server {
         Start::new(repository).flags(flags).run()
     }
 
-    /// The address of `http`, `sagemaker` or `metrics`; `None` where that service is off.
+    /// The address of `http`, `grpc`, `sagemaker` or `metrics`; `None` where that service is off.
     pub fn address(&self, service: &str) -> Option<SocketAddr> {
         self.addresses.iter().find(|it| it.0 == service).map(|it| it.1)
     }

@@ -25,9 +25,9 @@ impl Service {
 /// The settings of the services' ports, in the order in which they are asked for health.
 pub(super) const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
 
-/// The services of SageMaker, HTTP and metrics, as they were asked for. `hosted`: a platform that wants one
+/// The services of SageMaker, HTTP, metrics and gRPC, as they were asked for. `hosted`: a platform that wants one
 /// port started the process.
-fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Service; 3] {
+fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Service; 4] {
     let address = sources
         .read("http-address", value::address, problems)
         .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -49,6 +49,7 @@ fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Ser
         service("SageMaker", "allow-sagemaker", Some("sagemaker-address"), PORTS[0], 8080),
         service("HTTP", "allow-http", None, PORTS[1], 8000),
         service("metrics", "allow-metrics", Some("metrics-address"), PORTS[2], 8002),
+        service("gRPC", "allow-grpc", Some("grpc-address"), "grpc-port", 8001),
     ]
 }
 
@@ -58,16 +59,17 @@ pub(super) fn resolve(
     hosted: bool,
     problems: &mut Vec<String>,
 ) -> Listeners {
-    let [sagemaker, mut http, mut metrics] = services(sources, hosted, problems);
+    let [sagemaker, mut http, mut metrics, mut grpc] = services(sources, hosted, problems);
     if let Some(range) = sources.read("sagemaker-safe-port-range", value::port_range, problems) {
-        fit_into(range, sagemaker.port, [&mut http, &mut metrics], &mut sources.notices, problems);
+        let movable = [&mut http, &mut metrics, &mut grpc];
+        fit_into(range, sagemaker.port, movable, &mut sources.notices, problems);
     }
-    let services = [&http, &sagemaker, &metrics];
+    let services = [&http, &sagemaker, &metrics, &grpc];
     check_distinct(&services, problems);
     if services.iter().all(|it| !it.on) {
         problems.push(
-            "there is nothing to listen on: --allow-http, --allow-sagemaker and --allow-metrics are \
-             all false"
+            "there is nothing to listen on: --allow-http, --allow-grpc, --allow-sagemaker and \
+             --allow-metrics are all false"
                 .to_owned(),
         );
     }
@@ -75,7 +77,9 @@ pub(super) fn resolve(
         http: http.socket(),
         sagemaker: sagemaker.socket(),
         metrics: metrics.socket(),
+        grpc: grpc.socket(),
         reuse_http_port: sources.read("reuse-http-port", value::boolean, problems).unwrap_or(false),
+        reuse_grpc_port: sources.read("reuse-grpc-port", value::boolean, problems).unwrap_or(false),
         http_threads: sources
             .read("http-thread-count", value::count_or_auto, problems)
             .unwrap_or_default(),
@@ -90,7 +94,9 @@ pub(super) fn to_ask(
     problems: &mut Vec<String>,
 ) -> Option<(SocketAddr, bool)> {
     // What a platform changes is which services are on beside SageMaker's, which is on in any case.
-    let services = services(sources, false, problems);
+    // gRPC has health checks of its own.
+    let [sagemaker, http, metrics, _] = services(sources, false, problems);
+    let services = [sagemaker, http, metrics];
     let is_named = |it: &Service| named.is_none_or(|name| it.port_setting == name);
     let asked = services.iter().position(|it| it.on && is_named(it));
     let Some((at, socket)) = asked.and_then(|at| Some((at, services.get(at)?.socket()?))) else {
@@ -116,7 +122,7 @@ pub(super) fn to_ask(
 fn fit_into(
     (low, high): (u16, u16),
     sagemaker_port: u16,
-    services: [&mut Service; 2],
+    services: [&mut Service; 3],
     notices: &mut Vec<Notice>,
     problems: &mut Vec<String>,
 ) {

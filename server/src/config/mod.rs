@@ -9,6 +9,7 @@ mod command_line;
 mod environment;
 mod flags;
 mod foreign;
+mod grpc;
 mod health;
 mod listeners;
 mod report;
@@ -23,6 +24,7 @@ mod tests;
 use std::ffi::OsString;
 
 pub use environment::{Environment, PathKind, ProcessEnvironment};
+pub use grpc::{Compression, ConnectionAge, Grpc, GrpcTls, Keepalive};
 pub use health::HealthCheck;
 pub use report::{ConfigError, Notice, NoticeLevel};
 pub use server::{

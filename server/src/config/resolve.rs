@@ -10,7 +10,7 @@ use std::{
 use super::{
     command_line::Serve,
     environment::{Environment, PathKind},
-    foreign, listeners,
+    foreign, grpc, listeners,
     report::Notice,
     server::{
         BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelDefaults, ModelsFrom, QueueWait,
@@ -54,6 +54,7 @@ pub(super) fn resolve(
         environment.variable(foreign::BIND_TO_PORT).is_some_and(|it| !it.is_empty());
     let hosted = serve.word && (port_by_platform || platform_folder);
     let listeners = listeners::resolve(&mut sources, hosted, problems);
+    let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = SageMaker {
         default_model: sources.read("sagemaker-default-model", value::text, problems),
         default_accept: sources.read("default-accept", value::media_type, problems),
@@ -63,6 +64,7 @@ pub(super) fn resolve(
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
         listeners,
+        grpc,
         repository: repository(from, &sources, machine, problems),
         model_defaults: model_defaults(&sources, problems),
         limits: limits(&mut sources, machine, problems),

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use super::report::Notice;
+use super::{grpc::Grpc, report::Notice};
 use crate::machine::gpus::Visibility;
 
 /// Everything that a server is told at its start.
@@ -15,6 +15,8 @@ pub struct ServerConfig {
     pub hosted: bool,
     /// Where to listen.
     pub listeners: Listeners,
+    /// How gRPC is served.
+    pub grpc: Grpc,
     /// Which models.
     pub repository: Repository,
     /// What a model gets that does not say.
@@ -55,8 +57,12 @@ pub struct Listeners {
     pub sagemaker: Option<SocketAddr>,
     /// `/metrics` on a port of its own: 8002.
     pub metrics: Option<SocketAddr>,
+    /// gRPC: 8001.
+    pub grpc: Option<SocketAddr>,
     /// Set `SO_REUSEPORT` on the HTTP port, so that several processes may share it.
     pub reuse_http_port: bool,
+    /// The same for the gRPC port.
+    pub reuse_grpc_port: bool,
     /// `--http-thread-count`: threads that serve sockets, of all HTTP ports together; `None` for the
     /// server's choice.
     pub http_threads: Option<NonZeroUsize>,

@@ -1,6 +1,12 @@
 //! Tables over a made-up environment: what is given, what becomes of it.
 
-use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::*;
 use crate::{
@@ -285,7 +291,7 @@ fn help_and_version_are_texts_to_print() {
         for setting in flags::settings() {
             assert!(help.contains(&format!("--{}", setting.name)), "{}: {args}", setting.name);
         }
-        assert!(!help.contains("--grpc-port"), "options without effect are not advertised");
+        assert!(!help.contains("--cache-config"), "options without effect are not advertised");
     }
 }
 
@@ -463,13 +469,14 @@ fn a_hosted_server_has_one_port_unless_more_are_asked_for() {
 
 #[test]
 fn ports_nobody_chose_are_taken_from_the_safe_range() {
-    let range = "SAGEMAKER_SAFE_PORT_RANGE=9000-9001";
+    let range = "SAGEMAKER_SAFE_PORT_RANGE=9000-9002";
     let config = config("", &[range, "SAGEMAKER_BIND_TO_PORT=8080"]);
     assert_eq!(ports(&config), [9000, 8080, 9001]);
+    assert_eq!(config.listeners.grpc, socket("0.0.0.0:9002"));
     assert!(notices(&config).contains("HTTP service takes port 9000"), "{}", notices(&config));
     let config = super::tests::config("--metrics-port 9000 --sagemaker-port 8080", &[range]);
     assert_eq!(ports(&config), [9001, 8080, 9000]);
-    check_refused("--sagemaker-port 9000", &[range], &["9000-9001", "no port left", "metrics"]);
+    check_refused("--sagemaker-port 9000", &[range], &["9000-9002", "no port left", "gRPC"]);
 }
 
 #[test]
@@ -490,13 +497,14 @@ fn two_services_on_one_port_are_refused_naming_both() {
         &[],
         &["HTTP", "metrics", "port 8002"],
     );
+    check_refused("--grpc-port 8000", &[], &["gRPC", "HTTP", "port 8000"]);
     let apart = config("--http-address ::1 --metrics-address 127.0.0.1 --metrics-port 8000", &[]);
     assert_eq!(apart.listeners.http, socket("[::1]:8000"));
     assert_eq!(apart.listeners.sagemaker, socket("[::1]:8080"));
     let free = config("--http-port 0 --sagemaker-port 0 --metrics-port 0", &[]);
     assert_eq!(free.listeners.http, socket("0.0.0.0:0"));
     check_refused(
-        "--allow-http 0 --allow-sagemaker 0 --allow-metrics 0",
+        "--allow-http 0 --allow-grpc 0 --allow-sagemaker 0 --allow-metrics 0",
         &[],
         &["nothing to listen on"],
     );
@@ -509,6 +517,7 @@ fn modes_that_do_not_exist_yet_are_refused() {
     check_refused("--load-model a", &[], &["--load-model 'a'", "--model-control-mode=explicit"]);
     check_refused("", &["SAGEMAKER_MULTI_MODEL=True"], &["SAGEMAKER_MULTI_MODEL", "multi-model"]);
     check_refused("--http-restricted-api=x:y=z", &[], &["cannot restrict routes"]);
+    check_refused("--grpc-restricted-protocol=x:y=z", &[], &["cannot restrict calls"]);
     config("", &["SAGEMAKER_MULTI_MODEL=false"]);
 }
 
@@ -520,9 +529,7 @@ fn tritons_other_options_are_taken_with_a_warning() {
     for name in names {
         assert!(said.contains(&format!("--{name} '1'")), "{name} in {said}");
     }
-    assert_eq!(config("--allow-grpc false --allow-cpu-metrics=false", &[]).notices, []);
-    let said = notices(&config("", &["SAGEMAKER_TRITON_ALLOW_GRPC=true"]));
-    assert!(said.contains("no gRPC") && said.contains("SAGEMAKER_TRITON_ALLOW_GRPC"), "{said}");
+    assert_eq!(config("--model-namespacing false --allow-cpu-metrics=false", &[]).notices, []);
 }
 
 #[test]
@@ -710,6 +717,53 @@ fn optimised_models_are_kept_only_where_a_directory_is_given() {
     assert_eq!(cache("--model-cache-dir /cache", &[]).as_deref(), Some(Path::new("/cache")));
     let variable = ["MUSTER_MODEL_CACHE_DIR=/cache"];
     assert_eq!(cache("", &variable).as_deref(), Some(Path::new("/cache")));
+}
+
+#[test]
+fn grpc_is_served_unless_a_platform_wants_one_port_or_somebody_says_so() {
+    let port = |args: &str, variables: &[&str]| config(args, variables).listeners.grpc;
+    assert_eq!(port("", &[]), socket("0.0.0.0:8001"));
+    assert_eq!(port("--http-address ::1", &[]), socket("[::1]:8001"));
+    assert_eq!(port("--allow-grpc=false", &[]), None);
+    let platform = ["SAGEMAKER_BIND_TO_PORT=8080"];
+    assert_eq!(port("serve", &platform), None);
+    assert_eq!(port("serve --grpc-port 9", &platform), socket("0.0.0.0:9"));
+    assert_eq!(port("serve --allow-grpc true", &platform), socket("0.0.0.0:8001"));
+}
+
+#[test]
+fn tls_of_grpc_needs_its_files_and_files_need_tls() {
+    let files = "--grpc-server-cert c --grpc-server-key k --grpc-root-cert r";
+    let tls = |args: &str| config(&format!("{args} {files}"), &[]).grpc.tls;
+    assert_eq!(tls(""), None);
+    let (cert, key) = (PathBuf::from("c"), PathBuf::from("k"));
+    let plain = GrpcTls { cert, key, client_ca: None };
+    assert_eq!(tls("--grpc-use-ssl=true"), Some(plain.clone()));
+    let mutual = GrpcTls { client_ca: Some(PathBuf::from("r")), ..plain };
+    assert_eq!(tls("--grpc-use-ssl-mutual=1"), Some(mutual));
+    assert!(notices(&config(files, &[])).contains("not used"));
+    check_refused(
+        "--grpc-use-ssl=1",
+        &[],
+        &["--grpc-use-ssl needs --grpc-server-cert", "--grpc-server-key"],
+    );
+    check_refused(
+        "--grpc-use-ssl-mutual=1 --grpc-server-cert c --grpc-server-key k",
+        &[],
+        &["--grpc-use-ssl-mutual needs --grpc-root-cert"],
+    );
+}
+
+#[test]
+fn what_is_said_of_grpc_connections_is_read_and_what_is_wrong_is_refused() {
+    let said = config("--grpc-max-connection-age 2147483647 --grpc-keepalive-time 500", &[]).grpc;
+    let age = ConnectionAge { most: Duration::from_millis(2147483647), grace: None };
+    assert_eq!((said.age, said.keepalive.time), (Some(age), Duration::from_millis(500)));
+    assert_eq!(config("--grpc-max-connection-age 0", &[]).grpc.age, None);
+    let level = "--grpc-infer-response-compression-level";
+    assert_eq!(config(&format!("{level} High"), &[]).grpc.compression, Compression::High);
+    check_refused(&format!("{level} best"), &[], &["'best'", "none, low, medium or high"]);
+    check_refused("--grpc-max-concurrent-streams 0", &[], &["'0'", "from 1 to 65536"]);
 }
 
 #[test]

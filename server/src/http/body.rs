@@ -10,18 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::{
+    aligned::AlignedBuffer,
     config::BodyPace,
     error::Error,
     limits::{Budget, Permit, out_of_bytes},
 };
-
-/// Engines read memory at such an address without copying it first.
-const ALIGNMENT: usize = 64;
 
 /// A reply up to that size is joined into one piece: to copy it costs less than to write it in pieces. It is
 /// not counted while it is being written, as little as the buffers of a connection are.
@@ -147,36 +145,6 @@ async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
     Ok(None)
 }
 
-/// A growing buffer whose byte at a chosen offset lies at an aligned address, as long as it does not
-/// outgrow its first size.
-struct AlignedBuffer {
-    bytes: BytesMut,
-    padding: usize,
-}
-
-impl AlignedBuffer {
-    fn new(capacity: usize, aligned_at: usize) -> AlignedBuffer {
-        let mut bytes = BytesMut::with_capacity(capacity.saturating_add(ALIGNMENT));
-        let address = (bytes.as_ptr() as usize).wrapping_add(aligned_at);
-        let padding = address.wrapping_neg() % ALIGNMENT;
-        bytes.resize(padding, 0);
-        AlignedBuffer { bytes, padding }
-    }
-
-    fn len(&self) -> usize {
-        self.bytes.len() - self.padding
-    }
-
-    fn extend(&mut self, chunk: &[u8]) {
-        self.bytes.extend_from_slice(chunk);
-    }
-
-    fn finish(mut self) -> Bytes {
-        drop(self.bytes.split_to(self.padding));
-        self.bytes.freeze()
-    }
-}
-
 /// The body of a reply: segments that are written as they are, without being joined.
 #[derive(Debug, Default)]
 pub struct Segments(VecDeque<Bytes>);
@@ -246,18 +214,6 @@ impl Body for Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_chosen_offset_of_a_buffer_is_aligned() {
-        for aligned_at in [0, 1, 63, 64, 167] {
-            let mut buffer = AlignedBuffer::new(1000, aligned_at);
-            (0..10).for_each(|_| buffer.extend(&[7; 100]));
-            assert_eq!(buffer.len(), 1000);
-            let bytes = buffer.finish();
-            assert_eq!(bytes.len(), 1000);
-            assert_eq!((bytes.as_ptr() as usize + aligned_at) % ALIGNMENT, 0);
-        }
-    }
 
     #[test]
     fn a_reply_knows_its_length_and_skips_empty_segments() {

@@ -156,6 +156,10 @@ fn server_families(text: &mut Text, metrics: &Inner) {
         (labels, whole(count))
     });
     text.counters("muster_http_requests_total", "Answered HTTP requests", requests);
+    let calls = metrics.grpc.seen();
+    let calls =
+        calls.map(|(code, count)| (vec![("code".to_owned(), code.to_owned())], whole(count)));
+    text.counters("muster_grpc_requests_total", "Answered gRPC calls", calls);
     text.gauge("muster_http_connections", "Open HTTP connections", metrics.connections.get());
     text.gauge(
         "muster_bytes_in_flight",

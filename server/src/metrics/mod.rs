@@ -6,6 +6,7 @@
 
 mod exposition;
 mod gpus;
+mod grpc;
 mod histogram;
 mod http;
 mod lanes;
@@ -25,6 +26,7 @@ use bytes::Bytes;
 
 use crate::machine::gpus::{Sensor, Sensors};
 use gpus::GpuSampler;
+use grpc::GrpcRequests;
 use http::HttpRequests;
 pub use http::Protocol;
 use model::Models;
@@ -76,6 +78,7 @@ struct Inner {
     /// Guards which models there are, not their counts.
     models: Mutex<Models>,
     http: HttpRequests,
+    grpc: GrpcRequests,
     connections: Gauge,
     bytes_in_flight: Gauge,
     /// Guards the last sample of the process and the machine.
@@ -108,6 +111,7 @@ impl Metrics {
             options,
             models: Mutex::new(models),
             http: HttpRequests::new(),
+            grpc: GrpcRequests::new(),
             connections: Gauge::default(),
             bytes_in_flight: Gauge::default(),
             sampler: Mutex::new(sampler),
@@ -131,6 +135,11 @@ impl Metrics {
     /// Counts one answered HTTP request.
     pub fn http(&self, protocol: Protocol, status: u16) {
         self.0.http.count(protocol, status);
+    }
+
+    /// Counts one answered gRPC call, by the number of its status.
+    pub fn grpc(&self, code: u8) {
+        self.0.grpc.count(code);
     }
 
     /// Counts an open connection until the guard is dropped.

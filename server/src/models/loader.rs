@@ -269,7 +269,8 @@ impl Loader {
         let scheduler = Scheduler::new(settings, context, slots, times, metrics.clone());
         let config_json = self.reader.to_json(&completed.raw).to_string().into();
         let engine = Engine::Instances(scheduler);
-        Ok(ServedModel { signature, config, config_json, engine, metrics })
+        let config_message = completed.raw;
+        Ok(ServedModel { signature, config, config_json, config_message, engine, metrics })
     }
 
     /// The GPU on which all instances run, if that is one.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::config::ModelConfig;
+use super::{config::ModelConfig, raw};
 use crate::{error::Error, metrics::ModelMetrics, schedule::Scheduler, signature::Signature};
 
 /// One loaded version of a model. Whoever holds it may use it, also after it has been replaced.
@@ -15,6 +15,8 @@ pub struct ServedModel {
     pub config: ModelConfig,
     /// The same as JSON, as clients ask for it.
     pub config_json: Bytes,
+    /// The same as a message.
+    pub config_message: raw::ModelConfig,
     /// Where its requests go.
     pub engine: Engine,
     /// Its counters.

@@ -1,5 +1,6 @@
 //! The table of settings: name, default, help. Names and defaults are Triton's where it has the option.
 
+mod grpc;
 mod limits;
 mod log;
 mod models;
@@ -50,6 +51,7 @@ const SECTIONS: &[&[Setting]] = &[
     server::SETTINGS,
     models::SETTINGS,
     ports::SETTINGS,
+    grpc::SETTINGS,
     sagemaker::SETTINGS,
     limits::SETTINGS,
     scheduling::SETTINGS,
@@ -67,31 +69,12 @@ pub(super) const ALIASES: &[(&str, &str)] = &[("model-store", "model-repository"
 /// Triton's options that are taken and do nothing, and why.
 pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     (
-        "this version has no gRPC",
+        "the HTTP/2 library has no such setting",
         &[
-            "allow-grpc",
-            "grpc-address",
-            "grpc-port",
-            "reuse-grpc-port",
-            "grpc-header-forward-pattern",
-            "grpc-restricted-protocol",
-            "grpc-infer-thread-count",
-            "grpc-infer-allocation-pool-size",
-            "grpc-max-response-pool-size",
-            "grpc-infer-response-compression-level",
-            "grpc-use-ssl",
-            "grpc-use-ssl-mutual",
-            "grpc-server-cert",
-            "grpc-server-key",
-            "grpc-root-cert",
-            "grpc-keepalive-time",
-            "grpc-keepalive-timeout",
             "grpc-keepalive-permit-without-calls",
             "grpc-http2-max-pings-without-data",
             "grpc-http2-min-recv-ping-interval-without-data",
             "grpc-http2-max-ping-strikes",
-            "grpc-max-connection-age",
-            "grpc-max-connection-age-grace",
         ],
     ),
     (
@@ -103,6 +86,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "model-load-retry-count",
             "model-load-gpu-limit",
             "http-header-forward-pattern",
+            "grpc-header-forward-pattern",
             "allow-cpu-metrics",
             "metrics-config",
             "allow-vertex-ai",
@@ -129,6 +113,9 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
         "not needed here",
         &[
             "sagemaker-thread-count",
+            "grpc-infer-thread-count",
+            "grpc-infer-allocation-pool-size",
+            "grpc-max-response-pool-size",
             "backend-directory",
             "repoagent-directory",
             "pinned-memory-pool-byte-size",
@@ -141,10 +128,13 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
 ];
 
 /// Options that protect something, which must not be taken without doing so.
-pub(super) const REFUSED: &[(&str, &str)] = &[(
-    "http-restricted-api",
-    "this version cannot restrict routes, and does not start as if it had",
-)];
+pub(super) const REFUSED: &[(&str, &str)] = &[
+    ("http-restricted-api", "this version cannot restrict routes, and does not start as if it had"),
+    (
+        "grpc-restricted-protocol",
+        "this version cannot restrict calls, and does not start as if it had",
+    ),
+];
 
 /// The setting of that name.
 pub(super) fn setting(name: &str) -> Option<&'static Setting> {

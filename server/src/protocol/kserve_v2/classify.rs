@@ -14,7 +14,7 @@ const MOST_ELEMENTS: usize = 1_000_000;
 ///
 /// # Errors
 /// A sentence, for types that have no order or no text here, and for rows that are too long.
-pub(super) fn classify(
+pub(crate) fn classify(
     tensor: &Tensor,
     batches: bool,
     classes: usize,

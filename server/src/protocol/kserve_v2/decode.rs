@@ -397,7 +397,7 @@ fn unknown_key(reader: &Reader<'_>, key: &str, known: &[&str]) -> Error {
 }
 
 /// That each byte of a BOOL tensor is a truth value: engines take them at their word.
-fn check_booleans(port: &Port, data: &[u8]) -> Result<(), Error> {
+pub(crate) fn check_booleans(port: &Port, data: &[u8]) -> Result<(), Error> {
     let wrong = match port.dtype {
         DataType::Bool => data.iter().enumerate().find(|(_, byte)| **byte > 1),
         _ => None,

@@ -1,7 +1,7 @@
 //! The KServe v2 protocol over HTTP, as Triton speaks it: inference with JSON and with the binary tensor
 //! extension, and the small JSON bodies of metadata and repository.
 
-mod classify;
+pub(crate) mod classify;
 mod decode;
 mod describe;
 mod encode;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub(crate) use decode::check_booleans;
 pub use describe::{
     EXTENSIONS, IndexEntry, error_body, index_request, model_metadata, repository_index,
     server_metadata,
@@ -108,7 +109,7 @@ pub fn decode(
 }
 
 /// `; did you mean 'x'? Expected one of: 'x', 'y'`, to be said behind an unknown name.
-fn suggestion<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn suggestion<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let meant = nearest(given, known.clone());
     let meant = meant.map(|it| format!("; did you mean '{it}'?")).unwrap_or(";".to_owned());
     let known: Vec<String> = known.map(|it| format!("'{it}'")).collect();

@@ -1,0 +1,138 @@
+//! The settings of the gRPC front beside its port.
+
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+
+use super::{report::Notice, sources::Sources, value};
+
+/// How gRPC is served.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grpc {
+    /// `--grpc-infer-response-compression-level`.
+    pub compression: Compression,
+    /// `--grpc-max-concurrent-streams`: calls at the same time on one connection.
+    pub max_streams: NonZeroU32,
+    /// `--grpc-stream-requests`: requests at the same time in one streaming call.
+    pub stream_requests: NonZeroU32,
+    /// When a silent peer is asked whether it is there, and how long it may take to answer.
+    pub keepalive: Keepalive,
+    /// How old a connection may become; `None` for any age.
+    pub age: Option<ConnectionAge>,
+    /// The files of TLS; `None` for plain text.
+    pub tls: Option<GrpcTls>,
+}
+
+/// How hard responses are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// Fast.
+    Low,
+    /// Between the two.
+    Medium,
+    /// Small.
+    High,
+}
+
+/// When a silent peer is asked whether it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// `--grpc-keepalive-time`: after so much silence.
+    pub time: Duration,
+    /// `--grpc-keepalive-timeout`: how long the answer may take.
+    pub timeout: Duration,
+}
+
+/// How old a connection may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionAge {
+    /// `--grpc-max-connection-age`: then its client is asked to connect anew.
+    pub most: Duration,
+    /// `--grpc-max-connection-age-grace`: how long its calls may then take; `None` for any time.
+    pub grace: Option<Duration>,
+}
+
+/// The files of TLS on the gRPC port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrpcTls {
+    /// `--grpc-server-cert`.
+    pub cert: PathBuf,
+    /// `--grpc-server-key`.
+    pub key: PathBuf,
+    /// `--grpc-root-cert` with `--grpc-use-ssl-mutual`: clients must show a certificate that these have signed.
+    pub client_ca: Option<PathBuf>,
+}
+
+pub(super) fn resolve(sources: &mut Sources, problems: &mut Vec<String>) -> Grpc {
+    let compression = sources.read("grpc-infer-response-compression-level", compression, problems);
+    let keepalive = Keepalive {
+        time: sources
+            .read("grpc-keepalive-time", value::milliseconds, problems)
+            .filter(|it| !it.is_zero())
+            .unwrap_or(Duration::from_secs(7200)),
+        timeout: sources
+            .read("grpc-keepalive-timeout", value::milliseconds, problems)
+            .unwrap_or(Duration::from_secs(20)),
+    };
+    let most = sources.read("grpc-max-connection-age", age, problems).flatten();
+    let grace = sources.read("grpc-max-connection-age-grace", age, problems).flatten();
+    let streams = sources.read("grpc-max-concurrent-streams", number, problems);
+    let requests = sources.read("grpc-stream-requests", number, problems);
+    Grpc {
+        compression: compression.unwrap_or(Compression::None),
+        max_streams: streams.or(NonZeroU32::new(256)).unwrap_or(NonZeroU32::MIN),
+        stream_requests: requests.or(NonZeroU32::new(16)).unwrap_or(NonZeroU32::MIN),
+        keepalive,
+        age: most.map(|most| ConnectionAge { most, grace }),
+        tls: tls(sources, problems),
+    }
+}
+
+fn tls(sources: &mut Sources, problems: &mut Vec<String>) -> Option<GrpcTls> {
+    let mut on = |name| sources.read(name, value::boolean, problems).unwrap_or(false);
+    let (plain, mutual) = (on("grpc-use-ssl"), on("grpc-use-ssl-mutual"));
+    let mut file = |name| sources.read(name, value::path, problems);
+    let files = [file("grpc-server-cert"), file("grpc-server-key"), file("grpc-root-cert")];
+    if !plain && !mutual {
+        if files.iter().any(Option::is_some) {
+            let text = "the files of --grpc-server-cert, --grpc-server-key and --grpc-root-cert are not used: \
+                        the gRPC port has no TLS without --grpc-use-ssl=true";
+            sources.notices.push(Notice::warning(text.to_owned()));
+        }
+        return None;
+    }
+    let [cert, key, root] = files;
+    let asked = if mutual { "grpc-use-ssl-mutual" } else { "grpc-use-ssl" };
+    let mut needed = |name: &str, file: Option<PathBuf>| {
+        if file.is_none() {
+            problems.push(format!("--{asked} needs --{name}=<PEM file>"));
+        }
+        file
+    };
+    let (cert, key) = (needed("grpc-server-cert", cert), needed("grpc-server-key", key));
+    let client_ca = if mutual { needed("grpc-root-cert", root) } else { None };
+    Some(GrpcTls { cert: cert?, key: key?, client_ca })
+}
+
+fn compression(text: &str) -> value::Parse<Compression> {
+    match &*text.to_ascii_lowercase() {
+        "none" => Ok(Compression::None),
+        "low" => Ok(Compression::Low),
+        "medium" => Ok(Compression::Medium),
+        "high" => Ok(Compression::High),
+        _ => Err("none, low, medium or high".to_owned()),
+    }
+}
+
+/// Milliseconds; 0 and what is beyond a year, which Triton's users write for "never", are no limit.
+fn age(text: &str) -> value::Parse<Option<Duration>> {
+    match text.parse::<u64>() {
+        Ok(_) => Ok(value::milliseconds(text).ok().filter(|it| !it.is_zero())),
+        Err(_) => Err("a whole number of milliseconds, 0 for any time".to_owned()),
+    }
+}
+
+fn number(text: &str) -> value::Parse<NonZeroU32> {
+    let number = text.parse().ok().filter(|it: &NonZeroU32| it.get() <= 1 << 16);
+    number.ok_or_else(|| "a whole number from 1 to 65536".to_owned())
+}

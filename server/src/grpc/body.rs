@@ -1,0 +1,235 @@
+//! What is sent back: one message, or answers in the order of their requests, and the status behind them.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap,
+    body::{Body, Frame},
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use super::{
+    status::Status,
+    watch::{Activity, Call},
+};
+use crate::{error::Error, limits::Permit, metrics::Metrics};
+
+/// Most bytes that are handed over at once. Of a reply to a peer that does not read, no more is out of our hands.
+const CHUNK: usize = 64 << 10;
+
+/// A reply up to that size is not counted while it is being written, as little as the buffers of a connection are.
+const SMALL: usize = 4 << 10;
+
+/// An encoded message in pieces, with the permit for what lies in them.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    /// Written as they are, without being joined.
+    pub pieces: VecDeque<Bytes>,
+    /// Held until the last piece is written.
+    pub permit: Option<Permit>,
+}
+
+impl Encoded {
+    /// Lets the last piece keep the permit, and the connection know, until it is written.
+    fn hold(&mut self, activity: &Arc<Activity>) {
+        let Some(permit) = self.permit.take() else { return };
+        if self.pieces.iter().map(Bytes::len).sum::<usize>() <= SMALL {
+            return;
+        }
+        if let Some(bytes) = self.pieces.pop_back() {
+            activity.blocked(true);
+            let held = Held { bytes, _permit: permit, activity: activity.clone() };
+            self.pieces.push_back(Bytes::from_owner(held));
+        }
+    }
+}
+
+/// The end of a message, the permit for all of it, and who watches over the peer.
+struct Held {
+    bytes: Bytes,
+    _permit: Permit,
+    activity: Arc<Activity>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.activity.moved();
+        self.activity.blocked(false);
+    }
+}
+
+/// A task that ends when nobody waits for it any more.
+#[derive(Debug)]
+pub struct Task<T>(JoinHandle<T>);
+
+impl<T: Send + 'static> Task<T> {
+    /// Starts it.
+    pub fn spawn(work: impl Future<Output = T> + Send + 'static) -> Task<T> {
+        Task(tokio::spawn(work))
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// One answer on a stream, or its end.
+#[derive(Debug)]
+pub enum Answer {
+    /// A message.
+    Message(Encoded),
+    /// A message that is still being made; what comes behind waits for it. `Err` ends the stream.
+    Later(Task<Result<Encoded, Status>>),
+    /// The end.
+    End(Status),
+}
+
+/// Answers as they come, and the task that makes them.
+pub struct Answers {
+    /// In their order. Bounded: at the bound no more requests are read.
+    pub queue: mpsc::Receiver<Answer>,
+    /// The answer that is waited for.
+    pub next: Option<Task<Result<Encoded, Status>>>,
+    /// Reads the requests; gone with the reply.
+    pub _reader: Task<()>,
+    /// Counts the status of the end.
+    pub metrics: Metrics,
+}
+
+impl Answers {
+    /// The next message, or the end.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Encoded, Status>> {
+        let lost = || Err(Status::of(&Error::Internal("an answer was lost".to_owned())));
+        loop {
+            if let Some(task) = &mut self.next {
+                let answer = ready!(Pin::new(&mut task.0).poll(context));
+                self.next = None;
+                return Poll::Ready(answer.unwrap_or_else(|_| lost()));
+            }
+            match ready!(self.queue.poll_recv(context)) {
+                Some(Answer::Message(encoded)) => return Poll::Ready(Ok(encoded)),
+                Some(Answer::Later(task)) => self.next = Some(task),
+                Some(Answer::End(status)) => return Poll::Ready(Err(status)),
+                None => return Poll::Ready(lost()),
+            }
+        }
+    }
+}
+
+enum Source {
+    One,
+    Many(Box<Answers>),
+}
+
+/// The body of a reply.
+pub struct Reply {
+    source: Source,
+    now: Encoded,
+    end: Option<Status>,
+    call: Call,
+    /// Is a frame of ours on its way that the peer has not taken yet?
+    blocked: bool,
+}
+
+impl Reply {
+    /// One message and a status of [`Status::OK`].
+    pub fn message(encoded: Encoded, call: Call) -> Reply {
+        Reply::new(Source::One, encoded, Some(Status::OK), call)
+    }
+
+    /// As many as there will be.
+    pub fn stream(answers: Answers, call: Call) -> Reply {
+        Reply::new(Source::Many(Box::new(answers)), Encoded::default(), None, call)
+    }
+
+    /// Nothing: the head says it all.
+    pub fn nothing(call: Call) -> Reply {
+        Reply::new(Source::One, Encoded::default(), None, call)
+    }
+
+    fn new(source: Source, mut now: Encoded, end: Option<Status>, call: Call) -> Reply {
+        now.hold(call.activity());
+        Reply { source, now, end, call, blocked: false }
+    }
+
+    /// Fetches the next message into `now`, or the end into `end`.
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Source::Many(answers) = &mut self.source else { return Poll::Ready(()) };
+        match ready!(answers.poll(context)) {
+            Ok(mut encoded) => {
+                encoded.hold(self.call.activity());
+                self.now = encoded;
+            }
+            Err(status) => {
+                answers.metrics.grpc(status.code as u8);
+                self.end = Some(status);
+                // What is still being made is of no use.
+                self.source = Source::One;
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn mark(&mut self, blocked: bool) {
+        if self.blocked != blocked {
+            self.call.activity().blocked(blocked);
+            self.blocked = blocked;
+        }
+    }
+}
+
+impl Body for Reply {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        // Who asks for more has sent what there was.
+        self.mark(false);
+        if self.now.pieces.is_empty() && self.end.is_none() {
+            ready!(self.poll_answer(context));
+        }
+        if let Some(mut piece) = self.now.pieces.pop_front() {
+            if CHUNK < piece.len() {
+                let rest = piece.split_off(CHUNK);
+                self.now.pieces.push_front(rest);
+            }
+            self.call.activity().moved();
+            self.mark(true);
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        Poll::Ready(self.end.take().map(|status| {
+            let mut trailers = HeaderMap::with_capacity(1);
+            status.write(&mut trailers);
+            Ok(Frame::trailers(trailers))
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.source, Source::One) && self.now.pieces.is_empty() && self.end.is_none()
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.mark(false);
+    }
+}

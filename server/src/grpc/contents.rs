@@ -1,0 +1,142 @@
+//! Tensors whose elements came in a typed field. Pure.
+
+use backend::{DataType, Shape, Tensor};
+
+use super::proto::InferTensorContents;
+
+/// Has it no elements at all?
+pub fn is_empty(contents: &InferTensorContents) -> bool {
+    given(contents).is_empty()
+}
+
+/// The tensor.
+///
+/// # Errors
+/// As a sentence: another field than the type's, another number of elements than the shape's, an element that the
+/// type cannot hold.
+pub fn tensor(
+    dtype: DataType,
+    shape: Shape,
+    contents: InferTensorContents,
+) -> Result<Tensor, String> {
+    let Some(field) = field_of(dtype) else {
+        return Err(format!("{dtype} has no typed contents; expected raw_input_contents"));
+    };
+    let found = given(&contents);
+    if let Some(other) = found.iter().find(|it| **it != field) {
+        return Err(format!("expected {field} for {dtype}, given {other}"));
+    }
+    let elements = shape.elements();
+    let elements = elements.ok_or_else(|| format!("the shape {shape} has too many elements"))?;
+    let count = |given: usize| match given == elements {
+        true => Ok(()),
+        false => Err(format!("shape {shape} has {elements} elements, {field} has {given}")),
+    };
+    let InferTensorContents {
+        bool_contents,
+        int_contents,
+        int64_contents,
+        uint_contents,
+        uint64_contents,
+        fp32_contents,
+        fp64_contents,
+        bytes_contents,
+    } = contents;
+    let made = match dtype {
+        DataType::Bool => {
+            count(bool_contents.len())?;
+            let bytes: Vec<u8> = bool_contents.into_iter().map(u8::from).collect();
+            Tensor::new(dtype, shape, bytes.into())
+        }
+        DataType::Int8 => {
+            count(int_contents.len())?;
+            Tensor::from_vec(shape, narrow::<_, i8>(dtype, &int_contents)?)
+        }
+        DataType::Int16 => {
+            count(int_contents.len())?;
+            Tensor::from_vec(shape, narrow::<_, i16>(dtype, &int_contents)?)
+        }
+        DataType::Int32 => {
+            count(int_contents.len())?;
+            Tensor::from_vec(shape, int_contents)
+        }
+        DataType::Int64 => {
+            count(int64_contents.len())?;
+            Tensor::from_vec(shape, int64_contents)
+        }
+        DataType::Uint8 => {
+            count(uint_contents.len())?;
+            Tensor::from_vec(shape, narrow::<_, u8>(dtype, &uint_contents)?)
+        }
+        DataType::Uint16 => {
+            count(uint_contents.len())?;
+            Tensor::from_vec(shape, narrow::<_, u16>(dtype, &uint_contents)?)
+        }
+        DataType::Uint32 => {
+            count(uint_contents.len())?;
+            Tensor::from_vec(shape, uint_contents)
+        }
+        DataType::Uint64 => {
+            count(uint64_contents.len())?;
+            Tensor::from_vec(shape, uint64_contents)
+        }
+        DataType::Fp32 => {
+            count(fp32_contents.len())?;
+            Tensor::from_vec(shape, fp32_contents)
+        }
+        DataType::Fp64 => {
+            count(fp64_contents.len())?;
+            Tensor::from_vec(shape, fp64_contents)
+        }
+        DataType::Bytes => {
+            count(bytes_contents.len())?;
+            Tensor::from_strings(shape, bytes_contents)
+        }
+        // Without a field they have been refused above.
+        DataType::Fp16 | DataType::Bf16 => Tensor::zeros(dtype, shape),
+    };
+    made.map_err(|error| error.to_string())
+}
+
+/// The field that holds elements of this type.
+fn field_of(dtype: DataType) -> Option<&'static str> {
+    Some(match dtype {
+        DataType::Bool => "bool_contents",
+        DataType::Int8 | DataType::Int16 | DataType::Int32 => "int_contents",
+        DataType::Int64 => "int64_contents",
+        DataType::Uint8 | DataType::Uint16 | DataType::Uint32 => "uint_contents",
+        DataType::Uint64 => "uint64_contents",
+        DataType::Fp32 => "fp32_contents",
+        DataType::Fp64 => "fp64_contents",
+        DataType::Bytes => "bytes_contents",
+        DataType::Fp16 | DataType::Bf16 => return None,
+    })
+}
+
+/// The fields that hold something.
+fn given(contents: &InferTensorContents) -> Vec<&'static str> {
+    let fields = [
+        ("bool_contents", contents.bool_contents.is_empty()),
+        ("int_contents", contents.int_contents.is_empty()),
+        ("int64_contents", contents.int64_contents.is_empty()),
+        ("uint_contents", contents.uint_contents.is_empty()),
+        ("uint64_contents", contents.uint64_contents.is_empty()),
+        ("fp32_contents", contents.fp32_contents.is_empty()),
+        ("fp64_contents", contents.fp64_contents.is_empty()),
+        ("bytes_contents", contents.bytes_contents.is_empty()),
+    ];
+    fields.into_iter().filter(|it| !it.1).map(|it| it.0).collect()
+}
+
+/// The same numbers in a type with fewer bits.
+fn narrow<T, U>(dtype: DataType, values: &[T]) -> Result<Vec<U>, String>
+where
+    T: Copy + std::fmt::Display,
+    U: TryFrom<T>,
+{
+    let element = |(index, &value): (usize, &T)| {
+        U::try_from(value)
+            .map_err(|_| format!("element {index} is {value}, which {dtype} cannot hold"))
+    };
+    values.iter().enumerate().map(element).collect()
+}

@@ -1,0 +1,117 @@
+//! What can be told of an inference request before it is decoded, from the outermost fields alone. Pure.
+
+use crate::error::Error;
+
+/// Number of the field `raw_input_contents`.
+const RAW: u64 = 7;
+
+/// Most inputs, outputs, parameters and raw tensors together. Each takes two bytes on the wire and a hundred times
+/// that in memory, and no model has nearly as many.
+const MOST_PARTS: usize = 1 << 14;
+
+const VARINT: u64 = 0;
+const FIXED64: u64 = 1;
+const LENGTH: u64 = 2;
+const FIXED32: u64 = 5;
+
+/// Where the first raw tensor begins, if that is within `start`, the start of an inference request.
+pub fn first_tensor(start: &[u8]) -> Option<usize> {
+    Fields { bytes: start, at: 0 }.find(|it| it.number == RAW).map(|it| it.begin)
+}
+
+/// Whether the request has no more parts than a decoder should make of it.
+///
+/// # Errors
+/// [`Error::InvalidRequest`]. What is no message at all is left to the decoder.
+pub fn check_parts(message: &[u8]) -> Result<(), Error> {
+    let parts = Fields { bytes: message, at: 0 }.count();
+    if parts <= MOST_PARTS {
+        return Ok(());
+    }
+    Err(Error::InvalidRequest(format!(
+        "the request has {parts} inputs, outputs, raw tensors and parameters together; expected at most \
+         {MOST_PARTS}"
+    )))
+}
+
+/// The outermost fields of a message, as far as they can be told.
+struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+struct Field {
+    number: u64,
+    /// Where its value begins.
+    begin: usize,
+}
+
+impl Fields<'_> {
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = *self.bytes.get(self.at)?;
+            self.at += 1;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+impl Iterator for Fields<'_> {
+    type Item = Field;
+
+    fn next(&mut self) -> Option<Field> {
+        let key = self.varint()?;
+        let length = match key & 7 {
+            VARINT => {
+                let begin = self.at;
+                self.varint()?;
+                return Some(Field { number: key >> 3, begin });
+            }
+            FIXED64 => 8,
+            LENGTH => self.varint()?,
+            FIXED32 => 4,
+            _ => return None,
+        };
+        let begin = self.at;
+        // Beyond the end of what is there, the next look finds nothing.
+        let end = usize::try_from(length).ok().and_then(|it| begin.checked_add(it));
+        self.at = end.unwrap_or(usize::MAX);
+        Some(Field { number: key >> 3, begin })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::grpc::proto::{ModelInferRequest, model_infer_request::InferInputTensor};
+
+    #[test]
+    fn the_first_raw_tensor_is_found_though_not_all_of_it_is_there() {
+        let request = ModelInferRequest {
+            model_name: "m".to_owned(),
+            inputs: vec![InferInputTensor { name: "x".repeat(200), ..Default::default() }],
+            raw_input_contents: vec![vec![1; 300].into(), vec![2; 10].into()],
+            ..Default::default()
+        };
+        let message = request.encode_to_vec();
+        let at = first_tensor(&message[..message.len() - 250]).unwrap();
+        assert_eq!(message[at - 2..at + 300], [&[0xac, 0x02][..], &[1; 300]].concat());
+        assert_eq!(first_tensor(&message[..100]), None);
+        assert_eq!(first_tensor(&[0xff; 20]), None);
+        assert!(check_parts(&message).is_ok());
+    }
+
+    #[test]
+    fn very_many_parts_are_refused_before_they_are_decoded() {
+        let inputs: Vec<u8> = [0x2a, 0].repeat(MOST_PARTS + 1);
+        assert!(check_parts(&inputs).is_err());
+        assert!(check_parts(&inputs[2..]).is_ok());
+    }
+}

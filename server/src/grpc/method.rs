@@ -1,0 +1,143 @@
+//! The calls, by their paths, and what each is about.
+
+use crate::{error::Error, signature::nearest};
+
+/// What a call is about: the unit in which calls are allowed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Category {
+    Health,
+    Metadata,
+    Inference,
+    SharedMemory,
+    ModelConfig,
+    ModelRepository,
+    Statistics,
+    Trace,
+    Logging,
+}
+
+/// A call that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Method {
+    ServerLive,
+    ServerReady,
+    ModelReady,
+    ServerMetadata,
+    ModelMetadata,
+    ModelInfer,
+    ModelStreamInfer,
+    ModelConfig,
+    ModelStatistics,
+    RepositoryIndex,
+    RepositoryModelLoad,
+    RepositoryModelUnload,
+    SystemSharedMemoryStatus,
+    SystemSharedMemoryRegister,
+    SystemSharedMemoryUnregister,
+    CudaSharedMemoryStatus,
+    CudaSharedMemoryRegister,
+    CudaSharedMemoryUnregister,
+    TraceSetting,
+    LogSettings,
+    HealthCheck,
+    HealthWatch,
+    Reflection,
+}
+
+use Method::*;
+
+/// Every path, and its call. The most frequent one is asked for first.
+const PATHS: [(&str, Method); 24] = [
+    ("/inference.GRPCInferenceService/ModelInfer", ModelInfer),
+    ("/inference.GRPCInferenceService/ModelStreamInfer", ModelStreamInfer),
+    ("/inference.GRPCInferenceService/ServerLive", ServerLive),
+    ("/inference.GRPCInferenceService/ServerReady", ServerReady),
+    ("/inference.GRPCInferenceService/ModelReady", ModelReady),
+    ("/inference.GRPCInferenceService/ServerMetadata", ServerMetadata),
+    ("/inference.GRPCInferenceService/ModelMetadata", ModelMetadata),
+    ("/inference.GRPCInferenceService/ModelConfig", ModelConfig),
+    ("/inference.GRPCInferenceService/ModelStatistics", ModelStatistics),
+    ("/inference.GRPCInferenceService/RepositoryIndex", RepositoryIndex),
+    ("/inference.GRPCInferenceService/RepositoryModelLoad", RepositoryModelLoad),
+    ("/inference.GRPCInferenceService/RepositoryModelUnload", RepositoryModelUnload),
+    ("/inference.GRPCInferenceService/SystemSharedMemoryStatus", SystemSharedMemoryStatus),
+    ("/inference.GRPCInferenceService/SystemSharedMemoryRegister", SystemSharedMemoryRegister),
+    ("/inference.GRPCInferenceService/SystemSharedMemoryUnregister", SystemSharedMemoryUnregister),
+    ("/inference.GRPCInferenceService/CudaSharedMemoryStatus", CudaSharedMemoryStatus),
+    ("/inference.GRPCInferenceService/CudaSharedMemoryRegister", CudaSharedMemoryRegister),
+    ("/inference.GRPCInferenceService/CudaSharedMemoryUnregister", CudaSharedMemoryUnregister),
+    ("/inference.GRPCInferenceService/TraceSetting", TraceSetting),
+    ("/inference.GRPCInferenceService/LogSettings", LogSettings),
+    ("/grpc.health.v1.Health/Check", HealthCheck),
+    ("/grpc.health.v1.Health/Watch", HealthWatch),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Reflection),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Reflection),
+];
+
+impl Method {
+    /// The call of that path.
+    ///
+    /// # Errors
+    /// [`Error::Unimplemented`], with the nearest path.
+    pub fn of(path: &str) -> Result<Method, Error> {
+        let found = PATHS.iter().find(|(it, _)| *it == path).map(|(_, method)| *method);
+        found.ok_or_else(|| {
+            let shown: String = path.chars().take(128).collect();
+            let hint = nearest(path, PATHS.iter().map(|it| it.0));
+            let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
+            Error::Unimplemented(format!("there is no call '{shown}'{hint}"))
+        })
+    }
+
+    /// What it is about.
+    pub fn category(self) -> Category {
+        match self {
+            ServerLive | ServerReady | ModelReady | HealthCheck | HealthWatch => Category::Health,
+            ServerMetadata | ModelMetadata | Reflection => Category::Metadata,
+            ModelInfer | ModelStreamInfer => Category::Inference,
+            Method::ModelConfig => Category::ModelConfig,
+            ModelStatistics => Category::Statistics,
+            RepositoryIndex | RepositoryModelLoad | RepositoryModelUnload => {
+                Category::ModelRepository
+            }
+            SystemSharedMemoryStatus
+            | SystemSharedMemoryRegister
+            | SystemSharedMemoryUnregister
+            | CudaSharedMemoryStatus
+            | CudaSharedMemoryRegister
+            | CudaSharedMemoryUnregister => Category::SharedMemory,
+            TraceSetting => Category::Trace,
+            LogSettings => Category::Logging,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_of_the_definitions_has_its_path() {
+        let definitions = super::super::proto::DEFINITIONS;
+        let pool = prost_reflect::DescriptorPool::decode(definitions).unwrap();
+        let mut calls = 0;
+        for service in pool.services() {
+            for method in service.methods() {
+                let path = format!("/{}/{}", service.full_name(), method.name());
+                assert!(Method::of(&path).is_ok(), "{path}");
+                calls += 1;
+            }
+        }
+        // v1alpha of the reflection is the same definition under another name.
+        assert_eq!(calls + 1, PATHS.len());
+    }
+
+    #[test]
+    fn an_unknown_path_is_not_implemented_and_the_nearest_is_named() {
+        let error = Method::of("/inference.GRPCInferenceService/ModelInfr").unwrap_err();
+        let hint = "did you mean '/inference.GRPCInferenceService/ModelInfer'?";
+        assert!(matches!(&error, Error::Unimplemented(text) if text.ends_with(hint)), "{error}");
+    }
+}

@@ -1,0 +1,19 @@
+//! The messages of the services: types generated from `proto/*.proto`.
+
+// The comments of the definitions are the documentation; not every field needs one.
+#![allow(missing_docs, clippy::all)]
+
+include!(concat!(env!("OUT_DIR"), "/grpc/inference.rs"));
+
+/// gRPC's own health checks.
+pub mod health {
+    include!(concat!(env!("OUT_DIR"), "/grpc/grpc.health.v1.rs"));
+}
+
+/// gRPC's own list of services.
+pub mod reflection {
+    include!(concat!(env!("OUT_DIR"), "/grpc/grpc.reflection.v1.rs"));
+}
+
+/// The definitions themselves, as an encoded `FileDescriptorSet`.
+pub const DEFINITIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/services.bin"));

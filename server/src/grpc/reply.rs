@@ -1,0 +1,218 @@
+//! Responses to inference, as pieces of a message that are written one behind the other. Outputs are passed on as they
+//! are: a large one is neither copied nor joined. Pure, but for outputs that go into shared memory.
+
+use std::collections::VecDeque;
+
+use backend::{NamedTensor, Tensor};
+use bytes::{BufMut, Bytes};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use smallvec::SmallVec;
+
+use super::request::{Form, Forms};
+use crate::{
+    error::Error, protocol::kserve_v2::classify::classify, request::InferenceResponse,
+    signature::Signature,
+};
+
+/// Output segments up to that size are copied: that costs less than to write them apart.
+const SMALL: usize = 1 << 10;
+
+/// Most bytes of one message.
+const MOST: usize = i32::MAX as usize;
+
+/// Bytes in front of a message: not compressed, and its length.
+pub const PREFIX: usize = 5;
+
+/// The message that a response is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// `ModelInferResponse`.
+    Unary,
+    /// `ModelStreamInferResponse`, marked as the last response to its request.
+    Stream,
+}
+
+/// Encodes `response` with its outputs in the `forms` that were asked for, and the prefix of the message.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for classes of something that has none, a place in shared memory that is too small, and a
+/// message that is too large.
+pub fn encode(
+    response: &InferenceResponse,
+    forms: &Forms,
+    signature: &Signature,
+    frame: Frame,
+) -> Result<VecDeque<Bytes>, Error> {
+    let mut head = Vec::with_capacity(128 + response.model.len());
+    text(&mut head, 1, &response.model);
+    text(&mut head, 2, &response.version.to_string());
+    if let Some(id) = &response.id {
+        text(&mut head, 3, id);
+    }
+    if frame == Frame::Stream {
+        parameter(&mut head, 4, "triton_final_response", 1, 1);
+    }
+    let mut raw: SmallVec<[SmallVec<[Bytes; 1]>; 4]> = SmallVec::new();
+    for NamedTensor { name, tensor } in &response.outputs {
+        let form = forms.iter().find(|(it, _)| it == name).map(|(_, form)| form);
+        match form {
+            None => {
+                output(&mut head, name, tensor, None);
+                raw.push(tensor.segments().iter().cloned().collect());
+            }
+            Some(form) => {
+                let classes = classified(signature, name, tensor, form)?;
+                let tensor = classes.as_ref().unwrap_or(tensor);
+                output(&mut head, name, tensor, Some(form));
+                raw.push(match &form.region {
+                    None => tensor.segments().iter().cloned().collect(),
+                    Some(region) => {
+                        region.window.write(tensor.segments())?;
+                        SmallVec::new()
+                    }
+                });
+            }
+        }
+    }
+    let lengths: SmallVec<[usize; 4]> =
+        raw.iter().map(|it| it.iter().map(Bytes::len).sum()).collect();
+    let tensors: usize = lengths.iter().map(|&it| field(it)).sum();
+    let length = head.len() + tensors;
+    let (message, nested) = match frame {
+        Frame::Unary => (length, None),
+        Frame::Stream => (field(length), Some(length)),
+    };
+    if MOST < message {
+        let problem = format!(
+            "the response of {message} bytes is larger than a message may be ({MOST} bytes)"
+        );
+        return Err(Error::InvalidRequest(problem));
+    }
+    let small = lengths.iter().filter(|it| **it <= SMALL).sum::<usize>();
+    let mut pieces = Pieces {
+        open: Vec::with_capacity(PREFIX + 12 + head.len() + small + 8 * raw.len()),
+        done: VecDeque::new(),
+    };
+    pieces.open.put_u8(0);
+    // No larger than MOST.
+    pieces.open.put_u32(message as u32);
+    if let Some(length) = nested {
+        encode_key(2, WireType::LengthDelimited, &mut pieces.open);
+        encode_varint(length as u64, &mut pieces.open);
+    }
+    pieces.open.extend_from_slice(&head);
+    for (segments, length) in raw.into_iter().zip(lengths) {
+        encode_key(6, WireType::LengthDelimited, &mut pieces.open);
+        encode_varint(length as u64, &mut pieces.open);
+        segments.into_iter().for_each(|it| pieces.push(it));
+    }
+    Ok(pieces.finish())
+}
+
+/// What has been written, and what is being written.
+struct Pieces {
+    open: Vec<u8>,
+    done: VecDeque<Bytes>,
+}
+
+impl Pieces {
+    fn push(&mut self, segment: Bytes) {
+        if segment.len() <= SMALL {
+            self.open.extend_from_slice(&segment);
+            return;
+        }
+        self.close();
+        self.done.push_back(segment);
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.done.push_back(std::mem::take(&mut self.open).into());
+        }
+    }
+
+    fn finish(mut self) -> VecDeque<Bytes> {
+        self.close();
+        self.done
+    }
+}
+
+/// The best classes of an output, where they are wanted.
+fn classified(
+    signature: &Signature,
+    name: &str,
+    tensor: &Tensor,
+    form: &Form,
+) -> Result<Option<Tensor>, Error> {
+    let Some(classes) = form.classes else { return Ok(None) };
+    let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
+    let classes = classify(tensor, signature.batches(), classes, labels);
+    let refused = |problem| {
+        Error::InvalidRequest(format!("model '{}', output '{name}': {problem}", signature.model))
+    };
+    classes.map(Some).map_err(refused)
+}
+
+/// An `InferOutputTensor`.
+fn output(head: &mut Vec<u8>, name: &str, tensor: &Tensor, form: Option<&Form>) {
+    let dims = tensor.shape().dims();
+    let shape: usize = dims.iter().map(|&it| encoded_len_varint(it as u64)).sum();
+    let mut places = Vec::new();
+    if let Some(region) = form.and_then(|it| it.region.as_ref()) {
+        parameter_text(&mut places, 4, "shared_memory_region", &region.name);
+        parameter(&mut places, 4, "shared_memory_byte_size", 2, tensor.byte_len() as u64);
+        if 0 < region.offset {
+            parameter(&mut places, 4, "shared_memory_offset", 2, region.offset);
+        }
+    }
+    let datatype = tensor.dtype().name();
+    let packed = if dims.is_empty() { 0 } else { field(shape) };
+    let length = field(name.len()) + field(datatype.len()) + packed + places.len();
+    encode_key(5, WireType::LengthDelimited, head);
+    encode_varint(length as u64, head);
+    text(head, 1, name);
+    text(head, 2, datatype);
+    if !dims.is_empty() {
+        encode_key(3, WireType::LengthDelimited, head);
+        encode_varint(shape as u64, head);
+        dims.iter().for_each(|&it| encode_varint(it as u64, head));
+    }
+    head.extend_from_slice(&places);
+}
+
+/// Bytes of a field of that length, its key and length included. Keys up to 15 are one byte.
+fn field(length: usize) -> usize {
+    1 + encoded_len_varint(length as u64) + length
+}
+
+fn text(out: &mut Vec<u8>, number: u32, value: &str) {
+    bytes(out, number, value.as_bytes());
+}
+
+fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(value.len() as u64, out);
+    out.extend_from_slice(value);
+}
+
+/// An entry of a map of parameters whose value is a number in the field `choice`.
+fn parameter(out: &mut Vec<u8>, number: u32, key: &str, choice: u32, value: u64) {
+    let mut inner = Vec::with_capacity(12);
+    encode_key(choice, WireType::Varint, &mut inner);
+    encode_varint(value, &mut inner);
+    entry(out, number, key, &inner);
+}
+
+/// The same for a text.
+fn parameter_text(out: &mut Vec<u8>, number: u32, key: &str, value: &str) {
+    let mut inner = Vec::with_capacity(value.len() + 6);
+    text(&mut inner, 3, value);
+    entry(out, number, key, &inner);
+}
+
+fn entry(out: &mut Vec<u8>, number: u32, key: &str, value: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint((field(key.len()) + field(value.len())) as u64, out);
+    text(out, 1, key);
+    bytes(out, 2, value);
+}

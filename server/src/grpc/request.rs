@@ -1,0 +1,291 @@
+//! An inference request, from its message. Pure; regions of shared memory are looked up and copied.
+
+use std::{sync::Arc, time::Duration};
+
+use backend::{DataType, NamedTensor, Shape, Tensor};
+use bytes::Bytes;
+
+use super::{
+    contents, parameters,
+    parameters::Place,
+    proto::{
+        InferParameter, ModelInferRequest,
+        infer_parameter::ParameterChoice,
+        model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+    },
+};
+use crate::{
+    error::Error,
+    memory::{SharedMemory, Window},
+    protocol::kserve_v2::{check_booleans, suggestion},
+    request::{InferenceRequest, Parameter, Sequence, SequenceId},
+    signature::{Port, Signature},
+};
+
+/// The outputs that the client wants otherwise than raw in the response; usually none.
+pub type Forms = Vec<(Arc<str>, Form)>;
+
+/// How the client wants one output.
+#[derive(Debug, Clone, Default)]
+pub struct Form {
+    /// So many of the best classes in place of the values.
+    pub classes: Option<usize>,
+    /// Written there rather than sent.
+    pub region: Option<Region>,
+}
+
+/// A place in shared memory for an output.
+#[derive(Debug, Clone)]
+pub struct Region {
+    /// The client's name for it.
+    pub name: String,
+    /// Where the place begins in it.
+    pub offset: u64,
+    /// The place itself.
+    pub window: Window,
+}
+
+/// Decodes a request to the model of `signature`, and how its outputs are wanted.
+///
+/// Names and types are checked against `signature`, and data against the shapes that the request gives; whether these
+/// shapes fit the model, and whether an input is missing, is not.
+///
+/// # Errors
+/// What is wrong, with the name of the input, output or parameter, what was expected and what was given.
+pub fn decode(
+    signature: &Signature,
+    message: ModelInferRequest,
+    memory: &SharedMemory,
+) -> Result<(InferenceRequest, Forms), Error> {
+    let ModelInferRequest { id, parameters, inputs, outputs, raw_input_contents, .. } = message;
+    let mut request = InferenceRequest {
+        id: (!id.is_empty()).then(|| id.into()),
+        inputs: Vec::with_capacity(inputs.len().min(signature.inputs.len())),
+        ..InferenceRequest::default()
+    };
+    read_parameters(&mut request, &parameters)?;
+    let mut data =
+        RawData { given: raw_input_contents.len(), rest: raw_input_contents.into_iter() };
+    let total = inputs.len();
+    for input in inputs {
+        let port = input_port(signature, &request, &input.name)?;
+        let problem = |problem: String| Error::input(&*port.name, problem);
+        let dtype = datatype(&input.datatype).map_err(problem)?;
+        if dtype != port.dtype {
+            return Err(problem(format!("expected datatype {}, given {dtype}", port.dtype)));
+        }
+        let expected = || signature.shape_text(port);
+        let shape = shape(&input.shape).ok_or_else(|| {
+            problem(format!("expected shape {}, given {:?}", expected(), input.shape))
+        })?;
+        let tensor = tensor(port, shape, input, &mut data, total, memory)?;
+        request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
+    }
+    let left = data.rest.len();
+    if 0 < left {
+        return Err(Error::InvalidRequest(format!(
+            "model '{}': raw_input_contents has {} entries, expected {}: one for each input that is not in shared \
+             memory",
+            signature.model,
+            data.given,
+            data.given - left
+        )));
+    }
+    let mut forms = Forms::new();
+    for output in outputs {
+        let (name, form) = output_form(signature, &request, &output, memory)?;
+        forms.extend(form.map(|it| (name.clone(), it)));
+        request.outputs.push(name);
+    }
+    Ok((request, forms))
+}
+
+/// What `raw_input_contents` still has.
+struct RawData {
+    given: usize,
+    rest: std::vec::IntoIter<Bytes>,
+}
+
+fn read_parameters(
+    request: &mut InferenceRequest,
+    given: &std::collections::BTreeMap<String, InferParameter>,
+) -> Result<(), Error> {
+    let (mut id, mut start, mut end) = (None, false, false);
+    for (key, value) in given {
+        let place = Place { of: "", key };
+        match key.as_str() {
+            "sequence_id" => {
+                id = match &value.parameter_choice {
+                    Some(ParameterChoice::StringParam(text)) => {
+                        Some(SequenceId::Text(text.as_str().into())).filter(|_| !text.is_empty())
+                    }
+                    _ => {
+                        let number = parameters::integer(place, value, 0)?;
+                        Some(SequenceId::Number(number)).filter(|_| number != 0)
+                    }
+                };
+            }
+            "sequence_start" => start = parameters::boolean(place, value)?,
+            "sequence_end" => end = parameters::boolean(place, value)?,
+            "priority" => request.priority = parameters::integer(place, value, 0)?,
+            "timeout" => {
+                // 0 stands for the model's default.
+                let timeout = Duration::from_micros(parameters::integer(place, value, 0)?);
+                request.queue_timeout = Some(timeout).filter(|it| !it.is_zero());
+            }
+            // One response is always the last.
+            "triton_enable_empty_final_response" => drop(parameters::boolean(place, value)?),
+            name if name.starts_with("triton_") => {
+                return Err(Error::InvalidRequest(format!(
+                    "parameter '{name}': names that begin with 'triton_' are reserved; expected another name, or \
+                     'triton_enable_empty_final_response'"
+                )));
+            }
+            _ => {
+                let value: Parameter = parameters::custom(place, value)?;
+                request.parameters.push((key.as_str().into(), value));
+            }
+        }
+    }
+    request.sequence = id.map(|id| Sequence { id, start, end });
+    Ok(())
+}
+
+/// The input of that name, which has not been given yet.
+fn input_port<'s>(
+    signature: &'s Signature,
+    request: &InferenceRequest,
+    name: &str,
+) -> Result<&'s Port, Error> {
+    let model = &signature.model;
+    let Some(port) = signature.input(name) else {
+        let known = suggestion(name, signature.inputs.iter().map(|it| &*it.name));
+        let problem = format!("model '{model}' has no input '{}'{known}", excerpt(name));
+        return Err(Error::InvalidRequest(problem));
+    };
+    if request.inputs.iter().any(|it| it.name == port.name) {
+        return Err(Error::input(name, "given more than once"));
+    }
+    Ok(port)
+}
+
+fn tensor(
+    port: &Port,
+    shape: Shape,
+    input: InferInputTensor,
+    data: &mut RawData,
+    inputs: usize,
+    memory: &SharedMemory,
+) -> Result<Tensor, Error> {
+    let problem = |problem: String| Error::input(&*port.name, problem);
+    let of = || format!("input '{}', ", port.name);
+    let region = if input.parameters.is_empty() { None } else { region(&of(), &input.parameters)? };
+    let typed = input.contents.filter(|it| !contents::is_empty(it));
+    let raw = 0 < data.given;
+    let bytes = match (region, typed, raw) {
+        (Some(_), Some(_), _) => {
+            let text = "expected shared memory or contents, given both";
+            return Err(problem(text.to_owned()));
+        }
+        (Some((region, offset, size)), None, _) => memory.window(region, offset, size)?.read()?,
+        (None, Some(_), true) => {
+            let text = "expected contents or raw_input_contents in one request, given both";
+            return Err(problem(text.to_owned()));
+        }
+        (None, Some(typed), false) => {
+            return contents::tensor(port.dtype, shape, typed).map_err(problem);
+        }
+        (None, None, true) => {
+            let given = data.given;
+            data.rest.next().ok_or_else(|| {
+                problem(format!(
+                    "no data: raw_input_contents has {given} entries for {inputs} inputs; expected one for each that \
+                     is not in shared memory"
+                ))
+            })?
+        }
+        (None, None, false) if shape.elements() == Some(0) => Bytes::new(),
+        (None, None, false) => {
+            let text =
+                "no data: expected raw_input_contents, contents or shared memory, given none";
+            return Err(problem(text.to_owned()));
+        }
+    };
+    check_booleans(port, &bytes)?;
+    Tensor::new(port.dtype, shape, bytes).map_err(|error| problem(error.to_string()))
+}
+
+/// Name, offset and size of a place in shared memory, where the parameters name one.
+fn region<'a>(
+    of: &str,
+    given: &'a std::collections::BTreeMap<String, InferParameter>,
+) -> Result<Option<(&'a str, u64, u64)>, Error> {
+    let number = |key: &str| {
+        let value = given.get(key);
+        value.map(|it| parameters::integer(Place { of, key }, it, 0)).transpose()
+    };
+    let (key, size_key) = ("shared_memory_region", "shared_memory_byte_size");
+    let (offset, size) = (number("shared_memory_offset")?, number(size_key)?);
+    let Some(name) = given.get(key) else {
+        return match (offset, size) {
+            (None, None) => Ok(None),
+            _ => Err(Error::InvalidRequest(format!("{of}parameter '{key}': expected, given none"))),
+        };
+    };
+    let name = parameters::text(Place { of, key }, name)?;
+    let needed =
+        || Error::InvalidRequest(format!("{of}parameter '{size_key}': expected, given none"));
+    Ok(Some((name, offset.unwrap_or(0), size.ok_or_else(needed)?)))
+}
+
+/// The name of an output that has not been asked for yet, and how it is wanted if not raw.
+fn output_form(
+    signature: &Signature,
+    request: &InferenceRequest,
+    output: &InferRequestedOutputTensor,
+    memory: &SharedMemory,
+) -> Result<(Arc<str>, Option<Form>), Error> {
+    let (model, name) = (&signature.model, &*output.name);
+    let Some(port) = signature.output(name) else {
+        let known = suggestion(name, signature.outputs.iter().map(|it| &*it.name));
+        let problem = format!("model '{model}' has no output '{}'{known}", excerpt(name));
+        return Err(Error::InvalidRequest(problem));
+    };
+    if request.outputs.contains(&port.name) {
+        let problem = format!("model '{model}', output '{name}': asked for more than once");
+        return Err(Error::InvalidRequest(problem));
+    }
+    if output.parameters.is_empty() {
+        return Ok((port.name.clone(), None));
+    }
+    let of = format!("model '{model}', output '{name}', ");
+    let key = "classification";
+    let classes = output.parameters.get(key);
+    let classes =
+        classes.map(|it| parameters::integer(Place { of: &of, key }, it, 1)).transpose()?;
+    let region = match region(&of, &output.parameters)? {
+        None => None,
+        Some((name, offset, byte_size)) => {
+            let window = memory.window(name, offset, byte_size)?;
+            Some(Region { name: name.to_owned(), offset, window })
+        }
+    };
+    let classes = classes.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+    Ok((port.name.clone(), Some(Form { classes, region })))
+}
+
+fn shape(dims: &[i64]) -> Option<Shape> {
+    dims.iter().map(|&it| usize::try_from(it).ok()).collect()
+}
+
+fn datatype(name: &str) -> Result<DataType, String> {
+    DataType::from_name(name).ok_or_else(|| {
+        let known = suggestion(name, DataType::ALL.iter().map(|it| it.name()));
+        format!("unknown datatype '{}'{known}", excerpt(name))
+    })
+}
+
+/// As much of a client's text as an error repeats.
+fn excerpt(text: &str) -> String {
+    text.chars().take(128).collect()
+}

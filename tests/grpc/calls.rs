@@ -1,0 +1,274 @@
+//! Every call beside inference.
+
+use muster::grpc::proto::{
+    health::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus},
+    reflection::{
+        ServerReflectionRequest, ServerReflectionResponse,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    },
+    *,
+};
+use tonic::{Code, Request};
+
+use super::client::{Client, identity, refused};
+use crate::support::{Repository, Server};
+
+fn start() -> (Server, Client) {
+    let repository = Repository::of(&["two_outputs"]).with_identity("m", &[]);
+    let server = Server::start(&repository, &[]);
+    let client = Client::new(&server);
+    (server, client)
+}
+
+fn named<T: Default>(set: impl FnOnce(&mut T)) -> T {
+    let mut request = T::default();
+    set(&mut request);
+    request
+}
+
+#[test]
+fn the_server_and_its_models_are_well_in_both_languages() {
+    let (_server, mut client) = start();
+    let live: ServerLiveResponse = client.call("ServerLive", ServerLiveRequest {}).unwrap();
+    let ready: ServerReadyResponse = client.call("ServerReady", ServerReadyRequest {}).unwrap();
+    assert!(live.live && ready.ready);
+    let mut model_ready = |name: &str, version: &str| {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        client.call::<_, ModelReadyResponse>("ModelReady", ModelReadyRequest { name, version })
+    };
+    assert!(model_ready("m", "").unwrap().ready);
+    assert!(model_ready("m", "1").unwrap().ready);
+    assert!(refused(model_ready("n", ""), Code::NotFound).contains("'n'"));
+    assert!(refused(model_ready("m", "2"), Code::NotFound).contains("no version 2"));
+    assert!(refused(model_ready("m", "x"), Code::InvalidArgument).contains("given 'x'"));
+    let check = Request::new(HealthCheckRequest { service: "any".to_owned() });
+    let health: HealthCheckResponse =
+        client.call_with("grpc.health.v1.Health/Check", check).unwrap();
+    assert_eq!(health.status(), ServingStatus::Serving);
+}
+
+#[test]
+fn who_watches_is_told_of_the_end() {
+    let (mut server, client) = start();
+    let address = "/grpc.health.v1.Health/Watch";
+    let Client { runtime, mut grpc } = client;
+    let mut stream = runtime.block_on(async {
+        grpc.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
+        let request = Request::new(HealthCheckRequest::default());
+        let path = address.parse().unwrap();
+        grpc.server_streaming(request, path, codec).await.unwrap().into_inner()
+    });
+    let first = runtime.block_on(stream.message()).unwrap().unwrap();
+    assert_eq!(first.status(), ServingStatus::Serving);
+    server.begin_stop();
+    let second = runtime.block_on(stream.message()).unwrap().unwrap();
+    assert_eq!(second.status(), ServingStatus::NotServing);
+    let end = runtime.block_on(stream.message()).unwrap_err();
+    assert_eq!(end.code(), Code::Unavailable, "{end:?}");
+    server.wait().unwrap();
+}
+
+#[test]
+fn server_and_models_are_described() {
+    let (server, mut client) = start();
+    let metadata: ServerMetadataResponse =
+        client.call("ServerMetadata", ServerMetadataRequest {}).unwrap();
+    assert_eq!(metadata.name, "triton");
+    assert!(metadata.extensions.iter().any(|it| it == "classification"), "{metadata:?}");
+    let model = named(|it: &mut ModelMetadataRequest| it.name = "two_outputs".to_owned());
+    let metadata: ModelMetadataResponse = client.call("ModelMetadata", model).unwrap();
+    assert_eq!((&*metadata.name, &*metadata.versions), ("two_outputs", &["1".to_owned()][..]));
+    assert_eq!(metadata.platform, "onnxruntime_onnx");
+    let inputs: Vec<_> =
+        metadata.inputs.iter().map(|it| (&*it.name, &*it.datatype, &*it.shape)).collect();
+    assert_eq!(inputs, [("a", "FP32", &[-1, 4][..]), ("b", "FP32", &[-1, 4])]);
+    assert_eq!(metadata.outputs.len(), 3);
+
+    let model = named(|it: &mut ModelConfigRequest| it.name = "m".to_owned());
+    let config: ModelConfigResponse = client.call("ModelConfig", model).unwrap();
+    let config = config.config.unwrap();
+    // The same as over HTTP.
+    let json = server.get("/v2/models/m/config").json();
+    assert_eq!(config.name, json["name"].as_str().unwrap());
+    assert_eq!(i64::from(config.max_batch_size), json["max_batch_size"].as_i64().unwrap());
+    assert_eq!(config.input[0].name, json["input"][0]["name"].as_str().unwrap());
+    for method in ["ModelMetadata", "ModelConfig"] {
+        let model = named(|it: &mut ModelMetadataRequest| it.name = "mm".to_owned());
+        let text = refused(client.call::<_, ModelMetadataResponse>(method, model), Code::NotFound);
+        assert!(text.contains("did you mean 'm'?"), "{text}");
+    }
+}
+
+#[test]
+fn statistics_are_of_one_version_of_one_model_or_of_all() {
+    let (_server, mut client) = start();
+    client.infer(identity("m", &[1.0, 2.0])).unwrap();
+    let mut statistics = |name: &str, version: &str| {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        let request = ModelStatisticsRequest { name, version };
+        client.call::<_, ModelStatisticsResponse>("ModelStatistics", request)
+    };
+    let all = statistics("", "").unwrap().model_stats;
+    let names: Vec<_> = all.iter().map(|it| (&*it.name, &*it.version)).collect();
+    assert_eq!(names, [("m", "1"), ("two_outputs", "1")]);
+    let one = statistics("m", "1").unwrap().model_stats.remove(0);
+    assert_eq!((one.inference_count, one.execution_count), (2, 1));
+    let stats = one.inference_stats.unwrap();
+    assert!(stats.success.unwrap().ns > 0 && stats.success.unwrap().count == 1);
+    assert!(stats.cache_miss.is_some());
+    assert_eq!(statistics("m", "").unwrap().model_stats.len(), 1);
+    refused(statistics("n", ""), Code::NotFound);
+    refused(statistics("m", "7"), Code::NotFound);
+    assert!(refused(statistics("", "1"), Code::InvalidArgument).starts_with("name: expected"));
+}
+
+#[test]
+fn the_repository_is_listed_and_changed_only_where_that_is_allowed() {
+    let (_server, mut client) = start();
+    let index: RepositoryIndexResponse =
+        client.call("RepositoryIndex", RepositoryIndexRequest::default()).unwrap();
+    let models: Vec<_> =
+        index.models.iter().map(|it| (&*it.name, &*it.version, &*it.state)).collect();
+    assert_eq!(models, [("m", "1", "READY"), ("two_outputs", "1", "READY")]);
+
+    let other = named(|it: &mut RepositoryIndexRequest| it.repository_name = "r".to_owned());
+    let answer = client.call::<_, RepositoryIndexResponse>("RepositoryIndex", other);
+    assert!(refused(answer, Code::Unimplemented).contains("repository_name"));
+    use model_repository_parameter::ParameterChoice as Choice;
+    let mut load = |key: &str, value: Choice| {
+        let value = ModelRepositoryParameter { parameter_choice: Some(value) };
+        let parameters = [(key.to_owned(), value)].into();
+        let request = RepositoryModelLoadRequest {
+            model_name: "m".to_owned(),
+            parameters,
+            ..Default::default()
+        };
+        client.call::<_, RepositoryModelLoadResponse>("RepositoryModelLoad", request)
+    };
+    let text = refused(load("config", Choice::BoolParam(true)), Code::InvalidArgument);
+    assert_eq!(text, "parameter 'config': expected string_param, given bool_param");
+    let text = refused(load("file:1/x", Choice::Int64Param(1)), Code::InvalidArgument);
+    assert_eq!(text, "parameter 'file:1/x': expected bytes_param, given int64_param");
+    let text = refused(load("konfig", Choice::Int64Param(1)), Code::InvalidArgument);
+    assert!(text.contains("did you mean 'config'?"), "{text}");
+    refused(load("config", Choice::StringParam("{}".to_owned())), Code::Unavailable);
+    let mut unload = |value: Choice| {
+        let value = ModelRepositoryParameter { parameter_choice: Some(value) };
+        let parameters = [("unload_dependents".to_owned(), value)].into();
+        let request = RepositoryModelUnloadRequest {
+            model_name: "m".to_owned(),
+            parameters,
+            ..Default::default()
+        };
+        client.call::<_, RepositoryModelUnloadResponse>("RepositoryModelUnload", request)
+    };
+    let text = refused(unload(Choice::Int64Param(1)), Code::InvalidArgument);
+    assert_eq!(text, "parameter 'unload_dependents': expected bool_param, given int64_param");
+    refused(unload(Choice::BoolParam(true)), Code::Unavailable);
+}
+
+#[test]
+fn shared_memory_is_off_until_it_is_allowed_and_cuda_memory_is_not_offered() {
+    let (_server, mut client) = start();
+    let status: SystemSharedMemoryStatusResponse = client
+        .call("SystemSharedMemoryStatus", SystemSharedMemoryStatusRequest::default())
+        .unwrap();
+    assert!(status.regions.is_empty());
+    let request = SystemSharedMemoryRegisterRequest {
+        name: "r".to_owned(),
+        key: "/r".to_owned(),
+        offset: 0,
+        byte_size: 8,
+    };
+    let answer =
+        client.call::<_, SystemSharedMemoryRegisterResponse>("SystemSharedMemoryRegister", request);
+    refused(answer, Code::Unimplemented);
+    let _: SystemSharedMemoryUnregisterResponse = client
+        .call("SystemSharedMemoryUnregister", SystemSharedMemoryUnregisterRequest::default())
+        .unwrap();
+
+    let status: CudaSharedMemoryStatusResponse =
+        client.call("CudaSharedMemoryStatus", CudaSharedMemoryStatusRequest::default()).unwrap();
+    assert!(status.regions.is_empty());
+    let one = named(|it: &mut CudaSharedMemoryStatusRequest| it.name = "r".to_owned());
+    let answer = client.call::<_, CudaSharedMemoryStatusResponse>("CudaSharedMemoryStatus", one);
+    refused(answer, Code::NotFound);
+    let request = named(|it: &mut CudaSharedMemoryRegisterRequest| it.name = "r".to_owned());
+    let answer =
+        client.call::<_, CudaSharedMemoryRegisterResponse>("CudaSharedMemoryRegister", request);
+    assert!(refused(answer, Code::Unimplemented).contains("system shared memory"));
+    let _: CudaSharedMemoryUnregisterResponse = client
+        .call("CudaSharedMemoryUnregister", CudaSharedMemoryUnregisterRequest::default())
+        .unwrap();
+}
+
+#[test]
+fn settings_of_traces_and_the_log_are_asked_for_and_checked() {
+    let (_server, mut client) = start();
+    let _: TraceSettingResponse =
+        client.call("TraceSetting", TraceSettingRequest::default()).unwrap();
+    let other = named(|it: &mut TraceSettingRequest| it.model_name = "n".to_owned());
+    refused(client.call::<_, TraceSettingResponse>("TraceSetting", other), Code::NotFound);
+    let _: LogSettingsResponse = client.call("LogSettings", LogSettingsRequest::default()).unwrap();
+    let empty = log_settings_request::SettingValue { parameter_choice: None };
+    let wrong = LogSettingsRequest { settings: [("log_info".to_owned(), empty)].into() };
+    let answer = client.call::<_, LogSettingsResponse>("LogSettings", wrong);
+    assert!(refused(answer, Code::InvalidArgument).contains("log_info"));
+}
+
+#[test]
+fn an_unknown_call_and_a_message_that_is_none_are_refused() {
+    let (server, mut client) = start();
+    let answer = client.call::<_, ServerLiveResponse>("ServerLife", ServerLiveRequest {});
+    assert!(refused(answer, Code::Unimplemented).contains("ServerLive"));
+    // Field 1 of this message is a text, and that of the other a truth value.
+    let wrong = ServerLiveResponse { live: true };
+    let answer = client.call::<_, ModelReadyResponse>("ModelReady", wrong);
+    assert!(refused(answer, Code::InvalidArgument).contains("no ModelReadyRequest"));
+    let page = server.get("/metrics").text().to_owned();
+    for line in [
+        "muster_grpc_requests_total{code=\"UNIMPLEMENTED\"} 1",
+        "muster_grpc_requests_total{code=\"INVALID_ARGUMENT\"} 1",
+    ] {
+        assert!(page.contains(line), "{page}");
+    }
+}
+
+#[test]
+fn tools_find_every_service_by_asking_the_server() {
+    let (_server, mut client) = start();
+    for version in ["v1", "v1alpha"] {
+        let path = format!("grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
+        let ask = |it| ServerReflectionRequest { host: "h".to_owned(), message_request: Some(it) };
+        let asked = vec![
+            ask(MessageRequest::ListServices(String::new())),
+            ask(MessageRequest::FileContainingSymbol("inference.GRPCInferenceService".to_owned())),
+            ask(MessageRequest::FileContainingSymbol("inference.ModelInferRequest.id".to_owned())),
+            ask(MessageRequest::FileByFilename("model_config.proto".to_owned())),
+            ask(MessageRequest::FileContainingSymbol("inference.Nothing".to_owned())),
+        ];
+        let (answers, end) = client.stream::<_, ServerReflectionResponse>(&path, asked, &[]);
+        end.unwrap();
+        let answers: Vec<_> = answers.into_iter().filter_map(|it| it.message_response).collect();
+        let [
+            MessageResponse::ListServicesResponse(list),
+            MessageResponse::FileDescriptorResponse(service),
+            MessageResponse::FileDescriptorResponse(field),
+            MessageResponse::FileDescriptorResponse(file),
+            MessageResponse::ErrorResponse(error),
+        ] = answers.as_slice()
+        else {
+            panic!("{answers:?}");
+        };
+        let names: Vec<&str> = list.service.iter().map(|it| &*it.name).collect();
+        for name in ["inference.GRPCInferenceService", "grpc.health.v1.Health"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        // With the file that it imports.
+        assert_eq!(service.file_descriptor_proto.len(), 2);
+        assert_eq!(service, field);
+        assert_eq!(file.file_descriptor_proto.len(), 1);
+        assert_eq!(error.error_code, 5);
+    }
+}

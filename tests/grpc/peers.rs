@@ -1,0 +1,218 @@
+//! Peers that do not behave, byte by byte: the server lives, and others are served.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use super::client::{Client, firsts, identity};
+use crate::support::{PATIENCE, Repository, Server};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn start(flags: &[&str]) -> Server {
+    Server::start(&Repository::identity("m", &[]), flags)
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The head of a call, no word of it compressed.
+fn head(path: &str) -> Vec<u8> {
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    let text = |it: &str| [&[u8::try_from(it.len()).unwrap()], it.as_bytes()].concat();
+    fields.iter().flat_map(|(name, value)| [&[0], &*text(name), &*text(value)].concat()).collect()
+}
+
+const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address("grpc").unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+fn greet(server: &Server) -> TcpStream {
+    let mut stream = connect(server);
+    stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).unwrap();
+    stream
+}
+
+/// Everything until the server closes; fails if it does not.
+#[track_caller]
+fn rest(stream: &mut TcpStream) -> Vec<u8> {
+    let mut read = Vec::new();
+    match stream.read_to_end(&mut read) {
+        Ok(_) => read,
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => read,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The kinds of the frames in what was read.
+fn kinds(mut bytes: &[u8]) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = bytes {
+        let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+        kinds.push(*kind);
+        bytes = rest.get(length..).unwrap_or_default();
+    }
+    kinds
+}
+
+#[track_caller]
+fn check_alive(server: &Server) {
+    let mut client = Client::new(server);
+    assert_eq!(firsts(&client.infer(identity("m", &[2.0])).unwrap()), [2.0]);
+    server.get("/v2/health/live").expect(200);
+}
+
+#[test]
+fn a_peer_that_says_nothing_or_speaks_another_protocol_is_let_go() {
+    let server = start(&["--header-timeout-secs=0.1"]);
+    let since = Instant::now();
+    rest(&mut connect(&server));
+    assert!(since.elapsed() < Duration::from_secs(5));
+    for words in [&b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"[..], b"\x16\x03\x01\x02\x00\x01\x00"] {
+        let mut stream = connect(&server);
+        stream.write_all(words).unwrap();
+        rest(&mut stream);
+    }
+    // A greeting is enough to stay: clients keep connections for later.
+    let mut idle = greet(&server);
+    idle.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut read = [0; 4096];
+    while let Ok(length) = idle.read(&mut read) {
+        assert_ne!(length, 0, "it was closed");
+    }
+    check_alive(&server);
+}
+
+#[test]
+fn calls_that_are_opened_and_reset_at_once_end_the_connection() {
+    let server = start(&[]);
+    let mut stream = greet(&server);
+    let mut flood = Vec::new();
+    for call in 0..20_000u32 {
+        let number = 2 * call + 1;
+        flood.extend(frame(HEADERS, END_HEADERS, number, &head(INFER)));
+        flood.extend(frame(RST_STREAM, 0, number, &8u32.to_be_bytes()));
+    }
+    // The server may have closed before all is sent.
+    let _ = stream.write_all(&flood);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let read = rest(&mut stream);
+    assert!(kinds(&read).contains(&GOAWAY), "{:?}", kinds(&read));
+    check_alive(&server);
+}
+
+#[test]
+fn a_call_that_breaks_off_within_its_message_is_refused_and_frees_its_memory() {
+    let server = start(&[]);
+    let mut stream = greet(&server);
+    // A message of 1000 bytes is announced, and three come.
+    stream.write_all(&frame(HEADERS, END_HEADERS, 1, &head(INFER))).unwrap();
+    stream.write_all(&frame(DATA, END_STREAM, 1, &[0, 0, 0, 0x03, 0xe8, 1, 2, 3])).unwrap();
+    // One that is neither plain nor compressed.
+    stream.write_all(&frame(HEADERS, END_HEADERS, 3, &head(INFER))).unwrap();
+    stream.write_all(&frame(DATA, END_STREAM, 3, &[9, 0, 0, 0, 0])).unwrap();
+    // One that is compressed, nobody knows how.
+    stream.write_all(&frame(HEADERS, END_HEADERS, 5, &head(INFER))).unwrap();
+    stream.write_all(&frame(DATA, END_STREAM, 5, &[1, 0, 0, 0, 0])).unwrap();
+    // And none at all.
+    stream.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 7, &head(INFER))).unwrap();
+    let mut read = Vec::new();
+    let mut buffer = [0; 4096];
+    while kinds(&read).iter().filter(|it| **it == HEADERS).count() < 4 {
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "{:?}", kinds(&read));
+        read.extend_from_slice(&buffer[..length]);
+    }
+    let page = server.get("/metrics").text().to_owned();
+    assert!(page.contains("muster_grpc_requests_total{code=\"INVALID_ARGUMENT\"} 3"), "{page}");
+    assert!(page.contains("muster_grpc_requests_total{code=\"UNIMPLEMENTED\"} 1"), "{page}");
+    assert!(page.contains("muster_bytes_in_flight 0"), "{page}");
+    check_alive(&server);
+}
+
+#[test]
+fn a_message_that_comes_too_slowly_is_given_up() {
+    let server = start(&["--body-grace-secs=0.2"]);
+    let mut stream = greet(&server);
+    stream.write_all(&frame(HEADERS, END_HEADERS, 1, &head(INFER))).unwrap();
+    stream.write_all(&frame(DATA, 0, 1, &[0, 0, 1, 0, 0, 7])).unwrap();
+    let mut read = Vec::new();
+    let mut buffer = [0; 4096];
+    while !kinds(&read).contains(&HEADERS) {
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "{:?}", kinds(&read));
+        read.extend_from_slice(&buffer[..length]);
+    }
+    let page = server.get("/metrics").text().to_owned();
+    assert!(page.contains("muster_grpc_requests_total{code=\"DEADLINE_EXCEEDED\"} 1"), "{page}");
+}
+
+#[test]
+fn the_timeout_of_a_call_is_kept_by_the_server_not_only_by_its_client() {
+    use prost::Message;
+    let repository = Repository::identity("m", &[("execute_delay_ms", "500")]);
+    let server = Server::start(&repository, &["--max-queue-wait-ms=0"]);
+    let mut stream = greet(&server);
+    let mut head = head(INFER);
+    head.extend_from_slice(b"\0\x0cgrpc-timeout\x0320m");
+    let message = identity("m", &[1.0]).encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let body = [&[0][..], &length, &message].concat();
+    stream.write_all(&frame(HEADERS, END_HEADERS, 1, &head)).unwrap();
+    stream.write_all(&frame(DATA, END_STREAM, 1, &body)).unwrap();
+    let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+    while !kinds(&read).contains(&HEADERS) {
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "{:?}", kinds(&read));
+        read.extend_from_slice(&buffer[..length]);
+    }
+    let page = server.get("/metrics").text().to_owned();
+    assert!(page.contains("muster_grpc_requests_total{code=\"DEADLINE_EXCEEDED\"} 1"), "{page}");
+}
+
+#[test]
+fn floods_of_pings_and_settings_harm_nobody_else() {
+    let server = start(&[]);
+    let mut stream = greet(&server);
+    let flood = [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])].concat().repeat(10_000);
+    // Nobody reads the answers: at some point the server may close, or stop to read.
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let _ = stream.write_all(&flood);
+    check_alive(&server);
+}
+
+#[test]
+fn metadata_beyond_their_limit_are_refused() {
+    let server = start(&[]);
+    let mut stream = greet(&server);
+    let long = [&[0, 1, b'x', 127, 0x81, 0x7e][..], &vec![b'y'; 127 + 16001]].concat();
+    let mut block = head(INFER);
+    block.extend_from_slice(&long);
+    stream.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &block[..16000])).unwrap();
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    rest(&mut stream);
+    check_alive(&server);
+}

@@ -1,0 +1,103 @@
+//! Streaming inference: order, errors in both forms, the end.
+
+use muster::grpc::proto::{
+    ModelInferRequest, ModelStreamInferResponse, infer_parameter::ParameterChoice,
+};
+use tonic::Code;
+
+use super::client::{Client, firsts, identity};
+use crate::support::{Repository, Server};
+
+const STREAM: &str = "inference.GRPCInferenceService/ModelStreamInfer";
+
+fn start() -> (Server, Client) {
+    let repository =
+        Repository::identity("m", &[]).with_identity("slow", &[("execute_delay_ms", "30")]);
+    let server = Server::start(&repository, &[]);
+    let client = Client::new(&server);
+    (server, client)
+}
+
+#[test]
+fn answers_come_in_the_order_of_their_requests_and_each_is_final() {
+    let (_server, mut client) = start();
+    let request = |at: usize| {
+        let model = if at % 7 == 0 { "slow" } else { "m" };
+        ModelInferRequest { id: at.to_string(), ..identity(model, &[at as f32]) }
+    };
+    let requests: Vec<_> = (0..100).map(request).collect();
+    let (answers, end) = client.stream::<_, ModelStreamInferResponse>(STREAM, requests, &[]);
+    end.unwrap();
+    assert_eq!(answers.len(), 100);
+    for (at, answer) in answers.iter().enumerate() {
+        assert_eq!(answer.error_message, "");
+        let response = answer.infer_response.as_ref().unwrap();
+        assert_eq!((response.id.clone(), firsts(response)), (at.to_string(), vec![at as f32]));
+        let last = &response.parameters["triton_final_response"].parameter_choice;
+        assert_eq!(*last, Some(ParameterChoice::BoolParam(true)));
+    }
+}
+
+#[test]
+fn an_error_is_an_answer_with_the_id_of_its_request_and_the_stream_goes_on() {
+    let (_server, mut client) = start();
+    let requests: Vec<_> = ["m", "none", "m"]
+        .iter()
+        .map(|it| ModelInferRequest { id: format!("id-{it}"), ..identity(it, &[1.0]) })
+        .collect();
+    let (answers, end) =
+        client.stream::<_, ModelStreamInferResponse>(STREAM, requests.clone(), &[]);
+    end.unwrap();
+    assert_eq!(answers.len(), 3);
+    assert!(answers[1].error_message.contains("there is no model 'none'"), "{answers:?}");
+    let failed = answers[1].infer_response.as_ref().unwrap();
+    assert_eq!((&*failed.id, failed.outputs.len()), ("id-none", 0));
+    assert!(failed.parameters.contains_key("triton_final_response"));
+    assert_eq!(answers[2].error_message, "");
+
+    let (answers, end) = client.stream::<_, ModelStreamInferResponse>(
+        STREAM,
+        requests,
+        &[("triton_grpc_error", "true")],
+    );
+    assert_eq!(answers.len(), 1);
+    let status = end.unwrap_err();
+    assert_eq!(status.code(), Code::NotFound, "{status:?}");
+}
+
+#[test]
+fn an_open_stream_ends_when_the_server_stops_and_does_not_keep_it() {
+    let (mut server, client) = start();
+    let Client { runtime, mut grpc } = client;
+    let (send, receive) = tokio::sync::mpsc::unbounded_channel();
+    send.send(identity("m", &[4.0])).unwrap();
+    let mut answers = runtime.block_on(async {
+        grpc.ready().await.unwrap();
+        let requests = Requests(receive);
+        let codec =
+            tonic_prost::ProstCodec::<ModelInferRequest, ModelStreamInferResponse>::default();
+        let path = format!("/{STREAM}").parse().unwrap();
+        grpc.streaming(tonic::Request::new(requests), path, codec).await.unwrap().into_inner()
+    });
+    let first = runtime.block_on(answers.message()).unwrap().unwrap();
+    assert_eq!(firsts(first.infer_response.as_ref().unwrap()), [4.0]);
+    server.begin_stop();
+    let end = runtime.block_on(answers.message()).unwrap_err();
+    assert_eq!(end.code(), Code::Unavailable, "{end:?}");
+    server.wait().unwrap();
+    drop(send);
+}
+
+/// Requests as they are sent.
+struct Requests(tokio::sync::mpsc::UnboundedReceiver<ModelInferRequest>);
+
+impl tonic::codegen::tokio_stream::Stream for Requests {
+    type Item = ModelInferRequest;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<ModelInferRequest>> {
+        self.0.poll_recv(context)
+    }
+}
