@@ -1,18 +1,22 @@
 //! From counters to text: every family, its name, help and type, one after the other.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use prometheus::{
     TextEncoder,
-    proto::{Bucket, Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType},
+    proto::{Bucket, Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType, Quantile},
 };
 
 use super::{
     Inner,
     histogram::Histogram,
     lock,
-    model::{Counts, FailureReason, Labels, Series},
+    model::{BatchReason, FailureReason},
+    series::{Counts, Labels, Series},
+    summary::TIMES,
 };
 use crate::machine::gpus::Sensor;
 
@@ -108,6 +112,7 @@ pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     let shown = models.iter().map(|it| Shown { series: it, counts: it.counts() });
     let shown: Vec<Shown<'_>> = shown.collect();
     model_families(&mut text, &shown, metrics.options.counter_latencies);
+    model_summaries(&mut text, &shown, &metrics.options.summary_quantiles);
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
     gpu_families(&mut text, &lock(&metrics.gpus));
@@ -119,13 +124,21 @@ fn model_families(text: &mut Text, models: &[Shown<'_>], counter_latencies: bool
     for (name, help, number) in MODEL_COUNTERS.iter().chain(latencies) {
         text.counters(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));
     }
+    let by_reason = |it: &Shown<'_>, reason: &str, count: &AtomicU64| {
+        (with_label(&it.series.labels, "reason", reason), whole(count.load(Relaxed)))
+    };
     let failures = models.iter().flat_map(|it| {
-        let counts = FailureReason::ALL.iter().zip(&it.series.failures);
-        counts.map(|(reason, count)| {
-            (with_label(&it.series.labels, "reason", reason.name()), whole(count.load(Relaxed)))
-        })
+        let counts = FailureReason::ALL.iter().zip(&it.counts.failures);
+        counts.map(|(reason, count)| by_reason(it, reason.name(), count))
     });
     text.counters("nv_inference_request_failure", "Requests accepted and failed", failures);
+    let batches = models.iter().flat_map(|it| {
+        let counts = BatchReason::ALL.iter().zip(&it.counts.reasons);
+        // Most reasons never hold for a model: those that have not are left out.
+        let counts = counts.filter(|(_, count)| 0 < count.load(Relaxed));
+        counts.map(|(reason, count)| by_reason(it, reason.name(), count))
+    });
+    text.counters("muster_batches_total", "Executed batches by what decided their size", batches);
     for (name, help, number) in MODEL_GAUGES {
         text.gauges(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));
     }
@@ -144,6 +157,51 @@ fn model_families(text: &mut Text, models: &[Shown<'_>], counter_latencies: bool
             .filter_map(|it| Some(histogram_metric(&it.series.labels, histogram(it)?, scale)))
             .collect();
         text.family(name, help, MetricType::HISTOGRAM, metrics);
+    }
+}
+
+/// The summaries of one family after the other, in the order of [`TIMES`].
+const MODEL_SUMMARIES: [(&str, &str); TIMES] = [
+    ("nv_inference_request_summary_us", "Microseconds from acceptance to response"),
+    ("nv_inference_queue_summary_us", "Microseconds in the queue"),
+    ("nv_inference_compute_input_summary_us", "Microseconds of gathering inputs"),
+    ("nv_inference_compute_infer_summary_us", "Microseconds of running the model"),
+    ("nv_inference_compute_output_summary_us", "Microseconds of scattering outputs"),
+];
+
+/// Quantiles over the last minute; sum and count are those since the start, as in every summary.
+fn model_summaries(text: &mut Text, models: &[Shown<'_>], quantiles: &[f64]) {
+    let mut families: [Vec<Metric>; TIMES] = Default::default();
+    for Shown { series, counts } in models {
+        let Some(summaries) = &series.summaries else { continue };
+        let (answered, computed) = (counts.request.count(), counts.compute.count());
+        let totals = [
+            (answered, counts.request.sum()),
+            (answered, counts.queue.sum()),
+            (computed, counts.compute_input.load(Relaxed)),
+            (computed, counts.compute_infer.load(Relaxed)),
+            (computed, counts.compute_output.load(Relaxed)),
+        ];
+        let found = summaries.quantiles(quantiles);
+        for ((metrics, values), (count, sum)) in families.iter_mut().zip(found).zip(totals) {
+            let quantile = |(quantile, value): (&f64, f64)| {
+                let mut shown = Quantile::default();
+                shown.set_quantile(*quantile);
+                // To a tenth of a microsecond: what is beyond is not known.
+                shown.set_value((value / 100.0).round() / 10.0);
+                shown
+            };
+            let mut shown = prometheus::proto::Summary::default();
+            shown.set_quantile(quantiles.iter().zip(values).map(quantile).collect());
+            shown.set_sample_count(count);
+            shown.set_sample_sum(microseconds(sum));
+            let mut metric = Metric::from_label(pairs(&series.labels));
+            metric.set_summary(shown);
+            metrics.push(metric);
+        }
+    }
+    for ((name, help), metrics) in MODEL_SUMMARIES.into_iter().zip(families) {
+        text.family(name, help, MetricType::SUMMARY, metrics);
     }
 }
 
@@ -188,6 +246,10 @@ fn machine_families(text: &mut Text, metrics: &Inner) {
             "Memory of the machine that is not available",
             machine.memory_used_bytes,
         );
+        // There is no pool: memory is locked where it is needed, by the engine.
+        for name in ["nv_pinned_memory_pool_total_bytes", "nv_pinned_memory_pool_used_bytes"] {
+            text.gauge(name, "A pool of pinned memory, which there is none of", 0);
+        }
     }
     if let Some(process) = sampler.process() {
         text.counters(

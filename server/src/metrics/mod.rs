@@ -4,6 +4,7 @@
 //! additions to atomics. Names and labels are Triton's where Triton has them (`nv_*`); muster's own
 //! (`muster_*`) stand beside them with microsecond resolution. Nothing here is global.
 
+mod batches;
 mod exposition;
 mod gpus;
 mod grpc;
@@ -12,7 +13,9 @@ mod http;
 mod lanes;
 mod model;
 mod process;
+mod series;
 mod statistics;
+mod summary;
 
 use std::{
     sync::{
@@ -29,9 +32,11 @@ use gpus::GpuSampler;
 use grpc::GrpcRequests;
 use http::HttpRequests;
 pub use http::Protocol;
-use model::Models;
-pub use model::{FailureReason, ModelMetrics, ModelOptions, Pending, Sample};
+pub use model::{
+    BatchReason, Execution, FailureReason, ModelMetrics, ModelOptions, Pending, Sample,
+};
 use process::Sampler;
+use series::Models;
 pub use statistics::{BatchStatistics, MemoryUsage, Statistics, Total};
 
 /// The content type of [`Metrics::render`].
@@ -51,6 +56,9 @@ pub struct MetricsOptions {
     pub counter_latencies: bool,
     /// Show `nv_inference_first_response_histogram_ms`. `--metrics-config histogram_latencies`.
     pub histogram_latencies: bool,
+    /// Quantiles of `nv_inference_*_summary_us`, each from 0 to 1; with none of them there are no summaries.
+    /// `--metrics-config summary_latencies` and `summary_quantiles`.
+    pub summary_quantiles: Vec<f64>,
     /// Show the use of the machine's processors and memory. `--allow-cpu-metrics`.
     pub cpu_metrics: bool,
     /// Models with series of their own, each version and set of tags counting as one. At the bound,
@@ -63,6 +71,7 @@ impl Default for MetricsOptions {
         MetricsOptions {
             counter_latencies: true,
             histogram_latencies: false,
+            summary_quantiles: Vec::new(),
             cpu_metrics: true,
             max_models: 1000,
         }
@@ -105,7 +114,7 @@ impl Metrics {
 
     /// The same, with GPUs to be shown once they have been sampled.
     pub fn with_gpus(options: MetricsOptions, sensors: Option<Box<dyn Sensors>>) -> Metrics {
-        let models = Models::new(options.max_models);
+        let models = Models::new(options.max_models, !options.summary_quantiles.is_empty());
         let sampler = Sampler::new(options.cpu_metrics);
         let metrics = Metrics(Arc::new(Inner {
             options,
@@ -125,8 +134,8 @@ impl Metrics {
 
     /// The counters of one model version. They are shown until the last clone of the handle is dropped.
     ///
-    /// While they live, the same name, version and options give the same counters: a reload goes on
-    /// counting.
+    /// While they live, the same name, version and options count into the same series: a reload goes on
+    /// where the page stood. Its statistics begin anew.
     pub fn model(&self, name: &str, version: u64, options: &ModelOptions) -> ModelMetrics {
         let buckets = self.0.options.histogram_latencies.then_some(&*options.first_response_ms);
         lock(&self.0.models).get(name, version, options, buckets)

@@ -1,6 +1,6 @@
 //! What Triton's statistics extension says of one model version.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::model::ModelMetrics;
 
@@ -71,18 +71,99 @@ pub struct MemoryUsage {
 impl ModelMetrics {
     /// What has been counted since the model was loaded.
     pub fn statistics(&self) -> Statistics {
-        let counts = self.0.counts();
-        let answered = counts.request.count();
-        let total = |ns| Total { count: answered, ns };
+        let counts = self.0.counters.sum();
+        let (answered, computed) = (counts.request.count(), counts.compute.count());
+        let failed = counts.failures.iter().map(|it| it.load(Relaxed)).sum();
+        let compute = |ns: &AtomicU64| Total { count: computed, ns: ns.load(Relaxed) };
         Statistics {
+            last_inference_ms: counts.last_ms.load(Relaxed),
             inference_count: counts.rows.load(Relaxed),
             execution_count: counts.batch_rows.count(),
-            success: total(counts.request.sum()),
-            queue: total(counts.queue.sum()),
-            compute_input: total(counts.compute_input.load(Relaxed)),
-            compute_infer: total(counts.compute_infer.load(Relaxed)),
-            compute_output: total(counts.compute_output.load(Relaxed)),
+            success: Total { count: answered, ns: counts.request.sum() },
+            fail: Total { count: failed, ns: counts.failed.load(Relaxed) },
+            queue: Total { count: answered, ns: counts.queue.sum() },
+            compute_input: compute(&counts.compute_input),
+            compute_infer: compute(&counts.compute_infer),
+            compute_output: compute(&counts.compute_output),
+            batches: counts.batches.statistics(),
             ..Statistics::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::metrics::{
+        BatchReason, Execution, FailureReason, Metrics, MetricsOptions, ModelOptions, Sample,
+    };
+
+    fn model(metrics: &Metrics) -> ModelMetrics {
+        metrics.model("m", 1, &ModelOptions::default())
+    }
+
+    fn request(rows: usize) -> Sample {
+        let micros = Duration::from_micros;
+        Sample {
+            rows,
+            total: micros(100),
+            queue: micros(20),
+            compute_input: micros(1),
+            compute_infer: micros(70),
+            compute_output: micros(2),
+        }
+    }
+
+    fn execution(rows: usize) -> Execution {
+        let Sample { compute_input: input, compute_infer: infer, compute_output: output, .. } =
+            request(rows);
+        Execution { rows, input, infer, output, reason: BatchReason::Idle }
+    }
+
+    #[test]
+    fn two_requests_of_one_batch_are_two_answers_and_one_execution() {
+        let metrics = Metrics::new(MetricsOptions::default());
+        let model = model(&metrics);
+        assert_eq!(model.statistics(), Statistics::default());
+        model.execution(execution(5));
+        model.success(request(2));
+        model.success(request(3));
+        model.failure_after(FailureReason::Backend, Duration::from_micros(7));
+        model.failure(FailureReason::Rejected);
+        let statistics = model.statistics();
+        let total = |count, ns| Total { count, ns };
+        assert_eq!((statistics.inference_count, statistics.execution_count), (5, 1));
+        assert_eq!(statistics.success, total(2, 200_000));
+        assert_eq!(statistics.queue, total(2, 40_000));
+        assert_eq!(statistics.compute_infer, total(2, 140_000));
+        assert_eq!(statistics.fail, total(2, 7_000));
+        let [batch] = statistics.batches[..] else { panic!("{statistics:?}") };
+        assert_eq!((batch.rows, batch.compute_infer), (5, total(1, 70_000)));
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+        let age = now - statistics.last_inference_ms;
+        assert!(age < 60_000, "{age} ms");
+    }
+
+    #[test]
+    fn a_reload_begins_anew_while_the_old_load_still_counts_its_own() {
+        let metrics = Metrics::new(MetricsOptions::default());
+        let old = model(&metrics);
+        old.success(request(1));
+        let new = model(&metrics);
+        assert_eq!(new.statistics(), Statistics::default());
+        old.success(request(1));
+        new.success(request(4));
+        assert_eq!(old.statistics().inference_count, 2);
+        assert_eq!(new.statistics().inference_count, 4);
+    }
+
+    #[test]
+    fn models_above_the_bound_of_metrics_have_statistics_of_their_own() {
+        let metrics = Metrics::new(MetricsOptions { max_models: 0, ..MetricsOptions::default() });
+        let (a, b) = (model(&metrics), model(&metrics));
+        a.success(request(1));
+        assert_eq!((a.statistics().inference_count, b.statistics().inference_count), (1, 0));
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, thread};
 use parser::parse;
 use proptest::prelude::*;
 
-use super::{model::Labels, *};
+use super::{series::Labels, *};
 use crate::machine::gpus::Reading;
 
 fn text(metrics: &Metrics) -> String {
@@ -43,6 +43,11 @@ fn sample() -> Sample {
         compute_infer: Duration::from_micros(50),
         compute_output: Duration::from_micros(2),
     }
+}
+
+fn execution(rows: usize) -> Execution {
+    let time = Duration::from_micros(50);
+    Execution { rows, input: time, infer: time, output: time, reason: BatchReason::Full }
 }
 
 #[test]
@@ -110,7 +115,7 @@ fn a_success_counts_once_everywhere_in_whole_microseconds() {
     let model = model(&metrics, "m");
     model.success(sample());
     model.success(sample());
-    model.execution(6);
+    model.execution(execution(6));
     let value = |name: &str| {
         let line = lines(&metrics, &format!("{name}{{")).pop().unwrap();
         line.rsplit_once(' ').unwrap().1.to_owned()
@@ -359,7 +364,7 @@ fn counts_of_many_threads_are_exact_and_every_text_between_is_sound() {
                         let total = Duration::from_micros(request * (i + 1));
                         model.success(Sample { total, ..sample() });
                         model.failure(FailureReason::Backend);
-                        model.execution(2);
+                        model.execution(execution(2));
                         metrics.http(Protocol::TensorflowServing, 200);
                     }
                 })
@@ -508,4 +513,80 @@ fn the_gpu_of_a_model_is_a_label_in_its_place_in_the_alphabet() {
         "nv_inference_count",
         &["nv_inference_count{_team=\"a\",gpu_uuid=\"GPU-a\",model=\"m\",version=\"1\"} 0"],
     );
+}
+
+#[test]
+fn the_namespace_of_a_model_is_a_label_in_its_place_in_the_alphabet() {
+    let metrics = metrics();
+    let options = ModelOptions { namespace: Some("/models".to_owned()), ..Default::default() };
+    let _model = metrics.model("m", 1, &options);
+    let expect = r#"nv_inference_count{model="m",namespace="/models",version="1"} 0"#;
+    check(&metrics, "nv_inference_count", &[expect]);
+}
+
+#[test]
+fn batches_are_counted_by_what_decided_their_size() {
+    let metrics = metrics();
+    let model = model(&metrics, "m");
+    check(&metrics, "muster_batches_total", &[]);
+    model.execution(execution(8));
+    model.execution(execution(8));
+    model.execution(Execution { reason: BatchReason::InPlace, ..execution(1) });
+    check(
+        &metrics,
+        "muster_batches_total",
+        &[
+            r#"muster_batches_total{model="m",reason="full",version="1"} 2"#,
+            r#"muster_batches_total{model="m",reason="in_place",version="1"} 1"#,
+        ],
+    );
+}
+
+#[test]
+fn summaries_have_the_quantiles_that_were_asked_for_and_totals_since_the_start() {
+    let options = MetricsOptions { summary_quantiles: vec![0.5, 0.99], ..Default::default() };
+    let metrics = Metrics::new(options);
+    let model = model(&metrics, "m");
+    let name = "nv_inference_queue_summary_us";
+    let line =
+        |suffix: &str, labels: &str, value: &str| format!("{name}{suffix}{{{labels}}} {value}");
+    let labels = r#"model="m",version="1""#;
+    let empty = line("", &format!(r#"{labels},quantile="0.5""#), "NaN");
+    assert_eq!(lines(&metrics, name)[0], empty);
+    for queue in [10, 20, 30] {
+        model.success(Sample { queue: Duration::from_micros(queue), ..sample() });
+    }
+    let shown = lines(&metrics, name);
+    let median: f64 = shown[0].rsplit_once(' ').unwrap().1.parse().unwrap();
+    assert!((19.8..=20.2).contains(&median), "{shown:?}");
+    assert_eq!(shown[2..], [line("_sum", labels, "60"), line("_count", labels, "3")]);
+    let families = parse(&text(&metrics));
+    for time in ["request", "queue", "compute_input", "compute_infer", "compute_output"] {
+        assert_eq!(families[&format!("nv_inference_{time}_summary_us")].kind, "summary");
+    }
+}
+
+#[test]
+fn a_series_does_not_fall_while_loads_come_and_go_under_its_readers() {
+    let metrics = metrics();
+    let keeper = model(&metrics, "m");
+    let total = || {
+        let line = lines(&metrics, "nv_inference_request_success{").pop().unwrap();
+        line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+    };
+    thread::scope(|scope| {
+        let loads = scope.spawn(|| {
+            for _ in 0..200 {
+                model(&metrics, "m").success(sample());
+            }
+        });
+        let mut last = 0;
+        while !loads.is_finished() {
+            let now = total();
+            assert!(last <= now, "{now} after {last}");
+            last = now;
+        }
+    });
+    assert_eq!(total(), 200);
+    drop(keeper);
 }

@@ -17,7 +17,10 @@ use super::{
     run::{self, Done, RunTime, Slot, Work},
     state::State,
 };
-use crate::{error::Error, metrics::FailureReason};
+use crate::{
+    error::Error,
+    metrics::{BatchReason, FailureReason},
+};
 
 /// A run must take at least that long for company to be worth a turn of the thread's other tasks: a job that
 /// joins is handed from task to task and back, which costs about a microsecond.
@@ -86,7 +89,7 @@ impl Shared {
 
     /// Ends runs that were made here. The times are those of one execution each.
     fn give_back(self: &Arc<Self>, slot: Slot, times: &[RunTime]) {
-        self.observe(times);
+        self.observe(times, BatchReason::InPlace);
         let mut state = self.lock();
         state.learn(times);
         for time in times {
@@ -175,7 +178,8 @@ impl Drop for Leading<'_> {
     fn drop(&mut self) {
         if self.slot.is_some() {
             self.run(None);
-            self.shared.metrics.failure(FailureReason::Canceled);
+            let waited = self.pending.enqueued_at.elapsed();
+            self.shared.metrics.failure_after(FailureReason::Canceled, waited);
         }
     }
 }

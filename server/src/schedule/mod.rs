@@ -15,6 +15,7 @@ pub mod policy;
 pub mod queue;
 pub mod reply;
 pub mod run;
+mod size;
 mod spin;
 mod state;
 mod waiting;
@@ -27,7 +28,7 @@ use std::{
 
 use crate::{
     error::Error,
-    metrics::{FailureReason, ModelMetrics},
+    metrics::{BatchReason, Execution, FailureReason, ModelMetrics},
 };
 use admission::{LongestStay, bound, predicted_stay};
 use glance::Glance;
@@ -142,7 +143,7 @@ impl Scheduler {
             false => self.shared.admit(&state, 1, None, Instant::now()),
         };
         drop(state);
-        self.shared.count(admitted)
+        self.shared.count(admitted, Duration::ZERO)
     }
 
     /// Runs one request, now or when its turn comes.
@@ -154,13 +155,15 @@ impl Scheduler {
     /// Dropping the future takes the request out of the queue. If it runs already, its result is dropped;
     /// when nobody waits for any result of the batch, the batch is asked to stop.
     pub async fn submit(&self, submission: Submission) -> Result<Done, Error> {
+        let accepted = submission.accepted;
         let answer = match self.shared.enter(submission) {
             Ok(Entered::Ran(done)) => Ok(done),
             Ok(Entered::Leads(leading, work)) => leading.answer(work).await,
             Ok(Entered::Queued(waiting)) => waiting.answer().await,
             Err(error) => Err(error),
         };
-        self.shared.count(answer)
+        let took = if answer.is_err() { accepted.elapsed() } else { Duration::ZERO };
+        self.shared.count(answer, took)
     }
 
     /// From now on nothing waits for company: the server is on its way out. Requests are still taken.
@@ -224,14 +227,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request that failed. Here and nowhere else, but for those whose client has left.
-    fn count<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+    /// Counts a request that failed after so long. Here and nowhere else, but for those whose client has left.
+    fn count<T>(&self, answer: Result<T, Error>, took: Duration) -> Result<T, Error> {
         if let Err(error) = &answer {
-            self.metrics.failure(match error {
-                Error::Backend(_) | Error::Internal(_) => FailureReason::Backend,
+            let reason = match error {
+                Error::Backend(_) => FailureReason::Backend,
+                Error::Internal(_) => FailureReason::Other,
                 Error::DeadlineExceeded { .. } => FailureReason::Canceled,
                 _ => FailureReason::Rejected,
-            });
+            };
+            self.metrics.failure_after(reason, took);
         }
         answer
     }
@@ -299,10 +304,19 @@ impl Shared {
         }))
     }
 
-    /// Tells the metrics of executions.
-    fn observe(&self, times: &[RunTime]) {
+    /// Tells the metrics, and whoever looks closely, of executions, and why they had their size.
+    fn observe(&self, times: &[RunTime], reason: BatchReason) {
         for it in times {
-            self.metrics.execution(it.rows);
+            self.metrics.execution(Execution {
+                rows: it.rows,
+                input: it.gather,
+                infer: it.execute,
+                output: it.scatter,
+                reason,
+            });
+            let us = it.execute.as_micros();
+            let model = &*self.settings.model;
+            tracing::debug!(model, rows = it.rows, reason = reason.name(), us, "batch");
         }
     }
 

@@ -207,6 +207,12 @@ impl Queue {
         decide(jobs.map(|it| it.job.pending), &self.batching, now, closing)
     }
 
+    /// The job that would be served next.
+    pub fn next(&self) -> Option<Pending> {
+        let mut jobs = self.levels.iter().flat_map(|it| it.live.iter().chain(&it.delayed));
+        jobs.next().map(|it| it.job.pending)
+    }
+
     /// Would a job that came now into the empty queue run at once?
     pub fn runs_at_once(&self, pending: Pending, now: Instant) -> bool {
         let alone = decide([pending], &self.batching, now, false);

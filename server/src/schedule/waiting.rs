@@ -84,7 +84,7 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.ticket.is_some() {
             self.abandon();
-            self.shared.metrics.failure(FailureReason::Canceled);
+            self.shared.metrics.failure_after(FailureReason::Canceled, self.entered.elapsed());
         }
     }
 }

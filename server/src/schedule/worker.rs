@@ -13,10 +13,11 @@ use super::{
     policy::Decision,
     queue::{Dropped, Job},
     run::{self, Slot, Work},
+    size,
     spin::Spin,
     state::State,
 };
-use crate::error::Error;
+use crate::{error::Error, metrics::BatchReason};
 
 /// Niceness of worker threads above that of the process: the threads that talk to clients go before them, so that health checks are
 /// answered while every processor computes.
@@ -146,6 +147,9 @@ fn run_batch<'a>(
     let turn_began = slot.busy_since.take().unwrap_or(now);
     let stop = Arc::new(Stop::new());
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
+    let batch = taken.iter().map(|(_, it)| it.pending);
+    let batching = &shared.settings.batching;
+    let reason = size::reason(batch, state.queue.next(), batching, now, state.hurrying);
     state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
     let call = state.call_wanted_worker(now);
     shared.glance.update(&state);
@@ -157,7 +161,8 @@ fn run_batch<'a>(
     let works: Vec<&Work> = works.iter().collect();
     let mut times = Vec::with_capacity(1);
     let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| times.push(*it));
-    shared.observe(&times);
+    // A batch that succeeds takes one execution.
+    shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
 
     // The instance goes back before the answers leave: a client that sends its next request at once must
     // find it idle.

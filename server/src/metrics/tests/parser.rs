@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::metrics::model::Labels;
+use crate::metrics::series::Labels;
 
 /// Sample name and labels in the order of the text, as one key; and the value as it was written.
 pub(super) type Samples = BTreeMap<(String, Labels), String>;
@@ -24,13 +24,16 @@ pub(super) fn parse(text: &str) -> BTreeMap<String, Family> {
         assert!(!help.is_empty() && is_name(name), "{name}");
         let kind = lines.next().and_then(|it| it.strip_prefix("# TYPE ")).expect("then its type");
         let kind = kind.strip_prefix(name).expect("the same name").trim().to_owned();
-        assert!(["counter", "gauge", "histogram"].contains(&&*kind), "{kind}");
+        assert!(["counter", "gauge", "histogram", "summary"].contains(&&*kind), "{kind}");
         let mut samples = Samples::new();
         while let Some(line) = lines.next_if(|it| !it.starts_with('#')) {
             let (sample, labels, value) = parse_sample(line);
             let suffix = sample.strip_prefix(name).expect("a sample of this family").to_owned();
-            let suffixes: &[&str] =
-                if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            let suffixes: &[&str] = match &*kind {
+                "histogram" => &["_bucket", "_sum", "_count"],
+                "summary" => &["", "_sum", "_count"],
+                _ => &[""],
+            };
             assert!(suffixes.contains(&&*suffix), "{line}");
             let before = samples.insert((sample, labels), value);
             assert!(before.is_none(), "given twice: {line}");
@@ -70,10 +73,12 @@ fn parse_sample(line: &str) -> (String, Labels, String) {
             rest = after.strip_prefix(',').expect("a comma between labels");
         }
     }
-    let sorted: Vec<&String> = labels.iter().map(|it| &it.0).filter(|it| *it != "le").collect();
+    let last = ["le", "quantile"];
+    let sorted = labels.iter().map(|it| &*it.0).filter(|it| !last.contains(it));
+    let sorted: Vec<&str> = sorted.collect();
     assert!(sorted.is_sorted_by(|a, b| a < b), "labels in alphabetical order, once each: {line}");
     let value = rest.strip_prefix(' ').expect("one space");
-    assert!(value.parse::<f64>().is_ok_and(|it| it >= 0.0), "{line}");
+    assert!(value == "NaN" || value.parse::<f64>().is_ok_and(|it| it >= 0.0), "{line}");
     (name.to_owned(), labels, value.to_owned())
 }
 
