@@ -16,7 +16,7 @@ use backend::{Backend, MODEL_STACK};
 use tokio::task::JoinSet;
 
 use crate::{
-    config::{ModelsFrom, QueueWait, ServerConfig},
+    config::{MetricsConfig, ModelsFrom, QueueWait, ServerConfig},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
     http::{BodyLimits, HttpSettings, Service, Timeouts},
@@ -33,7 +33,7 @@ use crate::{
     protocol::sagemaker,
     schedule::admission::LongestStay,
     serving::{Serving, ServingSettings},
-    trace::Tracing,
+    trace::{TraceError, Tracing},
 };
 
 /// A run of this length costs less than handing it to another thread and back.
@@ -58,6 +58,9 @@ pub enum AppError {
     /// No model can be served, or one could not and `--exit-on-error` is set.
     #[error("{0}")]
     Models(String),
+    /// Traces cannot be written where they should.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// Requests or runs were left when the time was up.
     #[error(
         "{connections} connections and {threads} model threads were still busy when the time was up"
@@ -69,6 +72,9 @@ pub enum AppError {
         threads: usize,
     },
 }
+
+/// Longest wait for the last traces to be written or sent.
+const LAST_TRACES: Duration = Duration::from_secs(2);
 
 /// The numbers of the fronts that speak HTTP and gRPC.
 const HTTP: usize = 0;
@@ -86,7 +92,8 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the ports and starts the I/O threads. No model is loaded yet, and no connection accepted.
+    /// Opens the ports and starts the I/O threads. No model is loaded yet, and no connection accepted. `log` is what
+    /// clients change when they change the log's settings.
     ///
     /// # Errors
     /// When a port is taken, or the system refuses something.
@@ -94,6 +101,7 @@ impl App {
         config: ServerConfig,
         machine: &Machine,
         engines: Vec<Arc<dyn Backend>>,
+        log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = open_ports(&config)?;
         let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
@@ -101,7 +109,7 @@ impl App {
         announce::gpus(&gpus);
         let sensors = sensors.filter(|_| config.gpu_metrics);
         let samples_gpus = sensors.is_some();
-        let metrics = Metrics::with_gpus(MetricsOptions::default(), sensors);
+        let metrics = Metrics::with_gpus(metrics_options(&config.metrics), sensors);
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
         let loader = Loader::new(engines, settings, manager.clone(), metrics.clone());
@@ -112,8 +120,8 @@ impl App {
             control: Arc::new(Control::default()),
             inference: Inference::default(),
             memory: Arc::new(SharedMemory::new(false)),
-            tracing: Arc::new(Tracing::default()),
-            log: LogControl::default(),
+            tracing: Arc::new(Tracing::start(&config.trace, config.log.requests)?),
+            log,
             metrics,
             drain: Drain::default(),
             connections: Budget::new(limits.connections.get()),
@@ -240,6 +248,7 @@ impl crate::config::Lifecycle {
         let drained = serving.drain.finished(left()).await;
         let connections = if drained { 0 } else { serving.drain.busy() };
         let threads = serving.models.close(left());
+        serving.tracing.finish(left().min(LAST_TRACES));
         if !drained || 0 < threads {
             return Err(AppError::NotDrained { connections, threads });
         }
@@ -269,6 +278,16 @@ fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>,
         open.push((service, listener));
     }
     Ok(open)
+}
+
+fn metrics_options(config: &MetricsConfig) -> MetricsOptions {
+    MetricsOptions {
+        counter_latencies: config.counter_latencies,
+        histogram_latencies: config.histogram_latencies,
+        summary_quantiles: config.summary_quantiles.clone(),
+        cpu_metrics: config.cpu,
+        ..MetricsOptions::default()
+    }
 }
 
 fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadSettings {

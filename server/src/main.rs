@@ -62,8 +62,8 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
         Arc::new(PyTorch::new(pytorch)),
         Arc::new(Identity),
     ];
-    let outcome =
-        App::build(config, machine, engines).and_then(|app| app.run(signalled(log.clone())));
+    let outcome = App::build(config, machine, engines, log.control())
+        .and_then(|app| app.run(signalled(log.clone())));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

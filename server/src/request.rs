@@ -7,6 +7,8 @@ use std::{
 
 use backend::NamedTensor;
 
+use crate::trace::Trace;
+
 /// A decoded request. Its tensors are slices of the body wherever the format allows.
 #[derive(Debug, Clone, Default)]
 pub struct InferenceRequest {
@@ -26,6 +28,8 @@ pub struct InferenceRequest {
     pub sequence: Option<Sequence>,
     /// Parameters that mean nothing to the server, in their order.
     pub parameters: Vec<(Arc<str>, Parameter)>,
+    /// What is noted of its way through the server, where it is traced.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// A request's place in a sequence of requests that belong together.

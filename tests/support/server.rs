@@ -14,6 +14,7 @@ use identity::Identity;
 use muster::{
     app::{App, AppError},
     config::{self, Command, Environment, PathKind, ProcessEnvironment, ServerConfig},
+    logging::LogControl,
     machine::Machine,
 };
 use onnxruntime::OnnxRuntime;
@@ -136,8 +137,9 @@ impl Start {
             Arc::new(PyTorch::new(pytorch)),
             Arc::new(Identity),
         ];
-        let app =
-            App::build(config, &self.machine, engines).unwrap_or_else(|error| panic!("{error}"));
+        let log = LogControl::new(&config.log);
+        let app = App::build(config, &self.machine, engines, log)
+            .unwrap_or_else(|error| panic!("{error}"));
         let addresses = app.addresses();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {

@@ -12,10 +12,12 @@ mod foreign;
 mod grpc;
 mod health;
 mod listeners;
+mod metrics;
 mod report;
 mod resolve;
 mod server;
 mod sources;
+mod trace;
 mod value;
 
 #[cfg(test)]
@@ -26,11 +28,13 @@ use std::ffi::OsString;
 pub use environment::{Environment, PathKind, ProcessEnvironment};
 pub use grpc::{Compression, ConnectionAge, Grpc, GrpcTls, Keepalive};
 pub use health::HealthCheck;
+pub use metrics::MetricsConfig;
 pub use report::{ConfigError, Notice, NoticeLevel};
 pub use server::{
     BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,
     ModelsFrom, QueueWait, Repository, SageMaker, Scheduling, ServerConfig,
 };
+pub use trace::{Collector, TraceConfig, TraceLevels, TraceMode};
 
 use crate::machine::Machine;
 use command_line::Parsed;

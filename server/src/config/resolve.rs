@@ -10,14 +10,14 @@ use std::{
 use super::{
     command_line::Serve,
     environment::{Environment, PathKind},
-    foreign, grpc, listeners,
+    foreign, grpc, listeners, metrics,
     report::Notice,
     server::{
         BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelDefaults, ModelsFrom, QueueWait,
         Repository, SageMaker, Scheduling, ServerConfig,
     },
     sources::{Origin, Sources, variable_text},
-    value,
+    trace, value,
 };
 use crate::machine::{Machine, gpus::Visibility};
 
@@ -71,12 +71,14 @@ pub(super) fn resolve(
         scheduling: scheduling(&sources, sagemaker.batch, problems),
         lifecycle: lifecycle(&sources, problems),
         sagemaker,
+        metrics: metrics::resolve(&sources, problems),
         metrics_interval: sources
             .read("metrics-interval-ms", value::milliseconds, problems)
             .unwrap_or(Duration::from_secs(2)),
         gpu_metrics: sources.read("allow-gpu-metrics", value::boolean, problems).unwrap_or(true),
         gpu_visibility: gpu_visibility(environment),
         log: log(&sources, problems),
+        trace: trace::resolve(&mut sources, environment, problems),
         onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
         pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
         model_cache_dir: sources.read("model-cache-dir", value::path, problems),
@@ -312,6 +314,7 @@ fn log(sources: &Sources, problems: &mut Vec<String>) -> LogConfig {
         warning: sources.read("log-warning", value::boolean, problems).unwrap_or(true),
         error: sources.read("log-error", value::boolean, problems).unwrap_or(true),
         format: sources.read("log-format", value::log_format, problems).unwrap_or(LogFormat::Text),
+        requests: sources.read("log-requests", value::boolean, problems).unwrap_or(false),
         file: sources.read("log-file", value::path, problems),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use super::{grpc::Grpc, report::Notice};
+use super::{grpc::Grpc, metrics::MetricsConfig, report::Notice, trace::TraceConfig};
 use crate::machine::gpus::Visibility;
 
 /// Everything that a server is told at its start.
@@ -29,6 +29,8 @@ pub struct ServerConfig {
     pub lifecycle: Lifecycle,
     /// The routes of the SageMaker port.
     pub sagemaker: SageMaker,
+    /// Which metrics are shown.
+    pub metrics: MetricsConfig,
     /// `--metrics-interval-ms`: how often gauges of the machine are read.
     pub metrics_interval: Duration,
     /// `--allow-gpu-metrics`: are GPUs among them?
@@ -37,6 +39,8 @@ pub struct ServerConfig {
     pub gpu_visibility: Visibility,
     /// Where log lines go, and which.
     pub log: LogConfig,
+    /// Which requests are traced, and where the traces go.
+    pub trace: TraceConfig,
     /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one that came along.
     pub onnxruntime_library: Option<PathBuf>,
     /// `--pytorch-plugin`: the libtorch engine's shared library; `None` for the one that came along.
@@ -234,6 +238,8 @@ pub struct LogConfig {
     pub error: bool,
     /// `--log-format`.
     pub format: LogFormat,
+    /// `--log-requests`: one line for each inference request.
+    pub requests: bool,
     /// `--log-file`: takes every line; `None` for standard output, and standard error for warnings and
     /// errors.
     pub file: Option<PathBuf>,
@@ -246,4 +252,29 @@ pub enum LogFormat {
     Text,
     /// One JSON object.
     Json,
+    /// Triton's: `I0102 03:04:05.678901 123 file.rs:45] "message"`.
+    Default,
+    /// Triton's other one: `2026-01-02T03:04:05Z I 123 file.rs:45] "message"`.
+    Iso8601,
+}
+
+impl LogFormat {
+    /// All of them.
+    pub const ALL: [LogFormat; 4] =
+        [LogFormat::Text, LogFormat::Json, LogFormat::Default, LogFormat::Iso8601];
+
+    /// Its name, as operators and clients give it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+            LogFormat::Default => "default",
+            LogFormat::Iso8601 => "ISO8601",
+        }
+    }
+
+    /// The format of that name, in any case.
+    pub fn named(name: &str) -> Option<LogFormat> {
+        LogFormat::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name))
+    }
 }

@@ -203,13 +203,8 @@ pub(super) fn spin(text: &str) -> Parse<Duration> {
         .ok_or_else(|| "a whole number of microseconds from 0 to 1000".to_owned())
 }
 
-/// Triton's names for its two formats are read as `text`.
 pub(super) fn log_format(text: &str) -> Parse<LogFormat> {
-    match &*text.to_ascii_lowercase() {
-        "text" | "default" | "iso8601" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("text or json".to_owned()),
-    }
+    LogFormat::named(text).ok_or_else(|| "text, json, default or ISO8601".to_owned())
 }
 
 /// Only `none` for now. The other modes are understood and not offered.

@@ -19,6 +19,7 @@ use crate::{
     config::BodyPace,
     error::Error,
     limits::{Budget, Permit, out_of_bytes},
+    trace::{Sending, Trace},
 };
 
 /// A reply up to that size is joined into one piece: to copy it costs less than to write it in pieces. It is
@@ -147,20 +148,29 @@ async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
 
 /// The body of a reply: segments that are written as they are, without being joined.
 #[derive(Debug, Default)]
-pub struct Segments(VecDeque<Bytes>);
+pub struct Segments {
+    bytes: VecDeque<Bytes>,
+    /// Notes when the last of them has gone.
+    sending: Option<Sending>,
+}
 
 impl Segments {
     /// Keeps `permit`, which covers this body from now on, until the last byte is written: with a client
     /// that reads slowly, that is long after the server is done with the request.
     pub fn hold(&mut self, mut permit: Permit) {
-        let length = self.0.iter().map(Bytes::len).sum();
+        let length = self.bytes.iter().map(Bytes::len).sum();
         if length <= SMALL {
             return;
         }
         permit.cover(length);
-        if let Some(bytes) = self.0.pop_back() {
-            self.0.push_back(Bytes::from_owner(Held { bytes, _permit: permit }));
+        if let Some(bytes) = self.bytes.pop_back() {
+            self.bytes.push_back(Bytes::from_owner(Held { bytes, _permit: permit }));
         }
+    }
+
+    /// Notes in `trace` when this body has gone.
+    pub fn trace(&mut self, trace: Arc<Trace>) {
+        self.sending = Some(trace.sending());
     }
 }
 
@@ -181,13 +191,15 @@ impl From<Vec<Bytes>> for Segments {
         if 1 < segments.len() && segments.iter().map(Bytes::len).sum::<usize>() <= SMALL {
             return Segments::from(Bytes::from(segments.concat()));
         }
-        Segments(segments.into_iter().filter(|it| !it.is_empty()).collect())
+        let bytes = segments.into_iter().filter(|it| !it.is_empty()).collect();
+        Segments { bytes, sending: None }
     }
 }
 
 impl From<Bytes> for Segments {
     fn from(bytes: Bytes) -> Segments {
-        Segments(Some(bytes).filter(|it| !it.is_empty()).into_iter().collect())
+        let bytes = Some(bytes).filter(|it| !it.is_empty()).into_iter().collect();
+        Segments { bytes, sending: None }
     }
 }
 
@@ -199,15 +211,15 @@ impl Body for Segments {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|it| Ok(Frame::data(it))))
+        Poll::Ready(self.bytes.pop_front().map(|it| Ok(Frame::data(it))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.iter().map(|it| it.len() as u64).sum())
+        SizeHint::with_exact(self.bytes.iter().map(|it| it.len() as u64).sum())
     }
 }
 
@@ -220,15 +232,15 @@ mod tests {
         let large = Bytes::from(vec![0; SMALL]);
         let body = Segments::from(vec![large.clone(), Bytes::new(), Bytes::from_static(b"ab")]);
         assert_eq!(body.size_hint().exact(), Some(SMALL as u64 + 2));
-        assert_eq!(body.0.len(), 2);
+        assert_eq!(body.bytes.len(), 2);
         // Nothing large was copied.
-        assert_eq!(body.0[0].as_ptr(), large.as_ptr());
+        assert_eq!(body.bytes[0].as_ptr(), large.as_ptr());
         assert!(Segments::from(Bytes::new()).is_end_stream());
     }
 
     #[test]
     fn a_small_reply_is_one_piece() {
         let pieces = ["ab", "", "cd"].map(|it| Bytes::from_static(it.as_bytes()));
-        assert_eq!(Segments::from(pieces.to_vec()).0, ["abcd"]);
+        assert_eq!(Segments::from(pieces.to_vec()).bytes, ["abcd"]);
     }
 }

@@ -28,6 +28,8 @@ const LONGEST_FIELDS: usize = 8192;
 pub(super) struct Line {
     format: LogFormat,
     level: Level,
+    /// The line of the source that says it, as Triton's formats show it.
+    place: Place,
     /// The message, escaped.
     message: String,
     /// The other fields, escaped, each with its separator in front.
@@ -36,9 +38,25 @@ pub(super) struct Line {
     cut: bool,
 }
 
+/// A line of the source.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Without its folders.
+    pub(super) file: &'static str,
+    pub(super) line: u32,
+}
+
+impl Place {
+    /// `path` is what the compiler calls the file.
+    pub(super) fn new(path: &'static str, line: u32) -> Place {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        Place { file, line }
+    }
+}
+
 impl Line {
-    pub(super) fn new(format: LogFormat, level: Level) -> Line {
-        Line { format, level, message: String::new(), fields: String::new(), cut: false }
+    pub(super) fn new(format: LogFormat, level: Level, place: Place) -> Line {
+        Line { format, level, place, message: String::new(), fields: String::new(), cut: false }
     }
 
     /// Sets the message.
@@ -47,7 +65,7 @@ impl Line {
         self.message = match self.format {
             // Nothing surrounds it: its quotes are only quotes, and what it shows may be pasted.
             LogFormat::Text => escaped.replace("\\\"", "\""),
-            LogFormat::Json => escaped,
+            LogFormat::Json | LogFormat::Default | LogFormat::Iso8601 => escaped,
         };
     }
 
@@ -69,6 +87,25 @@ impl Line {
                 let (message, fields) = (self.message, self.fields);
                 writeln!(line, "\",\"level\":\"{level}\",\"message\":\"{message}\"{fields}{cut}}}")
             }
+            LogFormat::Default | LogFormat::Iso8601 => {
+                let mut time = String::with_capacity(32);
+                write_time(&mut time);
+                let letter = match level {
+                    Level::ERROR => 'E',
+                    Level::WARN => 'W',
+                    _ => 'I',
+                };
+                let part = |range: std::ops::Range<usize>| time.get(range).unwrap_or_default();
+                let _ = match self.format {
+                    LogFormat::Default => {
+                        write!(line, "{letter}{}{} {}", part(5..7), part(8..10), part(11..26))
+                    }
+                    _ => write!(line, "{}Z {letter}", part(0..19)),
+                };
+                let (pid, Place { file, line: number }) = (std::process::id(), self.place);
+                let cut = if self.cut { " …" } else { "" };
+                writeln!(line, " {pid} {file}:{number}] \"{}{}{cut}\"", self.message, self.fields)
+            }
         };
         line
     }
@@ -80,7 +117,7 @@ impl Line {
             return;
         }
         let value_text = escape(value, LONGEST_VALUE);
-        let bare = self.format == LogFormat::Text
+        let bare = self.format != LogFormat::Json
             && !value.is_empty()
             && value.chars().all(|it| !it.is_whitespace() && it != '"' && it != '=')
             && value_text == value;
@@ -97,6 +134,11 @@ impl Line {
         let _ = match self.format {
             LogFormat::Text => write!(self.fields, " {name}={value}"),
             LogFormat::Json => write!(self.fields, ",\"{name}\":{value}"),
+            // All of the line is one string, in which quotes and what is escaped are escaped once more.
+            LogFormat::Default | LogFormat::Iso8601 => {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+                write!(self.fields, " {name}={value}")
+            }
         };
     }
 }

@@ -11,6 +11,7 @@ mod writer;
 use std::{
     fs::OpenOptions,
     io::{self, Write},
+    sync::Arc,
 };
 
 use tracing::{Event, Level, Metadata, Subscriber, level_filters::LevelFilter};
@@ -19,9 +20,10 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt},
 };
 
-use crate::config::{LogConfig, LogFormat};
+use crate::config::LogConfig;
+use control::Settings;
 pub use control::{LogChangeError, LogControl, LogValue};
-use format::Line;
+use format::{Line, Place};
 use writer::{Writer, WriterGuard};
 
 /// Flushes what has been logged when it is dropped, for a second at most.
@@ -29,6 +31,7 @@ use writer::{Writer, WriterGuard};
 #[derive(Debug)]
 pub struct LogGuard {
     writers: Vec<WriterGuard>,
+    control: LogControl,
 }
 
 impl LogGuard {
@@ -36,6 +39,11 @@ impl LogGuard {
     /// second at most per output.
     pub fn flush(&self) {
         self.writers.iter().for_each(WriterGuard::flush);
+    }
+
+    /// The settings of this log.
+    pub fn control(&self) -> LogControl {
+        self.control.clone()
     }
 }
 
@@ -82,25 +90,24 @@ fn subscriber(
     output: Sink,
     errors: Option<Sink>,
 ) -> Result<(impl Subscriber + Send + Sync + use<>, LogGuard), LogError> {
-    let (output, output_guard) =
-        Writer::start("log-out", output, config.format).map_err(LogError::Thread)?;
+    let control = LogControl::new(config);
+    let start = |name, sink| Writer::start(name, sink, control.shared()).map_err(LogError::Thread);
+    let (output, output_guard) = start("log-out", output)?;
     let (errors, errors_guard) = match errors {
         Some(sink) => {
-            let (writer, guard) =
-                Writer::start("log-err", sink, config.format).map_err(LogError::Thread)?;
+            let (writer, guard) = start("log-err", sink)?;
             (writer, Some(guard))
         }
         None => (output.clone(), None),
     };
     let writers = std::iter::once(output_guard).chain(errors_guard).collect();
-    let layer = LogLayer { filter: Filter::new(config), format: config.format, output, errors };
-    Ok((Registry::default().with(layer), LogGuard { writers }))
+    let layer = LogLayer { filter: Filter(control.shared()), output, errors };
+    Ok((Registry::default().with(layer), LogGuard { writers, control }))
 }
 
 /// Turns events into lines and hands them to the writers. Spans are not logged.
 struct LogLayer {
     filter: Filter,
-    format: LogFormat,
     output: Writer,
     errors: Writer,
 }
@@ -116,50 +123,41 @@ impl<S: Subscriber> Layer<S> for LogLayer {
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let level = *event.metadata().level();
-        let mut line = Line::new(self.format, level);
+        let metadata = event.metadata();
+        let place = Place::new(metadata.file().unwrap_or("-"), metadata.line().unwrap_or(0));
+        let mut line = Line::new(self.filter.0.format(), level, place);
         event.record(&mut line);
         let writer = if level <= Level::WARN { &self.errors } else { &self.output };
         writer.write(line.finish());
     }
 }
 
-/// Which lines are wanted.
-#[derive(Debug, Clone, PartialEq)]
-struct Filter {
-    verbose: u32,
-    info: bool,
-    warning: bool,
-    error: bool,
-}
+/// Which lines are wanted, by the settings of the moment.
+struct Filter(Arc<Settings>);
 
 /// Libraries that talk a lot: a step louder is needed to hear them.
 const LIBRARIES: &[&str] =
     &["h2", "hyper", "hyper_util", "mio", "ort", "rustls", "tokio", "tokio_util", "tonic", "tower"];
 
 impl Filter {
-    fn new(config: &LogConfig) -> Filter {
-        let &LogConfig { verbose, info, warning, error, .. } = config;
-        Filter { verbose, info, warning, error }
-    }
-
     fn wants(&self, level: Level, target: &str) -> bool {
         let origin = target.split("::").next().unwrap_or(target);
         let library = u32::from(LIBRARIES.contains(&origin));
         match level {
-            Level::ERROR => self.error,
-            Level::WARN => self.warning,
-            Level::INFO => self.info && self.verbose >= library,
-            Level::DEBUG => self.verbose > library,
-            _ => self.verbose > 1 + library,
+            Level::ERROR => self.0.error(),
+            Level::WARN => self.0.warning(),
+            Level::INFO => self.0.info() && self.0.verbose() >= library,
+            Level::DEBUG => self.0.verbose() > library,
+            _ => self.0.verbose() > 1 + library,
         }
     }
 
     /// The most talkative level that may be wanted, so that the others cost nothing.
     fn most(&self) -> LevelFilter {
-        match self.verbose {
-            0 if self.info => LevelFilter::INFO,
-            0 if self.warning => LevelFilter::WARN,
-            0 if self.error => LevelFilter::ERROR,
+        match self.0.verbose() {
+            0 if self.0.info() => LevelFilter::INFO,
+            0 if self.0.warning() => LevelFilter::WARN,
+            0 if self.0.error() => LevelFilter::ERROR,
             0 => LevelFilter::OFF,
             1 => LevelFilter::DEBUG,
             _ => LevelFilter::TRACE,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::*;
+use crate::config::LogFormat;
 
 /// A sink that can be looked at.
 #[derive(Clone, Default)]
@@ -30,7 +31,15 @@ impl Shared {
 }
 
 fn config(format: LogFormat) -> LogConfig {
-    LogConfig { verbose: 0, info: true, warning: true, error: true, format, file: None }
+    LogConfig {
+        verbose: 0,
+        info: true,
+        warning: true,
+        error: true,
+        format,
+        requests: false,
+        file: None,
+    }
 }
 
 /// What is written to output and errors while `events` run.
@@ -77,6 +86,95 @@ fn a_line_of_json_is_an_object() {
     );
 }
 
+/// The line of one of Triton's formats, taken apart: its head up to the process, and the message.
+#[track_caller]
+fn triton_line(format: LogFormat, event: impl FnOnce()) -> (String, serde_json::Value) {
+    let (output, errors) = logged(&config(format), event);
+    let line = output + &errors;
+    let (head, message) = line.split_once("] ").unwrap();
+    let pid = std::process::id().to_string();
+    let (time, place) = head.split_once(&format!(" {pid} tests.rs:")).unwrap();
+    assert!(place.bytes().all(|it| it.is_ascii_digit()), "{line}");
+    (time.to_owned(), serde_json::from_str(message).unwrap())
+}
+
+#[test]
+fn tritons_formats_are_what_its_readers_parse() {
+    let (head, message) = triton_line(LogFormat::Default, || tracing::info!("model \"m\"\nloaded"));
+    let digits = head.replace(|it: char| it.is_ascii_digit(), "0");
+    assert_eq!(digits, "I0000 00:00:00.000000");
+    assert_eq!(message, "model \"m\"\nloaded");
+    let (head, message) = triton_line(LogFormat::Iso8601, || {
+        tracing::warn!(model = "a \"b\"", version = 3, path = %"/x", "odd");
+    });
+    let digits = head.replace(|it: char| it.is_ascii_digit(), "0");
+    assert_eq!(digits, "0000-00-00T00:00:00Z W");
+    assert_eq!(message, r#"odd model="a \"b\"" version=3 path=/x"#);
+    let (head, _) = triton_line(LogFormat::Default, || tracing::error!("gone"));
+    assert!(head.starts_with('E'), "{head}");
+}
+
+#[test]
+fn settings_can_be_changed_while_lines_are_logged() {
+    let (output, errors) = (Shared::default(), Shared::default());
+    let quiet = config(LogFormat::Text);
+    let (subscriber, guard) =
+        subscriber(&quiet, Box::new(output.clone()), Some(Box::new(errors.clone()))).unwrap();
+    let control = guard.control();
+    let set = |name: &str, value| control.update(&[(name.to_owned(), value)]);
+    tracing::subscriber::with_default(subscriber, || {
+        let events = |round: u32| {
+            tracing::debug!(round, "debug");
+            tracing::info!(round, "info");
+            tracing::warn!(round, "warning");
+            tracing::error!(round, "error");
+        };
+        events(1);
+        set("log_verbose_level", LogValue::Number(1)).unwrap();
+        set("log_warning", LogValue::Bool(false)).unwrap();
+        set("log_format", LogValue::Text("json".into())).unwrap();
+        events(2);
+        set("log_verbose_level", LogValue::Number(0)).unwrap();
+        set("log_info", LogValue::Bool(false)).unwrap();
+        set("log_error", LogValue::Bool(false)).unwrap();
+        events(3);
+    });
+    drop(guard);
+    let (output, errors) = (output.text(), errors.text());
+    let lines: Vec<&str> = output.lines().chain(errors.lines()).collect();
+    assert_eq!(lines.len(), 3 + 3, "{lines:#?}");
+    assert!(!output.contains("round=2") && output.contains(r#""message":"debug","round":2"#));
+    assert!(!output.contains("\"round\":3") && !errors.contains("\"round\":3"));
+}
+
+#[test]
+fn a_change_is_made_whole_or_not_at_all_and_says_what_is_wrong() {
+    let control = LogControl::new(&config(LogFormat::Text));
+    let before = control.settings();
+    let names: Vec<&str> = before.iter().map(|it| it.0).collect();
+    let expect =
+        ["log_file", "log_info", "log_warning", "log_error", "log_verbose_level", "log_format"];
+    assert_eq!(names, expect);
+    let text = |it: &str| LogValue::Text(it.to_owned());
+    for (name, value, parts) in [
+        ("log_info", text("true"), ["true or false", "the text 'true'"]),
+        ("log_verbose_level", LogValue::Bool(true), ["whole number", "a boolean true"]),
+        ("log_format", text("xml"), ["ISO8601", "'xml'"]),
+        ("log_format", LogValue::Number(1), ["ISO8601", "a number 1"]),
+        ("log_warnings", LogValue::Bool(true), ["'log_warnings'", "log_warning?"]),
+    ] {
+        let good = ("log_error".to_owned(), LogValue::Bool(false));
+        let error = control.update(&[good, (name.to_owned(), value)]).unwrap_err();
+        let LogChangeError::Invalid(problem) = &error else { panic!("{error:?}") };
+        assert!(parts.iter().all(|it| problem.contains(it)), "{problem}");
+    }
+    let error = control.update(&[("log_file".to_owned(), text("/tmp/x"))]).unwrap_err();
+    assert!(matches!(error, LogChangeError::Fixed(_)), "{error:?}");
+    assert_eq!(control.settings(), before);
+    control.update(&[("log_format".to_owned(), text("iso8601"))]).unwrap();
+    assert_eq!(control.settings()[5], ("log_format", text("ISO8601")));
+}
+
 #[test]
 fn warnings_and_errors_go_to_standard_error() {
     let (output, errors) = logged(&config(LogFormat::Text), || {
@@ -90,7 +188,7 @@ fn warnings_and_errors_go_to_standard_error() {
 
 #[test]
 fn a_client_can_forge_no_line() {
-    for format in [LogFormat::Text, LogFormat::Json] {
+    for format in LogFormat::ALL {
         let name = format!("x\r\n2026 ERROR hacked\u{1b}[2J{}", "y".repeat(1 << 20));
         let (output, _) = logged(&config(format), || {
             tracing::info!(name, debug = ?name, "no model {name}");
@@ -154,7 +252,9 @@ fn each_level_has_its_switch() {
 
 #[test]
 fn libraries_are_a_step_quieter() {
-    let filter = |verbose| Filter::new(&LogConfig { verbose, ..config(LogFormat::Text) });
+    let filter = |verbose| {
+        Filter(LogControl::new(&LogConfig { verbose, ..config(LogFormat::Text) }).shared())
+    };
     assert!(!filter(0).wants(Level::INFO, "ort::session"));
     assert!(filter(0).wants(Level::WARN, "ort::session"));
     assert!(filter(0).wants(Level::INFO, "muster::app"));

@@ -14,7 +14,10 @@ use std::{
 
 use tracing::Level;
 
-use super::format::Line;
+use super::{
+    control::Settings,
+    format::{Line, Place},
+};
 use crate::config::LogFormat;
 
 /// Lines that wait to be written. A line has at most some 16 KiB, and 200 bytes as a rule. When the
@@ -57,14 +60,14 @@ impl Writer {
     pub(super) fn start(
         name: &str,
         sink: Box<dyn Write + Send>,
-        format: LogFormat,
+        settings: Arc<Settings>,
     ) -> io::Result<(Writer, WriterGuard)> {
         let (queue, lines) = sync_channel(MOST_WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
         let shared = dropped.clone();
         thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || write_lines(&lines, sink, &shared, format))?;
+            .spawn(move || write_lines(&lines, sink, &shared, &settings))?;
         Ok((Writer { queue: queue.clone(), dropped }, WriterGuard { queue }))
     }
 
@@ -104,7 +107,7 @@ fn write_lines(
     lines: &Receiver<Message>,
     mut sink: Box<dyn Write + Send>,
     dropped: &AtomicU64,
-    format: LogFormat,
+    settings: &Settings,
 ) {
     let mut chunk = String::new();
     while let Ok(first) = lines.recv() {
@@ -122,7 +125,7 @@ fn write_lines(
         chunk.clear();
         let count = dropped.swap(0, Ordering::Relaxed);
         if count > 0 {
-            let _ = sink.write_all(report(count, format).as_bytes());
+            let _ = sink.write_all(report(count, settings.format()).as_bytes());
         }
         let _ = sink.flush();
         for done in flushes {
@@ -134,7 +137,7 @@ fn write_lines(
 
 /// The line that tells of dropped ones.
 fn report(count: u64, format: LogFormat) -> String {
-    let mut line = Line::new(format, Level::WARN);
+    let mut line = Line::new(format, Level::WARN, Place::new(file!(), line!()));
     line.say(&format!("{count} log lines were dropped: they came faster than they were read"));
     line.finish()
 }

@@ -3,11 +3,13 @@
 mod grpc;
 mod limits;
 mod log;
+mod metrics;
 mod models;
 mod ports;
 mod sagemaker;
 mod scheduling;
 mod server;
+mod trace;
 
 /// One setting: the flag `--<name>` and the variable `MUSTER_<NAME>`.
 pub(super) struct Setting {
@@ -55,7 +57,9 @@ const SECTIONS: &[&[Setting]] = &[
     sagemaker::SETTINGS,
     limits::SETTINGS,
     scheduling::SETTINGS,
+    metrics::SETTINGS,
     log::SETTINGS,
+    trace::SETTINGS,
 ];
 
 /// Every setting that does something.
@@ -87,18 +91,10 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "model-load-gpu-limit",
             "http-header-forward-pattern",
             "grpc-header-forward-pattern",
-            "allow-cpu-metrics",
-            "metrics-config",
             "allow-vertex-ai",
             "vertex-ai-port",
             "vertex-ai-thread-count",
             "vertex-ai-default-model",
-            "trace-config",
-            "trace-file",
-            "trace-level",
-            "trace-rate",
-            "trace-count",
-            "trace-log-frequency",
             "cache-config",
             "cache-directory",
             "response-cache-byte-size",

@@ -16,6 +16,7 @@ use super::{
         respond,
         router::ModelPath,
         service::{Service, text},
+        status::status,
     },
     Answer, Failure, aside, find, owned_text,
 };
@@ -26,6 +27,7 @@ use crate::{
     protocol::{EncodedReply, kserve_v2, sagemaker, tfs},
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
+    trace::{self, Moment, Trace, Transport},
 };
 
 /// JSON above this many bytes is read and written on a thread of its own, so that health checks and other
@@ -34,6 +36,9 @@ const LARGE: usize = 256 << 10;
 
 /// Where the JSON of a KServe request ends and its tensors begin.
 const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
+
+/// Of which trace of the client's a request is a part.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// What SageMaker passes through from client to client.
 const CUSTOM_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
@@ -63,7 +68,8 @@ pub(super) async fn infer_v2(
         kserve_v2::decode(signature, length, body)
             .map_err(|it| Failure { id: it.id, error: it.error })
     };
-    inference(service, model, parts, body, json_length, decode, kserve_v2::encode).await
+    let codec = Codec { json_length, decode, encode: kserve_v2::encode };
+    inference(service, model, parts, body, codec).await
 }
 
 pub(super) async fn predict(
@@ -77,7 +83,7 @@ pub(super) async fn predict(
     let encode = |form: &tfs::Form, signature: &Signature, response: &InferenceResponse| {
         tfs::encode(*form, signature, response)
     };
-    inference(service, model, parts, body, None, decode, encode).await
+    inference(service, model, parts, body, Codec { json_length: None, decode, encode }).await
 }
 
 pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
@@ -90,8 +96,8 @@ pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Inc
         let (content_type, accept) = (content_type.as_deref(), accept.as_deref());
         Ok(sagemaker::decode(signature, content_type, accept, &options, body)?)
     };
-    let mut response =
-        inference(service, model, parts, body, json_length, decode, sagemaker::encode).await?;
+    let codec = Codec { json_length, decode, encode: sagemaker::encode };
+    let mut response = inference(service, model, parts, body, codec).await?;
     if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES) {
         // The platform passes them on to the client only if the container repeats them.
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
@@ -99,23 +105,68 @@ pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Inc
     Ok(response)
 }
 
-/// The three inference routes: admit, read, decode, run, encode. `decode` turns the body into a request and
-/// the form of its reply, `encode` the response into that form.
-async fn inference<F: Send + 'static>(
+/// How a protocol reads requests and writes replies.
+struct Codec<D, F> {
+    /// Bytes of the body that are JSON; `None` for all.
+    json_length: Option<usize>,
+    /// Turns the body into a request and the form of its reply.
+    decode: D,
+    /// Turns the response into that form.
+    encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
+}
+
+/// The three inference routes, and what their trace says of them.
+async fn inference<F, D>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
     body: &mut Incoming,
-    json_length: Option<usize>,
-    decode: impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-    encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
-) -> Answer {
+    codec: Codec<D, F>,
+) -> Answer
+where
+    F: Send + 'static,
+    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
+{
+    let Signature { model: name, version, .. } = &*model.signature;
+    let traceparent = || text(&parts.headers, &TRACEPARENT);
+    let trace = service.serving.tracing.begin(Transport::Http, name, *version, traceparent);
+    let mut answer = run(service, model, parts, body, codec, trace.as_ref()).await;
+    if let Some(trace) = trace {
+        match &mut answer {
+            Ok(response) => {
+                trace.answered(response.status().as_u16(), None, None);
+                response.body_mut().trace(trace);
+            }
+            Err(Failure { id, error }) => {
+                let status = status(error.kind()).as_u16();
+                trace.answered(status, id.as_ref(), Some(error));
+            }
+        }
+    }
+    answer
+}
+
+/// Admit, read, decode, run, encode.
+async fn run<F, D>(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: &mut Incoming,
+    codec: Codec<D, F>,
+    trace: Option<&Arc<Trace>>,
+) -> Answer
+where
+    F: Send + 'static,
+    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
+{
+    let Codec { json_length, decode, encode } = codec;
     // Before the body is read: a refusal must be cheap.
     model.admit()?;
     check_encoding(&parts.headers)?;
     let deadline = service.deadline(&parts.headers)?;
     let aligned_at = json_length.unwrap_or(0);
     let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
+    trace::stamp(trace, Moment::ReceiveEnd);
 
     let large = LARGE < json_length.unwrap_or(bytes.len());
     // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
@@ -135,6 +186,7 @@ async fn inference<F: Send + 'static>(
         return Err(Failure { id: request.id, error: out_of_bytes(&service.settings.body.budget) });
     }
     request.deadline = deadline;
+    request.trace = trace.cloned();
     let id = request.id.clone();
     let response = service.serving.inference.run(&model, request).await;
     let response = response.map_err(|error| Failure { id: id.clone(), error })?;

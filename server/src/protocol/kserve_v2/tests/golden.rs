@@ -63,6 +63,7 @@ fn write_request(text: &mut String, request: &InferenceRequest) {
         queue_timeout,
         sequence,
         parameters,
+        trace: _,
     } = request;
     assert_eq!(*deadline, None);
     writeln!(text, "id: {id:?}, priority: {priority}, timeout: {queue_timeout:?}").unwrap();

@@ -1,0 +1,110 @@
+//! Which metrics are shown: `--metrics-config`, `--allow-cpu-metrics`.
+
+use super::{
+    sources::Sources,
+    value::{self, Parse},
+};
+
+/// Which metrics are shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricsConfig {
+    /// `--allow-cpu-metrics`: the use of the machine's processors and memory.
+    pub cpu: bool,
+    /// `counter_latencies`: `nv_inference_*_duration_us`.
+    pub counter_latencies: bool,
+    /// `histogram_latencies`: `nv_inference_first_response_histogram_ms`.
+    pub histogram_latencies: bool,
+    /// `summary_latencies`, `summary_quantiles`: those of `nv_inference_*_summary_us`, each from 0 to 1; empty
+    /// for no summaries.
+    pub summary_quantiles: Vec<f64>,
+}
+
+/// Triton's, without the errors that are allowed for them.
+const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+
+/// More would make the page long and say nothing more.
+const MOST_QUANTILES: usize = 32;
+
+/// One `--metrics-config`.
+enum Setting {
+    Counters(bool),
+    Histograms(bool),
+    Summaries(bool),
+    Quantiles(Vec<f64>),
+}
+
+pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> MetricsConfig {
+    let cpu = sources.read("allow-cpu-metrics", value::boolean, problems).unwrap_or(true);
+    let mut config = MetricsConfig {
+        cpu,
+        counter_latencies: true,
+        histogram_latencies: false,
+        summary_quantiles: Vec::new(),
+    };
+    let (mut summaries, mut quantiles) = (false, QUANTILES.to_vec());
+    for given in sources.read_all("metrics-config", setting, problems) {
+        match given {
+            Setting::Counters(on) => config.counter_latencies = on,
+            Setting::Histograms(on) => config.histogram_latencies = on,
+            Setting::Summaries(on) => summaries = on,
+            Setting::Quantiles(given) => quantiles = given,
+        }
+    }
+    if summaries {
+        config.summary_quantiles = quantiles;
+    }
+    config
+}
+
+/// `<setting>=<value>`.
+fn setting(text: &str) -> Parse<Setting> {
+    let form = || {
+        "counter_latencies=, histogram_latencies= or summary_latencies= with true or false, or \
+         summary_quantiles=<quantile>:<error>,.."
+            .to_owned()
+    };
+    let (name, value) = text.split_once('=').ok_or_else(form)?;
+    let boolean = |of: fn(bool) -> Setting| {
+        value::boolean(value.trim()).map(of).map_err(|it| format!("{it} for {name}"))
+    };
+    match name.trim() {
+        "counter_latencies" => boolean(Setting::Counters),
+        "histogram_latencies" => boolean(Setting::Histograms),
+        "summary_latencies" => boolean(Setting::Summaries),
+        "summary_quantiles" => quantiles(value).map(Setting::Quantiles),
+        _ => Err(form()),
+    }
+}
+
+/// `0.5:0.05,0.9:0.01`: the errors are read and not needed, since the sketch has a bound of its own.
+fn quantiles(text: &str) -> Parse<Vec<f64>> {
+    let share = |text: &str| text.trim().parse().ok().filter(|it| (0.0..=1.0).contains(it));
+    let quantile = |text: &str| match text.split_once(':') {
+        Some((quantile, error)) => share(error).and_then(|_: f64| share(quantile)),
+        None => share(text),
+    };
+    let mut quantiles = text.split(',').map(quantile).collect::<Option<Vec<f64>>>();
+    if let Some(quantiles) = &mut quantiles {
+        quantiles.sort_by(f64::total_cmp);
+        quantiles.dedup();
+    }
+    quantiles.filter(|it| it.len() <= MOST_QUANTILES).ok_or_else(|| {
+        format!(
+            "at most {MOST_QUANTILES} pairs <quantile>:<error> with commas between, each number from 0 to 1, as \
+             0.5:0.05,0.99:0.001"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_have_errors_or_none_and_are_put_in_order() {
+        assert_eq!(quantiles("0.99:0.001, 0.5:0.05,0.5"), Ok(vec![0.5, 0.99]));
+        for wrong in ["", "0.5:", "1.5:0.1", "0.5:2", "x", "0.5;0.9", "NaN:0.1"] {
+            assert!(quantiles(wrong).unwrap_err().contains("0.5:0.05"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Facts about which requests are traced, and about what is written of them.
