@@ -23,6 +23,7 @@ mod cancellation; // clients that leave
 mod drain; // stopping under load
 mod lifecycle; // starting, and starts that fail
 mod metrics; // the metrics page
+mod tracing; // traces of requests, in files, at a collector and in the log
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve

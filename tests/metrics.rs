@@ -137,3 +137,63 @@ fn many_readers_at_once_all_get_the_page() {
         }
     });
 }
+
+#[test]
+fn the_page_has_one_address_and_one_method() {
+    let server = Server::start(&Repository::identity("m", &[]), &[]);
+    let metrics = server.address("metrics").unwrap();
+    let mut client = Client::connect(metrics);
+    let page = client.get("/metrics/").expect(200);
+    assert!(page.header("content-type").unwrap().starts_with("text/plain"), "{page:?}");
+    Page::parse(&page.text());
+    client.post("/metrics", &[], "").expect(405);
+    client.get("/metrics/more").expect(404);
+}
+
+#[test]
+fn metrics_are_shown_as_the_command_line_says() {
+    let repository = Repository::identity("m", &[]);
+    let plain = Server::start(&repository, &[]);
+    let page = plain.get("/metrics").text();
+    assert!(page.contains("nv_inference_request_duration_us{") && page.contains("nv_cpu_"));
+    assert!(!page.contains("_summary_us") && !page.contains("histogram_ms"));
+    let flags = [
+        "--metrics-config=counter_latencies=false",
+        "--metrics-config=histogram_latencies=true",
+        "--metrics-config=summary_latencies=true",
+        "--metrics-config=summary_quantiles=0.5:0.1",
+        "--allow-cpu-metrics=false",
+    ];
+    let chosen = Server::start(&repository, &flags);
+    chosen.post(&infer("m"), rows(1, 2)).expect(200);
+    let page = Page::read(chosen.http());
+    assert_eq!(page.of("m", "nv_inference_request_success"), 1.0);
+    assert_eq!(page.of("m", "nv_inference_count"), 2.0);
+    assert_eq!(page.of("m", "nv_inference_first_response_histogram_ms_count"), 1.0);
+    assert_eq!(page.of("m", "nv_inference_request_summary_us_count"), 1.0);
+    let text = chosen.get("/metrics").text();
+    assert!(!text.contains("_duration_us") && !text.contains("nv_cpu_"), "{text}");
+    assert!(
+        text.contains(r#"nv_inference_queue_summary_us{model="m",version="1",quantile="0.5"}"#)
+    );
+}
+
+#[test]
+fn batches_say_why_they_had_their_size() {
+    let config = "backend: \"identity\" max_batch_size: 4 dynamic_batching { }
+        instance_group { count: 1 kind: KIND_CPU }
+        input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }";
+    let repository = Repository::new().model("m", config);
+    let server = Server::start(&repository, &["--scheduler-hold=3", "--caller-runs=off"]);
+    let mut waiting: Vec<Client> = (1..=3).map(|it| ask(server.http(), "m", rows(it, 2))).collect();
+    for client in &mut waiting {
+        client.reply().expect(200);
+    }
+    let text = server.get("/metrics").text();
+    for (reason, batches) in [("full", 1), ("idle", 1)] {
+        let line =
+            format!(r#"muster_batches_total{{model="m",reason="{reason}",version="1"}} {batches}"#);
+        assert!(text.contains(&line), "no '{line}' in: {text}");
+    }
+}

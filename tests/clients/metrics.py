@@ -41,7 +41,7 @@ def check(text, wanted):
     """Asserts that the page is sound and has the wanted families; returns the number of samples."""
     seen, names = set(), set()
     for family in text_string_to_metric_families(text):
-        assert family.type in ("counter", "gauge", "histogram"), f"{family.name}: {family.type}"
+        assert family.type in ("counter", "gauge", "histogram", "summary"), f"{family.name}: {family.type}"
         assert family.documentation, f"{family.name} has no help"
         for sample in family.samples:
             key = (sample.name, frozenset(sample.labels.items()))

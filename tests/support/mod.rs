@@ -1,6 +1,7 @@
 //! What the tests share: servers, a client that says exactly what it is told to, model repositories.
 
 mod client;
+mod collector;
 mod inference;
 mod page;
 mod process;
@@ -14,6 +15,7 @@ use std::{
 };
 
 pub use client::{Client, Reply, post_head};
+pub use collector::{Collector, Span};
 pub use inference::{ask, ask_with, first_of, infer, row, rows};
 pub use page::{Page, wait_queued};
 pub use process::{Finished, Process};

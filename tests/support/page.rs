@@ -27,14 +27,17 @@ impl Page {
             let (name, _) = name.unwrap_or_else(|| panic!("expected a help: {help}"));
             let kind = lines.next().and_then(|it| it.strip_prefix(&format!("# TYPE {name} ")));
             assert!(
-                kind.is_some_and(|it| ["counter", "gauge", "histogram"].contains(&it)),
+                kind.is_some_and(|it| {
+                    ["counter", "gauge", "histogram", "summary"].contains(&it)
+                }),
                 "{name}"
             );
             while let Some(line) = lines.next_if(|it| !it.starts_with('#')) {
                 let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
                 assert!(series.starts_with(name), "'{line}' is not of the family {name}");
                 let value: f64 = value.parse().unwrap_or_else(|_| panic!("{line}"));
-                assert!(value >= 0.0, "{line}");
+                // A summary of nothing has no quantiles.
+                assert!(value >= 0.0 || kind == Some("summary") && value.is_nan(), "{line}");
                 assert!(values.insert(series.to_owned(), value).is_none(), "twice: {line}");
             }
         }

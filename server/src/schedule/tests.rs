@@ -442,3 +442,27 @@ async fn a_closed_scheduler_finishes_what_waits_and_takes_nothing_more() {
     assert!(running.await.unwrap().is_ok() && waiting.await.unwrap().is_ok());
     assert_eq!(scheduler.wait_closed(Duration::from_secs(10)), 0);
 }
+
+#[tokio::test]
+async fn statistics_tell_runs_by_size_and_what_failures_cost() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let first = spawn(&scheduler, submission(0.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiting: Vec<_> = (1..4).map(|it| spawn(&scheduler, submission(it as f32))).collect();
+    until(|| scheduler.queued() == 3).await;
+    let long_ago = Instant::now() - Duration::from_millis(5);
+    let late = Submission { accepted: long_ago, deadline: Some(long_ago), ..submission(9.0) };
+    scheduler.submit(late).await.unwrap_err();
+    gate.open();
+    first.await.unwrap().unwrap();
+    for answer in waiting {
+        answer.await.unwrap().unwrap();
+    }
+    let statistics = scheduler.shared.metrics.statistics();
+    assert_eq!(statistics.execution_count, 2);
+    let sizes: Vec<(u64, u64)> =
+        statistics.batches.iter().map(|it| (it.rows, it.compute_infer.count)).collect();
+    assert_eq!(sizes, [(1, 1), (3, 1)]);
+    assert_eq!(statistics.fail.count, 1);
+    assert!(5_000_000 <= statistics.fail.ns, "{statistics:?}");
+}
