@@ -16,6 +16,9 @@ mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod tfs; // predict, status and metadata as in TensorFlow Serving
 
+mod access; // tokens, restricted categories, forwarded headers
+mod tls; // encryption, certificates of clients, renewed files
+
 mod gpus; // where instances run on a machine with GPUs, and what is read of those
 
 mod batching; // what a configuration says about batches, queues and instances

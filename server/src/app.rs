@@ -2,6 +2,7 @@
 //! down as values.
 
 mod announce;
+mod refresh;
 
 use std::{
     io,
@@ -16,10 +17,11 @@ use backend::{Backend, MODEL_STACK};
 use tokio::task::JoinSet;
 
 use crate::{
+    access::{Access, TokenFile, Wire},
     config::{MetricsConfig, ModelsFrom, QueueWait, ServerConfig},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
-    http::{BodyLimits, HttpSettings, Service, Timeouts},
+    http::{BodyLimits, Door, HttpSettings, Service, Timeouts},
     infer::Inference,
     limits::Budget,
     logging::LogControl,
@@ -29,7 +31,7 @@ use crate::{
     models::{
         Control, Found, LoadSettings, Loader, ModelManager, State, scan_path, scan_repositories,
     },
-    net::{self, Front, IoThreads},
+    net::{self, Front, IoThreads, tls::Acceptor},
     protocol::sagemaker,
     schedule::admission::LongestStay,
     serving::{Serving, ServingSettings},
@@ -52,6 +54,9 @@ pub enum AppError {
         /// What the system says.
         error: io::Error,
     },
+    /// A file that says who may ask, or how to encrypt, is not good.
+    #[error("cannot start: {0}")]
+    File(String),
     /// The system refused a thread or a runtime.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -76,9 +81,10 @@ pub enum AppError {
 /// Longest wait for the last traces to be written or sent.
 const LAST_TRACES: Duration = Duration::from_secs(2);
 
-/// The numbers of the fronts that speak HTTP and gRPC.
+/// The numbers of the fronts: HTTP, HTTP on plain ports where others have TLS, and gRPC.
 const HTTP: usize = 0;
-const GRPC: usize = 1;
+const HTTP_ASIDE: usize = 1;
+const GRPC: usize = 2;
 
 /// A server whose ports are open.
 pub struct App {
@@ -89,6 +95,8 @@ pub struct App {
     listeners: Vec<(&'static str, TcpListener)>,
     /// Are there sensors of GPUs to be read?
     samples_gpus: bool,
+    /// What is read again when its files change.
+    watched: Vec<refresh::Watched>,
 }
 
 impl App {
@@ -104,6 +112,13 @@ impl App {
         log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = open_ports(&config)?;
+        let tokens = config.access.tokens_file.clone().map(|path| {
+            let problem = |it| AppError::File(format!("--auth-tokens-file {it}"));
+            TokenFile::open(path).map(Arc::new).map_err(problem)
+        });
+        let tokens = tokens.transpose()?;
+        let tls = config.tls.as_ref().map(|it| Acceptor::new(it.files.clone(), &["http/1.1"]));
+        let tls = tls.transpose().map_err(AppError::File)?;
         let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
         let (gpus, sensors) = Gpus::read(&config.gpu_visibility);
         announce::gpus(&gpus);
@@ -132,13 +147,18 @@ impl App {
                 strict_readiness: config.lifecycle.strict_readiness,
             },
         };
-        let http = Service::new(serving.clone(), http_settings(&config, &serving, cpus));
+        let watched = refresh::watched(tokens.as_ref(), tls.as_ref());
+        let settings = http_settings(&config, &serving, tokens, cpus);
+        let door = tls.map_or(Door::Plain, Door::Tls);
+        let http = Service::new(serving.clone(), settings, door);
+        let aside = http.behind(Door::Aside);
         let grpc = Grpc::new(serving.clone(), grpc_settings(&config, &serving)?);
-        let fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(grpc)];
+        let fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
         let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
-        Ok(App { config, serving, loader: Arc::new(loader), io, listeners, samples_gpus })
+        let loader = Arc::new(loader);
+        Ok(App { config, serving, loader, io, listeners, samples_gpus, watched })
     }
 
     /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
@@ -175,7 +195,11 @@ impl App {
         let mut tasks = JoinSet::new();
         for (service, listener) in self.listeners.drain(..) {
             let io = io.clone();
-            let front = if service == "grpc" { GRPC } else { HTTP };
+            let front = match &self.config.tls {
+                _ if service == "grpc" => GRPC,
+                Some(tls) if !tls.ports.has(service) => HTTP_ASIDE,
+                _ => HTTP,
+            };
             tasks.spawn(async move { io.accept(listener, front).await });
         }
         let interval = self.config.metrics_interval;
@@ -183,6 +207,9 @@ impl App {
         samplers.spawn(sample_process(serving.metrics.clone(), interval));
         if self.samples_gpus {
             samplers.spawn(sample_gpus(serving.metrics.clone(), interval));
+        }
+        if !self.watched.is_empty() {
+            samplers.spawn(refresh::watch(self.watched));
         }
 
         let mut stop = std::pin::pin!(stop);
@@ -194,7 +221,7 @@ impl App {
         match loaded {
             Some(Ok(())) => {
                 serving.models.finish_start();
-                announce::serving(&serving, &addresses);
+                announce::serving(&serving, &addresses, &self.config);
                 stop.await;
             }
             Some(Err(error)) => return Err(error),
@@ -310,8 +337,13 @@ fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadS
     }
 }
 
-fn http_settings(config: &ServerConfig, serving: &Serving, cpus: NonZeroUsize) -> HttpSettings {
-    let limits = &config.limits;
+fn http_settings(
+    config: &ServerConfig,
+    serving: &Serving,
+    tokens: Option<Arc<TokenFile>>,
+    cpus: NonZeroUsize,
+) -> HttpSettings {
+    let (limits, access) = (&config.limits, &config.access);
     HttpSettings {
         timeouts: Timeouts {
             idle: limits.idle_timeout,
@@ -326,6 +358,8 @@ fn http_settings(config: &ServerConfig, serving: &Serving, cpus: NonZeroUsize) -
         default_model: config.sagemaker.default_model.clone(),
         sagemaker: sagemaker::Options { default_accept: config.sagemaker.default_accept.clone() },
         cpus,
+        access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
+        forwarding: access.http.forwarding.clone().map(Arc::new),
     }
 }
 

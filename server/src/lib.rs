@@ -11,7 +11,9 @@ pub mod error;
 pub mod request;
 pub mod signature;
 
+pub mod access;
 pub mod aligned;
+
 pub mod drain;
 pub mod limits;
 pub mod metrics;

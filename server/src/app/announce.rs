@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use backend::DataType;
 
 use crate::{
+    config::ServerConfig,
     machine::{
         bytes_text,
         gpus::{Gpu, Gpus, Lack},
@@ -34,7 +35,11 @@ pub(super) fn gpus(gpus: &Gpus) {
 }
 
 /// Logs that everything is loaded, and how to try it.
-pub(super) fn serving(serving: &Serving, addresses: &[(&'static str, SocketAddr)]) {
+pub(super) fn serving(
+    serving: &Serving,
+    addresses: &[(&'static str, SocketAddr)],
+    config: &ServerConfig,
+) {
     let ready = serving.models.ready_names();
     let known = serving.models.index().len();
     tracing::info!(models = ready.len(), known, "ready to serve");
@@ -42,22 +47,36 @@ pub(super) fn serving(serving: &Serving, addresses: &[(&'static str, SocketAddr)
     // The shortest request is the friendliest.
     let easiest =
         models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));
-    if let Some(line) = easiest.and_then(|model| curl(&model, addresses)) {
+    if let Some(line) = easiest.and_then(|model| curl(&model, addresses, config)) {
         tracing::info!("try it: {line}");
     }
 }
 
-fn curl(model: &ServedModel, addresses: &[(&'static str, SocketAddr)]) -> Option<String> {
+fn curl(
+    model: &ServedModel,
+    addresses: &[(&'static str, SocketAddr)],
+    config: &ServerConfig,
+) -> Option<String> {
     let port_of =
         |service| addresses.iter().find(|(it, _)| *it == service).map(|(_, it)| it.port());
     let body = request_body(&model.signature)?.replace('\'', "'\\''");
     let name = &model.signature.model;
+    // The certificate is hardly one for localhost.
+    let curl = |service| match config.tls.as_ref().is_some_and(|it| it.ports.has(service)) {
+        true => "curl -sk https",
+        false => "curl -s http",
+    };
+    let token = match config.access.tokens_file {
+        Some(_) => " -H 'Authorization: Bearer <token>'",
+        None => "",
+    };
     Some(match (port_of("http"), port_of("sagemaker")) {
         (Some(port), _) => {
-            format!("curl -s http://localhost:{port}/v2/models/{name}/infer -d '{body}'")
+            format!("{}://localhost:{port}/v2/models/{name}/infer{token} -d '{body}'", curl("http"))
         }
         (None, Some(port)) => format!(
-            "curl -s http://localhost:{port}/invocations -H 'Content-Type: application/json' -d '{body}'"
+            "{}://localhost:{port}/invocations{token} -H 'Content-Type: application/json' -d '{body}'",
+            curl("sagemaker")
         ),
         (None, None) => return None,
     })

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{report::Notice, server::Listeners, sources::Sources, value};
+use super::{report::Notice, server::Listeners, sources::Sources, tls, value};
 
 /// A service before its port is settled.
 struct Service {
@@ -87,7 +87,7 @@ pub(super) fn resolve(
 }
 
 /// Where such a server can be asked how it is: the service whose port setting is `named`, else the first that
-/// is on; and whether that is SageMaker's.
+/// is on, without TLS either of them; and whether that is SageMaker's.
 pub(super) fn to_ask(
     sources: &Sources,
     named: Option<&str>,
@@ -98,7 +98,19 @@ pub(super) fn to_ask(
     let [sagemaker, http, metrics, _] = services(sources, false, problems);
     let services = [sagemaker, http, metrics];
     let is_named = |it: &Service| named.is_none_or(|name| it.port_setting == name);
-    let asked = services.iter().position(|it| it.on && is_named(it));
+    let tls = tls::resolve(sources, problems);
+    let is_plain = |it: &Service| {
+        !tls.as_ref().is_some_and(|tls| tls.ports.has(&it.name.to_ascii_lowercase()))
+    };
+    let asked = services.iter().position(|it| it.on && is_named(it) && is_plain(it));
+    if asked.is_none() && services.iter().any(|it| it.on && is_named(it)) {
+        problems.push(
+            "the server answers by TLS there, which this command does not speak: leave the metrics port on and \
+             without TLS (--allow-metrics, --http-tls-ports)"
+                .to_owned(),
+        );
+        return None;
+    }
     let Some((at, socket)) = asked.and_then(|at| Some((at, services.get(at)?.socket()?))) else {
         problems.push("the server listens nowhere: every service is off".to_owned());
         return None;

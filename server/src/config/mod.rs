@@ -5,6 +5,7 @@
 //! beats `MUSTER_*`, which beats the variables of the containers that muster replaces (`foreign.rs`),
 //! which beat the default. Whatever is wrong is reported at once, in one [`ConfigError`].
 
+mod access;
 mod command_line;
 mod environment;
 mod flags;
@@ -17,6 +18,7 @@ mod report;
 mod resolve;
 mod server;
 mod sources;
+mod tls;
 mod trace;
 mod value;
 
@@ -25,6 +27,7 @@ mod tests;
 
 use std::ffi::OsString;
 
+pub use access::{AccessConfig, WireAccess};
 pub use environment::{Environment, PathKind, ProcessEnvironment};
 pub use grpc::{Compression, ConnectionAge, Grpc, GrpcTls, Keepalive};
 pub use health::HealthCheck;
@@ -34,6 +37,7 @@ pub use server::{
     BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,
     ModelsFrom, QueueWait, Repository, SageMaker, Scheduling, ServerConfig,
 };
+pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
 pub use trace::{Collector, TraceConfig, TraceLevels, TraceMode};
 
 use crate::machine::Machine;

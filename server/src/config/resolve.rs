@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    access,
     command_line::Serve,
     environment::{Environment, PathKind},
     foreign, grpc, listeners, metrics,
@@ -17,7 +18,7 @@ use super::{
         Repository, SageMaker, Scheduling, ServerConfig,
     },
     sources::{Origin, Sources, variable_text},
-    trace, value,
+    tls, trace, value,
 };
 use crate::machine::{Machine, gpus::Visibility};
 
@@ -68,6 +69,8 @@ pub(super) fn resolve(
         repository: repository(from, &sources, machine, problems),
         model_defaults: model_defaults(&sources, problems),
         limits: limits(&mut sources, machine, problems),
+        access: access::resolve(&sources, problems),
+        tls: tls::resolve(&sources, problems),
         scheduling: scheduling(&sources, sagemaker.batch, problems),
         lifecycle: lifecycle(&sources, problems),
         sagemaker,

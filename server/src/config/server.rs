@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use super::{grpc::Grpc, metrics::MetricsConfig, report::Notice, trace::TraceConfig};
+use super::{
+    access::AccessConfig, grpc::Grpc, metrics::MetricsConfig, report::Notice, tls::HttpTls,
+    trace::TraceConfig,
+};
 use crate::machine::gpus::Visibility;
 
 /// Everything that a server is told at its start.
@@ -23,6 +26,10 @@ pub struct ServerConfig {
     pub model_defaults: ModelDefaults,
     /// What a client may use up.
     pub limits: Limits,
+    /// Who may do what.
+    pub access: AccessConfig,
+    /// TLS of the HTTP ports; `None` where they are plain.
+    pub tls: Option<HttpTls>,
     /// How requests wait and run.
     pub scheduling: Scheduling,
     /// How to start, stop, and call oneself ready.

@@ -32,9 +32,10 @@ pub(super) struct Given {
 
 impl fmt::Display for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = flags::shown(self.name, &self.text);
         match &self.origin {
-            Origin::CommandLine => write!(f, "--{} '{}' (command line)", self.name, self.text),
-            Origin::Own(variable) => write!(f, "{variable}='{}' (environment)", self.text),
+            Origin::CommandLine => write!(f, "--{} '{text}' (command line)", self.name),
+            Origin::Own(variable) => write!(f, "{variable}='{text}' (environment)"),
             Origin::Foreign(variable, text) => {
                 write!(f, "{variable}='{text}' (environment, for --{})", self.name)
             }
@@ -124,7 +125,7 @@ pub(super) fn gather(
     let own = own_variables(environment, &mut sources.notices, problems);
     sources.offer(own);
     foreign::offer(environment, problems, &mut |given| sources.offer(given));
-    sources.without_effect(problems);
+    sources.without_effect();
     sources.notices.extend(unknown_own(environment));
     foreign::notices(environment, &sources.given, &mut sources.notices);
     sources
@@ -196,9 +197,8 @@ fn unknown_own(environment: &dyn Environment) -> Vec<Notice> {
 }
 
 impl Sources {
-    /// Turns options that do nothing into notices, one for each reason, and those that must not be
-    /// taken in vain into problems.
-    fn without_effect(&mut self, problems: &mut Vec<String>) {
+    /// Turns options that do nothing into notices, one for each reason.
+    fn without_effect(&mut self) {
         for (reason, names) in flags::WITHOUT_EFFECT {
             let mut taken: Vec<String> = Vec::new();
             for name in *names {
@@ -214,10 +214,6 @@ impl Sources {
                 let text = format!("without effect ({reason}): {}", taken.join(", "));
                 self.notices.push(Notice::warning(text));
             }
-        }
-        for (name, reason) in flags::REFUSED {
-            let given = self.given.remove(name).unwrap_or_default();
-            problems.extend(given.iter().map(|it| format!("{it}: {reason}")));
         }
     }
 }

@@ -10,6 +10,7 @@ use std::{
 
 use super::*;
 use crate::{
+    access::{Categories, Category},
     config::flags,
     machine::{Machine, gpus::Visibility},
 };
@@ -516,8 +517,6 @@ fn modes_that_do_not_exist_yet_are_refused() {
     check_refused("--model-control-mode explicit", &[], &["no mode explicit"]);
     check_refused("--load-model a", &[], &["--load-model 'a'", "--model-control-mode=explicit"]);
     check_refused("", &["SAGEMAKER_MULTI_MODEL=True"], &["SAGEMAKER_MULTI_MODEL", "multi-model"]);
-    check_refused("--http-restricted-api=x:y=z", &[], &["cannot restrict routes"]);
-    check_refused("--grpc-restricted-protocol=x:y=z", &[], &["cannot restrict calls"]);
     config("", &["SAGEMAKER_MULTI_MODEL=false"]);
 }
 
@@ -923,4 +922,50 @@ fn every_setting_is_documented() {
     let document = include_str!("../../../docs/configuration.md");
     let missing = flags::all_names().find(|it| !document.contains(&format!("`--{it}`")));
     assert_eq!(missing, None, "is not in docs/configuration.md");
+}
+
+#[test]
+fn restrictions_are_read_and_their_secrets_never_shown() {
+    let two = "--http-restricted-api=health,trace:a=hush --http-restricted-api=logging:b=hush";
+    assert_eq!(config(two, &[]).access.http.restrictions.len(), 2);
+    let variable = ["MUSTER_GRPC_RESTRICTED_PROTOCOL=inference:a=x;health:b=y"];
+    let config = config("", &variable);
+    assert_eq!(config.access.grpc.restrictions.len(), 2);
+    assert_eq!(config.access.http.restrictions, []);
+    let twice = "--http-restricted-api=health,trace:a=hush --http-restricted-api=trace:b=hush";
+    check_refused(twice, &[], &["--http-restricted-api", "'trace' is in two groups"]);
+    let texts = ["x:y=hush", "health:=hush", "health:y:hush", "hush", "health:=hush=hush"];
+    for text in texts {
+        for problem in problems(&format!("--http-restricted-api={text}"), &[]) {
+            assert!(!problem.contains("hush"), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn what_is_open_without_a_token_is_said_by_category() {
+    let open = |args| config(args, &[]).access.open;
+    assert_eq!(open(""), Categories::only(&[Category::Health]));
+    assert_eq!(open("--auth-open none"), Categories::default());
+    let both = Categories::only(&[Category::Health, Category::Metrics]);
+    assert_eq!(open("--auth-open health,metrics"), both);
+    check_refused("--auth-open all", &[], &["--auth-open 'all'", "none, or categories"]);
+}
+
+#[test]
+fn tls_is_a_certificate_with_its_key() {
+    assert_eq!(config("", &[]).tls, None);
+    let tls = config("--http-tls-cert=a --http-tls-key=b", &[]).tls.unwrap();
+    assert_eq!(tls.ports, TlsPorts { http: true, sagemaker: true, metrics: false });
+    assert_eq!(tls.files.client_ca, None);
+    assert_eq!(tls.files.key.to_string(), "--http-tls-key 'b'");
+    let all = "--http-tls-cert=a --http-tls-key=b --http-tls-client-ca=c --http-tls-ports=metrics";
+    let tls = config(all, &[]).tls.unwrap();
+    assert_eq!(tls.ports, TlsPorts { http: false, sagemaker: false, metrics: true });
+    assert!(tls.files.client_ca.is_some());
+    check_refused("--http-tls-cert=a", &[], &["--http-tls-cert 'a'", "--http-tls-key, too"]);
+    check_refused("--http-tls-key=a", &[], &["--http-tls-key 'a'", "--http-tls-cert, too"]);
+    let neither = "--http-tls-cert and --http-tls-key, too";
+    check_refused("--http-tls-client-ca=a", &[], &["--http-tls-client-ca 'a'", neither]);
+    check_refused("--http-tls-ports=grpc", &[], &["http, sagemaker, metrics"]);
 }

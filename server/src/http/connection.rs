@@ -1,6 +1,6 @@
 //! One connection, from accept to close.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use hyper::{
     Request, Response,
@@ -10,15 +10,25 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use super::{
     body::Segments,
     handlers, respond,
-    service::Service,
+    service::{Door, Service},
     timeouts::{Progress, TimedStream},
 };
-use crate::{error::Error, net::Accepted};
+use crate::{
+    drain::Guard,
+    error::Error,
+    net::{
+        Accepted,
+        tls::{Acceptor, TlsStream},
+    },
+};
 
 /// When the server closes, an idle connection is kept for that long: its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -35,6 +45,41 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    match service.door.clone() {
+        Door::Plain | Door::Aside => speak(stream, guard, service).await,
+        Door::Tls(acceptor) => {
+            let longest = service.settings.timeouts.head;
+            match handshake(stream, &acceptor, longest, &mut guard).await {
+                Ok(stream) => speak(stream, guard, service).await,
+                // Clients of plain HTTP, scanners, and certificates that are not ours: no news.
+                Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
+            }
+        }
+    }
+}
+
+/// Makes a TLS connection, unless the server closes meanwhile.
+async fn handshake(
+    stream: TcpStream,
+    acceptor: &Acceptor,
+    longest: Duration,
+    guard: &mut Guard,
+) -> io::Result<TlsStream> {
+    let last_call = async {
+        guard.closing().await;
+        tokio::time::sleep(LAST_CALL).await;
+    };
+    tokio::select! {
+        accepted = acceptor.accept(stream, longest) => accepted,
+        () = last_call => Err(io::Error::other("the server closes")),
+    }
+}
+
+/// Answers the requests of a connection.
+async fn speak<S>(stream: S, mut guard: Guard, service: Arc<Service>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let progress = Arc::new(Progress::default());
     let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
     let answer = service_fn(|request: Request<Incoming>| {
@@ -80,8 +125,12 @@ impl Drop for IdleAtEnd<'_> {
     }
 }
 
-/// Says that there are too many connections, and closes this one.
+/// Says that there are too many connections, and closes this one; without a word where that would take a
+/// handshake.
 pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
+    if matches!(service.door, Door::Tls(_)) {
+        return;
+    }
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
     let open = service.serving.connections.used();
     let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));

@@ -12,7 +12,7 @@ mod timeouts;
 use std::sync::Arc;
 
 pub use body::BodyLimits;
-pub use service::{HttpSettings, Service};
+pub use service::{Door, HttpSettings, Service};
 pub use timeouts::Timeouts;
 
 use crate::net::{Accepted, Front, Served};

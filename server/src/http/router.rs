@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use hyper::Method;
 
-use crate::error::Error;
+use crate::{
+    access::{Category, Need},
+    error::Error,
+};
 
 /// A model as an address names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +73,27 @@ impl Route<'_> {
             }
             Route::Ping | Route::Invocations | Route::ExecutionParameters => Family::SageMaker,
             Route::Metrics => Family::Metrics,
+        }
+    }
+
+    /// What a request must be allowed to come here, on whichever port.
+    pub fn need(&self) -> Need {
+        match self {
+            Route::Live | Route::Ready | Route::ModelReady(_) | Route::Ping => {
+                Need::reading(Category::Health)
+            }
+            Route::ServerMetadata
+            | Route::ModelMetadata(_)
+            | Route::ModelStatus(_)
+            | Route::TensorFlowMetadata(_)
+            | Route::ExecutionParameters => Need::reading(Category::Metadata),
+            Route::ModelConfig(_) => Need::reading(Category::ModelConfig),
+            Route::Infer(_) | Route::Predict(_) | Route::Invocations => {
+                Need::reading(Category::Inference)
+            }
+            Route::RepositoryIndex => Need::reading(Category::ModelRepository),
+            Route::RepositoryControl => Need::changing(Category::ModelRepository),
+            Route::Metrics => Need::reading(Category::Metrics),
         }
     }
 }

@@ -15,10 +15,17 @@ use hyper::{
 };
 
 use super::{body::BodyLimits, timeouts::Timeouts};
-use crate::{error::Error, models::ServedModel, protocol::sagemaker, serving::Serving};
+use crate::{
+    access::{Access, Category, Forwarding, Need},
+    error::Error,
+    models::ServedModel,
+    net::tls::Acceptor,
+    protocol::sagemaker,
+    serving::Serving,
+};
 
 /// Settings of the HTTP front.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpSettings {
     /// How slow a peer may be.
     pub timeouts: Timeouts,
@@ -30,6 +37,21 @@ pub struct HttpSettings {
     pub sagemaker: sagemaker::Options,
     /// Processors of this machine.
     pub cpus: NonZeroUsize,
+    /// Who may do what.
+    pub access: Access,
+    /// Headers that become parameters of inferences; `None` for none.
+    pub forwarding: Option<Arc<Forwarding>>,
+}
+
+/// How a port is entered.
+#[derive(Clone)]
+pub enum Door {
+    /// Plainly.
+    Plain,
+    /// Plainly, beside others that have TLS: only what keeps no secret is answered, health and metrics.
+    Aside,
+    /// By TLS.
+    Tls(Acceptor),
 }
 
 /// Everything that a handler needs. Each I/O thread has a clone of its own.
@@ -39,6 +61,8 @@ pub struct Service {
     pub serving: Serving,
     /// The rest.
     pub settings: HttpSettings,
+    /// How its port is entered.
+    pub door: Door,
     ids: Arc<RequestIds>,
 }
 
@@ -59,8 +83,26 @@ const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-targe
 
 impl Service {
     /// A service over these models.
-    pub fn new(serving: Serving, settings: HttpSettings) -> Service {
-        Service { serving, settings, ids: Arc::default() }
+    pub fn new(serving: Serving, settings: HttpSettings, door: Door) -> Service {
+        Service { serving, settings, door, ids: Arc::default() }
+    }
+
+    /// The same service on a port that is entered otherwise.
+    pub fn behind(&self, door: Door) -> Service {
+        Service { door, ..self.clone() }
+    }
+
+    /// May a request that needs this, and has these headers, be answered on this port?
+    pub fn check(&self, need: Need, headers: &HeaderMap) -> Result<(), Error> {
+        let is_public = matches!(need.category(), Category::Health | Category::Metrics);
+        if matches!(self.door, Door::Aside) && !is_public {
+            return Err(Error::Forbidden(
+                "this port is not encrypted and answers health checks and metrics only; ask on a port that \
+                 has TLS (--http-tls-ports)"
+                    .to_owned(),
+            ));
+        }
+        self.settings.access.check(need, |name| headers.get(name).map(HeaderValue::as_bytes))
     }
 
     /// Why `/ping` is not answered with 200; `None` when it is. One bad model among several does not count,

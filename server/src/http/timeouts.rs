@@ -18,7 +18,6 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::Sleep,
 };
 
@@ -75,9 +74,9 @@ impl Progress {
     }
 }
 
-/// A TCP stream whose reads and writes fail with [`io::ErrorKind::TimedOut`] when the peer is too slow.
-pub struct TimedStream {
-    stream: TcpStream,
+/// A stream, plain or TLS, whose reads and writes fail with [`io::ErrorKind::TimedOut`] when the peer is too slow.
+pub struct TimedStream<S> {
+    stream: S,
     timeouts: Timeouts,
     progress: Arc<Progress>,
     timer: Pin<Box<Sleep>>,
@@ -92,9 +91,9 @@ pub struct TimedStream {
     seen: u32,
 }
 
-impl TimedStream {
+impl<S> TimedStream<S> {
     /// Watches over `stream`.
-    pub fn new(stream: TcpStream, timeouts: Timeouts, progress: Arc<Progress>) -> TimedStream {
+    pub fn new(stream: S, timeouts: Timeouts, progress: Arc<Progress>) -> TimedStream<S> {
         TimedStream {
             stream,
             timeouts,
@@ -148,7 +147,7 @@ impl TimedStream {
     }
 }
 
-impl AsyncRead for TimedStream {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -173,7 +172,7 @@ impl AsyncRead for TimedStream {
     }
 }
 
-impl TimedStream {
+impl<S> TimedStream<S> {
     fn wrote(
         &mut self,
         context: &mut Context<'_>,
@@ -192,7 +191,7 @@ impl TimedStream {
     }
 }
 
-impl AsyncWrite for TimedStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -230,11 +229,11 @@ mod tests {
     use super::*;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
     };
 
     /// The server's end of a connection with these timeouts, and the client's end.
-    async fn connection(idle: u64, head: u64, stall: u64) -> (TimedStream, TcpStream) {
+    async fn connection(idle: u64, head: u64, stall: u64) -> (TimedStream<TcpStream>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
@@ -243,7 +242,7 @@ mod tests {
         (TimedStream::new(stream, timeouts, Arc::default()), client)
     }
 
-    async fn byte(stream: &mut TimedStream) -> io::Result<u8> {
+    async fn byte(stream: &mut TimedStream<TcpStream>) -> io::Result<u8> {
         stream.read_u8().await
     }
 

@@ -5,6 +5,8 @@
 //! a request that its task runs in place never crosses to another. The accepting task hands connections to
 //! the threads in turn.
 
+pub mod tls;
+
 use std::{
     io,
     net::{SocketAddr, TcpListener},

@@ -1,5 +1,6 @@
 //! The table of settings: name, default, help. Names and defaults are Triton's where it has the option.
 
+mod access;
 mod grpc;
 mod limits;
 mod log;
@@ -55,6 +56,7 @@ const SECTIONS: &[&[Setting]] = &[
     ports::SETTINGS,
     grpc::SETTINGS,
     sagemaker::SETTINGS,
+    access::SETTINGS,
     limits::SETTINGS,
     scheduling::SETTINGS,
     metrics::SETTINGS,
@@ -89,8 +91,6 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "model-namespacing",
             "model-load-retry-count",
             "model-load-gpu-limit",
-            "http-header-forward-pattern",
-            "grpc-header-forward-pattern",
             "allow-vertex-ai",
             "vertex-ai-port",
             "vertex-ai-thread-count",
@@ -123,14 +123,16 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Options that protect something, which must not be taken without doing so.
-pub(super) const REFUSED: &[(&str, &str)] = &[
-    ("http-restricted-api", "this version cannot restrict routes, and does not start as if it had"),
-    (
-        "grpc-restricted-protocol",
-        "this version cannot restrict calls, and does not start as if it had",
-    ),
-];
+/// What of a setting's text may be shown: all of it, or what stands before a secret.
+pub(super) fn shown<'a>(name: &str, text: &'a str) -> &'a str {
+    match access::SECRET.contains(&name) {
+        true => match text.find('=').or_else(|| text.find(':')) {
+            Some(end) => text.get(..=end).unwrap_or_default(),
+            None => "",
+        },
+        false => text,
+    }
+}
 
 /// The setting of that name.
 pub(super) fn setting(name: &str) -> Option<&'static Setting> {
@@ -140,11 +142,7 @@ pub(super) fn setting(name: &str) -> Option<&'static Setting> {
 /// Names of all options that can be given, those without effect included.
 pub(super) fn all_names() -> impl Iterator<Item = &'static str> {
     let without_effect = WITHOUT_EFFECT.iter().flat_map(|(_, names)| names.iter().copied());
-    settings()
-        .map(|it| it.name)
-        .chain(ALIASES.iter().map(|it| it.0))
-        .chain(without_effect)
-        .chain(REFUSED.iter().map(|it| it.0))
+    settings().map(|it| it.name).chain(ALIASES.iter().map(|it| it.0)).chain(without_effect)
 }
 
 /// `http-port` → `MUSTER_HTTP_PORT`.

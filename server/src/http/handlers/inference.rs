@@ -185,6 +185,11 @@ where
     } else {
         return Err(Failure { id: request.id, error: out_of_bytes(&service.settings.body.budget) });
     }
+    if let Some(forwarding) = &service.settings.forwarding {
+        let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let forwarded = forwarding.apply(headers, &mut request.parameters);
+        forwarded.map_err(|error| Failure { id: request.id.clone(), error })?;
+    }
     request.deadline = deadline;
     request.trace = trace.cloned();
     let id = request.id.clone();

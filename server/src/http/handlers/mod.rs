@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hyper::{
     HeaderMap, Request, Response,
     body::{Body, Incoming},
-    header::{ALLOW, EXPECT, HeaderName, HeaderValue},
+    header::{ALLOW, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::request::Parts,
 };
 
@@ -45,7 +45,7 @@ type Answer = Result<Response<Segments>, Failure>;
 pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
     let (parts, mut body) = request.into_parts();
     let (family, answer) = match route(&parts.method, parts.uri.path()) {
-        Ok(route) => (Some(route.family()), dispatch(service, route, &parts, &mut body).await),
+        Ok(route) => (Some(route.family()), admit(service, route, &parts, &mut body).await),
         Err(error) => (None, Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
@@ -58,6 +58,10 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         let mut response = respond::error(&failure.error, &id);
         if let Error::MethodNotAllowed { allowed, .. } = failure.error {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        if failure.error.kind() == Kind::Unauthenticated {
+            let scheme = HeaderValue::from_static("Bearer realm=\"muster\"");
+            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
         }
         response
     });
@@ -84,6 +88,17 @@ fn log(parts: &Parts, error: &Error, request_id: &str) {
         }
         _ => tracing::info!(%method, path, request_id, %error, "request rejected"),
     }
+}
+
+/// Nothing else is looked at before it is known that who asks may do so.
+async fn admit(
+    service: &Arc<Service>,
+    route: Route<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    service.check(route.need(), &parts.headers)?;
+    dispatch(service, route, parts, body).await
 }
 
 async fn dispatch(

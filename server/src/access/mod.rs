@@ -1,0 +1,225 @@
+//! Who may do what: what a request needs, by its route, beside what it brings in its headers. Every protocol
+//! asks here, before it looks at anything else of a request.
+
+mod category;
+mod forward;
+mod restricted;
+mod secret;
+mod tokens;
+
+use std::sync::Arc;
+
+pub use category::{Categories, Category, Need, Scope};
+pub use forward::Forwarding;
+pub use restricted::{Restriction, overlap};
+pub use secret::Secret;
+pub use tokens::{TokenFile, Tokens};
+
+use crate::error::Error;
+
+/// Where headers come from, and what a refusal is called there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// Headers of HTTP/1.1 requests; a header that is missing is forbidden (403).
+    Http,
+    /// Metadata of gRPC; a key that is missing is UNAVAILABLE, as Triton has it, and begins with
+    /// `triton-grpc-protocol-`.
+    Grpc,
+}
+
+impl Wire {
+    /// In front of the keys of restrictions.
+    fn prefix(self) -> &'static str {
+        match self {
+            Wire::Http => "",
+            Wire::Grpc => "triton-grpc-protocol-",
+        }
+    }
+}
+
+/// What is asked of the requests of one protocol. By default nothing, which costs nothing.
+#[derive(Clone, Default)]
+pub struct Access(Option<Arc<Rules>>);
+
+struct Rules {
+    wire: Wire,
+    /// Who may ask, by their tokens; `None` for everybody.
+    tokens: Option<Arc<TokenFile>>,
+    /// What needs no token.
+    open: Categories,
+    /// The header of each, and the restriction.
+    restrictions: Vec<(String, Restriction)>,
+}
+
+impl Access {
+    /// The rules of one protocol: a token for all but `open`, where there are `tokens`; the headers of
+    /// `restrictions`.
+    pub fn new(
+        wire: Wire,
+        tokens: Option<Arc<TokenFile>>,
+        open: Categories,
+        restrictions: &[Restriction],
+    ) -> Access {
+        if tokens.is_none() && restrictions.is_empty() {
+            return Access(None);
+        }
+        let header = |it: &Restriction| format!("{}{}", wire.prefix(), it.key);
+        let restrictions = restrictions.iter().map(|it| (header(it), it.clone())).collect();
+        Access(Some(Arc::new(Rules { wire, tokens, open, restrictions })))
+    }
+
+    /// Must a request bring a token?
+    pub fn asks_for_tokens(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.tokens.is_some())
+    }
+
+    /// May a request that needs this, and whose header of a (lower-case) name is found by `header`, be
+    /// answered?
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] without a token, or with one that is unknown; [`Error::Forbidden`] where it is
+    /// not enough; for a restriction that is not met, [`Error::Forbidden`] on HTTP and
+    /// [`Error::Unavailable`] on gRPC.
+    pub fn check<'a>(
+        &self,
+        need: Need,
+        header: impl Fn(&str) -> Option<&'a [u8]>,
+    ) -> Result<(), Error> {
+        match &self.0 {
+            None => Ok(()),
+            Some(rules) => rules.check(need, header),
+        }
+    }
+}
+
+impl Rules {
+    fn check<'a>(
+        &self,
+        need: Need,
+        header: impl Fn(&str) -> Option<&'a [u8]>,
+    ) -> Result<(), Error> {
+        if let Some(file) = self.tokens.as_ref().filter(|_| !self.open.contains(need.category())) {
+            file.tokens().check(need, &header)?;
+        }
+        for (name, restriction) in &self.restrictions {
+            if !restriction.categories.contains(need.category()) {
+                continue;
+            }
+            if !header(name).is_some_and(|it| restriction.value.is(it)) {
+                let category = need.category().name();
+                let text = match header(name) {
+                    None => format!(
+                        "requests of the category '{category}' are restricted: the header '{name}' is \
+                         needed, and not there"
+                    ),
+                    Some(_) => format!(
+                        "requests of the category '{category}' are restricted: the value of the header \
+                         '{name}' is not the right one"
+                    ),
+                };
+                return Err(match self.wire {
+                    Wire::Http => Error::Forbidden(text),
+                    Wire::Grpc => Error::Unavailable(text),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    const INFER: Need = Need::reading(Category::Inference);
+    const LIVE: Need = Need::reading(Category::Health);
+    const LOAD: Need = Need::changing(Category::ModelRepository);
+
+    fn restricted(texts: &[&str]) -> Vec<Restriction> {
+        texts.iter().map(|it| Restriction::parse(it).unwrap()).collect()
+    }
+
+    fn tokens() -> Option<Arc<TokenFile>> {
+        let text = "metrics scrape-scrape-scrape\ninference infer-infer-infer-infer\nadmin admin-admin-admin-admin\n";
+        Some(Arc::new(TokenFile::of(Tokens::parse(text).unwrap())))
+    }
+
+    #[track_caller]
+    fn check(access: &Access, need: Need, headers: &[(&str, &str)], expect: Option<Kind>) {
+        let header = |name: &str| headers.iter().find(|it| it.0 == name).map(|it| it.1.as_bytes());
+        let outcome = access.check(need, header);
+        assert_eq!(outcome.err().map(|it| it.kind()), expect, "{need:?} with {headers:?}");
+    }
+
+    #[test]
+    fn nothing_configured_asks_for_nothing() {
+        let access = Access::new(Wire::Http, None, Categories::only(&[Category::Health]), &[]);
+        assert!(access.0.is_none());
+        check(&access, LOAD, &[], None);
+    }
+
+    #[test]
+    fn a_restriction_holds_for_its_categories_only() {
+        let rules = restricted(&["inference,model-repository:x-key=secret"]);
+        let access = Access::new(Wire::Http, None, Categories::default(), &rules);
+        check(&access, LIVE, &[], None);
+        check(&access, INFER, &[], Some(Kind::Forbidden));
+        check(&access, LOAD, &[("x-key", "secre")], Some(Kind::Forbidden));
+        check(&access, LOAD, &[("x-key", "Secret")], Some(Kind::Forbidden));
+        check(&access, LOAD, &[("x-key", "secret")], None);
+    }
+
+    #[test]
+    fn on_grpc_the_key_has_a_prefix_and_the_refusal_another_name() {
+        let rules = restricted(&["inference:Key=secret"]);
+        let access = Access::new(Wire::Grpc, None, Categories::default(), &rules);
+        check(&access, INFER, &[("key", "secret")], Some(Kind::Unavailable));
+        check(&access, INFER, &[("triton-grpc-protocol-key", "secret")], None);
+    }
+
+    #[test]
+    fn what_is_open_needs_no_token_and_the_rest_needs_the_right_one() {
+        let access = Access::new(Wire::Http, tokens(), Categories::only(&[Category::Health]), &[]);
+        let bearer = |token: &str| format!("Bearer {token}");
+        check(&access, LIVE, &[], None);
+        // Even with one that is wrong: probes are not asked who they are.
+        check(&access, LIVE, &[("authorization", "Bearer x")], None);
+        check(&access, INFER, &[], Some(Kind::Unauthenticated));
+        check(&access, INFER, &[("authorization", "Bearer x")], Some(Kind::Unauthenticated));
+        let scrape = bearer("scrape-scrape-scrape");
+        check(&access, INFER, &[("authorization", &scrape)], Some(Kind::Forbidden));
+        let infer = bearer("infer-infer-infer-infer");
+        check(&access, INFER, &[("authorization", &infer)], None);
+        check(&access, LOAD, &[("authorization", &infer)], Some(Kind::Forbidden));
+        check(&access, LOAD, &[("x-api-key", "admin-admin-admin-admin")], None);
+    }
+
+    #[test]
+    fn tokens_and_restrictions_are_both_asked_for() {
+        let rules = restricted(&["inference:x-key=secret"]);
+        let access = Access::new(Wire::Http, tokens(), Categories::default(), &rules);
+        let token = ("x-api-key", "infer-infer-infer-infer");
+        check(&access, INFER, &[("x-key", "secret")], Some(Kind::Unauthenticated));
+        check(&access, INFER, &[token], Some(Kind::Forbidden));
+        check(&access, INFER, &[token, ("x-key", "secret")], None);
+    }
+
+    #[test]
+    fn no_refusal_repeats_what_was_given_or_expected() {
+        let rules = restricted(&["inference:x-key=hidden-value"]);
+        let access = Access::new(Wire::Http, tokens(), Categories::default(), &rules);
+        for headers in [
+            vec![("x-api-key", "given-given-given")],
+            vec![("x-api-key", "infer-infer-infer-infer"), ("x-key", "given-given-given")],
+            vec![("x-api-key", "scrape-scrape-scrape")],
+        ] {
+            let find =
+                |name: &str| headers.iter().find(|it| it.0 == name).map(|it| it.1.as_bytes());
+            let text = access.check(INFER, find).unwrap_err().to_string();
+            for secret in ["given-given", "hidden-value", "scrape-scrape", "infer-infer"] {
+                assert!(!text.contains(secret), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Requests that need a header of a certain value, as Triton's `--http-restricted-api` has it. Pure.
+
+use super::{Categories, Category, Secret};
+
+/// `<category>[,<category>]:<key>=<value>`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restriction {
+    /// Which requests.
+    pub categories: Categories,
+    /// The header that they need, in lower case.
+    pub key: String,
+    /// Its value.
+    pub value: Secret,
+}
+
+impl Restriction {
+    /// Reads a setting's text.
+    ///
+    /// # Errors
+    /// What is expected. The text does not hold the value, which is a secret.
+    pub fn parse(text: &str) -> Result<Restriction, String> {
+        const FORM: &str = "<category>[,<category>..]:<header>=<value>";
+        let parts = text.split_once(':').and_then(|(names, rest)| {
+            let (key, value) = rest.split_once('=')?;
+            Some((names, key.trim(), value))
+        });
+        let (names, key, value) = parts.ok_or(FORM)?;
+        let categories = Categories::parse(names).map_err(|it| format!("{FORM}: {it}"))?;
+        // What a header's name may be made of.
+        let is_token = |it: u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it);
+        if key.is_empty() || !key.bytes().all(is_token) {
+            return Err(format!("{FORM}: '{key}' cannot be the name of a header"));
+        }
+        let is_value =
+            |it: u8| it == b' ' || it == b'\t' || it.is_ascii_graphic() || !it.is_ascii();
+        if value.is_empty() || value.trim() != value || !value.bytes().all(is_value) {
+            return Err(format!(
+                "{FORM}, with a value that is not empty and that a header can have"
+            ));
+        }
+        let value = Secret::new(value.as_bytes());
+        Ok(Restriction { categories, key: key.to_ascii_lowercase(), value })
+    }
+}
+
+/// The first category that is in two of these groups: it would need two headers, which nobody can have meant.
+pub fn overlap(restrictions: &[Restriction]) -> Option<Category> {
+    restrictions.iter().enumerate().find_map(|(at, first)| {
+        let others = restrictions.iter().skip(at + 1);
+        others.filter_map(|it| it.categories.common(first.categories)).next()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restriction_is_categories_a_header_and_a_value() {
+        let it = Restriction::parse("model-repository,shared-memory:X-Admin-Key=a=b:c").unwrap();
+        assert_eq!(it.key, "x-admin-key");
+        assert!(it.value.is(b"a=b:c"));
+        assert!(it.categories.contains(Category::SharedMemory));
+        assert!(!it.categories.contains(Category::Health));
+    }
+
+    #[test]
+    fn what_is_none_is_refused_without_showing_the_value() {
+        for wrong in [
+            "",
+            "health",
+            "health:",
+            "health:key",
+            "health:=hush",
+            "health:a b=hush",
+            ":k=hush",
+            "nothing:k=hush",
+            "health,:k=hush",
+            "health:k=",
+            "health:k= hush",
+            "health:k=hush\u{7f}",
+        ] {
+            let error = Restriction::parse(wrong).unwrap_err();
+            assert!(error.contains("<header>=<value>"), "{wrong}: {error}");
+            assert!(!error.contains("hush"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_category_may_be_in_one_group_only() {
+        let all = |texts: &[&str]| -> Vec<Restriction> {
+            texts.iter().map(|it| Restriction::parse(it).unwrap()).collect()
+        };
+        assert_eq!(overlap(&all(&["health,trace:a=b", "logging:c=d"])), None);
+        let twice = all(&["health:a=b", "logging:a=b", "trace,health:c=d"]);
+        assert_eq!(overlap(&twice), Some(Category::Health));
+    }
+}

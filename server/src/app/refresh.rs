@@ -1,0 +1,62 @@
+//! Files that say who may ask and how connections are encrypted, read again while the server runs: whoever
+//! renews a certificate or takes a token back need not restart it.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use crate::{access::TokenFile, net::tls::Acceptor};
+
+/// How often files are looked at. They are small, and comparing them takes some microseconds.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Something that comes from files.
+pub(super) struct Watched {
+    /// What it is, for the log.
+    what: &'static str,
+    /// Reads it again, and says whether it has changed, or why what is in use stays so.
+    refresh: Box<dyn Fn() -> Result<bool, String> + Send>,
+}
+
+/// What there is to watch.
+pub(super) fn watched(tokens: Option<&Arc<TokenFile>>, tls: Option<&Acceptor>) -> Vec<Watched> {
+    let tokens = tokens
+        .cloned()
+        .map(|file| Watched { what: "the tokens", refresh: Box::new(move || file.refresh()) });
+    let tls = tls.cloned().map(|acceptor| Watched {
+        what: "the certificate",
+        refresh: Box::new(move || acceptor.refresh()),
+    });
+    tokens.into_iter().chain(tls).collect()
+}
+
+/// Watches for ever.
+pub(super) async fn watch(mut all: Vec<Watched>) {
+    // What was wrong at the last look: it is logged once.
+    let mut problems: HashMap<&'static str, String> = HashMap::new();
+    loop {
+        tokio::time::sleep(EVERY).await;
+        // Files may lie on a disk that takes its time, and this thread accepts connections.
+        let looked = tokio::task::spawn_blocking(move || {
+            let outcomes: Vec<_> = all.iter().map(|it| (it.what, (it.refresh)())).collect();
+            (all, outcomes)
+        });
+        let Ok((back, outcomes)) = looked.await else { return };
+        all = back;
+        for (what, outcome) in outcomes {
+            match outcome {
+                Ok(changed) => {
+                    problems.remove(what);
+                    if changed {
+                        tracing::info!("{what} changed, and what is new is in use");
+                    }
+                }
+                Err(problem) if problems.get(what) == Some(&problem) => {}
+                Err(problem) => {
+                    tracing::warn!(
+                        "{what} cannot be read again, and what was there stays in use: {problem}"
+                    );
+                    problems.insert(what, problem);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Which ports have TLS, and the files that it takes.
+
+use std::{fmt, path::PathBuf};
+
+use super::{
+    sources::Sources,
+    value::{self, Parse},
+};
+
+/// A file in PEM, and the option that names it, for errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PemFile {
+    /// Without dashes in front: `http-tls-cert`.
+    pub option: &'static str,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for PemFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--{} '{}'", self.option, self.path.display())
+    }
+}
+
+/// What a port with TLS is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those between it and its authority.
+    pub certificate: PemFile,
+    /// Its private key.
+    pub key: PemFile,
+    /// Who vouches for clients; `None` where they need no certificate.
+    pub client_ca: Option<PemFile>,
+}
+
+/// The names of the settings that say which files.
+pub(super) struct TlsOptions {
+    pub(super) certificate: &'static str,
+    pub(super) key: &'static str,
+    pub(super) client_ca: &'static str,
+}
+
+/// TLS of the HTTP ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpTls {
+    /// The files.
+    pub files: TlsFiles,
+    /// Where.
+    pub ports: TlsPorts,
+}
+
+/// `--http-tls-ports`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TlsPorts {
+    pub http: bool,
+    pub sagemaker: bool,
+    pub metrics: bool,
+}
+
+impl TlsPorts {
+    /// Has the port of this service TLS? By its name in the log: `http`, `sagemaker` or `metrics`.
+    pub fn has(self, service: &str) -> bool {
+        match service {
+            "http" => self.http,
+            "sagemaker" => self.sagemaker,
+            "metrics" => self.metrics,
+            _ => false,
+        }
+    }
+}
+
+const HTTP: TlsOptions = TlsOptions {
+    certificate: "http-tls-cert",
+    key: "http-tls-key",
+    client_ca: "http-tls-client-ca",
+};
+
+/// TLS of the HTTP ports; `None` without a certificate.
+pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<HttpTls> {
+    let ports = sources.read("http-tls-ports", ports, problems);
+    let ports = ports.unwrap_or(TlsPorts { http: true, sagemaker: true, metrics: false });
+    Some(HttpTls { files: files(sources, &HTTP, problems)?, ports })
+}
+
+/// The files that these settings name; `None` where they name none, and, with a problem more, where one goes
+/// without another.
+pub(super) fn files(
+    sources: &Sources,
+    options: &TlsOptions,
+    problems: &mut Vec<String>,
+) -> Option<TlsFiles> {
+    let mut file = |option: &'static str| {
+        let path = sources.read(option, value::path, problems)?;
+        Some(PemFile { option, path })
+    };
+    let files = [options.certificate, options.key, options.client_ca].map(&mut file);
+    match files {
+        [None, None, None] => None,
+        [Some(certificate), Some(key), client_ca] => Some(TlsFiles { certificate, key, client_ca }),
+        [certificate, key, client_ca] => {
+            let given = [&certificate, &key, &client_ca].into_iter().flatten().next();
+            let given = given.map(ToString::to_string).unwrap_or_default();
+            let lacks: Vec<String> = [(&certificate, options.certificate), (&key, options.key)]
+                .iter()
+                .filter(|it| it.0.is_none())
+                .map(|it| format!("--{}", it.1))
+                .collect();
+            problems.push(format!("{given}: TLS needs {}, too", lacks.join(" and ")));
+            None
+        }
+    }
+}
+
+fn ports(text: &str) -> Parse<TlsPorts> {
+    let mut ports = TlsPorts { http: false, sagemaker: false, metrics: false };
+    for name in text.split(',').map(str::trim) {
+        match name {
+            "http" => ports.http = true,
+            "sagemaker" => ports.sagemaker = true,
+            "metrics" => ports.metrics = true,
+            _ => return Err("http, sagemaker, metrics, or several with commas".to_owned()),
+        }
+    }
+    Ok(ports)
+}

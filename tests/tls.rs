@@ -1,0 +1,286 @@
+//! TLS on the HTTP ports: certificates of clients, renewed files, and peers that speak something else.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio_rustls::rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+
+use crate::support::{Client, PATIENCE, Repository, Server, Start, first_of, infer, row, wait_for};
+
+/// An authority, and what it has signed.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, in PEM.
+struct Signed {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Authority(CertifiedIssuer::self_signed(params, key).unwrap())
+    }
+
+    /// For `localhost`, as a server or as a client.
+    fn sign(&self) -> Signed {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        Signed { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    /// A client that believes this authority, and shows a certificate if it has one.
+    fn client(&self, own: Option<&Signed>) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        let config = ClientConfig::builder().with_root_certificates(roots);
+        Arc::new(match own {
+            None => config.with_no_client_auth(),
+            Some(own) => {
+                let certificate =
+                    CertificateDer::from_pem_slice(own.certificate.as_bytes()).unwrap();
+                let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+                config.with_client_auth_cert(vec![certificate], key).unwrap()
+            }
+        })
+    }
+}
+
+type Secure = StreamOwned<ClientConnection, TcpStream>;
+
+fn connect(config: &Arc<ClientConfig>, address: SocketAddr) -> Secure {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    StreamOwned::new(ClientConnection::new(config.clone(), name).unwrap(), stream)
+}
+
+/// Sends one request and reads until the server closes.
+fn ask(stream: &mut Secure, method: &str, path: &str, body: &str) -> io::Result<String> {
+    let length = body.len();
+    let head = "host: localhost\r\nconnection: close\r\ncontent-type: application/json";
+    write!(stream, "{method} {path} HTTP/1.1\r\n{head}\r\ncontent-length: {length}\r\n\r\n{body}")?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply)?;
+    Ok(reply)
+}
+
+/// A server with a certificate for `localhost`.
+struct Place {
+    authority: Authority,
+    repository: Repository,
+    files: Repository,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place {
+            authority: Authority::new(),
+            repository: Repository::identity("m", &[]),
+            files: Repository::new(),
+        };
+        place.renew(&place.authority.sign());
+        fs::write(place.file("ca"), place.authority.0.pem()).unwrap();
+        place
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.files.at(&format!("{name}.pem"))
+    }
+
+    fn renew(&self, signed: &Signed) {
+        fs::write(self.file("cert"), &signed.certificate).unwrap();
+        fs::write(self.file("key"), &signed.key).unwrap();
+    }
+
+    fn flags(&self) -> Vec<String> {
+        vec![
+            format!("--http-tls-cert={}", self.file("cert")),
+            format!("--http-tls-key={}", self.file("key")),
+        ]
+    }
+
+    /// Started, and loaded by what the metrics port says.
+    fn start(&self, flags: &[&str]) -> Server {
+        let own = self.flags();
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let server = Start::new(&self.repository).flags(&own).flags(flags).launch();
+        let metrics = server.address("metrics").unwrap();
+        wait_for("the models", || {
+            (Client::connect(metrics).get("/v2/health/ready").status == 200).then_some(())
+        });
+        server
+    }
+
+    fn problem(&self) -> String {
+        let own = self.flags();
+        let ca = format!("--http-tls-client-ca={}", self.file("ca"));
+        let own: Vec<&str> = own.iter().map(String::as_str).chain([&*ca]).collect();
+        let start = Start::new(&self.repository).flags(&own);
+        let outcome = std::panic::catch_unwind(|| start.launch());
+        *outcome.err().and_then(|it| it.downcast::<String>().ok()).expect("no start")
+    }
+}
+
+#[test]
+fn requests_are_answered_over_tls_on_the_http_and_the_sagemaker_port() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let config = place.authority.client(None);
+    let mut http = connect(&config, server.http());
+    let reply = ask(&mut http, "POST", &infer("m"), &row(5)).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("[5.0,"), "{reply}");
+    let mut sagemaker = connect(&config, server.sagemaker());
+    let reply = ask(&mut sagemaker, "POST", "/invocations", &row(6)).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("[6.0,"), "{reply}");
+}
+
+#[test]
+fn large_bodies_and_replies_cross_tls_whole() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let mut stream = connect(&place.authority.client(None), server.http());
+    let rows = 4;
+    let body = crate::support::rows(3, rows);
+    let padded = " ".repeat(3 << 20) + &body;
+    let reply = ask(&mut stream, "POST", &infer("m"), &padded).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    assert_eq!(reply.matches("3.0").count(), rows, "{reply}");
+}
+
+#[test]
+fn a_port_without_tls_beside_those_that_have_it_answers_health_and_metrics_only() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let metrics = server.address("metrics").unwrap();
+    assert_eq!(Client::connect(metrics).get("/metrics").status, 200);
+    assert_eq!(Client::connect(metrics).get("/v2/health/live").status, 200);
+    assert_eq!(Client::connect(metrics).get("/ping").status, 200);
+    for (method, path) in [("POST", "/v2/models/m/infer"), ("GET", "/v2/models/m"), ("GET", "/v2")]
+    {
+        let body = (method == "POST").then_some(&b"{}"[..]);
+        let reply = Client::connect(metrics).request(method, path, &[], body);
+        assert!(reply.error(403).contains("--http-tls-ports"), "{}", reply.text());
+    }
+}
+
+#[test]
+fn whoever_speaks_something_else_to_a_tls_port_is_cut_off_and_harms_nobody() {
+    let place = Place::new();
+    let server = place.start(&["--header-timeout-secs=0.2"]);
+    let junk: [&[u8]; 5] = [
+        b"GET /v2 HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\xff\xff\x01",
+        &[0; 4096],
+        b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n",
+    ];
+    for bytes in junk {
+        let mut client = Client::connect(server.http());
+        client.send(bytes).unwrap();
+        // At most an alert of TLS, never a reply of HTTP.
+        let mut answer = Vec::new();
+        let _ = client.stream().read_to_end(&mut answer);
+        assert!(answer.len() < 64 && !answer.starts_with(b"HTTP"), "{answer:?}");
+    }
+    // Whoever says nothing has as long as for the head of a request.
+    assert!(Client::connect(server.http()).is_closed());
+    // And TLS to a plain port is no request.
+    let mut stream = connect(&place.authority.client(None), server.address("metrics").unwrap());
+    assert!(ask(&mut stream, "GET", "/v2/health/live", "").is_err());
+    let mut stream = connect(&place.authority.client(None), server.http());
+    let reply = ask(&mut stream, "POST", &infer("m"), &row(1)).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+}
+
+#[test]
+fn only_clients_of_the_authority_are_let_in_where_one_is_named() {
+    let place = Place::new();
+    let ca = format!("--http-tls-client-ca={}", place.file("ca"));
+    let server = place.start(&[&ca]);
+    let own = place.authority.sign();
+    let stranger = Authority::new().sign();
+    for (shown, good) in [(None, false), (Some(&stranger), false), (Some(&own), true)] {
+        let mut stream = connect(&place.authority.client(shown), server.http());
+        let reply = ask(&mut stream, "GET", "/v2/health/live", "");
+        let answered = reply.as_ref().is_ok_and(|it| it.starts_with("HTTP/1.1 200"));
+        assert_eq!(answered, good, "{reply:?}");
+    }
+}
+
+#[test]
+fn a_renewed_certificate_is_used_without_a_restart_and_a_bad_one_is_not() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let other = Authority::new();
+    let trusts = |authority: &Authority| {
+        let mut stream = connect(&authority.client(None), server.http());
+        ask(&mut stream, "GET", "/v2/health/live", "").is_ok()
+    };
+    assert!(trusts(&place.authority) && !trusts(&other));
+    // In between the key does not fit, which must not be noticed by anybody.
+    place.renew(&other.sign());
+    wait_for("the new certificate", || trusts(&other).then_some(()));
+    assert!(!trusts(&place.authority));
+    fs::write(place.file("key"), "nonsense").unwrap();
+    assert!(trusts(&other));
+}
+
+#[test]
+fn a_server_stops_while_somebody_does_not_finish_a_handshake() {
+    let place = Place::new();
+    let server = place.start(&["--header-timeout-secs=60"]);
+    let _silent = Client::connect(server.http());
+    let begun = std::time::Instant::now();
+    server.stop().unwrap();
+    assert!(begun.elapsed().as_secs() < 5);
+}
+
+#[test]
+fn a_start_with_a_bad_file_names_the_option_the_file_and_the_problem() {
+    let place = Place::new();
+    let check = |file: &str, content: &str, parts: &[&str]| {
+        let path = place.file(file);
+        let good = fs::read(&path).unwrap();
+        fs::write(&path, content).unwrap();
+        let problem = place.problem();
+        fs::write(&path, good).unwrap();
+        for part in parts.iter().chain([&&*path]) {
+            assert!(problem.contains(part), "no '{part}' in: {problem}");
+        }
+    };
+    let other = place.authority.sign();
+    check("cert", "", &["--http-tls-cert", "no certificate in it"]);
+    check("cert", &other.key, &["--http-tls-cert", "no certificate in it"]);
+    let torn = other.certificate.replace("-----END", "");
+    check("cert", &torn, &["--http-tls-cert", "in PEM"]);
+    check("key", "", &["--http-tls-key", "no private key in it"]);
+    check("key", &other.key, &["--http-tls-key", "not that of the certificate"]);
+    let sealed = other.key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    check("key", &sealed, &["--http-tls-key", "without a passphrase"]);
+    let empty = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    check("key", empty, &["--http-tls-key", "cannot be used"]);
+    check("ca", "", &["--http-tls-client-ca", "no certificate in it"]);
+    fs::remove_file(place.file("cert")).unwrap();
+    assert!(place.problem().contains("the file cannot be read"), "{}", place.problem());
+}
+
+#[test]
+fn without_tls_nothing_changes() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[]);
+    assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
+    let metrics = server.address("metrics").unwrap();
+    assert_eq!(first_of(&Client::connect(metrics).post(&infer("m"), &[], row(2))), 2.0);
+}
