@@ -115,6 +115,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ),
     ("tokio_rustls::", &["server/src/net/tls.rs"]),
     ("ring::", &["server/src/access/secret.rs", "server/src/net/tls.rs"]),
+    ("flate2::", &["server/src/http/compress.rs", "server/src/http/decompress.rs"]),
     ("subtle::", &["server/src/access/secret.rs"]),
     ("regex::", &["server/src/access/forward.rs"]),
     ("clap::", &["server/src/config", "server/src/main.rs", "server/loadgen"]),

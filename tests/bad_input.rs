@@ -256,16 +256,6 @@ fn unknown_addresses_models_and_versions_are_told_apart() {
 }
 
 #[test]
-fn a_compressed_body_is_refused_as_what_it_is() {
-    let target = Target::new(&[]);
-    let mut client = Client::connect(target.server.http());
-    let gzip = [("content-encoding", "gzip")];
-    let error = client.post(INFER, &gzip, b"\x1f\x8b\x08\x00").error(415);
-    assert!(error.contains("content-encoding") && error.contains("gzip"), "{error}");
-    target.still_serves(&mut client);
-}
-
-#[test]
 fn a_content_type_without_a_decoder_is_named_beside_those_that_have_one() {
     let target = Target::new(&[]);
     let mut client = Client::connect(target.server.sagemaker());

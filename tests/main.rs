@@ -17,6 +17,7 @@ mod sagemaker; // /ping and /invocations, content types, the layouts of a hostin
 mod tfs; // predict, status and metadata as in TensorFlow Serving
 
 mod access; // tokens, restricted categories, forwarded headers
+mod compression; // gzip and deflate, in both directions
 mod tls; // encryption, certificates of clients, renewed files
 
 mod gpus; // where instances run on a machine with GPUs, and what is read of those

@@ -357,6 +357,7 @@ fn http_settings(
         },
         default_model: config.sagemaker.default_model.clone(),
         sagemaker: sagemaker::Options { default_accept: config.sagemaker.default_accept.clone() },
+        compression: limits.http_compression,
         cpus,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
         forwarding: access.http.forwarding.clone().map(Arc::new),

@@ -66,6 +66,25 @@ pub enum Error {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// The body is compressed in a way that is not taken.
+    #[error("header content-encoding: {problem}")]
+    UnsupportedEncoding {
+        /// What was expected and what was given.
+        problem: String,
+        /// The encodings that are taken, as a header lists them.
+        accepted: &'static str,
+    },
+    /// The body becomes so much larger than it was sent that it is taken for an attack.
+    #[error(
+        "the {sent} bytes of compressed body hold more than {ratio} times as much, which is not taken; send it \
+         without compression"
+    )]
+    BodyExpands {
+        /// Bytes that were sent.
+        sent: usize,
+        /// How many times as much is taken.
+        ratio: usize,
+    },
     /// The client did not send its body in time.
     #[error("the body did not arrive within {} seconds", .0.as_secs())]
     BodyTimeout(Duration),
@@ -152,7 +171,8 @@ impl Error {
             Error::MethodNotAllowed { .. } => Kind::MethodNotAllowed,
             Error::UnsupportedMediaType(_) => Kind::UnsupportedMediaType,
             Error::NotAcceptable(_) => Kind::NotAcceptable,
-            Error::BodyTooLarge { .. } => Kind::TooLarge,
+            Error::BodyTooLarge { .. } | Error::BodyExpands { .. } => Kind::TooLarge,
+            Error::UnsupportedEncoding { .. } => Kind::Unimplemented,
             Error::BodyTimeout(_) => Kind::RequestTimeout,
             Error::ModelNotReady { .. } | Error::ShuttingDown | Error::Unavailable(_) => {
                 Kind::Unavailable

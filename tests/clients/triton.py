@@ -81,11 +81,19 @@ def check_classes(client):
 
 
 def check_compression(client):
-    """Replies are asked for in a form that this server does not have: it may answer plainly."""
-    row = np.ones((1, 3), np.float32)
-    result = client.infer("type_fp32", [given("input", row, True)],
-                          response_compression_algorithm="gzip")
-    np.testing.assert_array_equal(result.as_numpy("output"), row)
+    images = np.repeat(np.arange(64, dtype=np.float32) % 17, 64).reshape(64, 1, 8, 8)
+    for binary in (True, False):
+        def ask(**compression):
+            outputs = [triton.InferRequestedOutput("probabilities", binary_data=binary)]
+            result = client.infer("digits", [given("image", images, binary)], outputs=outputs,
+                                  **compression)
+            return result.as_numpy("probabilities")
+        plain = ask()
+        for request in ("gzip", "deflate", None):
+            for reply in ("gzip", "deflate", None):
+                got = ask(request_compression_algorithm=request,
+                          response_compression_algorithm=reply)
+                np.testing.assert_array_equal(got, plain)
 
 
 def check_many_at_once(client):

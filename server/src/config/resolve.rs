@@ -232,6 +232,9 @@ fn limits(sources: &mut Sources, machine: &Machine, problems: &mut Vec<String>) 
             grace,
             bytes_per_second: sources.read("body-min-rate", value::bytes, problems).unwrap_or(1024),
         },
+        http_compression: sources
+            .read("http-compression", value::boolean, problems)
+            .unwrap_or(true),
     }
 }
 

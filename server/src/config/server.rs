@@ -160,6 +160,8 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// How slowly a body may come.
     pub body_pace: BodyPace,
+    /// `--http-compression`: may bodies and replies be compressed?
+    pub http_compression: bool,
 }
 
 /// How slowly a body may come.

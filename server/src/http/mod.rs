@@ -1,7 +1,10 @@
 //! HTTP: connections, routes, handlers, the status table.
 
 mod body;
+mod compress;
 mod connection;
+mod decompress;
+mod encoding;
 mod handlers;
 mod respond;
 mod router;

@@ -35,6 +35,8 @@ pub struct HttpSettings {
     pub default_model: Option<String>,
     /// How `/invocations` chooses formats.
     pub sagemaker: sagemaker::Options,
+    /// Are bodies and replies compressed for clients that ask for it?
+    pub compression: bool,
     /// Processors of this machine.
     pub cpus: NonZeroUsize,
     /// Who may do what.

@@ -13,4 +13,5 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SECTION, "idle-timeout-secs", "75", "Time that a connection may be idle between requests"),
     value(SECTION, "body-grace-secs", "10", "Time that every body has to arrive"),
     value(SECTION, "body-min-rate", "1KiB", "Bytes per second: a body gets a further second for each such amount that has arrived; 0 for no limit of time"),
+    value(SECTION, "http-compression", "true", "Take bodies in gzip and deflate, and send replies so to clients that ask for it"),
 ];

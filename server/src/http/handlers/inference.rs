@@ -6,13 +6,16 @@ use bytes::Bytes;
 use hyper::{
     HeaderMap,
     body::Incoming,
-    header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderName},
+    header::{ACCEPT, CONTENT_TYPE, HeaderName},
     http::request::Parts,
 };
 
 use super::{
     super::{
         body::{self, Received},
+        compress,
+        decompress::Inflation,
+        encoding::{self, Encoding},
         respond,
         router::ModelPath,
         service::{Service, text},
@@ -22,7 +25,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    limits::out_of_bytes,
+    limits::{Permit, out_of_bytes},
     models::ServedModel,
     protocol::{EncodedReply, kserve_v2, sagemaker, tfs},
     request::{InferenceRequest, InferenceResponse},
@@ -33,6 +36,9 @@ use crate::{
 /// JSON above this many bytes is read and written on a thread of its own, so that health checks and other
 /// clients of the same I/O thread need not wait for it.
 const LARGE: usize = 256 << 10;
+
+/// Compressing, and undoing it, takes as long as JSON that is some times as large.
+const SLOW: usize = 64 << 10;
 
 /// Where the JSON of a KServe request ends and its tensors begin.
 const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
@@ -162,11 +168,15 @@ where
     let Codec { json_length, decode, encode } = codec;
     // Before the body is read: a refusal must be cheap.
     model.admit()?;
-    check_encoding(&parts.headers)?;
+    let encoding = encoding::of_body(&parts.headers, service.settings.compression)?;
     let deadline = service.deadline(&parts.headers)?;
     let aligned_at = json_length.unwrap_or(0);
-    let Received { bytes, permit } = body::read(body, aligned_at, &service.settings.body).await?;
+    let mut received = body::read(body, aligned_at, &service.settings.body).await?;
     trace::stamp(trace, Moment::ReceiveEnd);
+    if let Some(encoding) = encoding {
+        received = inflate(service, encoding, received, aligned_at).await?;
+    }
+    let Received { bytes, permit } = received;
 
     let large = LARGE < json_length.unwrap_or(bytes.len());
     // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
@@ -202,20 +212,44 @@ where
         true => aside(move || (encode(&form, &model.signature, &response), permit)).await?,
         false => (encode(&form, &model.signature, &response), permit),
     };
-    let mut response = respond::ok(encoded.map_err(|error| Failure { id, error })?);
+    let reply = encoded.map_err(|error| Failure { id, error })?;
+    let (reply, permit) = deflate(service, &parts.headers, reply, permit).await?;
+    let mut response = respond::ok(reply);
     response.body_mut().hold(permit);
     Ok(response)
 }
 
-/// A compressed body is not taken for a broken one.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Error> {
-    match text(headers, &CONTENT_ENCODING) {
-        None | Some("" | "identity") => Ok(()),
-        Some(encoding) => {
-            let shown: String = encoding.chars().take(40).collect();
-            Err(Error::UnsupportedMediaType(format!(
-                "header content-encoding: expected a body that is not compressed, given '{shown}'"
-            )))
+/// The plain form of a compressed body. What is large is made so aside.
+async fn inflate(
+    service: &Service,
+    encoding: Encoding,
+    body: Received,
+    aligned_at: usize,
+) -> Result<Received, Error> {
+    let mut inflation = Inflation::new(encoding, body, aligned_at, &service.settings.body)?;
+    if !inflation.run(SLOW)? {
+        let all = aside(move || inflation.run(usize::MAX).map(|_| inflation));
+        inflation = all.await??;
+    }
+    Ok(inflation.finish())
+}
+
+/// The reply in the encoding that the client wants, if it does. What is large is compressed aside.
+async fn deflate(
+    service: &Service,
+    headers: &HeaderMap,
+    reply: EncodedReply,
+    permit: Permit,
+) -> Result<(EncodedReply, Permit), Error> {
+    let wanted = match service.settings.compression {
+        true => compress::wanted(headers, &reply),
+        false => None,
+    };
+    match wanted {
+        None => Ok((reply, permit)),
+        Some(encoding) if compress::length(&reply) <= SLOW => {
+            Ok((compress::compress(reply, encoding), permit))
         }
+        Some(encoding) => aside(move || (compress::compress(reply, encoding), permit)).await,
     }
 }

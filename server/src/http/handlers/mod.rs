@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hyper::{
     HeaderMap, Request, Response,
     body::{Body, Incoming},
-    header::{ALLOW, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE},
+    header::{ACCEPT_ENCODING, ALLOW, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE},
     http::request::Parts,
 };
 
@@ -58,6 +58,10 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         let mut response = respond::error(&failure.error, &id);
         if let Error::MethodNotAllowed { allowed, .. } = failure.error {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+        }
+        if let Error::UnsupportedEncoding { accepted, .. } = failure.error {
+            let accepted = HeaderValue::from_static(accepted);
+            response.headers_mut().insert(ACCEPT_ENCODING, accepted);
         }
         if failure.error.kind() == Kind::Unauthenticated {
             let scheme = HeaderValue::from_static("Bearer realm=\"muster\"");

@@ -1,0 +1,236 @@
+//! Compressed bodies and replies, on every route that runs a model.
+
+use std::io::{Read, Write};
+
+use flate2::{
+    Compression,
+    read::{GzDecoder, ZlibDecoder},
+    write::{GzEncoder, ZlibEncoder},
+};
+
+use crate::support::{Page, Reply, Repository, Server, first_of, infer, row, wait_for};
+
+fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(plain.as_ref()).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(plain: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(plain.as_ref()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The reply with its body made plain.
+#[track_caller]
+fn inflated(mut reply: Reply, encoding: &str) -> Reply {
+    assert_eq!(reply.header("content-encoding"), Some(encoding), "{}", reply.text());
+    assert_eq!(reply.header("vary"), Some("accept-encoding"));
+    let (compressed, mut plain) = (std::mem::take(&mut reply.body), Vec::new());
+    match encoding {
+        "gzip" => GzDecoder::new(&compressed[..]).read_to_end(&mut plain).unwrap(),
+        _ => ZlibDecoder::new(&compressed[..]).read_to_end(&mut plain).unwrap(),
+    };
+    assert!(compressed.len() < plain.len());
+    reply.body = plain;
+    reply
+}
+
+/// A model that takes rows of any number of floats, and answers with them.
+fn wide() -> Repository {
+    let config = "backend: \"identity\"\nmax_batch_size: 8\n\
+                  input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ -1 ] }\n\
+                  output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ -1 ] }\n";
+    Repository::new().model("m", config)
+}
+
+fn wide_row(numbers: usize) -> String {
+    let data = vec!["1.5"; numbers].join(",");
+    format!(
+        "{{\"inputs\":[{{\"name\":\"INPUT0\",\"shape\":[1,{numbers}],\"datatype\":\"FP32\",\"data\":[{data}]}}]}}"
+    )
+}
+
+#[test]
+fn bodies_in_both_encodings_are_read_on_every_route_that_runs_a_model() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[]);
+    let predict = "{\"instances\":[[7,0,0,0]]}";
+    let rows = row(7);
+    for (path, body) in
+        [(&*infer("m"), &*rows), ("/v1/models/m:predict", predict), ("/invocations", &rows)]
+    {
+        let plain = server.post(path, body).expect(200);
+        for (name, compressed) in [
+            ("gzip", gzip(body)),
+            ("deflate", zlib(body)),
+            // Some clients mix up the names, and the data say what they are.
+            ("gzip", zlib(body)),
+            ("GZIP", gzip(body)),
+            ("identity", body.as_bytes().to_vec()),
+            ("", body.as_bytes().to_vec()),
+        ] {
+            let headers = [("content-encoding", name), ("content-type", "application/json")];
+            let reply = server.client().post(path, &headers, &compressed).expect(200);
+            assert_eq!(reply.text(), plain.text(), "{path} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_large_body_with_binary_tensors_is_inflated_and_answered() {
+    let server = Server::start(&wide(), &[]);
+    let numbers = 1_000_000;
+    let json = format!(
+        "{{\"inputs\":[{{\"name\":\"INPUT0\",\"shape\":[1,{numbers}],\"datatype\":\"FP32\",\
+         \"parameters\":{{\"binary_data_size\":{}}}}}],\"outputs\":[{{\"name\":\"OUTPUT0\",\
+         \"parameters\":{{\"binary_data\":true}}}}]}}",
+        numbers * 4
+    );
+    let tensor: Vec<u8> =
+        (0..numbers).flat_map(|it| ((it / 8) as f32 / 7.0).to_le_bytes()).collect();
+    let body = [json.as_bytes(), &tensor].concat();
+    let length = json.len().to_string();
+    for accept in ["", "gzip", "deflate"] {
+        let headers = [
+            ("content-encoding", "gzip"),
+            ("inference-header-content-length", &*length),
+            ("accept-encoding", accept),
+        ];
+        let mut reply = server.client().post(&infer("m"), &headers, gzip(&body)).expect(200);
+        if !accept.is_empty() {
+            reply = inflated(reply, accept);
+        }
+        let at = reply.header("inference-header-content-length").unwrap().parse::<usize>().unwrap();
+        assert!(reply.body[at..] == tensor, "{accept}");
+    }
+    wait_for("all bytes to be given back", || {
+        (Page::read(server.http()).value("muster_bytes_in_flight") == 0.0).then_some(())
+    });
+}
+
+#[test]
+fn replies_are_compressed_as_the_client_prefers_and_only_where_it_pays() {
+    let server = Server::start(&wide(), &[]);
+    let ask = |accept: Option<&str>, numbers| {
+        let headers: Vec<_> = accept.iter().map(|it| ("accept-encoding", *it)).collect();
+        server.client().post(&infer("m"), &headers, wide_row(numbers)).expect(200)
+    };
+    let large = 40_000;
+    let plain = ask(None, large);
+    for (accept, expect) in [
+        ("gzip", Some("gzip")),
+        ("deflate", Some("deflate")),
+        ("gzip;q=0.1, deflate", Some("deflate")),
+        ("br, gzip", Some("gzip")),
+        ("gzip;q=0", None),
+        ("identity", None),
+        ("br", None),
+        ("*", None),
+        ("gzip;q=x", None),
+    ] {
+        // On the I/O thread and aside.
+        for numbers in [1000, large] {
+            let reply = ask(Some(accept), numbers);
+            match expect {
+                Some(encoding) => {
+                    let reply = inflated(reply, encoding);
+                    assert_eq!(reply.json()["outputs"][0]["data"][numbers - 1], 1.5);
+                    assert!(numbers != large || reply.body == plain.body);
+                }
+                None => assert_eq!(reply.header("content-encoding"), None, "{accept}"),
+            }
+        }
+        // A small one, and an error, are plain in any case.
+        assert_eq!(ask(Some(accept), 3).header("content-encoding"), None);
+        let headers = [("accept-encoding", accept)];
+        let refused = server.client().post(&infer("none"), &headers, row(1));
+        refused.error(404);
+        assert_eq!(refused.header("content-encoding"), None);
+    }
+}
+
+#[test]
+fn other_encodings_are_refused_with_those_that_are_taken() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[]);
+    for given in ["br", "zstd", "compress", "gzip, gzip", "gzip, deflate", "*", "gzip;q=1"] {
+        for path in [&*infer("m"), "/v1/models/m:predict", "/invocations"] {
+            let reply = server.client().post(path, &[("content-encoding", given)], gzip(row(1)));
+            let text = reply.error(501);
+            assert!(text.contains("gzip, deflate or identity") && text.contains(given), "{text}");
+            assert_eq!(reply.header("accept-encoding"), Some("gzip, deflate"));
+        }
+    }
+    let twice = [("content-encoding", "gzip"), ("content-encoding", "gzip")];
+    server.client().post(&infer("m"), &twice, gzip(gzip(row(1)))).error(501);
+    // One that is inside another is no JSON.
+    let once = [("content-encoding", "gzip")];
+    server.client().post(&infer("m"), &once, gzip(gzip(row(1)))).error(400);
+}
+
+#[test]
+fn a_bomb_costs_its_sender_a_refusal_and_nobody_else_anything() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &["--http-max-input-size=8MiB"]);
+    let mut client = server.client();
+    let mut ask = |body: Vec<u8>| client.post(&infer("m"), &[("content-encoding", "gzip")], body);
+    // A thousand to one, and yet below the limit.
+    let text = ask(gzip(vec![b' '; 4 << 20])).error(413);
+    assert!(text.contains("100 times"), "{text}");
+    // Of an honest ratio, and above it.
+    let noise: Vec<u8> =
+        (0..9u32 << 20).map(|it| (it.wrapping_mul(2_654_435_761) >> 27) as u8).collect();
+    let text = ask(gzip(noise)).error(413);
+    assert!(text.contains("limit of 8388608 bytes"), "{text}");
+    // Blanks before a request are honest, and compress well.
+    let padded = " ".repeat(500_000) + &row(3);
+    assert_eq!(first_of(&ask(gzip(padded))), 3.0);
+    wait_for("all bytes to be given back", || {
+        (Page::read(server.http()).value("muster_bytes_in_flight") == 0.0).then_some(())
+    });
+}
+
+#[test]
+fn damaged_bodies_are_refused_and_the_connection_is_kept() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[]);
+    let good = gzip(row(1));
+    let mut client = server.client();
+    let headers = [("content-encoding", "gzip")];
+    for end in [0, 1, 2, 9, 10, 11, good.len() / 2, good.len() - 8, good.len() - 1] {
+        client.post(&infer("m"), &headers, &good[..end]).error(400);
+    }
+    for place in [0, 3, 12, good.len() - 6] {
+        let mut damaged = good.clone();
+        damaged[place] ^= 0x55;
+        client.post(&infer("m"), &headers, damaged).error(400);
+    }
+    client.post(&infer("m"), &headers, row(1)).error(400);
+    client.post(&infer("m"), &headers, [&good[..], b"more"].concat()).error(400);
+    assert_eq!(first_of(&client.post(&infer("m"), &headers, good)), 1.0);
+}
+
+#[test]
+fn the_budget_of_bytes_holds_for_what_a_body_becomes() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &["--max-inflight-bytes=100000"]);
+    let padded = " ".repeat(90_000) + &row(3);
+    let headers = [("content-encoding", "gzip")];
+    assert_eq!(first_of(&server.client().post(&infer("m"), &headers, gzip(&padded))), 3.0);
+    let larger = " ".repeat(110_000) + &row(3);
+    server.client().post(&infer("m"), &headers, gzip(larger)).error(413);
+}
+
+#[test]
+fn where_compression_is_off_nothing_is_inflated_and_nothing_deflated() {
+    let server = Server::start(&wide(), &["--http-compression=off"]);
+    let headers = [("content-encoding", "gzip")];
+    let refused = server.client().post(&infer("m"), &headers, gzip(wide_row(1)));
+    assert!(refused.error(501).contains("--http-compression"), "{}", refused.text());
+    assert_eq!(refused.header("accept-encoding"), Some("identity"));
+    let headers = [("accept-encoding", "gzip"), ("content-encoding", "identity")];
+    let reply = server.client().post(&infer("m"), &headers, wide_row(4000)).expect(200);
+    assert_eq!(reply.header("content-encoding"), None);
+}
