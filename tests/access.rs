@@ -2,8 +2,6 @@
 
 use std::{fs, path::PathBuf};
 
-use muster::config::Command;
-
 use crate::support::{Client, Repository, Server, Start, first_of, infer, row, wait_for};
 
 const METRICS: &str = "metrics-token-0123456789";
@@ -262,23 +260,4 @@ fn headers_of_reserved_names_are_not_forwarded() {
         assert!(text.contains(&name.to_lowercase()) && text.contains("reserved"), "{text}");
     }
     assert!(ask(("x-odd", "\u{fc}")).status == 200);
-}
-
-#[test]
-fn the_health_command_asks_a_port_without_tls() {
-    let at = |flags: &[&str]| {
-        let args = ["muster", "health"].iter().chain(flags).map(Into::into);
-        let machine = Start::command(&[]).machine;
-        match muster::config::read(args, &Start::command(&[]).environment, &machine) {
-            Ok(Command::Health(check)) => Ok((check.port, check.path)),
-            Ok(_) => panic!("another command"),
-            Err(error) => Err(error.to_string()),
-        }
-    };
-    assert_eq!(at(&[]), Ok((8080, "/ping".to_owned())));
-    let tls = ["--http-tls-cert=a", "--http-tls-key=b"];
-    assert_eq!(at(&tls), Ok((8002, "/v2/health/ready".to_owned())));
-    let all = [tls[0], tls[1], "--http-tls-ports=http,sagemaker,metrics"];
-    assert!(at(&all).unwrap_err().contains("--http-tls-ports"));
-    assert!(at(&[tls[0], tls[1], "--http-port=8000"]).is_err());
 }

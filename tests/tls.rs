@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use muster::{config::HealthCheck, health};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -274,6 +275,23 @@ fn a_start_with_a_bad_file_names_the_option_the_file_and_the_problem() {
     check("ca", "", &["--http-tls-client-ca", "no certificate in it"]);
     fs::remove_file(place.file("cert")).unwrap();
     assert!(place.problem().contains("the file cannot be read"), "{}", place.problem());
+}
+
+#[test]
+fn the_health_command_asks_by_tls_whatever_the_certificate() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let check = |address: SocketAddr, tls| HealthCheck {
+        tls,
+        host: address.ip().to_string(),
+        port: address.port(),
+        path: "/ping".to_owned(),
+    };
+    health::ask(&check(server.sagemaker(), true)).unwrap();
+    let metrics = server.address("metrics").unwrap();
+    health::ask(&check(metrics, false)).unwrap();
+    assert!(health::ask(&check(server.sagemaker(), false)).is_err());
+    assert!(health::ask(&check(metrics, true)).is_err());
 }
 
 #[test]

@@ -147,7 +147,8 @@ impl App {
                 strict_readiness: config.lifecycle.strict_readiness,
             },
         };
-        let watched = refresh::watched(tokens.as_ref(), tls.as_ref());
+        let certificates = tls.iter().map(|it| ("the certificate of HTTP", it));
+        let watched = refresh::watched(tokens.as_ref(), certificates);
         let settings = http_settings(&config, &serving, tokens, cpus);
         let door = tls.map_or(Door::Plain, Door::Tls);
         let http = Service::new(serving.clone(), settings, door);

@@ -1,4 +1,6 @@
-//! Asks a running server whether it is healthy: one request over a plain socket, with a short patience.
+//! Asks a running server whether it is healthy: one request over a socket, with a short patience.
+
+mod tls;
 
 use std::{
     io::{self, Read, Write},
@@ -50,15 +52,20 @@ pub fn ask(check: &HealthCheck) -> Result<(), Unhealthy> {
 
 /// The reply, head and body, cut at [`LONGEST`].
 fn fetch(check: &HealthCheck, until: Instant) -> io::Result<Vec<u8>> {
-    let mut stream = connect(check, until)?;
+    let stream = Deadline { stream: connect(check, until)?, until };
+    match check.tls {
+        true => talk(check, tls::wrap(stream, &check.host)?),
+        false => talk(check, stream),
+    }
+}
+
+fn talk(check: &HealthCheck, mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
     let (path, host) = (&check.path, check.authority());
-    stream.set_write_timeout(Some(left(until)?))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     // In one piece: `write!` to a socket would send it word by word.
     stream.write_all(request.as_bytes())?;
     let mut reply = Vec::new();
-    let mut stream = Deadline { stream, until }.take(LONGEST);
-    stream.read_to_end(&mut reply)?;
+    stream.take(LONGEST).read_to_end(&mut reply)?;
     Ok(reply)
 }
 
@@ -74,7 +81,7 @@ fn connect(check: &HealthCheck, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Reads as long as there is time.
+/// Reads and writes as long as there is time.
 struct Deadline {
     stream: TcpStream,
     until: Instant,
@@ -83,11 +90,26 @@ struct Deadline {
 impl Read for Deadline {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(Some(left(self.until)?))?;
-        self.stream.read(buffer).map_err(|error| match error.kind() {
-            // What the system calls a time-out of a socket.
-            io::ErrorKind::WouldBlock => too_late(),
-            _ => error,
-        })
+        self.stream.read(buffer).map_err(in_words)
+    }
+}
+
+impl Write for Deadline {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(left(self.until)?))?;
+        self.stream.write(data).map_err(in_words)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+fn in_words(error: io::Error) -> io::Error {
+    match error.kind() {
+        // What the system calls a time-out of a socket.
+        io::ErrorKind::WouldBlock => too_late(),
+        _ => error,
     }
 }
 
@@ -138,7 +160,7 @@ mod tests {
 
     fn at(listener: &TcpListener) -> HealthCheck {
         let port = listener.local_addr().unwrap().port();
-        HealthCheck { host: "127.0.0.1".to_owned(), port, path: "/ping".to_owned() }
+        HealthCheck { tls: false, host: "127.0.0.1".to_owned(), port, path: "/ping".to_owned() }
     }
 
     #[test]

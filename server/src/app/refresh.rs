@@ -16,14 +16,17 @@ pub(super) struct Watched {
     refresh: Box<dyn Fn() -> Result<bool, String> + Send>,
 }
 
-/// What there is to watch.
-pub(super) fn watched(tokens: Option<&Arc<TokenFile>>, tls: Option<&Acceptor>) -> Vec<Watched> {
+/// What there is to watch: tokens, and certificates with their names for the log, as `the certificate of HTTP`.
+pub(super) fn watched<'a>(
+    tokens: Option<&Arc<TokenFile>>,
+    tls: impl IntoIterator<Item = (&'static str, &'a Acceptor)>,
+) -> Vec<Watched> {
     let tokens = tokens
         .cloned()
         .map(|file| Watched { what: "the tokens", refresh: Box::new(move || file.refresh()) });
-    let tls = tls.cloned().map(|acceptor| Watched {
-        what: "the certificate",
-        refresh: Box::new(move || acceptor.refresh()),
+    let tls = tls.into_iter().map(|(what, acceptor)| {
+        let acceptor = acceptor.clone();
+        Watched { what, refresh: Box::new(move || acceptor.refresh()) }
     });
     tokens.into_iter().chain(tls).collect()
 }

@@ -254,7 +254,7 @@ fn command() -> Command {
                 )
                 .infer_long_args(true)
                 .arg(plain("url").value_name("URL").help(
-                    "Ask this address instead: http://<host>[:<port>][/<path>]; without a path, /ping",
+                    "Ask this address instead: http[s]://<host>[:<port>][/<path>]; without a path, /ping",
                 ))
                 .args(options().map(|it| it.hide(true))),
         )

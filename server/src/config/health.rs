@@ -16,6 +16,8 @@ use super::{
 /// Whom to ask.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HealthCheck {
+    /// By TLS, whatever the certificate.
+    pub tls: bool,
     /// A name, or an address without brackets.
     pub host: String,
     /// The port.
@@ -36,7 +38,8 @@ impl HealthCheck {
 
 impl fmt::Display for HealthCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority(), self.path)
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
     }
 }
 
@@ -55,11 +58,12 @@ pub(super) fn resolve(
     let mut settings = settings_of_the_first_process(environment);
     settings.extend(asked.settings);
     let sources = sources::gather(&settings, environment, problems);
-    let (address, sagemaker) = listeners::to_ask(&sources, typed, problems)?;
+    let asked = listeners::to_ask(&sources, typed, problems)?;
     Some(HealthCheck {
-        host: address.ip().to_string(),
-        port: address.port(),
-        path: if sagemaker { "/ping" } else { "/v2/health/ready" }.to_owned(),
+        tls: asked.tls,
+        host: asked.address.ip().to_string(),
+        port: asked.address.port(),
+        path: if asked.sagemaker { "/ping" } else { "/v2/health/ready" }.to_owned(),
     })
 }
 
@@ -67,10 +71,10 @@ pub(super) fn resolve(
 fn given(url: &OsStr, problems: &mut Vec<String>) -> Option<HealthCheck> {
     let text = url.to_string_lossy();
     match value::url(&text) {
-        Ok((host, port, path)) if path.is_empty() => {
-            Some(HealthCheck { host, port, path: "/ping".to_owned() })
+        Ok(value::Url { tls, host, port, path }) => {
+            let path = if path.is_empty() { "/ping".to_owned() } else { path };
+            Some(HealthCheck { tls, host, port, path })
         }
-        Ok((host, port, path)) => Some(HealthCheck { host, port, path }),
         Err(expected) => {
             problems.push(format!("--url '{text}' (command line): expected {expected}"));
             None

@@ -86,47 +86,54 @@ pub(super) fn resolve(
     }
 }
 
+/// Where a server can be asked how it is.
+pub(super) struct ToAsk {
+    pub(super) address: SocketAddr,
+    /// By TLS?
+    pub(super) tls: bool,
+    /// Is it SageMaker's port?
+    pub(super) sagemaker: bool,
+}
+
 /// Where such a server can be asked how it is: the service whose port setting is `named`, else the first that
-/// is on, without TLS either of them; and whether that is SageMaker's.
+/// is on. One that wants a certificate of its clients is passed over.
 pub(super) fn to_ask(
     sources: &Sources,
     named: Option<&str>,
     problems: &mut Vec<String>,
-) -> Option<(SocketAddr, bool)> {
+) -> Option<ToAsk> {
     // What a platform changes is which services are on beside SageMaker's, which is on in any case.
     // gRPC has health checks of its own.
     let [sagemaker, http, metrics, _] = services(sources, false, problems);
     let services = [sagemaker, http, metrics];
-    let is_named = |it: &Service| named.is_none_or(|name| it.port_setting == name);
+    let is_named = |it: &Service| it.on && named.is_none_or(|name| it.port_setting == name);
     let tls = tls::resolve(sources, problems);
-    let is_plain = |it: &Service| {
-        !tls.as_ref().is_some_and(|tls| tls.ports.has(&it.name.to_ascii_lowercase()))
-    };
-    let asked = services.iter().position(|it| it.on && is_named(it) && is_plain(it));
-    if asked.is_none() && services.iter().any(|it| it.on && is_named(it)) {
-        problems.push(
-            "the server answers by TLS there, which this command does not speak: leave the metrics port on and \
-             without TLS (--allow-metrics, --http-tls-ports)"
+    let has_tls =
+        |it: &Service| tls.as_ref().is_some_and(|tls| tls.ports.has(&it.name.to_ascii_lowercase()));
+    let asks_back = tls.as_ref().is_some_and(|it| it.files.client_ca.is_some());
+    let asked = services.iter().position(|it| is_named(it) && !(asks_back && has_tls(it)));
+    let Some((at, service)) = asked.and_then(|at| Some((at, services.get(at)?))) else {
+        problems.push(match services.iter().any(is_named) {
+            false => "the server listens nowhere: every service is off".to_owned(),
+            true => "the server wants a certificate of its clients there, which this command has not: leave the \
+                     metrics port on and without TLS (--allow-metrics, --http-tls-ports)"
                 .to_owned(),
-        );
-        return None;
-    }
-    let Some((at, socket)) = asked.and_then(|at| Some((at, services.get(at)?.socket()?))) else {
-        problems.push("the server listens nowhere: every service is off".to_owned());
+        });
         return None;
     };
-    let address = match socket.ip() {
+    let ip = match service.address {
         it if !it.is_unspecified() => it,
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     };
-    if socket.port() == 0 {
+    if service.port == 0 {
         problems.push(
             "the server's port is 0, any free one: name the one that it took with --url".to_owned(),
         );
         return None;
     }
-    Some((SocketAddr::new(address, socket.port()), at == 0))
+    let address = SocketAddr::new(ip, service.port);
+    Some(ToAsk { address, tls: has_tls(service), sagemaker: at == 0 })
 }
 
 /// Moves ports that nobody chose into the platform's range, lowest first, and complains about chosen

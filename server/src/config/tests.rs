@@ -370,11 +370,28 @@ fn health_is_asked_where_somebody_says() {
     for (url, expect) in [
         ("http://h:9000", "http://h:9000/ping"),
         ("http://h/", "http://h:80/"),
+        ("https://h", "https://h:443/ping"),
         ("http://[::1]:81/v2/health/live", "http://[::1]:81/v2/health/live"),
     ] {
         let found = asked("/muster --sagemaker-port 7", &format!("--url {url}"), &[]);
         assert_eq!(found.as_deref(), Ok(expect), "{url}");
     }
+}
+
+#[test]
+fn health_is_asked_by_tls_where_the_server_has_it_and_asks_for_no_certificate() {
+    let tls = "--http-tls-cert=a --http-tls-key=b";
+    for (args, expect) in [
+        ("", "https://127.0.0.1:8080/ping"),
+        ("--http-tls-ports=http", "http://127.0.0.1:8080/ping"),
+        ("--http-port=1", "https://127.0.0.1:1/v2/health/ready"),
+        ("--http-tls-client-ca=c", "http://127.0.0.1:8002/v2/health/ready"),
+    ] {
+        let found = asked("", &format!("{tls} {args}"), &[]);
+        assert_eq!(found.as_deref(), Ok(expect), "{args}");
+    }
+    let args = format!("{tls} --http-tls-client-ca=c --allow-metrics=false");
+    assert!(asked("", &args, &[]).unwrap_err().contains("a certificate of its clients"));
 }
 
 #[test]

@@ -44,11 +44,25 @@ pub(super) fn address(text: &str) -> Parse<IpAddr> {
     }
 }
 
-/// `http://host[:port][/path]` → host, port, path. An IPv6 host has brackets, which are taken off; the path
-/// is empty where there is none.
-pub(super) fn url(text: &str) -> Parse<(String, u16, String)> {
-    let form = || "http://<host>[:<port>][/<path>]".to_owned();
-    let rest = text.strip_prefix("http://").ok_or_else(form)?;
+/// An address to ask.
+pub(super) struct Url {
+    /// `https`.
+    pub(super) tls: bool,
+    /// An IPv6 address is without its brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Empty where there is none.
+    pub(super) path: String,
+}
+
+/// `http[s]://host[:port][/path]`
+pub(super) fn url(text: &str) -> Parse<Url> {
+    let form = || "http://<host>[:<port>][/<path>], or https".to_owned();
+    let (tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return Err(form()),
+    };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (host, port) = match authority.strip_prefix('[') {
         Some(it) => it.split_once(']').map(|(host, port)| (host, port.strip_prefix(':'))),
@@ -58,9 +72,11 @@ pub(super) fn url(text: &str) -> Parse<(String, u16, String)> {
         }),
     }
     .ok_or_else(form)?;
-    let port = port.map_or(Ok(80), str::parse).map_err(|_| form())?;
+    let usual = if tls { 443 } else { 80 };
+    let port = port.map_or(Ok(usual), str::parse).map_err(|_| form())?;
     let plain = !host.is_empty() && text.chars().all(|it| it.is_ascii_graphic());
-    if plain { Ok((host.to_owned(), port, path.to_owned())) } else { Err(form()) }
+    let url = Url { tls, host: host.to_owned(), port, path: path.to_owned() };
+    if plain { Ok(url) } else { Err(form()) }
 }
 
 /// `lowest-highest`, both included.
