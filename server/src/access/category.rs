@@ -119,7 +119,7 @@ impl Scope {
     }
 }
 
-/// What a route needs: a part of [`Route`](crate::access), and of a gRPC method.
+/// What a route of HTTP needs, or a method of gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
     category: Category,

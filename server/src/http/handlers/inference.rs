@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::{
-    HeaderMap,
     body::Incoming,
     header::{ACCEPT, CONTENT_TYPE, HeaderName},
     http::request::Parts,
@@ -174,7 +173,8 @@ where
     let mut received = body::read(body, aligned_at, &service.settings.body).await?;
     trace::stamp(trace, Moment::ReceiveEnd);
     if let Some(encoding) = encoding {
-        received = inflate(service, encoding, received, aligned_at).await?;
+        // Boxed, as what follows: plain requests carry no room for it.
+        received = Box::pin(inflate(service, encoding, received, aligned_at)).await?;
     }
     let Received { bytes, permit } = received;
 
@@ -208,12 +208,14 @@ where
 
     let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
     permit.cover(length);
-    let (encoded, permit) = match LARGE < length {
+    let (encoded, mut permit) = match LARGE < length {
         true => aside(move || (encode(&form, &model.signature, &response), permit)).await?,
         false => (encode(&form, &model.signature, &response), permit),
     };
-    let reply = encoded.map_err(|error| Failure { id, error })?;
-    let (reply, permit) = deflate(service, &parts.headers, reply, permit).await?;
+    let mut reply = encoded.map_err(|error| Failure { id, error })?;
+    if let Some(encoding) = wanted_encoding(service, parts, &reply) {
+        (reply, permit) = Box::pin(deflate(encoding, reply, permit)).await?;
+    }
     let mut response = respond::ok(reply);
     response.body_mut().hold(permit);
     Ok(response)
@@ -234,22 +236,22 @@ async fn inflate(
     Ok(inflation.finish())
 }
 
-/// The reply in the encoding that the client wants, if it does. What is large is compressed aside.
+/// The encoding that this reply is to have; `None` for none.
+fn wanted_encoding(service: &Service, parts: &Parts, reply: &EncodedReply) -> Option<Encoding> {
+    match service.settings.compression {
+        true => compress::wanted(&parts.headers, reply),
+        false => None,
+    }
+}
+
+/// The reply in that encoding. What is large is compressed aside.
 async fn deflate(
-    service: &Service,
-    headers: &HeaderMap,
+    encoding: Encoding,
     reply: EncodedReply,
     permit: Permit,
 ) -> Result<(EncodedReply, Permit), Error> {
-    let wanted = match service.settings.compression {
-        true => compress::wanted(headers, &reply),
-        false => None,
-    };
-    match wanted {
-        None => Ok((reply, permit)),
-        Some(encoding) if compress::length(&reply) <= SLOW => {
-            Ok((compress::compress(reply, encoding), permit))
-        }
-        Some(encoding) => aside(move || (compress::compress(reply, encoding), permit)).await,
+    match SLOW < compress::length(&reply) {
+        true => aside(move || (compress::compress(reply, encoding), permit)).await,
+        false => Ok((compress::compress(reply, encoding), permit)),
     }
 }
