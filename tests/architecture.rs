@@ -65,6 +65,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "request",
             "serving",
             "signature",
+            "trace",
         ],
     ),
     (

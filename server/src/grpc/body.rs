@@ -20,7 +20,7 @@ use super::{
     status::Status,
     watch::{Activity, Call},
 };
-use crate::{error::Error, limits::Permit, metrics::Metrics};
+use crate::{error::Error, limits::Permit, metrics::Metrics, trace::Sending};
 
 /// Most bytes that are handed over at once. Of a reply to a peer that does not read, no more is out of our hands.
 const CHUNK: usize = 64 << 10;
@@ -35,6 +35,8 @@ pub struct Encoded {
     pub pieces: VecDeque<Bytes>,
     /// Held until the last piece is written.
     pub permit: Option<Permit>,
+    /// Notes when it has left, where its request is traced.
+    pub sending: Option<Sending>,
 }
 
 impl Encoded {
@@ -46,7 +48,9 @@ impl Encoded {
         }
         if let Some(bytes) = self.pieces.pop_back() {
             activity.blocked(true);
-            let held = Held { bytes, _permit: permit, activity: activity.clone() };
+            let sending = self.sending.take();
+            let activity = activity.clone();
+            let held = Held { bytes, _permit: permit, _sending: sending, activity };
             self.pieces.push_back(Bytes::from_owner(held));
         }
     }
@@ -56,6 +60,7 @@ impl Encoded {
 struct Held {
     bytes: Bytes,
     _permit: Permit,
+    _sending: Option<Sending>,
     activity: Arc<Activity>,
 }
 

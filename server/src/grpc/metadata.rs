@@ -14,6 +14,8 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// Time that a client gives its request, in milliseconds; as over HTTP.
 const TIMEOUTS: [HeaderName; 2] = [
     HeaderName::from_static("x-request-timeout-ms"),
@@ -99,6 +101,11 @@ pub fn accepted(headers: &HeaderMap) -> Option<Encoding> {
         true => Some(Encoding::Gzip),
         false => names().any(|it| it == "deflate").then_some(Encoding::Deflate),
     }
+}
+
+/// Of which trace of the client's a call is a part.
+pub fn traceparent(headers: &HeaderMap) -> Option<&str> {
+    headers.get(&TRACEPARENT).map(HeaderValue::to_str).and_then(Result::ok)
 }
 
 /// Shall a stream end at the first error?

@@ -13,9 +13,11 @@ use super::{
         compress::{self, Encoding},
         layout,
         message::Received,
+        metadata,
         proto::ModelInferRequest,
         reply::{self, Frame, PREFIX},
         request::{self, Forms},
+        status::Code,
     },
     aside, decode, version,
 };
@@ -25,6 +27,8 @@ use crate::{
     models::ServedModel,
     request::InferenceRequest,
     serving::Serving,
+    signature::Signature,
+    trace::{self, Moment, Trace, Transport},
 };
 
 /// A message above this many bytes is read, and a response compressed, on a thread of its own, unless it is mostly raw
@@ -40,6 +44,7 @@ pub(super) struct Asked {
     request: InferenceRequest,
     forms: Forms,
     permit: Permit,
+    trace: Option<Arc<Trace>>,
 }
 
 /// Answers `ModelInfer`.
@@ -47,7 +52,7 @@ pub(super) async fn unary(context: &Context, body: Incoming) -> Result<Answered,
     let front = &context.front;
     let deadline = front.serving.deadline(context.timeout);
     let received = context.messages(body).only().await?;
-    let asked = understand(front, received, deadline).await?;
+    let asked = understand(context, received, deadline).await?;
     let packs = context.packs();
     let encoded = run(front, asked, Frame::Unary, packs).await?;
     Ok(Answered::One(encoded, packs))
@@ -55,38 +60,54 @@ pub(super) async fn unary(context: &Context, body: Incoming) -> Result<Answered,
 
 /// Reads a request that has until `deadline`.
 pub(super) async fn understand(
-    front: &Grpc,
+    context: &Context,
     received: Received,
     deadline: Option<Instant>,
 ) -> Result<Asked, Failure> {
+    let front = &context.front;
     let Received { bytes, permit } = received;
     let head = bytes.get(..HEAD).unwrap_or(&bytes);
     let here = bytes.len() <= LARGE || layout::first_tensor(head).is_some();
     let (read, mut permit) = match here {
-        true => (read(&front.serving, bytes), permit),
+        true => {
+            let parent = || metadata::traceparent(&context.metadata);
+            (read(&front.serving, bytes, parent), permit)
+        }
         false => {
             let serving = front.serving.clone();
             // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
-            aside(move || (read(&serving, bytes), permit)).await?
+            let parent = metadata::traceparent(&context.metadata).map(str::to_owned);
+            aside(move || (read(&serving, bytes, || parent.as_deref()), permit)).await?
         }
     };
-    let (model, mut request, forms) = read?;
+    let Read { model, mut request, forms, trace } = read?;
     // A short message can be a large tensor: too large for the budget only where others have a part of it.
     let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     if permit.grow_to(length) || permit.is_alone() {
         permit.cover(length);
     } else {
         let error = out_of_bytes(&front.settings.messages.budget);
-        return Err(Failure { id: request.id, model: Some(model.signature.model.clone()), error });
+        let model = Some(model.signature.model.clone());
+        return Err(noted(trace.as_deref(), Failure { id: request.id, model, error }));
     }
     request.deadline = deadline;
-    Ok(Asked { model, request, forms, permit })
+    request.trace = trace.clone();
+    Ok(Asked { model, request, forms, permit, trace })
 }
 
-fn read(
+/// What was made of a message.
+struct Read {
+    model: Arc<ServedModel>,
+    request: InferenceRequest,
+    forms: Forms,
+    trace: Option<Arc<Trace>>,
+}
+
+fn read<'a>(
     serving: &Serving,
     bytes: Bytes,
-) -> Result<(Arc<ServedModel>, InferenceRequest, Forms), Failure> {
+    traceparent: impl FnOnce() -> Option<&'a str>,
+) -> Result<Read, Failure> {
     layout::check_parts(&bytes)?;
     let message: ModelInferRequest = decode(bytes)?;
     let version = version(&message.model_version);
@@ -96,14 +117,28 @@ fn read(
         Ok(model) => model,
         Err(error) => return Err(Failure { id: Some(message.id.into()), model: None, error }),
     };
+    let Signature { model: name, version, .. } = &*model.signature;
+    let trace = serving.tracing.begin(Transport::Grpc, name, *version, traceparent);
     let id = message.id.clone();
     match request::decode(&model.signature, message, &serving.memory) {
-        Ok((request, forms)) => Ok((model, request, forms)),
+        Ok((request, forms)) => {
+            trace::stamp(trace.as_ref(), Moment::ReceiveEnd);
+            Ok(Read { model, request, forms, trace })
+        }
         Err(error) => {
             let model = Some(model.signature.model.clone());
-            Err(Failure { id: Some(id.into()), model, error })
+            Err(noted(trace.as_deref(), Failure { id: Some(id.into()), model, error }))
         }
     }
+}
+
+/// The failure, noted in the request's trace.
+fn noted(trace: Option<&Trace>, failure: Failure) -> Failure {
+    if let Some(trace) = trace {
+        let code = failure.status().code as u16;
+        trace.answered(code, failure.id.as_ref(), Some(&failure.error));
+    }
+    failure
 }
 
 /// Runs a request, and encodes its response.
@@ -113,11 +148,11 @@ pub(super) async fn run(
     frame: Frame,
     packs: Option<Encoding>,
 ) -> Result<Encoded, Failure> {
-    let Asked { model, request, forms, mut permit } = asked;
+    let Asked { model, request, forms, mut permit, trace } = asked;
     let id = request.id.clone();
     let failure = |error| {
         let model = Some(model.signature.model.clone());
-        Failure { id: id.clone(), model, error }
+        noted(trace.as_deref(), Failure { id: id.clone(), model, error })
     };
     let response = front.serving.inference.run(&model, request).await.map_err(failure)?;
     let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
@@ -155,5 +190,9 @@ pub(super) async fn run(
         prefix.put_u32(u32::try_from(packed.len()).unwrap_or(u32::MAX));
         pieces = [Bytes::from(prefix), Bytes::from(packed)].into();
     }
-    Ok(Encoded { pieces, permit: Some(permit) })
+    if let Some(trace) = &trace {
+        trace.answered(Code::Ok as u16, None, None);
+    }
+    let sending = trace.map(Trace::sending);
+    Ok(Encoded { pieces, permit: Some(permit), sending })
 }

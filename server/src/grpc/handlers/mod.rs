@@ -96,7 +96,7 @@ fn encode(message: &impl Message) -> Encoded {
     // Nothing that is encoded here comes near the limit of its prefix.
     bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     message.encode_raw(&mut bytes);
-    Encoded { pieces: [Bytes::from(bytes)].into(), permit: None }
+    Encoded { pieces: [Bytes::from(bytes)].into(), ..Encoded::default() }
 }
 
 /// The model of that name and version; an empty version stands for the highest that is ready.

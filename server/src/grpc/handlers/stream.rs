@@ -63,7 +63,7 @@ async fn read(context: Arc<Context>, body: Incoming, answers: &mpsc::Sender<Answ
             Err(error) => return end(&context, Failure::from(error)),
         };
         let deadline = front.serving.deadline(None).into_iter().chain(ends).min();
-        match infer::understand(front, received, deadline).await {
+        match infer::understand(&context, received, deadline).await {
             Ok(asked) => {
                 let context = context.clone();
                 place.send(Answer::Later(Task::spawn(async move {
