@@ -27,7 +27,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("infer", &["error", "metrics", "models", "request", "schedule", "trace"]),
     ("protocol", &["error", "request", "signature"]),
     ("memory", &["error"]),
-    ("serving", &["drain", "infer", "limits", "logging", "memory", "metrics", "models", "trace"]),
+    (
+        "serving",
+        &["drain", "error", "infer", "limits", "logging", "memory", "metrics", "models", "trace"],
+    ),
     ("net", &["config", "drain", "limits"]),
     (
         "http",
@@ -108,7 +111,7 @@ const WORDS: &[(&str, &[&str])] = &[
         "arc_swap::",
         &[
             "server/src/access/tokens.rs",
-            "server/src/models/mod.rs",
+            "server/src/models/manager.rs",
             "server/src/net/tls.rs",
             "server/src/trace/mod.rs",
         ],
@@ -143,6 +146,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/grpc",
             "server/src/net",
             "server/src/schedule",
+            "server/src/models/control/demand.rs",
             "server/src/app.rs",
             "server/src/app/refresh.rs",
             "server/src/drain.rs",

@@ -26,6 +26,12 @@ mod batching; // what a configuration says about batches, queues and instances
 mod cancellation; // clients that leave
 mod drain; // stopping under load
 mod lifecycle; // starting, and starts that fail
+
+mod control; // loading and unloading by request
+mod on_demand; // loading at the first request, and making room
+mod poll; // following the repository
+mod reload; // what changes while requests come
+
 mod metrics; // the metrics page
 mod tracing; // traces of requests, in files, at a collector and in the log
 

@@ -8,8 +8,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
-    path::Path,
-    sync::Arc,
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
@@ -18,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     access::{Access, TokenFile, Wire},
-    config::{MetricsConfig, ModelsFrom, QueueWait, ServerConfig},
+    config::{ControlMode, MetricsConfig, QueueWait, ServerConfig},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
     http::{BodyLimits, Door, HttpSettings, Service, Timeouts},
@@ -28,9 +27,7 @@ use crate::{
     machine::{Machine, gpus::Gpus},
     memory::SharedMemory,
     metrics::{Metrics, MetricsOptions},
-    models::{
-        Control, Found, LoadSettings, Loader, ModelManager, State, scan_path, scan_repositories,
-    },
+    models::{Catalogue, Control, LoadSettings, Loader, ModelManager, Names},
     net::{self, Front, IoThreads, tls::Acceptor},
     protocol::sagemaker,
     schedule::admission::LongestStay,
@@ -90,7 +87,6 @@ const GRPC: usize = 2;
 pub struct App {
     config: ServerConfig,
     serving: Serving,
-    loader: Arc<Loader>,
     io: IoThreads,
     listeners: Vec<(&'static str, TcpListener)>,
     /// Are there sensors of GPUs to be read?
@@ -127,12 +123,13 @@ impl App {
         let metrics = Metrics::with_gpus(metrics_options(&config.metrics), sensors);
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
-        let loader = Loader::new(engines, settings, manager.clone(), metrics.clone());
+        let loader = Arc::new(Loader::new(engines, settings, metrics.clone()));
+        let control = control(&config, loader, manager.clone());
         let limits = &config.limits;
         let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
         let serving = Serving {
             models: manager,
-            control: Arc::new(Control::default()),
+            control: Arc::new(control),
             inference: Inference::default(),
             memory: Arc::new(SharedMemory::new(false)),
             tracing: Arc::new(Tracing::start(&config.trace, config.log.requests)?),
@@ -158,8 +155,7 @@ impl App {
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
         let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
-        let loader = Arc::new(loader);
-        Ok(App { config, serving, loader, io, listeners, samples_gpus, watched })
+        Ok(App { config, serving, io, listeners, samples_gpus, watched })
     }
 
     /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
@@ -214,7 +210,8 @@ impl App {
         }
 
         let mut stop = std::pin::pin!(stop);
-        let load = load(self.loader.clone(), self.config.clone());
+        let exit_on_error = self.config.lifecycle.exit_on_error;
+        let load = load(serving.control.clone(), exit_on_error);
         let loaded = tokio::select! {
             loaded = load => Some(loaded),
             () = &mut stop => None,
@@ -223,6 +220,8 @@ impl App {
             Some(Ok(())) => {
                 serving.models.finish_start();
                 announce::serving(&serving, &addresses, &self.config);
+                // Looks at the repository until it is dropped.
+                let _following = follow(&self.config, &serving)?;
                 stop.await;
             }
             Some(Err(error)) => return Err(error),
@@ -275,7 +274,7 @@ impl crate::config::Lifecycle {
         }
         let drained = serving.drain.finished(left()).await;
         let connections = if drained { 0 } else { serving.drain.busy() };
-        let threads = serving.models.close(left());
+        let threads = serving.control.close(left());
         serving.tracing.finish(left().min(LAST_TRACES));
         if !drained || 0 < threads {
             return Err(AppError::NotDrained { connections, threads });
@@ -383,56 +382,25 @@ fn grpc_settings(config: &ServerConfig, serving: &Serving) -> Result<GrpcSetting
     })
 }
 
-/// Finds and loads the models on a thread of its own, and judges the outcome.
-async fn load(loader: Arc<Loader>, config: ServerConfig) -> Result<(), AppError> {
-    let work = tokio::task::spawn_blocking(move || {
-        let found = find(&config)?;
-        loader.load_all(found);
-        let index = loader.manager().index();
-        let failed: Vec<String> = index
-            .iter()
-            .filter(|it| it.state == State::Unavailable)
-            .map(|it| format!("model '{}': {}", it.name, it.reason))
-            .collect();
-        let ready = index.iter().any(|it| it.state == State::Ready);
-        if ready && (failed.is_empty() || !config.lifecycle.exit_on_error) {
-            return Ok(());
-        }
-        Err(AppError::Models(match failed.as_slice() {
-            [] => format!(
-                "no models found in {}: expected <name>/<version>/model.onnx there, or a single \
-                 model.onnx; in a container, see what is mounted there",
-                places(&config.repository.from)
-            ),
-            failed if ready => {
-                format!("a model is not served, and --exit-on-error is set; {}", failed.join("; "))
-            }
-            failed => format!("no model is served; {}", failed.join("; ")),
-        }))
-    });
-    work.await
-        .unwrap_or_else(|error| Err(AppError::Models(format!("loading models failed: {error}"))))
+fn control(config: &ServerConfig, loader: Arc<Loader>, manager: Arc<ModelManager>) -> Control {
+    let names = if config.control.namespacing { Names::PerRepository } else { Names::Once };
+    let catalogue = Catalogue::new(&config.repository, config.hosted, names);
+    Control::new(config.control.clone(), loader, manager, catalogue)
 }
 
-fn find(config: &ServerConfig) -> Result<Found, AppError> {
-    let repository = &config.repository;
-    let found = match &repository.from {
-        ModelsFrom::Repositories(repositories) => scan_repositories(repositories),
-        ModelsFrom::Path(path) => scan_path(path, config.hosted),
-    };
-    let mut found = found.map_err(|error| AppError::Models(error.to_string()))?;
-    if let Some(name) = &repository.model_name {
-        found.name_the_only(name);
-    }
-    Ok(found)
+/// Loads the models of the start on a thread of its own.
+async fn load(control: Arc<Control>, exit_on_error: bool) -> Result<(), AppError> {
+    let work = tokio::task::spawn_blocking(move || control.start(exit_on_error));
+    let outcome = work.await.unwrap_or_else(|error| Err(format!("loading models failed: {error}")));
+    outcome.map_err(AppError::Models)
 }
 
-fn places(from: &ModelsFrom) -> String {
-    let show = |it: &Path| it.display().to_string();
-    match from {
-        ModelsFrom::Repositories(all) => {
-            all.iter().map(|it| show(it)).collect::<Vec<_>>().join(", ")
-        }
-        ModelsFrom::Path(path) => show(path),
-    }
+/// Starts to follow the repository, in the mode that does, until what is returned is dropped.
+fn follow(config: &ServerConfig, serving: &Serving) -> io::Result<Option<mpsc::Sender<()>>> {
+    let ControlMode::Poll(every) = config.control.mode else { return Ok(None) };
+    let (stop, stopped) = mpsc::channel();
+    let control = serving.control.clone();
+    let builder = std::thread::Builder::new().name("poll".to_owned());
+    builder.spawn(move || control.follow(every, &stopped))?;
+    Ok(Some(stop))
 }

@@ -123,6 +123,9 @@ pub enum Error {
     /// The server or the model's version is going away.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// What lies in the model repository is not there, or cannot be read.
+    #[error("{0}")]
+    Repository(String),
     /// Offered, but not in the server's present mode or state.
     #[error("{0}")]
     Unavailable(String),
@@ -187,6 +190,7 @@ impl Error {
             Error::Backend(
                 BackendError::Load(_) | BackendError::Device(_) | BackendError::Execute(_),
             )
+            | Error::Repository(_)
             | Error::Internal(_) => Kind::Internal,
         }
     }

@@ -8,12 +8,13 @@ use std::{
 
 use crate::{
     drain::Drain,
+    error::Error,
     infer::Inference,
     limits::Budget,
     logging::LogControl,
     memory::SharedMemory,
     metrics::Metrics,
-    models::{Control, ModelManager},
+    models::{Control, ModelManager, ServedModel},
     trace::Tracing,
 };
 
@@ -67,6 +68,19 @@ impl Serving {
         } else {
             None
         }
+    }
+
+    /// The model that a request is for, loaded for the purpose where models are loaded on demand.
+    ///
+    /// # Errors
+    /// Those of [`Control::model`].
+    pub async fn model(
+        &self,
+        name: &str,
+        version: Option<u64>,
+        deadline: Option<Instant>,
+    ) -> Result<Arc<ServedModel>, Error> {
+        self.control.model(name, version, deadline).await
     }
 
     /// When the answer to a request that has just arrived stops being of use: the shorter of what the server

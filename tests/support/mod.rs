@@ -8,6 +8,7 @@ mod process;
 mod repository;
 mod server;
 mod tensor;
+mod traffic;
 
 use std::{
     path::{Path, PathBuf},
@@ -22,6 +23,7 @@ pub use process::{Finished, Process};
 pub use repository::Repository;
 pub use server::{Server, Start};
 pub use tensor::{Form, Tensor, infer_body};
+pub use traffic::Traffic;
 
 /// How long anything may take that is sure to happen. Only a test that fails waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(30);

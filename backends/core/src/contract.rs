@@ -11,6 +11,10 @@ pub trait Backend: Send + Sync {
 
     /// Loads one model version. Blocking.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;
+
+    /// Gives memory back to the system that models have freed and the process still holds. Called when a model
+    /// is gone. Blocking, some 10 ms.
+    fn give_back_memory(&self) {}
 }
 
 /// A loaded model version: immutable, shared by its instances.

@@ -123,6 +123,10 @@ impl Backend for OnnxRuntime {
         let runtime = library::open(self.wanted())?;
         Ok(Arc::new(model::OnnxModel::load(runtime, source, self.cache.as_ref())?))
     }
+
+    fn give_back_memory(&self) {
+        native::give_back();
+    }
 }
 
 #[cfg(test)]

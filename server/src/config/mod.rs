@@ -7,6 +7,7 @@
 
 mod access;
 mod command_line;
+mod control;
 mod environment;
 mod flags;
 mod foreign;
@@ -28,6 +29,7 @@ mod tests;
 use std::ffi::OsString;
 
 pub use access::{AccessConfig, WireAccess};
+pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
 pub use environment::{Environment, PathKind, ProcessEnvironment};
 pub use grpc::{Compression, ConnectionAge, Grpc, GrpcTls, Keepalive};
 pub use health::HealthCheck;

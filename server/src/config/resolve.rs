@@ -10,6 +10,7 @@ use std::{
 use super::{
     access,
     command_line::Serve,
+    control,
     environment::{Environment, PathKind},
     foreign, grpc, listeners, metrics,
     report::Notice,
@@ -67,6 +68,7 @@ pub(super) fn resolve(
         listeners,
         grpc,
         repository: repository(from, &sources, machine, problems),
+        control: control::resolve(&sources, environment, problems),
         model_defaults: model_defaults(&sources, problems),
         limits: limits(&mut sources, machine, problems),
         access: access::resolve(&sources, problems),
@@ -175,14 +177,6 @@ fn repository(
     machine: &Machine,
     problems: &mut Vec<String>,
 ) -> Repository {
-    // Reading it is the check: one mode is offered.
-    sources.read("model-control-mode", value::control_mode, problems);
-    problems.extend(sources.all("load-model").iter().map(|it| {
-        format!(
-            "{it}: needs --model-control-mode=explicit, which this version does not have; all models \
-             of the repository are loaded"
-        )
-    }));
     let explicit =
         sources.read("disable-auto-complete-config", value::boolean, problems).unwrap_or(false);
     let strict = sources.read("strict-model-config", value::boolean, problems).unwrap_or(false);

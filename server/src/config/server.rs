@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
-    access::AccessConfig, grpc::Grpc, metrics::MetricsConfig, report::Notice, tls::HttpTls,
+    access::AccessConfig, control::ModelControl, grpc::Grpc, metrics::MetricsConfig, report::Notice, tls::HttpTls,
     trace::TraceConfig,
 };
 use crate::machine::gpus::Visibility;
@@ -22,6 +22,8 @@ pub struct ServerConfig {
     pub grpc: Grpc,
     /// Which models.
     pub repository: Repository,
+    /// When they are loaded and unloaded.
+    pub control: ModelControl,
     /// What a model gets that does not say.
     pub model_defaults: ModelDefaults,
     /// What a client may use up.

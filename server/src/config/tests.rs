@@ -530,9 +530,13 @@ fn two_services_on_one_port_are_refused_naming_both() {
 
 #[test]
 fn modes_that_do_not_exist_yet_are_refused() {
-    check_refused("--model-control-mode=poll", &[], &["no mode poll"]);
-    check_refused("--model-control-mode explicit", &[], &["no mode explicit"]);
+    check_refused("--model-control-mode=x", &[], &["expected none, poll or explicit"]);
     check_refused("--load-model a", &[], &["--load-model 'a'", "--model-control-mode=explicit"]);
+    let explicit = "--model-control-mode=explicit --load-model=";
+    check_refused(&format!("{explicit}* --load-model=a"), &[], &["no other --load-model"]);
+    check_refused("--model-memory-budget=1GiB", &[], &["needs --model-load-on-demand=true"]);
+    let poll = "--model-control-mode=poll --model-load-on-demand=true";
+    check_refused(poll, &[], &["expected --model-control-mode none or explicit"]);
     check_refused("", &["SAGEMAKER_MULTI_MODEL=True"], &["SAGEMAKER_MULTI_MODEL", "multi-model"]);
     config("", &["SAGEMAKER_MULTI_MODEL=false"]);
 }

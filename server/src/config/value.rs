@@ -223,14 +223,21 @@ pub(super) fn log_format(text: &str) -> Parse<LogFormat> {
     LogFormat::named(text).ok_or_else(|| "text, json, default or ISO8601".to_owned())
 }
 
-/// Only `none` for now. The other modes are understood and not offered.
-pub(super) fn control_mode(text: &str) -> Parse<()> {
+/// `--model-control-mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ModeWord {
+    #[default]
+    None,
+    Poll,
+    Explicit,
+}
+
+pub(super) fn control_mode(text: &str) -> Parse<ModeWord> {
     match &*text.to_ascii_lowercase() {
-        "none" => Ok(()),
-        mode @ ("poll" | "explicit") => {
-            Err(format!("none: this version loads all models at its start and has no mode {mode}"))
-        }
-        _ => Err("none".to_owned()),
+        "none" => Ok(ModeWord::None),
+        "poll" => Ok(ModeWord::Poll),
+        "explicit" => Ok(ModeWord::Explicit),
+        _ => Err("none, poll or explicit".to_owned()),
     }
 }
 

@@ -31,8 +31,8 @@ pub enum Route<'a> {
     ModelConfig(ModelPath<'a>),
     Infer(ModelPath<'a>),
     RepositoryIndex,
-    /// Load or unload by request.
-    RepositoryControl,
+    LoadModel(ModelPath<'a>),
+    UnloadModel(ModelPath<'a>),
     // TensorFlow Serving
     Predict(ModelPath<'a>),
     ModelStatus(ModelPath<'a>),
@@ -67,7 +67,8 @@ impl Route<'_> {
             | Route::ModelConfig(_)
             | Route::Infer(_)
             | Route::RepositoryIndex
-            | Route::RepositoryControl => Family::KServe,
+            | Route::LoadModel(_)
+            | Route::UnloadModel(_) => Family::KServe,
             Route::Predict(_) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
                 Family::TensorFlowServing
             }
@@ -120,10 +121,19 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["v2"] => (GET, Route::ServerMetadata),
         ["v2", "health", "live"] => (GET, Route::Live),
         ["v2", "health", "ready"] => (GET, Route::Ready),
-        ["v2", "repository", "index"] | ["v2", "repository", _, "index"] => {
-            (POST, Route::RepositoryIndex)
+        ["v2", "repository", "index"] => (POST, Route::RepositoryIndex),
+        ["v2", "repository", "models", name, "load"] => {
+            (POST, Route::LoadModel(model_path(name, None)?))
         }
-        ["v2", "repository", "models", _, "load" | "unload"] => (POST, Route::RepositoryControl),
+        ["v2", "repository", "models", name, "unload"] => {
+            (POST, Route::UnloadModel(model_path(name, None)?))
+        }
+        ["v2", "repository", _, "index"]
+        | ["v2", "repository", _, "models", _, "load" | "unload"] => {
+            return Err(Error::Unimplemented(
+                "a repository cannot be named here; leave its name out of the address".into(),
+            ));
+        }
         ["v2", "models", name, rest @ ..] => {
             let (version, action) = match rest {
                 ["versions", version, action @ ..] => (Some(*version), action),
@@ -243,6 +253,10 @@ mod tests {
         check(Method::GET, "/v2/health/live", Route::Live);
         check(Method::GET, "/v2/health/ready", Route::Ready);
         check(Method::POST, "/v2/repository/index", Route::RepositoryIndex);
+        let load = "/v2/repository/models/a%20b/load";
+        check(Method::POST, load, Route::LoadModel(model("a b", None)));
+        let unload = "/v2/repository/models/m/unload";
+        check(Method::POST, unload, Route::UnloadModel(model("m", None)));
         check(Method::GET, "/v2/models/m", Route::ModelMetadata(model("m", None)));
         check(Method::GET, "/v2/models/m/versions/3/ready", Route::ModelReady(model("m", Some(3))));
         check(Method::GET, "/v2/models/m/config", Route::ModelConfig(model("m", None)));
@@ -255,6 +269,13 @@ mod tests {
         check(Method::HEAD, "/ping", Route::Ping);
         check(Method::POST, "/invocations", Route::Invocations);
         check(Method::GET, "/metrics", Route::Metrics);
+    }
+
+    #[test]
+    fn a_repository_cannot_be_named() {
+        for path in ["/v2/repository/r/index", "/v2/repository/r/models/m/load"] {
+            assert!(matches!(route(&Method::POST, path), Err(Error::Unimplemented(_))), "{path}");
+        }
     }
 
     #[test]

@@ -127,16 +127,18 @@ impl Service {
 
     /// The model that answers `/invocations`: the one that the target header names, if there is one of that
     /// name; the default; the only one.
-    pub fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
-        let target = text(headers, &TARGET_MODEL);
-        if let Some(model) = target.and_then(|it| self.serving.models.get(it, None).ok()) {
+    pub async fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
+        let deadline = self.deadline(headers)?;
+        if let Some(target) = text(headers, &TARGET_MODEL)
+            && let Ok(model) = self.serving.model(target, None, deadline).await
+        {
             return Ok(model);
         }
         if let Some(name) = &self.settings.default_model {
-            return self.serving.models.get(name, None);
+            return self.serving.model(name, None, deadline).await;
         }
         match self.serving.models.names().as_slice() {
-            [only] => self.serving.models.get(only, None),
+            [only] => self.serving.model(only, None, deadline).await,
             [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
             several => Err(Error::InvalidRequest(format!(
                 "there are several models ({}); name one in X-Amzn-SageMaker-Target-Model, or start with \

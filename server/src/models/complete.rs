@@ -46,6 +46,22 @@ pub struct Completed {
 }
 
 impl Completed {
+    /// Takes other groups and another policy into a configuration that was complete, and leaves the rest as it is.
+    pub(super) fn regroup(
+        &mut self,
+        groups: Vec<ModelInstanceGroup>,
+        policy: Option<ModelVersionPolicy>,
+    ) -> Result<(), ConfigErrors> {
+        (self.raw.instance_group, self.raw.version_policy) = (groups, policy);
+        fill_defaults(&mut self.raw);
+        let mut report = Report::default();
+        let checked = check(&self.raw, &mut report);
+        report.into_result(&self.raw.name, ())?;
+        self.config.instance_groups = checked.instance_groups;
+        self.config.version_policy = checked.version_policy;
+        Ok(())
+    }
+
     /// Shows clients what became of the instance groups, one by one.
     pub(super) fn show_instances(&mut self, planned: &[Option<PlannedGroup>]) {
         for (group, planned) in self.raw.instance_group.iter_mut().zip(planned) {

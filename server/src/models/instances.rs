@@ -44,7 +44,7 @@ pub(super) fn make(
         plan.placements().into_iter().map(|it| (it.device, make_on(it.device))).collect();
     let slot = |device: &Device| {
         let maker = makers.iter().find(|it| it.0 == *device);
-        maker.map(|(_, make)| Slot::empty(make.clone()))
+        maker.map(|(_, make)| Slot::empty_on(*device, make.clone()))
     };
     let mut slots: Vec<Slot> = plan.devices.iter().filter_map(slot).collect();
     for (slot, device) in slots.iter_mut().zip(&plan.devices).take(plan.made_at_load.get()) {

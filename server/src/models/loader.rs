@@ -7,18 +7,14 @@ use std::{
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use backend::{Backend, BackendError, Device, MODEL_STACK, Model, ModelSource, Placement};
+use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
 
 use super::{
-    Engine, Found, FoundModel, ModelManager, ServedModel, State,
+    Engine, FoundModel, ServedModel,
     check::READS_ACCELERATORS,
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
@@ -32,7 +28,6 @@ use super::{
     raw,
     settings::scheduler_settings,
     told::{self, Warnings},
-    versions::wanted_versions,
 };
 use crate::{
     config::{ModelDefaults, Repository},
@@ -62,106 +57,60 @@ pub struct LoadSettings {
     pub hold: usize,
 }
 
-/// Loads models into a [`ModelManager`].
+/// Loads models, and keeps none of them.
 pub struct Loader {
     engines: Vec<Arc<dyn Backend>>,
     settings: LoadSettings,
-    manager: Arc<ModelManager>,
     metrics: Metrics,
-    reader: ConfigReader,
+    pub(super) reader: ConfigReader,
 }
 
 impl Loader {
     /// A loader for models of these engines.
-    pub fn new(
-        engines: Vec<Arc<dyn Backend>>,
-        settings: LoadSettings,
-        manager: Arc<ModelManager>,
-        metrics: Metrics,
-    ) -> Loader {
-        Loader { engines, settings, manager, metrics, reader: ConfigReader::default() }
+    pub fn new(engines: Vec<Arc<dyn Backend>>, settings: LoadSettings, metrics: Metrics) -> Loader {
+        Loader { engines, settings, metrics, reader: ConfigReader::default() }
     }
 
-    /// Where loaded models go.
-    pub fn manager(&self) -> &ModelManager {
-        &self.manager
+    /// Models that may load at the same time.
+    pub(super) fn threads(&self) -> NonZeroUsize {
+        self.settings.repository.load_threads
     }
 
-    /// Loads everything that was found, several models at a time. Blocking. What fails is noted in the
-    /// manager and the log, and keeps nothing else from loading.
-    pub fn load_all(&self, found: Found) {
-        for warning in &found.warnings {
-            tracing::warn!("{warning}");
-        }
-        for (name, reason) in &found.refused {
-            self.failed(name, None, reason);
-        }
-        let models: Vec<FoundModel> = found.models.into_values().collect();
-        models.iter().for_each(|it| self.manager.note(&it.name, None, State::Loading, ""));
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.load(model);
-            }
-        };
-        let threads = self.settings.repository.load_threads.get().min(models.len());
-        thread::scope(|scope| {
-            for number in 1..threads {
-                let name = format!("load-{number}");
-                let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
-                if let Err(error) = builder.spawn_scoped(scope, work) {
-                    tracing::warn!(%error, "cannot start another thread to load models");
-                }
-            }
-            work();
-        });
+    /// Gives memory of models that are gone back to the system. Blocking.
+    pub(super) fn give_back_memory(&self) {
+        self.engines.iter().for_each(|it| it.give_back_memory());
     }
 
-    /// Loads the wanted versions of one model.
-    fn load(&self, found: &FoundModel) {
-        let name = &found.name;
-        let raw = match self.read_config(found) {
-            Ok(raw) => raw,
-            Err(reason) => return self.failed(name, None, &reason),
-        };
-        let wanted = match wanted_versions(raw.as_ref(), found) {
-            Ok(wanted) => wanted,
-            Err(reason) => return self.failed(name, None, &reason),
-        };
-        for version in wanted.missing {
-            let dir = found.dir.display();
-            tracing::error!(
-                model = name,
-                version,
-                "version_policy asks for it, and {dir} has none"
-            );
-        }
-        for (version, path) in wanted.here {
-            self.manager.note(name, Some(version), State::Loading, "");
-            let started = Instant::now();
-            // An engine's panic is that model's failure, and nobody else's.
-            let load = AssertUnwindSafe(|| self.load_version(found, raw.as_ref(), version, path));
-            let loaded = catch_unwind(load)
-                .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned()));
-            match loaded {
-                Ok((model, plan)) => {
-                    let took = started.elapsed();
-                    model.metrics.load_duration(took);
-                    told::ready(&model, &plan, took);
-                    self.manager.publish(Arc::new(model));
-                }
-                Err(reason) => self.failed(name, Some(version), &reason),
-            }
-        }
+    /// Loads one version of a model, of which `path` is the directory or the file. Blocking.
+    ///
+    /// # Errors
+    /// Why it cannot be served. An engine's panic is that model's failure, and nobody else's.
+    pub(super) fn load_version(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        version: u64,
+        path: &Path,
+    ) -> Result<ServedModel, String> {
+        let started = Instant::now();
+        let load = AssertUnwindSafe(|| self.load_where_it_fits(found, raw, version, path));
+        let loaded = catch_unwind(load)
+            .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned()));
+        let (model, plan) = loaded?;
+        let took = started.elapsed();
+        model.metrics.load_duration(took);
+        told::ready(&model, &plan, took);
+        Ok(model)
     }
 
-    fn failed(&self, name: &str, version: Option<u64>, reason: &str) {
-        let version_text = version.map_or("all".to_owned(), |it| it.to_string());
-        tracing::error!(model = name, version = version_text, "cannot load the model: {reason}");
-        self.manager.note(name, version, State::Unavailable, reason);
-    }
-
-    fn read_config(&self, found: &FoundModel) -> Result<Option<raw::ModelConfig>, String> {
+    /// The configuration in the model's directory.
+    ///
+    /// # Errors
+    /// When it cannot be read, with the line.
+    pub(super) fn read_config(
+        &self,
+        found: &FoundModel,
+    ) -> Result<Option<raw::ModelConfig>, String> {
         let Some(path) = &found.config else { return Ok(None) };
         let file = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|it| format!("cannot read {file}: {it}"))?;
@@ -173,7 +122,7 @@ impl Loader {
     }
 
     /// Loads it where it is to run; on the CPU where its GPUs turn out to be of no use and it may.
-    fn load_version(
+    fn load_where_it_fits(
         &self,
         found: &FoundModel,
         raw: Option<&raw::ModelConfig>,
@@ -183,24 +132,17 @@ impl Loader {
         let choice = self.choose_engine(found, raw, path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
-        let Repository { backend_settings, .. } = &self.settings.repository;
-        let options = engine_options(&choice, backend_settings, &self.settings.defaults);
+        let options = self.engine_options(&choice);
         let load = Load { found, raw, version, path, choice: &choice, engine: &**engine, options };
-        let gpus = &self.settings.gpus;
-        let plan = match gpus.found.as_slice() {
-            [] => {
-                let is_there = gpus.lack.is_of_some();
-                self.plan(&load, Err(NoGpus { reason: &gpus.reason, is_there }))?
-            }
-            found => self.plan(&load, Ok(found))?,
-        };
+        let plan = self.plan_here(&load.found.name, raw, &load.options)?;
         let mut warnings = Warnings::new(&found.name, version);
         let reason = match self.make(&load, &plan, &mut warnings) {
             Ok(model) => return Ok((model, plan)),
             Err(Unmade::Device(reason)) if plan.uses_gpus() => reason,
             Err(Unmade::Refused(reason) | Unmade::Device(reason)) => return Err(reason),
         };
-        let plan = self.plan(&load, Err(NoGpus { reason: &reason, is_there: true }))?;
+        let none = NoGpus { reason: &reason, is_there: true };
+        let plan = self.plan(&found.name, raw, &load.options, Err(none))?;
         let model = &found.name;
         tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
         match self.make(&load, &plan, &mut warnings) {
@@ -209,12 +151,49 @@ impl Loader {
         }
     }
 
-    fn plan(&self, load: &Load<'_>, gpus: Result<&[Gpu], NoGpus<'_>>) -> Result<Plan, String> {
-        let groups = load.raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
+    /// The instances of a model on this machine, by its configuration as it is now.
+    pub(super) fn plan_anew(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        path: &Path,
+    ) -> Result<Plan, String> {
+        let choice = self.choose_engine(found, raw, path)?;
+        self.plan_here(&found.name, raw, &self.engine_options(&choice))
+    }
+
+    fn engine_options(&self, choice: &EngineChoice) -> BTreeMap<String, String> {
+        let Repository { backend_settings, .. } = &self.settings.repository;
+        engine_options(choice, backend_settings, &self.settings.defaults)
+    }
+
+    fn plan_here(
+        &self,
+        model: &str,
+        raw: Option<&raw::ModelConfig>,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Plan, String> {
+        let gpus = &self.settings.gpus;
+        match gpus.found.as_slice() {
+            [] => {
+                let is_there = gpus.lack.is_of_some();
+                self.plan(model, raw, options, Err(NoGpus { reason: &gpus.reason, is_there }))
+            }
+            found => self.plan(model, raw, options, Ok(found)),
+        }
+    }
+
+    fn plan(
+        &self,
+        model: &str,
+        raw: Option<&raw::ModelConfig>,
+        options: &BTreeMap<String, String>,
+        gpus: Result<&[Gpu], NoGpus<'_>>,
+    ) -> Result<Plan, String> {
+        let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
         let places = Places { cpus: self.settings.cpus, gpus };
-        plan(groups, &load.options, &self.settings.defaults, places).map_err(|problems| {
-            ConfigErrors { model: load.found.name.clone(), problems }.to_string()
-        })
+        plan(groups, options, &self.settings.defaults, places)
+            .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())
     }
 
     /// Loads the model and makes its instances as planned.
@@ -254,6 +233,7 @@ impl Loader {
         let options = ModelOptions {
             tags: config.metric_tags.clone(),
             gpu_uuid: self.only_gpu(plan),
+            namespace: Some(found.namespace.to_string()).filter(|it| !it.is_empty()),
             ..ModelOptions::default()
         };
         let metrics = self.metrics.model(&found.name, version, &options);
@@ -268,9 +248,12 @@ impl Loader {
         }
         let scheduler = Scheduler::new(settings, context, slots, times, metrics.clone());
         let config_json = self.reader.to_json(&completed.raw).to_string().into();
-        let engine = Engine::Instances(scheduler);
+        let engine = Engine::Instances(Arc::new(scheduler));
         let config_message = completed.raw;
-        Ok(ServedModel { signature, config, config_json, config_message, engine, metrics })
+        let (used, bytes, files) = Default::default();
+        Ok(ServedModel {
+            signature, config, config_json, config_message, engine, metrics, used, bytes, files,
+        })
     }
 
     /// The GPU on which all instances run, if that is one.

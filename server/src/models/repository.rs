@@ -5,13 +5,18 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
+
+use super::ModelId;
 
 /// A model that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundModel {
     /// Its directory's name, or the name given to a model that lies flat.
     pub name: String,
+    /// Its repository, where models of several may have one name; else empty.
+    pub namespace: Arc<str>,
     /// `config.pbtxt`, where there is one.
     pub config: Option<PathBuf>,
     /// The model's directory.
@@ -22,13 +27,29 @@ pub struct FoundModel {
     pub renamed: bool,
 }
 
+impl FoundModel {
+    /// Which model it is.
+    pub fn id(&self) -> ModelId {
+        ModelId { name: self.name.as_str().into(), namespace: self.namespace.clone() }
+    }
+}
+
+/// May models of several repositories have the same name?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// No: what is there twice is refused.
+    Once,
+    /// Yes: each repository is a namespace.
+    PerRepository,
+}
+
 /// Everything that was found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Models by name.
-    pub models: BTreeMap<String, FoundModel>,
-    /// Names that cannot be served, and why.
-    pub refused: BTreeMap<String, String>,
+    pub models: BTreeMap<ModelId, FoundModel>,
+    /// Those that cannot be served, and why.
+    pub refused: BTreeMap<ModelId, String>,
     /// Things to log that keep nothing from being served.
     pub warnings: Vec<String>,
 }
@@ -39,19 +60,37 @@ const NOT_VERSIONS: [&str; 3] = ["warmup", "initial_state", "configs"];
 /// Directories in a repository that disks and archives leave there, besides hidden ones.
 const NOT_MODELS: [&str; 2] = ["lost+found", "__MACOSX"];
 
+/// Endings of names that programs give to what they are still writing.
+const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];
+
 /// Endings of model files; of two that both could be meant, the first.
 const MODEL_FILES: [&str; 4] = ["onnx", "pt", "pth", "pt2"];
 
-/// All models of several repositories. A name that is in two of them is refused.
+/// All models of several repositories.
 ///
 /// # Errors
 /// When a repository cannot be listed.
-pub fn scan_repositories(repositories: &[PathBuf]) -> io::Result<Found> {
+pub fn scan_repositories(repositories: &[PathBuf], names: Names) -> io::Result<Found> {
     let mut found = Found::default();
     for repository in repositories {
-        scan_repository(repository, &mut found)?;
+        let dirs = subdirectories(repository)?;
+        let dirs = dirs.into_iter().filter(|it| is_model_name(&directory_name(it)));
+        dirs.for_each(|it| found.look(&it, repository, names));
     }
     Ok(found)
+}
+
+/// The model of that name in several repositories; only the directories of that name are looked at. Nothing is
+/// found where there is none.
+pub fn scan_for(repositories: &[PathBuf], names: Names, name: &str) -> Found {
+    let mut found = Found::default();
+    for repository in repositories.iter().filter(|_| is_model_name(name)) {
+        let dir = repository.join(name);
+        if dir.is_dir() {
+            found.look(&dir, repository, names);
+        }
+    }
+    found
 }
 
 /// Whatever is at `path`: a model file, a model lying flat in its directory, version directories, one
@@ -77,9 +116,9 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
                  {0}/<name>/config.pbtxt and {0}/<name>/1/model.onnx",
                 path.display()
             );
-            found.refused.insert(name, reason);
+            found.refused.insert(ModelId::named(&name), reason);
         } else {
-            let model = model_in(path, name, &mut found.warnings)?;
+            let model = model_in(path, ModelId::named(&name), &mut found.warnings)?;
             found.add(model);
         }
         return Ok(found);
@@ -94,6 +133,7 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
     if !versions.is_empty() {
         found.add(FoundModel {
             name,
+            namespace: Arc::default(),
             config: None,
             dir: root.to_owned(),
             versions,
@@ -101,7 +141,7 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
         });
         return Ok(found);
     }
-    scan_repository(path, &mut found)?;
+    let mut found = scan_repositories(&[path.to_owned()], Names::Once)?;
     found.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
     Ok(found)
 }
@@ -120,41 +160,48 @@ impl Found {
     }
 
     fn add(&mut self, model: FoundModel) {
-        self.models.insert(model.name.clone(), model);
+        self.models.insert(model.id(), model);
     }
 
     /// One of several models: where it cannot be read, the others are found all the same.
-    fn add_or_refuse(&mut self, name: String, model: io::Result<FoundModel>) {
+    fn add_or_refuse(&mut self, id: ModelId, model: io::Result<FoundModel>) {
         match model {
             Ok(model) => self.add(model),
-            Err(error) => drop(self.refused.insert(name, error.to_string())),
+            Err(error) => drop(self.refused.insert(id, error.to_string())),
         }
     }
-}
 
-fn scan_repository(repository: &Path, found: &mut Found) -> io::Result<()> {
-    for dir in subdirectories(repository)? {
-        let name = directory_name(&dir);
-        if name.starts_with('.') || NOT_MODELS.contains(&&*name) {
-            continue;
+    /// Takes in the model in this directory of a repository, unless its name is taken.
+    fn look(&mut self, dir: &Path, repository: &Path, names: Names) {
+        let mut id = ModelId::named(&directory_name(dir));
+        if names == Names::PerRepository {
+            id.namespace = repository.to_string_lossy().into();
         }
-        if let Some(other) = found.models.remove(&name) {
+        if let Some(other) = self.models.remove(&id) {
             let (first, second) = (other.dir.display(), dir.display());
-            found.refused.insert(name, format!("the name is used twice: {first} and {second}"));
-            continue;
-        }
-        if !found.refused.contains_key(&name) {
-            let model = model_in(&dir, name.clone(), &mut found.warnings);
-            found.add_or_refuse(name, model);
+            self.refused.insert(id, format!("the name is used twice: {first} and {second}"));
+        } else if !self.refused.contains_key(&id) {
+            let model = model_in(dir, id.clone(), &mut self.warnings);
+            self.add_or_refuse(id, model);
         }
     }
-    Ok(())
 }
 
-fn model_in(dir: &Path, name: String, warnings: &mut Vec<String>) -> io::Result<FoundModel> {
+/// Is that what somebody is still writing, or keeps out of sight?
+pub(super) fn is_unfinished(name: &str) -> bool {
+    name.starts_with('.') || UNFINISHED.iter().any(|it| name.ends_with(it))
+}
+
+fn is_model_name(name: &str) -> bool {
+    !is_unfinished(name) && !NOT_MODELS.contains(&name)
+}
+
+fn model_in(dir: &Path, id: ModelId, warnings: &mut Vec<String>) -> io::Result<FoundModel> {
     let config = Some(dir.join("config.pbtxt")).filter(|it| it.is_file());
     let versions = versions_in(dir, warnings)?;
-    Ok(FoundModel { name, config, dir: dir.to_owned(), versions, renamed: false })
+    let ModelId { name, namespace } = id;
+    let (name, dir) = (name.to_string(), dir.to_owned());
+    Ok(FoundModel { name, namespace, config, dir, versions, renamed: false })
 }
 
 /// Subdirectories whose names are whole numbers above zero, without leading zeros.
@@ -166,7 +213,7 @@ fn versions_in(dir: &Path, warnings: &mut Vec<String>) -> io::Result<BTreeMap<u6
         let number = name.parse().ok().filter(|_| digits && !name.starts_with('0'));
         match number {
             Some(number) => drop(versions.insert(number, path)),
-            None if NOT_VERSIONS.contains(&&*name) || name.starts_with('.') => {}
+            None if NOT_VERSIONS.contains(&&*name) || is_unfinished(&name) => {}
             None => warnings.push(format!(
                 "{} is not a version: a version's directory is a whole number above zero",
                 path.display()
@@ -201,7 +248,7 @@ fn only_model_file(dir: &Path) -> io::Result<Option<PathBuf>> {
 fn flat(file: &Path, name: String) -> FoundModel {
     let dir = file.parent().unwrap_or(Path::new("")).to_owned();
     let versions = BTreeMap::from([(1, file.to_owned())]);
-    FoundModel { name, config: None, dir, versions, renamed: false }
+    FoundModel { name, namespace: Arc::default(), config: None, dir, versions, renamed: false }
 }
 
 fn subdirectories(dir: &Path) -> io::Result<Vec<PathBuf>> {
@@ -259,6 +306,10 @@ mod tests {
         }
     }
 
+    fn id(name: &str) -> ModelId {
+        ModelId::named(name)
+    }
+
     fn summary(found: &Found) -> Vec<(&str, Vec<u64>)> {
         let versions = |it: &FoundModel| it.versions.keys().copied().collect();
         found.models.values().map(|it| (&*it.name, versions(it))).collect()
@@ -282,16 +333,16 @@ mod tests {
             ],
         );
         std::os::unix::fs::symlink("nowhere", tree.0.join("dangling")).unwrap();
-        let found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
+        let found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
         assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![2, 10])]);
-        assert!(found.models["b"].config.is_some() && found.models["a"].config.is_none());
+        assert!(found.models[&id("b")].config.is_some() && found.models[&id("a")].config.is_none());
         assert_eq!(found.warnings, [] as [String; 0]);
     }
 
     #[test]
     fn directories_that_are_no_versions_are_named() {
         let tree = Tree::new("versions", &["m/1/", "m/01/", "m/1abc/", "m/0/", "m/-1/"]);
-        let found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
+        let found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
         assert_eq!(summary(&found), [("m", vec![1])]);
         assert_eq!(found.warnings.len(), 4);
     }
@@ -299,18 +350,40 @@ mod tests {
     #[test]
     fn a_name_in_two_repositories_is_refused_naming_both() {
         let tree = Tree::new("twice", &["r/m/1/", "s/m/1/", "s/n/1/"]);
-        let found = scan_repositories(&[tree.0.join("r"), tree.0.join("s")]).unwrap();
+        let repositories = [tree.0.join("r"), tree.0.join("s")];
+        let found = scan_repositories(&repositories, Names::Once).unwrap();
         assert_eq!(summary(&found), [("n", vec![1])]);
-        assert!(found.refused["m"].contains("r/m") && found.refused["m"].contains("s/m"));
+        assert!(found.refused[&id("m")].contains("r/m") && found.refused[&id("m")].contains("s/m"));
+    }
+
+    #[test]
+    fn with_a_namespace_for_each_repository_both_are_found() {
+        let tree = Tree::new("namespaces", &["r/m/1/", "s/m/1/", "s/n/1/"]);
+        let repositories = [tree.0.join("r"), tree.0.join("s")];
+        let found = scan_repositories(&repositories, Names::PerRepository).unwrap();
+        assert_eq!(summary(&found), [("m", vec![1]), ("m", vec![1]), ("n", vec![1])]);
+        let one = scan_for(&repositories, Names::PerRepository, "m");
+        let namespaces: Vec<&str> = one.models.keys().map(|it| &*it.namespace).collect();
+        assert_eq!(namespaces, repositories.each_ref().map(|it| it.to_str().unwrap()));
+    }
+
+    #[test]
+    fn what_is_still_being_written_is_no_model() {
+        let tree = Tree::new("unfinished", &["m/1/", "n.part/1/", "o_tmp/1/", "p.tmp/1/"]);
+        let repositories = std::slice::from_ref(&tree.0);
+        let found = scan_repositories(repositories, Names::Once).unwrap();
+        assert_eq!(summary(&found), [("m", vec![1])]);
+        assert!(scan_for(repositories, Names::Once, "n.part").models.is_empty());
     }
 
     #[test]
     fn a_directory_that_cannot_be_read_is_refused_and_hides_no_other() {
         let tree = Tree::new("unreadable", &["m/1/"]);
-        let mut found = scan_repositories(std::slice::from_ref(&tree.0)).unwrap();
-        found.add_or_refuse("n".into(), model_in(&tree.0.join("n"), "n".into(), &mut Vec::new()));
+        let mut found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
+        let missing = model_in(&tree.0.join("n"), id("n"), &mut Vec::new());
+        found.add_or_refuse(id("n"), missing);
         assert_eq!(summary(&found), [("m", vec![1])]);
-        assert!(found.refused["n"].starts_with("cannot list "), "{}", found.refused["n"]);
+        assert!(found.refused[&id("n")].starts_with("cannot list "), "{}", found.refused[&id("n")]);
     }
 
     #[test]
@@ -320,7 +393,7 @@ mod tests {
         assert_eq!(summary(&file), [("net", vec![1])]);
         let flat = scan_path(&tree.0.join("f"), true).unwrap();
         assert_eq!(summary(&flat), [("model", vec![1])]);
-        assert!(flat.models["model"].versions[&1].ends_with("f/net.onnx"));
+        assert!(flat.models[&id("model")].versions[&1].ends_with("f/net.onnx"));
         let versions = scan_path(&tree.0.join("v"), false).unwrap();
         assert_eq!(summary(&versions), [("v", vec![3])]);
     }
@@ -328,7 +401,8 @@ mod tests {
     #[test]
     fn of_two_flat_models_the_one_named_model_counts_and_then_the_engine_that_is_looked_for_first()
     {
-        let file = |tree: &Tree| scan_path(&tree.0, true).unwrap().models["model"].versions.clone();
+        let file =
+            |tree: &Tree| scan_path(&tree.0, true).unwrap().models[&id("model")].versions.clone();
         let tree = Tree::new("two", &["a.onnx", "model.pt", "._model.onnx"]);
         assert!(file(&tree)[&1].ends_with("model.pt"));
         let tree = Tree::new("both", &["model.pt2", "model.pt", "model.onnx"]);
@@ -344,7 +418,7 @@ mod tests {
         };
         let found = named(&Tree::new("named", &["net.onnx"]));
         assert_eq!(summary(&found), [("given", vec![1])]);
-        assert!(found.models["given"].renamed && found.warnings.is_empty());
+        assert!(found.models[&id("given")].renamed && found.warnings.is_empty());
         let found = named(&Tree::new("many", &["a/1/", "b/1/"]));
         assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![1])]);
         assert!(found.warnings[0].contains("there are 2"), "{}", found.warnings[0]);
@@ -361,7 +435,7 @@ mod tests {
             assert_eq!(summary(&found), [("m", vec![1])]);
         }
         let refused = scan_path(&tree.0.join("b"), true).unwrap().refused;
-        assert!(refused["model"].contains("<name>/config.pbtxt"));
+        assert!(refused[&id("model")].contains("<name>/config.pbtxt"));
         assert_eq!(summary(&scan_path(&tree.0.join("b"), false).unwrap()), [("b", vec![])]);
     }
 

@@ -1,10 +1,16 @@
 //! A model version that serves: everything that its requests need, in one place.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 
-use super::{config::ModelConfig, raw};
+use super::{config::ModelConfig, control::PrivateFiles, raw};
 use crate::{error::Error, metrics::ModelMetrics, schedule::Scheduler, signature::Signature};
 
 /// One loaded version of a model. Whoever holds it may use it, also after it has been replaced.
@@ -21,12 +27,36 @@ pub struct ServedModel {
     pub engine: Engine,
     /// Its counters.
     pub metrics: ModelMetrics,
+    /// When it was last asked for.
+    pub(super) used: LastUsed,
+    /// Memory that it takes, as far as it was measured; 0 where there is no budget for it.
+    pub(super) bytes: u64,
+    /// Files that are only this model's, and go with it. Last, since instances may read them.
+    pub(super) files: Option<Arc<PrivateFiles>>,
+}
+
+/// When a model was last asked for, in milliseconds since the server began to count; only where models are
+/// unloaded for want of use.
+#[derive(Debug, Default)]
+pub(super) struct LastUsed(AtomicU64);
+
+impl LastUsed {
+    /// It is asked for now. Writes at most once in a millisecond.
+    pub(super) fn now(&self, milliseconds: u64) {
+        if self.0.load(Relaxed) != milliseconds {
+            self.0.store(milliseconds, Relaxed);
+        }
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
 }
 
 /// What answers a model's requests.
 pub enum Engine {
     /// Instances of an engine, behind a queue.
-    Instances(Scheduler),
+    Instances(Arc<Scheduler>),
 }
 
 impl ServedModel {
@@ -52,6 +82,12 @@ impl ServedModel {
         }
     }
 
+    /// Do both answer with the same instances?
+    pub(super) fn shares_engine(&self, other: &ServedModel) -> bool {
+        let (Engine::Instances(one), Engine::Instances(another)) = (&self.engine, &other.engine);
+        Arc::ptr_eq(one, another)
+    }
+
     /// From now on nothing waits for company.
     pub(super) fn hurry(&self) {
         match &self.engine {
@@ -63,6 +99,13 @@ impl ServedModel {
     pub(super) fn close(&self) {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.close(),
+        }
+    }
+
+    /// Drops the instances, after [`ServedModel::wait_closed`].
+    pub(super) fn release(&self) {
+        match &self.engine {
+            Engine::Instances(scheduler) => scheduler.release(),
         }
     }
 

@@ -63,6 +63,7 @@ mod tests {
         let versions = (1..=3).map(|it| (it, PathBuf::from(it.to_string()))).collect();
         let found = FoundModel {
             name: "m".into(),
+            namespace: Default::default(),
             config: None,
             dir: "m".into(),
             versions,

@@ -95,9 +95,10 @@ impl Shared {
         for time in times {
             state.learn_turn(time.rows, time.execute);
         }
-        state.put_back(slot);
+        let surplus = state.put_back(slot);
         let call = if state.queue.is_empty() { None } else { state.call_worker() };
         drop(state);
+        drop(surplus);
         self.wake(call);
     }
 }

@@ -14,6 +14,7 @@ pub mod learn;
 pub mod policy;
 pub mod queue;
 pub mod reply;
+mod resize;
 pub mod run;
 mod size;
 mod spin;
@@ -202,6 +203,20 @@ impl Scheduler {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.threads
+    }
+
+    /// Drops the instances, once nothing runs any more: after [`Scheduler::wait_closed`]. Without it they go
+    /// with the last thread, a moment later.
+    pub fn release(&self) {
+        let mut state = self.shared.lock();
+        if 0 < state.threads {
+            return;
+        }
+        let idle = std::mem::take(&mut state.idle);
+        let unmade = std::mem::take(&mut state.unmade);
+        let kinds = std::mem::take(&mut state.kinds);
+        drop(state);
+        drop((idle, unmade, kinds));
     }
 
     /// Most batches that run at once.

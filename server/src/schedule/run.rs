@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
+use backend::{BackendError, Batch, Device, Instance, NamedTensor, Stop, Tensor};
 
 use crate::error::Error;
 
@@ -18,15 +18,31 @@ pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Se
 pub struct Slot {
     instance: Option<Box<dyn Instance>>,
     make: Arc<MakeInstance>,
+    device: Device,
     /// When its last run ended, if the next batch was ready by then: what passes from there to the next run
     /// keeps the next batch waiting as much as the run does.
     pub busy_since: Option<Instant>,
 }
 
 impl Slot {
-    /// A place without an instance yet.
+    /// A place on the CPU without an instance yet.
     pub fn empty(make: Arc<MakeInstance>) -> Slot {
-        Slot { instance: None, make, busy_since: None }
+        Slot::empty_on(Device::Cpu, make)
+    }
+
+    /// A place without an instance yet, where `make` puts one on that device.
+    pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
+        Slot { instance: None, make, device, busy_since: None }
+    }
+
+    /// Another place like this one, without an instance yet.
+    pub fn another(&self) -> Slot {
+        Slot::empty_on(self.device, self.make.clone())
+    }
+
+    /// Where its instance is, or will be.
+    pub fn device(&self) -> Device {
+        self.device
     }
 
     /// Is there an instance to run on?

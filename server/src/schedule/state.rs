@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::Stop;
+use backend::{Device, Stop};
 
 use super::{
     admission::Load,
@@ -47,11 +47,15 @@ pub struct State {
     /// Instances that nobody holds; the last used one on top, whose memory is still in the caches.
     pub idle: Vec<Slot>,
     /// Places whose instance is yet to be made, or was lost.
-    unmade: Vec<Slot>,
+    pub unmade: Vec<Slot>,
     /// After a failed attempt none is made before then.
     make_after: Instant,
     /// Places in all.
     pub slots: usize,
+    /// For each device of the model an empty place, of which further ones are made, and how many there are.
+    pub kinds: Vec<(Slot, usize)>,
+    /// Devices of places that are to go as soon as their batch has run.
+    pub surplus: Vec<Device>,
     /// Batches that run on worker threads; at most one per place.
     running: Vec<Running>,
     /// What is known of the model's speed.
@@ -76,11 +80,20 @@ pub struct State {
 impl State {
     /// Nothing waits, nothing runs.
     pub fn new(queue: Queue, slots: Vec<Slot>, times: RunTimes) -> State {
+        let mut kinds: Vec<(Slot, usize)> = Vec::new();
+        for slot in &slots {
+            match kinds.iter_mut().find(|(it, _)| it.device() == slot.device()) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((slot.another(), 1)),
+            }
+        }
         let (idle, unmade): (Vec<Slot>, Vec<Slot>) = slots.into_iter().partition(Slot::is_made);
         State {
             queue,
             gatherings: Gatherings::default(),
             slots: idle.len() + unmade.len(),
+            kinds,
+            surplus: Vec::new(),
             idle,
             unmade,
             make_after: Instant::now(),
@@ -182,9 +195,20 @@ impl State {
             && (!self.idle.is_empty() || self.makes_at().is_some_and(|it| it <= now))
     }
 
-    /// Gives an instance back after a run. If it was lost, its place waits to be filled again.
-    pub fn put_back(&mut self, slot: Slot) {
-        if slot.is_made() { self.idle.push(slot) } else { self.unmade.push(slot) }
+    /// Gives an instance back after a run. If it was lost, its place waits to be filled again. What is given
+    /// back in turn is one too many, to be dropped when the lock is free.
+    #[must_use]
+    pub fn put_back(&mut self, slot: Slot) -> Option<Slot> {
+        if let Some(at) = self.surplus.iter().position(|it| *it == slot.device()) {
+            self.surplus.swap_remove(at);
+            return Some(slot);
+        }
+        if slot.is_made() {
+            self.idle.push(slot)
+        } else {
+            self.unmade.push(slot)
+        }
+        None
     }
 
     /// Does a batch run on a worker thread?

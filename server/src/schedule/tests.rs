@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
+use backend::{BackendError, Batch, Device, Instance, NamedTensor, Shape, Tensor};
 
 use super::{run::MakeInstance, *};
 use crate::metrics::{Metrics, MetricsOptions};
@@ -465,4 +465,28 @@ async fn statistics_tell_runs_by_size_and_what_failures_cost() {
     assert_eq!(sizes, [(1, 1), (3, 1)]);
     assert_eq!(statistics.fail.count, 1);
     assert!(5_000_000 <= statistics.fail.ns, "{statistics:?}");
+}
+
+#[tokio::test]
+async fn instances_are_added_and_taken_away_while_requests_run() {
+    let (scheduler, gate) =
+        scheduler(1, Settings { batching: BatchPolicy::one_by_one(), ..settings() });
+    let held = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    assert!(scheduler.resize(&[(Device::Cpu, 3)]).unwrap());
+    let second = spawn(&scheduler, submission(2.0));
+    // It runs beside the first one, which still holds the only instance that there was.
+    until(|| gate.entered.load(Ordering::SeqCst) == 2).await;
+    assert_eq!(scheduler.instances(), 3);
+    assert!(scheduler.resize(&[(Device::Cpu, 1)]).unwrap());
+    assert_eq!(scheduler.instances(), 1);
+    assert!(!scheduler.resize(&[(Device::Gpu(0), 1)]).unwrap());
+    let third = spawn(&scheduler, submission(3.0));
+    gate.open();
+    for (expected, answer) in [(1.0, held), (2.0, second), (3.0, third)] {
+        assert_eq!(answer.await.unwrap().unwrap(), expected);
+    }
+    until(|| scheduler.shared.lock().threads == 1).await;
+    let state = scheduler.shared.lock();
+    assert!(state.surplus.is_empty() && state.idle.len() == 1);
 }

@@ -96,7 +96,8 @@ fn work(shared: &Arc<Shared>) {
                 // An instance comes back, or it is time to try again to make one.
                 state.makes_at()
             }
-            Decision::WaitForJob if closing => return,
+            // Places were taken away: there are others for whatever comes.
+            Decision::WaitForJob if closing || state.slots < state.threads => return,
             Decision::WaitForJob => {
                 if let Some(until) = spin.look_until(now) {
                     state = look(shared, state, until);
@@ -175,9 +176,10 @@ fn run_batch<'a>(
         state.learn_turn(time.rows, now.saturating_duration_since(turn_began));
     }
     slot.busy_since = state.is_backlogged(now).then_some(now);
-    state.put_back(slot);
+    let surplus = state.put_back(slot);
     shared.glance.update(&state);
     drop(state);
+    drop(surplus);
     for (reply, answer) in replies.into_iter().zip(answers) {
         reply.send(answer);
     }
@@ -194,7 +196,13 @@ fn fill<'a>(
     let made = slot.fill().map(|_| ());
     let mut state = shared.lock();
     match made {
-        Ok(()) => state.put_back(slot),
+        Ok(()) => {
+            if let Some(surplus) = state.put_back(slot) {
+                drop(state);
+                drop(surplus);
+                return shared.lock();
+            }
+        }
         Err(error) => {
             tracing::error!(model = %shared.settings.model, %error, "cannot make an instance");
             state.put_back_unmade(slot, Instant::now());

@@ -86,10 +86,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     (
         "not in this version",
         &[
-            "repository-poll-secs",
             "model-config-name",
-            "model-namespacing",
-            "model-load-retry-count",
             "model-load-gpu-limit",
             "allow-vertex-ai",
             "vertex-ai-port",

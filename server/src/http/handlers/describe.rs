@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hyper::{HeaderMap, Response};
+use hyper::{HeaderMap, Response, http::request::Parts};
 
 use super::{
     super::{body::Segments, respond, router::ModelPath, service::Service},
@@ -19,8 +19,8 @@ pub(super) fn server(service: &Service) -> Response<Segments> {
     respond::ok(kserve_v2::server_metadata(name, env!("CARGO_PKG_VERSION")))
 }
 
-pub(super) fn model(service: &Service, path: &ModelPath<'_>) -> Answer {
-    let model = find(service, path)?;
+pub(super) async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
+    let model = find(service, path, parts).await?;
     let versions = match path.version {
         Some(version) => vec![version],
         None => service.serving.models.ready_versions(&path.name),
@@ -29,8 +29,8 @@ pub(super) fn model(service: &Service, path: &ModelPath<'_>) -> Answer {
     Ok(respond::ok(kserve_v2::model_metadata(&model.signature, platform, &versions)))
 }
 
-pub(super) fn config(service: &Service, path: &ModelPath<'_>) -> Answer {
-    let model = find(service, path)?;
+pub(super) async fn config(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
+    let model = find(service, path, parts).await?;
     Ok(respond::raw("application/json", model.config_json.clone()))
 }
 
@@ -42,29 +42,30 @@ pub(super) fn status(service: &Service, path: &ModelPath<'_>) -> Answer {
         .filter(wanted)
         .filter_map(|it| {
             let state = match it.state {
+                State::Unknown | State::Unavailable => tfs::VersionState::End,
                 State::Loading => tfs::VersionState::Loading,
                 State::Ready => tfs::VersionState::Available,
-                State::Unavailable => tfs::VersionState::End,
+                State::Unloading => tfs::VersionState::Unloading,
             };
             let failure = (!it.reason.is_empty()).then_some(&*it.reason);
             Some(tfs::VersionStatus { version: it.version?, state, failure })
         })
         .collect();
     if versions.is_empty() {
-        find(service, path)?;
+        service.serving.models.get(&path.name, path.version)?;
     }
     Ok(respond::ok(tfs::status(&versions)))
 }
 
-pub(super) fn tensorflow(service: &Service, path: &ModelPath<'_>) -> Answer {
-    let model = find(service, path)?;
+pub(super) async fn tensorflow(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
+    let model = find(service, path, parts).await?;
     Ok(respond::ok(tfs::metadata(&model.signature)))
 }
 
 /// How a batch transform job should send its records.
-pub(super) fn execution_parameters(service: &Service) -> Response<Segments> {
+pub(super) async fn execution_parameters(service: &Service) -> Response<Segments> {
     const PAYLOAD_MB: u64 = 6;
-    let model = service.invoked(&HeaderMap::new()).ok();
+    let model = service.invoked(&HeaderMap::new()).await.ok();
     let instances = model.map_or(1, |it| it.instances());
     // All concurrent payloads together may have 100 MB.
     let concurrent = instances.max(service.settings.cpus.get()).min(16);

@@ -5,7 +5,7 @@ use hyper::{Response, StatusCode};
 
 use super::{
     super::{body::Segments, respond, router::ModelPath, service::Service},
-    Answer, find,
+    Answer,
 };
 use crate::drain::Stage;
 
@@ -41,6 +41,7 @@ fn yes(body: &'static str) -> Response<Segments> {
 }
 
 pub(super) fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
-    find(service, path)?;
+    // Who asks whether a model is ready does not want it loaded.
+    service.serving.models.get(&path.name, path.version)?;
     Ok(respond::empty(StatusCode::OK))
 }

@@ -54,7 +54,7 @@ pub(super) async fn infer_v2(
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
-    let model = find(service, path)?;
+    let model = find(service, path, parts).await?;
     let mut headers = parts.headers.get_all(&HEADER_LENGTH).iter();
     let header = headers.next().cloned();
     if headers.next().is_some() {
@@ -83,7 +83,7 @@ pub(super) async fn predict(
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
-    let model = find(service, path)?;
+    let model = find(service, path, parts).await?;
     let decode = |signature: &Signature, body: Bytes| Ok(tfs::decode_predict(signature, &body)?);
     let encode = |form: &tfs::Form, signature: &Signature, response: &InferenceResponse| {
         tfs::encode(*form, signature, response)
@@ -92,7 +92,7 @@ pub(super) async fn predict(
 }
 
 pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
-    let model = service.invoked(&parts.headers)?;
+    let model = service.invoked(&parts.headers).await?;
     let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
     let accept = owned_text(&parts.headers, &ACCEPT);
     let json_length = content_type.as_deref().and_then(sagemaker::json_length);

@@ -120,19 +120,26 @@ async fn dispatch(
         Route::Ready => Ok(health::ready(service)),
         Route::ModelReady(path) => health::model_ready(service, &path),
         Route::ServerMetadata => Ok(describe::server(service)),
-        Route::ModelMetadata(path) => describe::model(service, &path),
-        Route::ModelConfig(path) => describe::config(service, &path),
+        Route::ModelMetadata(path) => describe::model(service, &path, parts).await,
+        Route::ModelConfig(path) => describe::config(service, &path, parts).await,
         Route::ModelStatus(path) => describe::status(service, &path),
-        Route::TensorFlowMetadata(path) => describe::tensorflow(service, &path),
-        Route::ExecutionParameters => Ok(describe::execution_parameters(service)),
+        Route::TensorFlowMetadata(path) => describe::tensorflow(service, &path, parts).await,
+        Route::ExecutionParameters => Ok(describe::execution_parameters(service).await),
         Route::Metrics => describe::metrics(service).await,
         Route::RepositoryIndex => repository::index(service, body).await,
-        Route::RepositoryControl => repository::control(),
+        Route::LoadModel(path) => repository::load(service, &path, body).await,
+        Route::UnloadModel(path) => repository::unload(service, &path, body).await,
     }
 }
 
-fn find(service: &Service, path: &ModelPath<'_>) -> Result<Arc<ServedModel>, Error> {
-    service.serving.models.get(&path.name, path.version)
+/// The model that an address names, loaded for the purpose where models are loaded on demand.
+async fn find(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+) -> Result<Arc<ServedModel>, Error> {
+    let deadline = service.deadline(&parts.headers)?;
+    service.serving.model(&path.name, path.version, deadline).await
 }
 
 /// Runs `work` on another thread.

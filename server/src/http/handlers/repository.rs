@@ -3,27 +3,50 @@
 use hyper::body::Incoming;
 
 use super::{
-    super::{body, respond, service::Service},
-    Answer, Failure,
+    super::{body, respond, router::ModelPath, service::Service},
+    Answer, aside,
 };
-use crate::{error::Error, models::State, protocol::kserve_v2};
+use crate::{
+    models::{LoadOverride, State},
+    protocol::kserve_v2,
+};
 
 pub(super) async fn index(service: &Service, body: &mut Incoming) -> Answer {
     let received = body::read(body, 0, &service.settings.body).await?;
     let only_ready = kserve_v2::index_request(&received.bytes)?;
-    let index = service.serving.models.index();
+    let control = service.serving.control.clone();
+    let index = aside(move || control.index()).await?;
     let shown = index.iter().filter(|it| !only_ready || it.state == State::Ready);
     let entries = shown.map(|it| kserve_v2::IndexEntry {
         name: &it.name,
         version: it.version,
-        state: Some(it.state.name()),
+        // Of a model that was never loaded there is only the name.
+        state: Some(it.state.name()).filter(|_| it.state != State::Unknown),
         reason: &it.reason,
     });
     Ok(respond::ok(kserve_v2::repository_index(entries)))
 }
 
-pub(super) fn control() -> Answer {
-    Err(Failure::from(Error::Unavailable(
-        "models are loaded and unloaded by request only with --model-control-mode=explicit".into(),
-    )))
+/// Answers once the model serves. A client that leaves does not stop the load.
+pub(super) async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) -> Answer {
+    let received = body::read(body, 0, &service.settings.body).await?;
+    let (control, name) = (service.serving.control.clone(), path.name.to_string());
+    let load = move || {
+        let request = kserve_v2::load_request(&received.bytes)?;
+        let given = LoadOverride { config: request.config, files: request.files };
+        // What it holds is counted for as long as it is in memory.
+        let loaded = control.load(&name, given);
+        drop(received);
+        loaded
+    };
+    aside(load).await??;
+    Ok(respond::empty(hyper::StatusCode::OK))
+}
+
+pub(super) async fn unload(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) -> Answer {
+    let received = body::read(body, 0, &service.settings.body).await?;
+    let dependents = kserve_v2::unload_request(&received.bytes)?;
+    let (control, name) = (service.serving.control.clone(), path.name.to_string());
+    aside(move || control.unload(&name, dependents)).await??;
+    Ok(respond::empty(hyper::StatusCode::OK))
 }

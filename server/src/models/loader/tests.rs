@@ -5,7 +5,11 @@ use std::sync::{Mutex, MutexGuard};
 use backend::{Batch, DataType, Instance, ModelSpec, NamedTensor, Stop, TensorSpec};
 
 use super::*;
-use crate::{machine::gpus::Lack, schedule::run::Slot};
+use crate::{
+    machine::gpus::Lack,
+    models::{ModelManager, State},
+    schedule::run::Slot,
+};
 
 /// What of an engine does not work on GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +135,7 @@ impl Loading {
         let found = FoundModel {
             renamed: false,
             name: "m".into(),
+            namespace: Arc::default(),
             config: Some(file),
             dir: dir.clone(),
             versions: [(1, dir.join("1"))].into(),
@@ -138,7 +143,14 @@ impl Loading {
         let (manager, metrics) =
             (Arc::new(ModelManager::default()), Metrics::new(Default::default()));
         let engines: Vec<Arc<dyn Backend>> = vec![Arc::new(fake.clone())];
-        Loader::new(engines, settings(gpus), manager.clone(), metrics.clone()).load(&found);
+        let loader = Loader::new(engines, settings(gpus), metrics.clone());
+        let loaded = loader
+            .read_config(&found)
+            .and_then(|raw| loader.load_version(&found, raw.as_ref(), 1, &dir.join("1")));
+        match loaded {
+            Ok(model) => drop(manager.switch(&found.id(), [(1, Arc::new(model))].into())),
+            Err(reason) => manager.note(&found.id(), Some(1), State::Unavailable, &reason),
+        }
         fs::remove_dir_all(&dir).unwrap();
         Loading { fake, manager, metrics }
     }

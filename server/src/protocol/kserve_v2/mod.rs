@@ -2,6 +2,7 @@
 //! extension, and the small JSON bodies of metadata and repository.
 
 pub(crate) mod classify;
+mod control;
 mod decode;
 mod describe;
 mod encode;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub(crate) use decode::check_booleans;
+pub use control::{LoadRequest, load_request, unload_request};
 pub use describe::{
     EXTENSIONS, IndexEntry, error_body, index_request, model_metadata, repository_index,
     server_metadata,

@@ -1,0 +1,120 @@
+//! How models come and go: which are loaded when, and by whom.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{environment::Environment, sources::Sources, value};
+
+/// Where what comes with a request to load a model is kept, if the environment says nothing else.
+const SCRATCH: &str = "/tmp";
+
+/// How models come and go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelControl {
+    /// `--model-control-mode`, and what belongs to the mode.
+    pub mode: ControlMode,
+    /// `--model-namespacing`: may models of several repositories have one name?
+    pub namespacing: bool,
+    /// `--model-load-retry-count`: how often a load that failed is tried again.
+    pub retries: usize,
+    /// `--model-load-on-demand`: a request for a model that is not loaded loads it.
+    pub on_demand: Option<OnDemand>,
+    /// `TMPDIR`: where files that come with a request to load a model are kept.
+    pub scratch: PathBuf,
+}
+
+/// When models are loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ControlMode {
+    /// At the start, and never again.
+    None,
+    /// Whenever the repository changes, which is looked at so often.
+    Poll(Duration),
+    /// By request, and these at the start.
+    Explicit(AtStart),
+}
+
+/// Which models are loaded at the start.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AtStart {
+    /// `--load-model=*`.
+    All,
+    /// `--load-model`, each a name.
+    These(Vec<String>),
+}
+
+/// How models are loaded by requests for them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OnDemand {
+    /// `--model-memory-budget`: bytes that all models may take together; `None` for any number.
+    pub budget: Option<u64>,
+}
+
+impl ModelControl {
+    /// May models be loaded and unloaded by request?
+    pub fn is_explicit(&self) -> bool {
+        matches!(self.mode, ControlMode::Explicit(_))
+    }
+}
+
+/// Reads the settings.
+pub(super) fn resolve(
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> ModelControl {
+    let word = sources.read("model-control-mode", value::control_mode, problems);
+    let names = sources.read_all("load-model", value::text, problems);
+    let interval = sources
+        .read("repository-poll-secs", value::seconds_above_zero, problems)
+        .unwrap_or(Duration::from_secs(15));
+    let mode = match word.unwrap_or_default() {
+        value::ModeWord::None => ControlMode::None,
+        value::ModeWord::Poll => ControlMode::Poll(interval),
+        value::ModeWord::Explicit => ControlMode::Explicit(match names.as_slice() {
+            [all] if all == "*" => AtStart::All,
+            _ => AtStart::These(names.clone()),
+        }),
+    };
+    match mode {
+        ControlMode::Explicit(AtStart::These(_)) => {
+            problems.extend(sources.all("load-model").iter().filter(|it| it.text == "*").map(
+                |it| format!("{it}: expected no other --load-model, as '*' means all models"),
+            ));
+        }
+        ControlMode::Explicit(AtStart::All) => {}
+        ControlMode::None | ControlMode::Poll(_) => {
+            let named = sources.all("load-model").iter().filter(|it| !it.text.is_empty());
+            problems.extend(named.map(|it| {
+                format!(
+                    "{it}: needs --model-control-mode=explicit; without it all models of the repository are \
+                     loaded"
+                )
+            }));
+        }
+    }
+    let demanded = sources.read("model-load-on-demand", value::boolean, problems).unwrap_or(false);
+    let budget = sources.read("model-memory-budget", value::bytes_from_one, problems);
+    if let (Some(given), false) = (sources.last("model-memory-budget"), demanded) {
+        problems.push(format!(
+            "{given}: needs --model-load-on-demand=true, as a model that is unloaded to make room must come \
+             back when it is asked for"
+        ));
+    }
+    if let (Some(given), ControlMode::Poll(_)) = (sources.last("model-load-on-demand"), &mode)
+        && demanded
+    {
+        problems.push(format!(
+            "{given}: expected --model-control-mode none or explicit; poll loads every model that there is"
+        ));
+    }
+    ModelControl {
+        mode,
+        namespacing: sources.read("model-namespacing", value::boolean, problems).unwrap_or(false),
+        retries: sources.read("model-load-retry-count", value::number, problems).unwrap_or(0),
+        on_demand: demanded.then_some(OnDemand { budget }),
+        scratch: environment
+            .variable("TMPDIR")
+            .filter(|it| !it.is_empty())
+            .map_or(SCRATCH.into(), PathBuf::from),
+    }
+}

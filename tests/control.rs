@@ -1,0 +1,272 @@
+//! Loading and unloading by request: what is asked for, what is refused and how, what the index says, and that memory
+//! comes back.
+
+use std::fs;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use crate::support::{
+    Client, Page, Process, Reply, Repository, Server, Start, ask, first_of, infer, row, wait_for,
+};
+
+#[path = "../backends/onnxruntime/tests/support/onnx_file.rs"]
+mod onnx_file;
+
+pub const EXPLICIT: &str = "--model-control-mode=explicit";
+
+pub fn load(server: &Server, model: &str, body: &str) -> Reply {
+    server.post(&format!("/v2/repository/models/{model}/load"), body)
+}
+
+pub fn unload(server: &Server, model: &str) -> Reply {
+    server.post(&format!("/v2/repository/models/{model}/unload"), "")
+}
+
+/// The index as `name`, `name:version state` or `name:version state (reason)`.
+pub fn index(server: &Server) -> Vec<String> {
+    let index = server.post("/v2/repository/index", "").expect(200).json();
+    let line = |it: &Value| {
+        let text = |key: &str| it[key].as_str().map(str::to_owned);
+        let version = text("version").map(|it| format!(":{it}")).unwrap_or_default();
+        let state = text("state").map(|it| format!(" {it}")).unwrap_or_default();
+        let reason = text("reason").map(|it| format!(" ({it})")).unwrap_or_default();
+        format!("{}{version}{state}{reason}", it["name"].as_str().unwrap())
+    };
+    index.as_array().unwrap().iter().map(line).collect()
+}
+
+#[track_caller]
+pub fn wait_for_index(server: &Server, lines: &[&str]) {
+    wait_for(&format!("the index {lines:?}; it is {:?}", index(server)), || {
+        (index(server) == lines).then_some(())
+    });
+}
+
+#[test]
+fn only_what_is_asked_for_is_loaded_and_the_index_names_the_rest() {
+    let repository = Repository::identity("a", &[]).with_identity("b", &[]);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=b"]);
+    assert_eq!(index(&server), ["a", "b:1 READY"]);
+    assert!(server.post(&infer("a"), row(1)).error(404).contains("'a' is not loaded"));
+    load(&server, "a", "").expect(200);
+    assert_eq!(first_of(&server.post(&infer("a"), row(1))), 1.0);
+    unload(&server, "b").expect(200);
+    wait_for_index(&server, &["a:1 READY", "b:1 UNAVAILABLE (unloaded)"]);
+    server.post(&infer("b"), row(1)).error(404);
+    server.get("/v2/models/b/versions/1/ready").error(503);
+    let ready = server.post("/v2/repository/index", "{\"ready\":true}").json();
+    assert_eq!(ready, json!([{"name": "a", "version": "1", "state": "READY"}]));
+}
+
+#[test]
+fn a_star_loads_all_and_nothing_at_all_is_a_server_that_is_ready() {
+    let repository = Repository::identity("a", &[]).with_identity("b", &[]);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=*"]);
+    assert_eq!(index(&server), ["a:1 READY", "b:1 READY"]);
+    let empty = Repository::new();
+    let server = Server::start(&empty, &[EXPLICIT]);
+    server.get("/v2/health/ready").expect(200);
+    let empty = empty.with_identity("late", &[]);
+    assert_eq!(index(&server), ["late"]);
+    load(&server, "late", "{}").expect(200);
+    assert_eq!(first_of(&server.post(&infer("late"), row(7))), 7.0);
+    drop(empty);
+}
+
+#[test]
+fn a_name_that_is_to_be_loaded_and_is_not_there_ends_the_start_or_makes_it_unready() {
+    let repository = Repository::identity("a", &[]);
+    let error = Start::new(&repository).flags(&[EXPLICIT, "--load-model=x"]).try_run();
+    assert!(error.err().unwrap().to_string().contains("no directory of that name in"));
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=a", "--load-model=x"]);
+    server.get("/v2/health/ready").expect(400);
+    // It is no matter any more once somebody has decided so.
+    unload(&server, "x").expect(200);
+}
+
+#[test]
+fn what_is_loaded_or_fails_later_leaves_the_server_ready() {
+    let repository = Repository::identity("a", &[]).with_identity("bad", &[("load_fault", "fail")]);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=a"]);
+    let error = load(&server, "bad", "").error(400);
+    assert!(error.contains("'bad'") && error.contains("version 1 is UNAVAILABLE"), "{error}");
+    server.get("/v2/health/ready").expect(200);
+    server.get("/v2/models/a/ready").expect(200);
+    server.get("/v2/models/bad/ready").expect(503);
+    unload(&server, "a").expect(200);
+    server.get("/v2/health/ready").expect(200);
+}
+
+#[test]
+fn whatever_is_wrong_with_a_request_to_load_is_named() {
+    let repository = Repository::identity("m", &[])
+        .file("broken/config.pbtxt", "backend: \"identity\"\nmax_batch: 8\n")
+        .file("empty/config.pbtxt", "backend: \"identity\"\n");
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    #[track_caller]
+    fn check(server: &Server, model: &str, body: &str, status: u16, parts: &[&str]) {
+        let error = load(server, model, body).error(status);
+        for part in parts {
+            assert!(error.contains(part), "no '{part}' in: {error}");
+        }
+    }
+    let parameters = |it: &str| format!("{{\"parameters\":{{{it}}}}}");
+    check(&server, "none", "", 500, &["'none'", "looked for a directory", &repository.at("")]);
+    check(&server, "broken", "", 500, &["config.pbtxt:2:1", "'max_batch_size'"]);
+    check(&server, "empty", "", 400, &["'empty'", "has versions: none"]);
+    check(&server, "..", "", 400, &["'..' cannot be the name"]);
+    check(&server, "%2e%2e", "", 400, &["'..' cannot be the name"]);
+    check(&server, "a%2fb", "", 400, &["'a/b' cannot be the name"]);
+    check(&server, "m", &parameters("\"x\":1"), 400, &["parameters.x", "'config'"]);
+    check(&server, "m", &parameters("\"config\":1"), 400, &["parameters.config", "a string"]);
+    let config = r#""config":"{\"max_batch\":1}""#;
+    check(&server, "m", &parameters(config), 400, &["config:1:", "'max_batch_size'"]);
+    let file = r#""file:1/x":"AAAA""#;
+    check(&server, "m", &parameters(file), 400, &["needs the parameter 'config'"]);
+    let out = r#""config":"{}","file:1/../x":"AAAA""#;
+    check(&server, "m", &parameters(out), 400, &["file:1/../x", "file:<version>/<name>"]);
+    let error = server.post("/v2/repository/models/m/unload", parameters("\"dependents\":true"));
+    assert!(error.error(400).contains("'unload_dependents'"));
+    unload(&server, "nobody_has_heard_of_it").expect(200);
+    server.post("/v2/repository/r/models/m/load", "").error(501);
+    server.post("/v2/repository/r/index", "").error(501);
+    // None of it has touched the model that serves.
+    assert_eq!(first_of(&server.post(&infer("m"), row(3))), 3.0);
+}
+
+#[test]
+fn a_configuration_that_is_given_lasts_until_the_next_plain_load() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    let batch = || server.get("/v2/models/m/config").json()["max_batch_size"].as_i64().unwrap();
+    let mut config = server.get("/v2/models/m/config").json();
+    config["max_batch_size"] = json!("3");
+    let body = json!({"parameters": {"config": config.to_string()}}).to_string();
+    load(&server, "m", &body).expect(200);
+    assert_eq!(batch(), 3);
+    load(&server, "m", "").expect(200);
+    assert_eq!(batch(), 8);
+}
+
+#[test]
+fn files_that_are_given_are_served_and_go_with_the_model() {
+    let scratch = Repository::new();
+    let repository = Repository::of(&["mlp"]);
+    let start = Start::new(&repository).flags(&[EXPLICIT]).variable("TMPDIR", &scratch.at(""));
+    let server = start.run();
+    let model = fs::read(repository.path().join("mlp/1/model.onnx")).unwrap();
+    let body = json!({"parameters": {
+        "config": "{\"backend\": \"onnxruntime\", \"versionPolicy\": {\"all\": {}}}",
+        "file:3/model.onnx": STANDARD.encode(&model),
+        "file:5/model.onnx": STANDARD.encode(&model),
+    }});
+    load(&server, "elsewhere", &body.to_string()).expect(200);
+    assert_eq!(index(&server), ["elsewhere:3 READY", "elsewhere:5 READY", "mlp"]);
+    let files = || fs::read_dir(scratch.path()).unwrap().count();
+    assert_eq!(files(), 1);
+    // What serves already goes on where another load fails, and nothing of that load stays.
+    let broken = body.to_string().replace(&STANDARD.encode(&model), "AAAA");
+    let error = load(&server, "elsewhere", &broken).error(400);
+    assert!(error.contains("version 3 is") && error.contains("version 5 is"), "{error}");
+    server.get("/v2/models/elsewhere/versions/5/ready").expect(200);
+    assert_eq!(files(), 1);
+    unload(&server, "elsewhere").expect(200);
+    wait_for("the files to be gone", || (files() == 0).then_some(()));
+}
+
+#[test]
+fn a_request_that_runs_when_its_model_is_unloaded_is_answered() {
+    let repository = Repository::identity("m", &[("execute_delay_ms", "300")]);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    let mut client = ask(server.http(), "m", row(5));
+    wait_for("the request to be with the model", || {
+        let page = Page::read(server.http());
+        (page.value("muster_bytes_in_flight") > 0.0).then_some(())
+    });
+    unload(&server, "m").expect(200);
+    assert_eq!(index(&server), ["m:1 UNLOADING"]);
+    assert_eq!(first_of(&client.reply()), 5.0);
+    wait_for_index(&server, &["m:1 UNAVAILABLE (unloaded)"]);
+}
+
+#[test]
+fn loads_of_one_model_wait_for_each_other() {
+    let repository = Repository::identity("m", &[("creation_delay_sec", "1")]);
+    let server = Server::start(&repository, &[EXPLICIT]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| load(&server, "m", "").expect(200));
+        }
+    });
+    assert_eq!(index(&server), ["m:1 READY"]);
+}
+
+#[test]
+fn a_load_that_fails_is_tried_again_as_often_as_one_says() {
+    let repository = Repository::identity("m", &[("load_fault", "fail")]);
+    let flags = [EXPLICIT, "--model-load-retry-count=2"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    server.client().post("/v2/repository/models/m/load", &[], "").error(400);
+    server.wait_for_line("cannot load the model: ");
+    let again = server.log().iter().filter(|it| it.contains("trying again")).count();
+    assert_eq!(again, 2);
+}
+
+#[test]
+fn with_namespaces_models_of_one_name_load_and_none_is_found_by_it() {
+    let one = Repository::identity("m", &[]).with_identity("n", &[]);
+    let other = Repository::identity("m", &[]);
+    let second = format!("--model-repository={}", other.at(""));
+    let server = Server::start(&one, &[&second, "--model-namespacing=true"]);
+    assert_eq!(index(&server), ["m:1 READY", "m:1 READY", "n:1 READY"]);
+    assert_eq!(first_of(&server.post(&infer("n"), row(1))), 1.0);
+    let error = server.post(&infer("m"), row(1)).error(400);
+    assert!(error.contains(&one.at("")) && error.contains(&other.at("")), "{error}");
+    let page = Page::read(server.http());
+    let series =
+        format!("nv_inference_count{{model=\"n\",namespace=\"{}\",version=\"1\"}}", one.at(""));
+    assert_eq!(page.value(&series), 1.0);
+    // Without namespaces the name is refused, and the other model serves.
+    let server = Server::start(&one, &[&second]);
+    assert_eq!(first_of(&server.post(&infer("n"), row(1))), 1.0);
+    assert!(index(&server)[0].contains("the name is used twice"));
+}
+
+/// Resident memory of a process, in MiB.
+fn resident(process: &Process) -> i64 {
+    let statm = fs::read_to_string(format!("/proc/{}/statm", process.id())).unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<i64>().unwrap() * 4096 >> 20
+}
+
+#[test]
+fn memory_of_a_model_comes_back_when_it_is_unloaded() {
+    let repository = Repository::new().file("large/1/.keep", "").file("small/1/.keep", "");
+    // 100 MiB of weights in 25 matrices; and one that has the library opened and warm before it is measured.
+    onnx_file::dense(&repository.path().join("large/1/model.onnx"), 25, 1024, 1).unwrap();
+    onnx_file::dense(&repository.path().join("small/1/model.onnx"), 1, 64, 1).unwrap();
+    let mut server = Process::start(&repository, &[EXPLICIT, "--load-model=small"], &[]);
+    server.wait_ready();
+    let address = server.address("http");
+    let before = resident(&server);
+    let post = |action: &str| {
+        let path = format!("/v2/repository/models/large/{action}");
+        Client::connect(address).post(&path, &[], "").expect(200);
+    };
+    let mut after = Vec::new();
+    for _ in 0..3 {
+        post("load");
+        let loaded = resident(&server);
+        assert!(before + 90 < loaded, "{before} MiB before, {loaded} MiB loaded");
+        post("unload");
+        wait_for("the model to be gone", || {
+            let index = Client::connect(address).post("/v2/repository/index", &[], "").text();
+            index.contains("\"unloaded\"").then_some(())
+        });
+        after.push(resident(&server));
+        println!("{before} MiB before, {loaded} MiB loaded, {} MiB after", resident(&server));
+    }
+    let most = after.iter().max().unwrap();
+    assert!(*most < before + 15, "{before} MiB before, {after:?} MiB after each unload");
+}

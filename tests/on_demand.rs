@@ -1,0 +1,131 @@
+//! Models that are loaded when somebody asks for them, and unloaded when others need their memory.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    control::{EXPLICIT, index, load, unload, wait_for_index},
+    support::{Page, Repository, Server, Traffic, ask, first_of, infer, row, wait_for},
+};
+
+const ON_DEMAND: &str = "--model-load-on-demand=true";
+
+/// Models of the engine `identity` whose files have that many MiB, which nobody reads.
+fn sized(names: &[&str], mib: usize) -> Repository {
+    let model = |repository: Repository, name: &&str| {
+        repository
+            .with_identity(name, &[])
+            .file(&format!("{name}/1/weights.bin"), vec![0; mib << 20])
+    };
+    names.iter().fold(Repository::new(), model)
+}
+
+#[test]
+fn the_first_request_loads_a_model_and_those_beside_it_wait_for_the_same_load() {
+    let repository = Repository::identity("m", &[("creation_delay_sec", "1")]);
+    let server = Server::start(&repository, &[ON_DEMAND]);
+    assert_eq!(index(&server), ["m"]);
+    server.get("/v2/health/ready").expect(200);
+    // To ask whether it is ready does not load it.
+    server.get("/v2/models/m/ready").error(404);
+    let began = Instant::now();
+    let mut clients: Vec<_> = (0..16).map(|it| ask(server.http(), "m", row(it))).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(first_of(&client.reply()), number as f64);
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(Page::read(server.http()).of("m", "nv_inference_count"), 16.0);
+    server.post(&infer("n"), row(1)).error(404);
+}
+
+#[test]
+fn metadata_load_it_too() {
+    let repository = Repository::identity("m", &[]).with_identity("n", &[]);
+    let server = Server::start(&repository, &[ON_DEMAND, EXPLICIT]);
+    server.get("/v2/models/m").expect(200);
+    assert_eq!(index(&server), ["m:1 READY", "n"]);
+    // Who unloads a model by request wants it unloaded.
+    unload(&server, "m").expect(200);
+    server.post(&infer("m"), row(1)).error(404);
+    load(&server, "m", "").expect(200);
+    assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
+}
+
+#[test]
+fn a_model_that_fails_or_takes_too_long_is_a_503_that_says_when_to_come_back() {
+    let repository = Repository::identity("bad", &[("load_fault", "fail")])
+        .with_identity("slow", &[("creation_delay_sec", "2")]);
+    let server = Server::start(&repository, &[ON_DEMAND]);
+    for _ in 0..3 {
+        let reply = server.post(&infer("bad"), row(1));
+        assert!(reply.error(503).contains("version 1 is UNAVAILABLE"), "{}", reply.text());
+        assert!(reply.header("retry-after").is_some());
+    }
+    let headers = [("x-request-timeout-ms", "100")];
+    let mut client = crate::support::ask_with(server.http(), "slow", &headers, row(1));
+    let reply = client.reply();
+    assert!(reply.error(503).contains("still loading"), "{}", reply.text());
+    // The load has gone on.
+    assert_eq!(first_of(&server.post(&infer("slow"), row(4))), 4.0);
+    server.get("/v2/health/ready").expect(200);
+}
+
+#[test]
+fn the_model_that_was_unused_for_longest_makes_room() {
+    let repository = sized(&["a", "b", "c"], 8);
+    let budget = "--model-memory-budget=20MiB";
+    let server = Server::start(&repository, &[ON_DEMAND, budget]);
+    let ask = |model: &str| {
+        assert_eq!(first_of(&server.post(&infer(model), row(1))), 1.0);
+        // The clock of last uses counts milliseconds.
+        thread::sleep(Duration::from_millis(5));
+    };
+    ["a", "b", "a"].iter().for_each(|it| ask(it));
+    let gone = "UNAVAILABLE (unloaded to make room; a request loads it again)";
+    ask("c");
+    wait_for_index(&server, &["a:1 READY", &format!("b:1 {gone}"), "c:1 READY"]);
+    ask("b");
+    wait_for_index(&server, &[&format!("a:1 {gone}"), "b:1 READY", "c:1 READY"]);
+    ask("a");
+    wait_for_index(&server, &["a:1 READY", "b:1 READY", &format!("c:1 {gone}")]);
+}
+
+#[test]
+fn models_in_use_stay_and_what_finds_no_room_is_refused() {
+    let repository =
+        sized(&["busy", "other", "huge"], 8).file("huge/1/more.bin", vec![0; 32 << 20]).file(
+            "busy/config.pbtxt",
+            fs::read_to_string(busy().path().join("m/config.pbtxt")).unwrap(),
+        );
+    let server = Server::start(&repository, &[ON_DEMAND, "--model-memory-budget=12MiB"]);
+    let mut client = ask(server.http(), "busy", row(3));
+    wait_for("the model to be loaded", || {
+        index(&server).contains(&"busy:1 READY".to_owned()).then_some(())
+    });
+    let error = server.post(&infer("other"), row(1)).error(503);
+    assert!(error.contains("all of them are in use"), "{error}");
+    assert_eq!(first_of(&client.reply()), 3.0);
+    let error = server.post(&infer("huge"), row(1)).error(503);
+    assert!(error.contains("more than --model-memory-budget"), "{error}");
+}
+
+/// A model whose runs take a second and a half.
+fn busy() -> Repository {
+    Repository::identity("m", &[("execute_delay_ms", "1500")])
+}
+
+#[test]
+fn no_request_fails_where_more_models_are_asked_for_than_there_is_room_for() {
+    let repository = sized(&["a", "b", "c"], 8);
+    let flags = [ON_DEMAND, "--model-memory-budget=28MiB"];
+    let server = Server::start(&repository, &flags);
+    let traffic = ["a", "b"].map(|it| Traffic::start(server.http(), it, 4));
+    traffic.iter().for_each(|it| it.wait_for_more(500));
+    assert_eq!(first_of(&server.post(&infer("c"), row(1))), 1.0);
+    for traffic in traffic {
+        traffic.wait_for_more(500);
+        traffic.stop();
+    }
+}

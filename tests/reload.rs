@@ -1,0 +1,167 @@
+//! What changes while requests come: none of them fails, and what fails to change stays as it was.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{
+    control::{EXPLICIT, index, load, wait_for_index},
+    support::{Page, Repository, Server, Traffic, first_of, infer, row, wait_for},
+};
+
+/// The configuration of a model that [`Repository::identity`] makes, with more to it.
+fn config(more: &str) -> String {
+    format!(
+        "backend: \"identity\"\nmax_batch_size: 8\n\
+         input {{ name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}\n\
+         output {{ name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }}\n{more}\n"
+    )
+}
+
+fn delay(microseconds: u32) -> String {
+    let delay = "parameters { key: \"latency_alpha_us\" value: { string_value: ";
+    config(&format!("{delay}\"{microseconds}\" }} }}"))
+}
+
+fn write(repository: &Repository, text: &str) {
+    fs::write(repository.path().join("m/config.pbtxt"), text).unwrap();
+}
+
+/// Reloads of one version under 16 connections, until there are so many answers.
+fn reload_under_load(requests: usize, flags: &[&str]) {
+    let repository = Repository::new().model("m", &delay(0));
+    let flags: Vec<&str> = [EXPLICIT, "--load-model=m"].iter().chain(flags).copied().collect();
+    let server = Server::start(&repository, &flags);
+    let traffic = Traffic::start(server.http(), "m", 16);
+    let mut reloads = 0;
+    while traffic.answers() < requests {
+        traffic.wait_for_more(200);
+        reloads += 1;
+        // Each is another model for the engine: the old one serves until the new one does.
+        write(&repository, &delay(reloads % 7 * 10));
+        load(&server, "m", "").expect(200);
+    }
+    let answers = traffic.stop();
+    println!("{answers} answers, {reloads} reloads, no failure");
+    assert!(20 <= reloads && requests <= answers);
+    wait_for_index(&server, &["m:1 READY"]);
+    server.stop().unwrap();
+}
+
+#[test]
+fn no_request_fails_while_its_model_is_loaded_again() {
+    reload_under_load(20_000, &[]);
+}
+
+#[test]
+fn nor_where_every_run_is_on_another_thread() {
+    reload_under_load(10_000, &["--caller-runs=off"]);
+}
+
+/// `cargo test --release -p muster --test integration reload:: -- --ignored --nocapture`
+#[test]
+#[ignore = "takes a minute: it makes 100,000 requests"]
+fn none_of_a_hundred_thousand_requests_fails_while_their_model_is_loaded_again() {
+    reload_under_load(100_000, &[]);
+}
+
+#[test]
+fn no_request_fails_while_versions_come_and_go() {
+    let all = config("version_policy { all { } }");
+    let repository = Repository::new().model("m", &all);
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    let traffic = Traffic::start(server.http(), "m", 16);
+    for version in 2..30 {
+        fs::create_dir(repository.path().join(format!("m/{version}"))).unwrap();
+        load(&server, "m", "").expect(200);
+        traffic.wait_for_more(100);
+        fs::remove_dir(repository.path().join(format!("m/{}", version - 1))).unwrap();
+        load(&server, "m", "").expect(200);
+        traffic.wait_for_more(100);
+    }
+    traffic.stop();
+    let lines = index(&server);
+    assert_eq!(lines.last().map(|it| &**it), Some("m:29 READY"), "{lines:?}");
+}
+
+#[test]
+fn a_load_that_changes_nothing_does_nothing() {
+    let repository = Repository::new().model("m", &config(""));
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
+    // As new as it can be, and the same.
+    write(&repository, &format!("# a remark\n{}", config("")));
+    load(&server, "m", "").expect(200);
+    assert_eq!(Page::read(server.http()).of("m", "nv_inference_count"), 1.0);
+    // Another configuration is another model, which has counted nothing.
+    write(&repository, &delay(1));
+    load(&server, "m", "").expect(200);
+    assert_eq!(Page::read(server.http()).of("m", "nv_inference_count"), 0.0);
+}
+
+#[test]
+fn instances_are_added_and_taken_away_in_place_without_a_failed_request() {
+    let groups =
+        |count: u32| config(&format!("instance_group {{ count: {count} kind: KIND_CPU }}"));
+    let repository = Repository::new().model("m", &groups(1));
+    let flags = [EXPLICIT, "--load-model=m", "--caller-runs=off"];
+    let server = Server::start(&repository, &flags);
+    let traffic = Traffic::start(server.http(), "m", 16);
+    for count in [4, 2, 7, 1, 3].repeat(4) {
+        write(&repository, &groups(count));
+        load(&server, "m", "").expect(200);
+        let shown = server.get("/v2/models/m/config").json()["instance_group"].clone();
+        assert_eq!(shown[0]["count"], json!(count), "{shown}");
+        traffic.wait_for_more(100);
+    }
+    let answers = traffic.stop();
+    // It was one model all the time: its counters go on.
+    let counted = Page::read(server.http()).of("m", "nv_inference_count");
+    assert_eq!(counted, answers as f64);
+}
+
+#[test]
+fn a_policy_that_changes_loads_and_unloads_versions_and_leaves_the_others_alone() {
+    let policy = |it: &str| config(&format!("version_policy {{ {it} }}"));
+    let mut repository = Repository::new().model("m", &policy("latest { num_versions: 1 }"));
+    for version in 2..4 {
+        repository = repository.file(&format!("m/{version}/.keep"), "");
+    }
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    assert_eq!(index(&server), ["m:3 READY"]);
+    assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
+    write(&repository, &policy("all { }"));
+    load(&server, "m", "").expect(200);
+    assert_eq!(index(&server), ["m:1 READY", "m:2 READY", "m:3 READY"]);
+    let page = Page::read(server.http());
+    assert_eq!(page.value("nv_inference_count{model=\"m\",version=\"3\"}"), 1.0);
+    write(&repository, &policy("specific { versions: 2 }"));
+    load(&server, "m", "").expect(200);
+    let gone = "UNAVAILABLE (unloaded)";
+    wait_for_index(&server, &[&format!("m:1 {gone}"), "m:2 READY", &format!("m:3 {gone}")]);
+    assert_eq!(server.post(&infer("m"), row(1)).json()["model_version"], "2");
+}
+
+#[test]
+fn a_reload_that_fails_leaves_everything_as_it_was() {
+    let repository = Repository::new().model("m", &config("version_policy { all { } }"));
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    let traffic = Traffic::start(server.http(), "m", 4);
+    let fault = "parameters { key: \"load_fault\" value: { string_value: \"fail\" } }";
+    fs::create_dir(repository.path().join("m/2")).unwrap();
+    write(&repository, &config(&format!("version_policy {{ all {{ }} }} {fault}")));
+    let error = load(&server, "m", "").error(400);
+    assert!(error.contains("version 1 is") && error.contains("version 2 is"), "{error}");
+    write(&repository, "backend: 7");
+    assert!(load(&server, "m", "").error(500).contains("config.pbtxt:1:"));
+    traffic.wait_for_more(100);
+    traffic.stop();
+    let lines = index(&server);
+    assert_eq!(lines[0], "m:1 READY");
+    assert!(lines[1].starts_with("m:2 UNAVAILABLE ("), "{lines:?}");
+    server.get("/v2/health/ready").expect(200);
+    // Repaired, both serve.
+    write(&repository, &config("version_policy { all { } }"));
+    load(&server, "m", "").expect(200);
+    wait_for("both versions", || (index(&server) == ["m:1 READY", "m:2 READY"]).then_some(()));
+}
