@@ -53,11 +53,17 @@ fn run(command: &mut Command) -> Result<String, String> {
 
 /// Runs a script with these arguments against a server; fails with what it says.
 fn check(script: &str, arguments: impl FnOnce(&Server) -> Vec<String>) {
+    check_with(script, &[], arguments);
+}
+
+/// The same with further flags of the server.
+fn check_with(script: &str, flags: &[&str], arguments: impl FnOnce(&Server) -> Vec<String>) {
     let Some(python) = python() else { return };
     let repository = Repository::of(&["type_fp32", "type_string", "two_outputs"])
         .copy("digits", "model_repository/digits")
         .copy("fraud", "model_repository/fraud");
-    let server = Server::start(&repository, &["--sagemaker-default-model=fraud"]);
+    let flags = [&["--sagemaker-default-model=fraud"], flags].concat();
+    let server = Server::start(&repository, &flags);
     let path = root(&format!("tests/clients/{script}"));
     let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
     let said = outcome.unwrap_or_else(|said| panic!("{script} failed:\n{said}"));
@@ -73,6 +79,14 @@ fn tritonclient_finds_what_it_expects() {
 fn tritonclient_finds_the_same_over_grpc() {
     check("triton_grpc.py", |server| {
         vec![server.address("grpc").unwrap().to_string(), server.http().to_string()]
+    });
+}
+
+#[test]
+fn tritonclient_loads_and_unloads_models_and_no_request_fails() {
+    check_with("triton_control.py", &["--model-control-mode=explicit"], |server| {
+        let file = root("model_repository/digits/1/model.onnx").display().to_string();
+        vec![server.http().to_string(), "--model-file".to_owned(), file]
     });
 }
 

@@ -237,7 +237,8 @@ fn with_namespaces_models_of_one_name_load_and_none_is_found_by_it() {
 /// Resident memory of a process, in MiB.
 fn resident(process: &Process) -> i64 {
     let statm = fs::read_to_string(format!("/proc/{}/statm", process.id())).unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<i64>().unwrap() * 4096 >> 20
+    let pages: i64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    (pages * 4096) >> 20
 }
 
 #[test]

@@ -70,17 +70,21 @@ impl Serving {
         }
     }
 
-    /// The model that a request is for, loaded for the purpose where models are loaded on demand.
+    /// The model that a request is for, loaded for the purpose where models are loaded on demand; only then is
+    /// the `deadline` asked for.
     ///
     /// # Errors
-    /// Those of [`Control::model`].
+    /// Those of `deadline` and of [`Control::model`].
     pub async fn model(
         &self,
         name: &str,
         version: Option<u64>,
-        deadline: Option<Instant>,
+        deadline: impl FnOnce() -> Result<Option<Instant>, Error>,
     ) -> Result<Arc<ServedModel>, Error> {
-        self.control.model(name, version, deadline).await
+        match self.control.loads_on_demand() {
+            true => self.control.model(name, version, deadline()?).await,
+            false => self.models.get(name, version),
+        }
     }
 
     /// When the answer to a request that has just arrived stops being of use: the shorter of what the server

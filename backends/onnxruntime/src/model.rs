@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use backend::{
@@ -25,6 +26,8 @@ use crate::{
 pub(crate) struct OnnxModel {
     runtime: Arc<Runtime>,
     path: PathBuf,
+    /// Its file as it was when it was loaded.
+    stamp: Stamp,
     spec: ModelSpec,
     /// One for each device on which there will be instances.
     places: Vec<Place>,
@@ -41,6 +44,7 @@ impl OnnxModel {
             settings.push((*placement, Settings::of(source, placement.device)?));
         }
         let path = model_file(&source.path)?;
+        let stamp = stamp(&path);
         for (_, settings) in &settings {
             check_providers(&runtime, &settings.providers)?;
         }
@@ -68,7 +72,7 @@ impl OnnxModel {
         }
         let spec = spec(&session, &path)?;
         first.put(session);
-        Ok(OnnxModel { runtime, path, spec, places })
+        Ok(OnnxModel { runtime, path, stamp, spec, places })
     }
 }
 
@@ -88,19 +92,27 @@ impl Model for OnnxModel {
 }
 
 impl OnnxModel {
+    /// One more session. A file that has been replaced since is another model, even where it looks the same.
     fn another(&self, settings: &Settings) -> Result<Session, BackendError> {
-        let session = open(&self.runtime, &self.path, settings)?;
-        match spec(&session, &self.path)? == self.spec {
-            true => Ok(session),
-            false => Err(BackendError::Load(format!(
-                "{} has other inputs or outputs than when it was loaded; load it again",
+        if stamp(&self.path) != self.stamp {
+            return Err(BackendError::Load(format!(
+                "{} has changed since it was loaded; load it again",
                 self.path.display()
-            ))),
+            )));
         }
+        open(&self.runtime, &self.path, settings)
     }
 }
 
 /// The file itself, or `model.onnx` in the folder.
+/// What tells one content of a file from another: when it was written, and its size.
+type Stamp = Option<(SystemTime, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
 fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
     let path = match path.is_dir() {
         true => path.join("model.onnx"),

@@ -94,7 +94,7 @@ pub(super) fn resolve(
     }
     let demanded = sources.read("model-load-on-demand", value::boolean, problems).unwrap_or(false);
     let budget = sources.read("model-memory-budget", value::bytes_from_one, problems);
-    if let (Some(given), false) = (sources.last("model-memory-budget"), demanded) {
+    if let (Some(given), Some(_), false) = (sources.last("model-memory-budget"), budget, demanded) {
         problems.push(format!(
             "{given}: needs --model-load-on-demand=true, as a model that is unloaded to make room must come \
              back when it is asked for"

@@ -128,7 +128,7 @@ impl Service {
     /// The model that answers `/invocations`: the one that the target header names, if there is one of that
     /// name; the default; the only one.
     pub async fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
-        let deadline = self.deadline(headers)?;
+        let deadline = || self.deadline(headers);
         if let Some(target) = text(headers, &TARGET_MODEL)
             && let Ok(model) = self.serving.model(target, None, deadline).await
         {

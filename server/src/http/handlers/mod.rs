@@ -138,7 +138,7 @@ async fn find(
     path: &ModelPath<'_>,
     parts: &Parts,
 ) -> Result<Arc<ServedModel>, Error> {
-    let deadline = service.deadline(&parts.headers)?;
+    let deadline = || service.deadline(&parts.headers);
     service.serving.model(&path.name, path.version, deadline).await
 }
 

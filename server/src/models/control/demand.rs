@@ -63,6 +63,11 @@ impl Demand {
 }
 
 impl Control {
+    /// Do requests load models?
+    pub fn loads_on_demand(&self) -> bool {
+        self.demand.is_some()
+    }
+
     /// The model of that name, loaded for the purpose if it is not and models are loaded on demand. `deadline` is
     /// when the answer stops being of use.
     ///
