@@ -83,6 +83,7 @@ fn a_name_that_is_to_be_loaded_and_is_not_there_ends_the_start_or_makes_it_unrea
     server.get("/v2/health/ready").expect(400);
     // It is no matter any more once somebody has decided so.
     unload(&server, "x").expect(200);
+    server.get("/v2/health/ready").expect(200);
 }
 
 #[test]

@@ -83,6 +83,11 @@ impl ModelManager {
         names
     }
 
+    /// The models of that name that are known.
+    pub(super) fn ids(&self, name: &str) -> Vec<ModelId> {
+        self.lock().of_name(name).map(|(id, _)| id.clone()).collect()
+    }
+
     /// Every model and version that is known, by name and version.
     pub fn index(&self) -> Vec<IndexEntry> {
         self.lock().states.iter().flat_map(|(id, states)| entries(id, states)).collect()

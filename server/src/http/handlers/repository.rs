@@ -32,11 +32,13 @@ pub(super) async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Inc
     let received = body::read(body, 0, &service.settings.body).await?;
     let (control, name) = (service.serving.control.clone(), path.name.to_string());
     let load = move || {
-        let request = kserve_v2::load_request(&received.bytes)?;
+        let body::Received { bytes, permit } = received;
+        let request = kserve_v2::load_request(&bytes)?;
+        drop(bytes);
         let given = LoadOverride { config: request.config, files: request.files };
-        // What it holds is counted for as long as it is in memory.
         let loaded = control.load(&name, given);
-        drop(received);
+        // The files that came were less than the text that they came in.
+        drop(permit);
         loaded
     };
     aside(load).await??;

@@ -59,7 +59,7 @@ impl Control {
         let changed = self.bring(&mut kept, wish, How::Whole, &[])?;
         (kept.given, kept.withheld) = (given, false);
         drop(kept);
-        self.revalidate_if(changed, &id, &[]);
+        self.revalidate_if(changed, &id);
         Ok(())
     }
 
@@ -80,7 +80,8 @@ impl Control {
         let changed = self.bring(&mut kept, wish, how, above)?;
         kept.withheld = false;
         drop(kept);
-        self.revalidate_if(changed, &id, above);
+        // Nobody could use a member that did not serve; and a place above it is held.
+        self.revalidate_if(changed && above.is_empty(), &id);
         Ok(())
     }
 
@@ -320,8 +321,9 @@ impl Control {
         model.ok_or_else(|| Error::Repository(format!("there is no model '{id}'")))
     }
 
-    /// Checks the models that hand requests to one that was loaded again, by loading them again.
-    fn revalidate_if(&self, changed: bool, id: &ModelId, above: &[ModelId]) {
+    /// Checks the models that hand requests to one that was loaded again, by loading them again. To be called
+    /// while no place is held: those above are taken before those of members.
+    fn revalidate_if(&self, changed: bool, id: &ModelId) {
         let uses = |(it, members): &(&ModelId, &Vec<String>)| {
             changed && it.namespace == id.namespace && members.iter().any(|name| *name == *id.name)
         };
@@ -329,7 +331,7 @@ impl Control {
             let links = lock(&self.links);
             links.iter().filter(uses).map(|(it, _)| it.clone()).collect()
         };
-        for dependent in dependents.iter().filter(|it| !above.contains(it)) {
+        for dependent in &dependents {
             let again =
                 self.find_in(dependent).and_then(|found| self.bring_found(found, How::Anew, &[]));
             if let Err(error) = again {

@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::timeout_at};
 
 use super::{
     super::{ModelId, ServedModel, State, manager::Versions},
-    Control,
+    Control, Place,
     bring::How,
     lock,
 };
@@ -112,7 +112,9 @@ impl Control {
     fn is_withheld(&self, name: &str) -> bool {
         let places: Vec<_> = {
             let places = lock(&self.places);
-            places.iter().filter(|(id, _)| *id.name == *name).map(|(_, it)| it.clone()).collect()
+            let of_name = |(id, _): &(&ModelId, &Place)| &*id.name == name;
+            let of_name = places.range(ModelId::named(name)..).take_while(of_name);
+            of_name.map(|(_, it)| it.clone()).collect()
         };
         // One that is being loaded is not withheld.
         places.iter().any(|it| it.try_lock().is_ok_and(|kept| kept.withheld))
@@ -249,7 +251,7 @@ impl Control {
             self.switch(&id, Versions::new(), MADE_ROOM);
             lock(&self.links).remove(&id);
             drop(kept);
-            self.reaper.wait(LONGEST_END);
+            self.reaper.wait_for(&id, LONGEST_END);
             return true;
         }
         false

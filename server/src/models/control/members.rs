@@ -12,3 +12,17 @@ pub(super) fn members(raw: &raw::ModelConfig) -> Vec<String> {
     names.dedup();
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::pbtxt::ConfigReader;
+
+    #[test]
+    fn the_members_of_an_ensemble_are_the_models_of_its_steps_each_once() {
+        let text = "ensemble_scheduling { step [ { model_name: 'b' }, { model_name: 'a' }, { model_name: 'b' } ] }";
+        let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+        assert_eq!(members(&raw), ["a", "b"]);
+        assert_eq!(members(&raw::ModelConfig::default()), [] as [&str; 0]);
+    }
+}

@@ -42,13 +42,17 @@ struct Inner {
 struct State {
     waiting: Vec<Retired>,
     /// Those that are being ended just now.
-    ending: usize,
+    ending: Vec<ModelId>,
     has_thread: bool,
 }
 
 impl State {
     fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.ending == 0
+        self.waiting.is_empty() && self.ending.is_empty()
+    }
+
+    fn has(&self, id: &ModelId) -> bool {
+        self.ending.contains(id) || self.waiting.iter().any(|it| it.id == *id)
     }
 }
 
@@ -80,11 +84,19 @@ impl Reaper {
         }
     }
 
-    /// Waits until there is nothing left to end, no longer than that. Were all ended?
-    pub(super) fn wait(&self, patience: Duration) -> bool {
-        let state = self.0.lock();
-        let waited = self.0.changed.wait_timeout_while(state, patience, |it| !it.is_done());
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_done()
+    /// Waits until there is nothing left to end, no longer than that.
+    pub(super) fn wait(&self, patience: Duration) {
+        self.wait_while(patience, |it| !it.is_done());
+    }
+
+    /// Waits until that model is gone and its memory given back, no longer than that.
+    pub(super) fn wait_for(&self, id: &ModelId, patience: Duration) {
+        self.wait_while(patience, |it| it.has(id));
+    }
+
+    fn wait_while(&self, patience: Duration, is_there: impl Fn(&State) -> bool) {
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), patience, |it| is_there(it));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -100,7 +112,7 @@ impl Inner {
             // Requests find a model in the map alone, where it is no more: nobody but us can come to have it.
             let is_free = |it: &mut Retired| Arc::strong_count(&it.model) == 1;
             let free: Vec<Retired> = state.waiting.extract_if(.., is_free).collect();
-            state.ending = free.len();
+            state.ending = free.iter().map(|it| it.id.clone()).collect();
             if state.is_done() {
                 state.has_thread = false;
                 drop(state);
@@ -120,7 +132,8 @@ impl Inner {
             for (id, version, reason) in gone {
                 self.manager.note_gone(&id, version, reason);
             }
-            self.lock().ending = 0;
+            self.lock().ending.clear();
+            self.changed.notify_all();
         }
     }
 

@@ -14,9 +14,7 @@ impl Control {
     /// Unloads a model because a client asked for it, in whichever repository it lies. Waits for a load of it that
     /// is going on, and not for its requests.
     pub(super) fn unload_by_request(&self, name: &str, dependents: bool) {
-        let of_name = |it: &&ModelId| &*it.name == name;
-        let ids: Vec<ModelId> = lock(&self.places).keys().filter(of_name).cloned().collect();
-        for id in ids {
+        for id in self.manager.ids(name) {
             let members = self.unload_one(&id);
             for member in members.iter().filter(|_| dependents) {
                 match self.needs(member, &id) {
