@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
-    access::AccessConfig, control::ModelControl, grpc::Grpc, metrics::MetricsConfig, report::Notice, tls::HttpTls,
-    trace::TraceConfig,
+    access::AccessConfig, control::ModelControl, grpc::Grpc, metrics::MetricsConfig,
+    report::Notice, tls::HttpTls, trace::TraceConfig,
 };
 use crate::machine::gpus::Visibility;
 

@@ -93,7 +93,9 @@ impl Route<'_> {
                 Need::reading(Category::Inference)
             }
             Route::RepositoryIndex => Need::reading(Category::ModelRepository),
-            Route::RepositoryControl => Need::changing(Category::ModelRepository),
+            Route::LoadModel(_) | Route::UnloadModel(_) => {
+                Need::changing(Category::ModelRepository)
+            }
             Route::Metrics => Need::reading(Category::Metrics),
         }
     }

@@ -252,7 +252,15 @@ impl Loader {
         let config_message = completed.raw;
         let (used, bytes, files) = Default::default();
         Ok(ServedModel {
-            signature, config, config_json, config_message, engine, metrics, used, bytes, files,
+            signature,
+            config,
+            config_json,
+            config_message,
+            engine,
+            metrics,
+            used,
+            bytes,
+            files,
         })
     }
 

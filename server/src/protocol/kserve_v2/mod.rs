@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub(crate) use decode::check_booleans;
 pub use control::{LoadRequest, load_request, unload_request};
+pub(crate) use decode::check_booleans;
 pub use describe::{
     EXTENSIONS, IndexEntry, error_body, index_request, model_metadata, repository_index,
     server_metadata,
