@@ -54,6 +54,7 @@ const MODULES: &[(&str, &[&str])] = &[
     (
         "grpc",
         &[
+            "access",
             "aligned",
             "config",
             "drain",

@@ -295,6 +295,34 @@ fn the_health_command_asks_by_tls_whatever_the_certificate() {
 }
 
 #[test]
+fn the_grpc_port_has_tls_on_switches_of_its_own_and_speaks_http_2() {
+    let place = Place::new();
+    let (cert, key, ca) = (place.file("cert"), place.file("key"), place.file("ca"));
+    let flags = [
+        format!("--grpc-server-cert={cert}"),
+        format!("--grpc-server-key={key}"),
+        format!("--grpc-root-cert={ca}"),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let own = place.authority.sign();
+    for (switch, shown, good) in [
+        ("--grpc-use-ssl=true", None, true),
+        ("--grpc-use-ssl-mutual=true", None, false),
+        ("--grpc-use-ssl-mutual=true", Some(&own), true),
+    ] {
+        let server = Server::start(&place.repository, &[&flags[..], &[switch]].concat());
+        let mut config = Arc::unwrap_or_clone(place.authority.client(shown));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let mut stream = connect(&Arc::new(config), server.address("grpc").unwrap());
+        // The opening words, and settings that change nothing; the server's settings are the answer.
+        let greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        let mut frame = [0; 9];
+        let greeted = stream.write_all(greeting).and_then(|()| stream.read_exact(&mut frame));
+        assert_eq!(greeted.is_ok() && frame[3] == 4, good, "{switch}: {greeted:?} {frame:?}");
+    }
+}
+
+#[test]
 fn without_tls_nothing_changes() {
     let repository = Repository::identity("m", &[]);
     let server = Server::start(&repository, &[]);

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     access::{Access, TokenFile, Wire},
-    config::{ControlMode, MetricsConfig, QueueWait, ServerConfig},
+    config::{ControlMode, MetricsConfig, QueueWait, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
     http::{BodyLimits, Door, HttpSettings, Service, Timeouts},
@@ -113,8 +113,11 @@ impl App {
             TokenFile::open(path).map(Arc::new).map_err(problem)
         });
         let tokens = tokens.transpose()?;
-        let tls = config.tls.as_ref().map(|it| Acceptor::new(it.files.clone(), &["http/1.1"]));
+        let acceptor = |files: &TlsFiles, protocol| Acceptor::new(files.clone(), &[protocol]);
+        let tls = config.tls.as_ref().map(|it| acceptor(&it.files, "http/1.1"));
         let tls = tls.transpose().map_err(AppError::File)?;
+        let grpc_tls = config.grpc.tls.as_ref().map(|it| acceptor(it, "h2"));
+        let grpc_tls = grpc_tls.transpose().map_err(AppError::File)?;
         let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
         let (gpus, sensors) = Gpus::read(&config.gpu_visibility);
         announce::gpus(&gpus);
@@ -145,12 +148,15 @@ impl App {
             },
         };
         let certificates = tls.iter().map(|it| ("the certificate of HTTP", it));
+        let certificates =
+            certificates.chain(grpc_tls.iter().map(|it| ("the certificate of gRPC", it)));
         let watched = refresh::watched(tokens.as_ref(), certificates);
-        let settings = http_settings(&config, &serving, tokens, cpus);
+        let settings = http_settings(&config, &serving, tokens.clone(), cpus);
         let door = tls.map_or(Door::Plain, Door::Tls);
         let http = Service::new(serving.clone(), settings, door);
         let aside = http.behind(Door::Aside);
-        let grpc = Grpc::new(serving.clone(), grpc_settings(&config, &serving)?);
+        let settings = grpc_settings(&config, &serving, tokens, grpc_tls);
+        let grpc = Grpc::new(serving.clone(), settings);
         let fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
@@ -364,14 +370,14 @@ fn http_settings(
     }
 }
 
-fn grpc_settings(config: &ServerConfig, serving: &Serving) -> Result<GrpcSettings, AppError> {
-    let limits = &config.limits;
-    if config.grpc.tls.is_some() {
-        // Not to be served in plain text in place of it.
-        let problem = "TLS on the gRPC port (--grpc-use-ssl) is not offered by this version";
-        return Err(AppError::System(io::Error::new(io::ErrorKind::Unsupported, problem)));
-    }
-    Ok(GrpcSettings {
+fn grpc_settings(
+    config: &ServerConfig,
+    serving: &Serving,
+    tokens: Option<Arc<TokenFile>>,
+    tls: Option<Acceptor>,
+) -> GrpcSettings {
+    let (limits, access) = (&config.limits, &config.access);
+    GrpcSettings {
         grpc: config.grpc.clone(),
         messages: MessageLimits {
             limit: limits.body_bytes.min(i32::MAX.unsigned_abs().into()),
@@ -379,7 +385,10 @@ fn grpc_settings(config: &ServerConfig, serving: &Serving) -> Result<GrpcSetting
             budget: serving.bytes.clone(),
         },
         patience: grpc::Patience { greeting: limits.header_timeout, stall: limits.idle_timeout },
-    })
+        access: Access::new(Wire::Grpc, tokens, access.open, &access.grpc.restrictions),
+        forwarding: access.grpc.forwarding.clone().map(Arc::new),
+        tls,
+    }
 }
 
 fn control(config: &ServerConfig, loader: Arc<Loader>, manager: Arc<ModelManager>) -> Control {

@@ -32,6 +32,15 @@ pub struct InferenceRequest {
     pub trace: Option<Arc<Trace>>,
 }
 
+impl InferenceRequest {
+    /// Sets a parameter to a text, in place of whatever the body gave that name, in any case of letters: headers may
+    /// be those of a proxy that knows better than the client who it is.
+    pub fn override_parameter(&mut self, name: &str, text: String) {
+        self.parameters.retain(|it| !it.0.eq_ignore_ascii_case(name));
+        self.parameters.push((name.into(), Parameter::Text(text.into())));
+    }
+}
+
 /// A request's place in a sequence of requests that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sequence {
@@ -76,4 +85,19 @@ pub struct InferenceResponse {
     pub id: Option<Arc<str>>,
     /// The wanted outputs, in the wanted order.
     pub outputs: Vec<NamedTensor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overriding_parameter_takes_the_place_of_the_one_of_its_name() {
+        let bool = |name: &str| (name.into(), Parameter::Bool(true));
+        let parameters = vec![bool("X-User"), bool("other")];
+        let mut request = InferenceRequest { parameters, ..InferenceRequest::default() };
+        request.override_parameter("x-user", "ann".to_owned());
+        let ann = ("x-user".into(), Parameter::Text("ann".into()));
+        assert_eq!(request.parameters, [bool("other"), ann]);
+    }
 }

@@ -1,10 +1,8 @@
 //! Headers of a request that become parameters of its inference. Pure.
 
-use std::sync::Arc;
-
 use regex::{Regex, RegexBuilder};
 
-use crate::{error::Error, request::Parameter};
+use crate::error::Error;
 
 /// Names that mean something to the server: a header must not pass for one of them.
 const RESERVED: [&str; 7] = [
@@ -43,17 +41,14 @@ impl Forwarding {
         })
     }
 
-    /// Adds the headers that match to a request's parameters, as texts. A header that comes several times is one
-    /// parameter, with commas; one that the body names, too, replaces what the body says: headers may be
-    /// those of a proxy that knows better than the client who it is.
+    /// The headers that match, by name; one that comes several times is one text, with commas.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a header of a reserved name, and for one that is not text.
-    pub fn apply<'a>(
+    pub fn select<'a>(
         &self,
         headers: impl Iterator<Item = (&'a str, &'a [u8])>,
-        parameters: &mut Vec<(Arc<str>, Parameter)>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<(&'a str, String)>, Error> {
         let mut found: Vec<(&str, String)> = Vec::new();
         for (name, value) in headers.filter(|it| self.0.is_match(it.0)) {
             if is_reserved(name) {
@@ -75,11 +70,7 @@ impl Forwarding {
                 None => found.push((name, value.to_owned())),
             }
         }
-        for (name, value) in found {
-            parameters.retain(|it| !it.0.eq_ignore_ascii_case(name));
-            parameters.push((name.into(), Parameter::Text(value.into())));
-        }
-        Ok(())
+        Ok(found)
     }
 }
 
@@ -92,54 +83,46 @@ fn is_reserved(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    type Parameters = Vec<(Arc<str>, Parameter)>;
-
     fn forward(
         pattern: &str,
-        headers: &[(&str, &[u8])],
-        body: &[&str],
-    ) -> Result<Parameters, Error> {
-        let parameter = |name: &&str| ((*name).into(), Parameter::Bool(true));
-        let mut parameters: Parameters = body.iter().map(parameter).collect();
-        let forwarding = Forwarding::new(pattern).unwrap();
-        forwarding.apply(headers.iter().copied(), &mut parameters)?;
-        Ok(parameters)
+        headers: &[(&'static str, &'static [u8])],
+    ) -> Result<Vec<(&'static str, String)>, Error> {
+        Forwarding::new(pattern).unwrap().select(headers.iter().copied())
     }
 
-    fn text(name: &str, value: &str) -> (Arc<str>, Parameter) {
-        (name.into(), Parameter::Text(value.into()))
+    fn text(name: &'static str, value: &str) -> (&'static str, String) {
+        (name, value.to_owned())
     }
 
     #[test]
     fn a_header_is_forwarded_when_the_pattern_is_found_in_its_name() {
-        let headers: &[(&str, &[u8])] =
+        let headers: &[(&'static str, &'static [u8])] =
             &[("x-user", b"ann"), ("accept", b"*/*"), ("x-trace", b"1")];
         let all = vec![text("x-user", "ann"), text("x-trace", "1")];
-        assert_eq!(forward("^X-", headers, &[]).unwrap(), all);
-        assert_eq!(forward("USER", headers, &[]).unwrap(), all[..1]);
-        assert_eq!(forward("user$|trace$", headers, &[]).unwrap(), all);
-        assert_eq!(forward("nothing", headers, &[]).unwrap(), []);
+        assert_eq!(forward("^X-", headers).unwrap(), all);
+        assert_eq!(forward("USER", headers).unwrap(), all[..1]);
+        assert_eq!(forward("user$|trace$", headers).unwrap(), all);
+        assert_eq!(forward("nothing", headers).unwrap(), []);
     }
 
     #[test]
     fn a_reserved_name_is_refused_and_only_where_it_would_be_forwarded() {
         for name in RESERVED.into_iter().chain(["triton_x", "Priority"]) {
-            let error = forward(".*", &[(name, b"1")], &[]).unwrap_err();
+            let error = forward(".*", &[(name, b"1")]).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
-            assert_eq!(forward("^x-", &[(name, b"1")], &[]).unwrap(), []);
+            assert_eq!(forward("^x-", &[(name, b"1")]).unwrap(), []);
         }
     }
 
     #[test]
-    fn a_header_beats_the_body_and_several_are_one() {
-        let headers: &[(&str, &[u8])] = &[("x-user", b"ann"), ("x-user", b"bob")];
-        let expect = vec![("other".into(), Parameter::Bool(true)), text("x-user", "ann, bob")];
-        assert_eq!(forward("user", headers, &["X-User", "other"]).unwrap(), expect);
+    fn a_header_that_comes_several_times_is_one_text() {
+        let found = forward("user", &[("x-user", b"ann"), ("x-user", b"bob")]).unwrap();
+        assert_eq!(found, [text("x-user", "ann, bob")]);
     }
 
     #[test]
     fn what_is_not_text_is_refused() {
-        let error = forward("x", &[("x-bytes", b"\xff")], &[]).unwrap_err();
+        let error = forward("x", &[("x-bytes", b"\xff")]).unwrap_err();
         assert!(error.to_string().contains("x-bytes: expected text"), "{error}");
     }
 

@@ -1,8 +1,13 @@
 //! The settings of the gRPC front beside its port.
 
-use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+use std::{num::NonZeroU32, time::Duration};
 
-use super::{report::Notice, sources::Sources, value};
+use super::{
+    report::Notice,
+    sources::Sources,
+    tls::{PemFile, TlsFiles},
+    value,
+};
 
 /// How gRPC is served.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,8 +22,9 @@ pub struct Grpc {
     pub keepalive: Keepalive,
     /// How old a connection may become; `None` for any age.
     pub age: Option<ConnectionAge>,
-    /// The files of TLS; `None` for plain text.
-    pub tls: Option<GrpcTls>,
+    /// The files of TLS, `--grpc-server-cert`, `--grpc-server-key`, and with `--grpc-use-ssl-mutual` `--grpc-root-cert`;
+    /// `None` for plain text.
+    pub tls: Option<TlsFiles>,
 }
 
 /// How hard responses are compressed.
@@ -52,17 +58,6 @@ pub struct ConnectionAge {
     pub grace: Option<Duration>,
 }
 
-/// The files of TLS on the gRPC port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GrpcTls {
-    /// `--grpc-server-cert`.
-    pub cert: PathBuf,
-    /// `--grpc-server-key`.
-    pub key: PathBuf,
-    /// `--grpc-root-cert` with `--grpc-use-ssl-mutual`: clients must show a certificate that these have signed.
-    pub client_ca: Option<PathBuf>,
-}
-
 pub(super) fn resolve(sources: &mut Sources, problems: &mut Vec<String>) -> Grpc {
     let compression = sources.read("grpc-infer-response-compression-level", compression, problems);
     let keepalive = Keepalive {
@@ -88,10 +83,13 @@ pub(super) fn resolve(sources: &mut Sources, problems: &mut Vec<String>) -> Grpc
     }
 }
 
-fn tls(sources: &mut Sources, problems: &mut Vec<String>) -> Option<GrpcTls> {
+fn tls(sources: &mut Sources, problems: &mut Vec<String>) -> Option<TlsFiles> {
     let mut on = |name| sources.read(name, value::boolean, problems).unwrap_or(false);
     let (plain, mutual) = (on("grpc-use-ssl"), on("grpc-use-ssl-mutual"));
-    let mut file = |name| sources.read(name, value::path, problems);
+    let mut file = |option| {
+        let path = sources.read(option, value::path, problems)?;
+        Some(PemFile { option, path })
+    };
     let files = [file("grpc-server-cert"), file("grpc-server-key"), file("grpc-root-cert")];
     if !plain && !mutual {
         if files.iter().any(Option::is_some) {
@@ -103,7 +101,7 @@ fn tls(sources: &mut Sources, problems: &mut Vec<String>) -> Option<GrpcTls> {
     }
     let [cert, key, root] = files;
     let asked = if mutual { "grpc-use-ssl-mutual" } else { "grpc-use-ssl" };
-    let mut needed = |name: &str, file: Option<PathBuf>| {
+    let mut needed = |name: &str, file: Option<PemFile>| {
         if file.is_none() {
             problems.push(format!("--{asked} needs --{name}=<PEM file>"));
         }
@@ -111,7 +109,7 @@ fn tls(sources: &mut Sources, problems: &mut Vec<String>) -> Option<GrpcTls> {
     };
     let (cert, key) = (needed("grpc-server-cert", cert), needed("grpc-server-key", key));
     let client_ca = if mutual { needed("grpc-root-cert", root) } else { None };
-    Some(GrpcTls { cert: cert?, key: key?, client_ca })
+    Some(TlsFiles { certificate: cert?, key: key?, client_ca })
 }
 
 fn compression(text: &str) -> value::Parse<Compression> {

@@ -70,8 +70,8 @@ pub(super) fn resolve(
 /// What `--url` says.
 fn given(url: &OsStr, problems: &mut Vec<String>) -> Option<HealthCheck> {
     let text = url.to_string_lossy();
-    match value::url(&text) {
-        Ok(value::Url { tls, host, port, path }) => {
+    match value::any_url(&text) {
+        Ok((tls, (host, port, path))) => {
             let path = if path.is_empty() { "/ping".to_owned() } else { path };
             Some(HealthCheck { tls, host, port, path })
         }

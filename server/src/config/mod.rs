@@ -31,7 +31,7 @@ use std::ffi::OsString;
 pub use access::{AccessConfig, WireAccess};
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
 pub use environment::{Environment, PathKind, ProcessEnvironment};
-pub use grpc::{Compression, ConnectionAge, Grpc, GrpcTls, Keepalive};
+pub use grpc::{Compression, ConnectionAge, Grpc, Keepalive};
 pub use health::HealthCheck;
 pub use metrics::MetricsConfig;
 pub use report::{ConfigError, Notice, NoticeLevel};

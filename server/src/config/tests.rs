@@ -1,12 +1,6 @@
 //! Tables over a made-up environment: what is given, what becomes of it.
 
-use std::{
-    collections::HashMap,
-    ffi::OsString,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
 use super::*;
 use crate::{
@@ -908,10 +902,11 @@ fn tls_of_grpc_needs_its_files_and_files_need_tls() {
     let files = "--grpc-server-cert c --grpc-server-key k --grpc-root-cert r";
     let tls = |args: &str| config(&format!("{args} {files}"), &[]).grpc.tls;
     assert_eq!(tls(""), None);
-    let (cert, key) = (PathBuf::from("c"), PathBuf::from("k"));
-    let plain = GrpcTls { cert, key, client_ca: None };
+    let file = |option, path: &str| PemFile { option, path: path.into() };
+    let (certificate, key) = (file("grpc-server-cert", "c"), file("grpc-server-key", "k"));
+    let plain = TlsFiles { certificate, key, client_ca: None };
     assert_eq!(tls("--grpc-use-ssl=true"), Some(plain.clone()));
-    let mutual = GrpcTls { client_ca: Some(PathBuf::from("r")), ..plain };
+    let mutual = TlsFiles { client_ca: Some(file("grpc-root-cert", "r")), ..plain };
     assert_eq!(tls("--grpc-use-ssl-mutual=1"), Some(mutual));
     assert!(notices(&config(files, &[])).contains("not used"));
     check_refused(

@@ -44,39 +44,32 @@ pub(super) fn address(text: &str) -> Parse<IpAddr> {
     }
 }
 
-/// An address to ask.
-pub(super) struct Url {
-    /// `https`.
-    pub(super) tls: bool,
-    /// An IPv6 address is without its brackets.
-    pub(super) host: String,
-    pub(super) port: u16,
-    /// Empty where there is none.
-    pub(super) path: String,
+/// `http://host[:port][/path]` → host, port, path. An IPv6 host has brackets, which are taken off; the path
+/// is empty where there is none.
+pub(super) fn url(text: &str) -> Parse<(String, u16, String)> {
+    let found = text.strip_prefix("http://").and_then(|it| location(it, 80));
+    found.ok_or_else(|| "http://<host>[:<port>][/<path>]".to_owned())
 }
 
-/// `http[s]://host[:port][/path]`
-pub(super) fn url(text: &str) -> Parse<Url> {
-    let form = || "http://<host>[:<port>][/<path>], or https".to_owned();
-    let (tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
-        (Some(rest), _) => (false, rest),
-        (None, Some(rest)) => (true, rest),
-        (None, None) => return Err(form()),
-    };
+/// The same, or `https`, which the first part is true for.
+pub(super) fn any_url(text: &str) -> Parse<(bool, (String, u16, String))> {
+    let tls = text.strip_prefix("https://").and_then(|it| location(it, 443));
+    let found = tls.map(|it| (true, it)).or_else(|| url(text).ok().map(|it| (false, it)));
+    found.ok_or_else(|| "http://<host>[:<port>][/<path>], or https".to_owned())
+}
+
+fn location(rest: &str, usual_port: u16) -> Option<(String, u16, String)> {
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (host, port) = match authority.strip_prefix('[') {
-        Some(it) => it.split_once(']').map(|(host, port)| (host, port.strip_prefix(':'))),
-        None => Some(match authority.split_once(':') {
+        Some(it) => it.split_once(']').map(|(host, port)| (host, port.strip_prefix(':')))?,
+        None => match authority.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
-        }),
-    }
-    .ok_or_else(form)?;
-    let usual = if tls { 443 } else { 80 };
-    let port = port.map_or(Ok(usual), str::parse).map_err(|_| form())?;
-    let plain = !host.is_empty() && text.chars().all(|it| it.is_ascii_graphic());
-    let url = Url { tls, host: host.to_owned(), port, path: path.to_owned() };
-    if plain { Ok(url) } else { Err(form()) }
+        },
+    };
+    let port = port.map_or(Ok(usual_port), str::parse).ok()?;
+    let plain = !host.is_empty() && rest.chars().all(|it| it.is_ascii_graphic());
+    plain.then(|| (host.to_owned(), port, path.to_owned()))
 }
 
 /// `lowest-highest`, both included.

@@ -15,11 +15,12 @@ use super::{
     handlers,
     message::Messages,
     metadata,
-    method::{Category, Method},
+    method::Method,
     status::{Code, Status},
     watch::Call,
 };
 use crate::{
+    access::Need,
     drain::Stage,
     error::{Error, Kind},
 };
@@ -176,16 +177,15 @@ fn encoded(mut response: Response<Reply>, encoding: Option<Encoding>) -> Respons
 /// # Errors
 /// Why it is not answered at all.
 fn context(front: Arc<Grpc>, method: Method, metadata: HeaderMap) -> Result<Context, Error> {
-    allow(&front, method.category(), &metadata)?;
+    allow(&front, method.need(), &metadata)?;
     let timeout = metadata::timeout(&metadata)?;
     let encoding = metadata::encoding(&metadata)?;
     Ok(Context { front, method, metadata, timeout, encoding })
 }
 
-/// May a call of this category, with these metadata, be made now? The one place that all calls pass.
-fn allow(front: &Grpc, category: Category, metadata: &HeaderMap) -> Result<(), Error> {
-    // Who may do what is decided by these two; everybody may do everything.
-    let _ = (category, metadata);
+/// May a call that needs this, with these metadata, be made now? The one place that all calls pass.
+fn allow(front: &Grpc, need: Need, metadata: &HeaderMap) -> Result<(), Error> {
+    front.settings.access.check(need, |name| metadata.get(name).map(HeaderValue::as_bytes))?;
     let serving = &front.serving;
     match serving.drain.is_serving() || serving.drain.stage() < Stage::Closing {
         true => Ok(()),

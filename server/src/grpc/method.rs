@@ -1,21 +1,10 @@
-//! The calls, by their paths, and what each is about.
+//! The calls, by their paths, and what each needs.
 
-use crate::{error::Error, signature::nearest};
-
-/// What a call is about: the unit in which calls are allowed or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Category {
-    Health,
-    Metadata,
-    Inference,
-    SharedMemory,
-    ModelConfig,
-    ModelRepository,
-    Statistics,
-    Trace,
-    Logging,
-}
+use crate::{
+    access::{Category, Need},
+    error::Error,
+    signature::nearest,
+};
 
 /// A call that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,25 +80,30 @@ impl Method {
         })
     }
 
-    /// What it is about.
-    pub fn category(self) -> Category {
+    /// What a client must be allowed to make it.
+    pub fn need(self) -> Need {
         match self {
-            ServerLive | ServerReady | ModelReady | HealthCheck | HealthWatch => Category::Health,
-            ServerMetadata | ModelMetadata | Reflection => Category::Metadata,
-            ModelInfer | ModelStreamInfer => Category::Inference,
-            Method::ModelConfig => Category::ModelConfig,
-            ModelStatistics => Category::Statistics,
-            RepositoryIndex | RepositoryModelLoad | RepositoryModelUnload => {
-                Category::ModelRepository
+            ServerLive | ServerReady | ModelReady | HealthCheck | HealthWatch => {
+                Need::reading(Category::Health)
             }
-            SystemSharedMemoryStatus
-            | SystemSharedMemoryRegister
+            ServerMetadata | ModelMetadata | Reflection => Need::reading(Category::Metadata),
+            ModelInfer | ModelStreamInfer => Need::reading(Category::Inference),
+            Method::ModelConfig => Need::reading(Category::ModelConfig),
+            ModelStatistics => Need::reading(Category::Statistics),
+            RepositoryIndex => Need::reading(Category::ModelRepository),
+            RepositoryModelLoad | RepositoryModelUnload => {
+                Need::changing(Category::ModelRepository)
+            }
+            SystemSharedMemoryStatus | CudaSharedMemoryStatus => {
+                Need::reading(Category::SharedMemory)
+            }
+            SystemSharedMemoryRegister
             | SystemSharedMemoryUnregister
-            | CudaSharedMemoryStatus
             | CudaSharedMemoryRegister
-            | CudaSharedMemoryUnregister => Category::SharedMemory,
-            TraceSetting => Category::Trace,
-            LogSettings => Category::Logging,
+            | CudaSharedMemoryUnregister => Need::changing(Category::SharedMemory),
+            // One call for both: its message says which.
+            TraceSetting => Need::changing(Category::Trace),
+            LogSettings => Need::changing(Category::Logging),
         }
     }
 }

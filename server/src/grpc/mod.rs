@@ -23,16 +23,16 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 
 pub use message::MessageLimits;
-pub use method::Category;
 
 use crate::{
+    access::{Access, Forwarding},
     config,
-    net::{Accepted, Front, Served},
+    net::{Accepted, Front, Served, tls::Acceptor},
     serving::Serving,
 };
 
 /// Settings of the gRPC front.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct GrpcSettings {
     /// What the operator said of gRPC.
     pub grpc: config::Grpc,
@@ -40,6 +40,12 @@ pub struct GrpcSettings {
     pub messages: MessageLimits,
     /// How slow a peer may be.
     pub patience: Patience,
+    /// Who may do what.
+    pub access: Access,
+    /// Metadata that become parameters of inferences; `None` for none.
+    pub forwarding: Option<Arc<Forwarding>>,
+    /// TLS; `None` for plain text.
+    pub tls: Option<Acceptor>,
 }
 
 /// How slow a peer may be.
@@ -73,7 +79,7 @@ impl Front for Grpc {
 
     fn serve(self: Arc<Self>, accepted: Accepted) -> Served {
         Box::pin(async move {
-            let Accepted { stream, permit, guard } = accepted;
+            let Accepted { stream, permit, mut guard } = accepted;
             let stream = match TcpStream::from_std(stream) {
                 Ok(stream) => stream,
                 Err(error) => {
@@ -84,7 +90,18 @@ impl Front for Grpc {
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "cannot set TCP_NODELAY");
             }
-            connection::serve(stream, self, guard).await;
+            match self.settings.tls.clone() {
+                None => connection::serve(stream, self, guard).await,
+                Some(acceptor) => {
+                    let longest = self.settings.patience.greeting;
+                    match acceptor.accept(stream, longest, &mut guard).await {
+                        Ok(stream) => connection::serve(stream, self, guard).await,
+                        Err(error) => {
+                            tracing::debug!(%error, "a connection did not become one of TLS");
+                        }
+                    }
+                }
+            }
             drop(permit);
         })
     }

@@ -1,6 +1,6 @@
 //! One connection, from accept to close.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use hyper::{
     Request, Response,
@@ -21,14 +21,7 @@ use super::{
     service::{Door, Service},
     timeouts::{Progress, TimedStream},
 };
-use crate::{
-    drain::Guard,
-    error::Error,
-    net::{
-        Accepted,
-        tls::{Acceptor, TlsStream},
-    },
-};
+use crate::{drain::Guard, error::Error, net::Accepted};
 
 /// When the server closes, an idle connection is kept for that long: its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -49,29 +42,12 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
         Door::Plain | Door::Aside => speak(stream, guard, service).await,
         Door::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
-            match handshake(stream, &acceptor, longest, &mut guard).await {
+            match acceptor.accept(stream, longest, &mut guard).await {
                 Ok(stream) => speak(stream, guard, service).await,
                 // Clients of plain HTTP, scanners, and certificates that are not ours: no news.
                 Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
             }
         }
-    }
-}
-
-/// Makes a TLS connection, unless the server closes meanwhile.
-async fn handshake(
-    stream: TcpStream,
-    acceptor: &Acceptor,
-    longest: Duration,
-    guard: &mut Guard,
-) -> io::Result<TlsStream> {
-    let last_call = async {
-        guard.closing().await;
-        tokio::time::sleep(LAST_CALL).await;
-    };
-    tokio::select! {
-        accepted = acceptor.accept(stream, longest) => accepted,
-        () = last_call => Err(io::Error::other("the server closes")),
     }
 }
 

@@ -15,7 +15,13 @@ use tokio_rustls::{
     },
 };
 
-use crate::config::{PemFile, TlsFiles};
+use crate::{
+    config::{PemFile, TlsFiles},
+    drain::Guard,
+};
+
+/// When the server closes, a handshake is given that long to end: a request may follow it.
+const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// A TLS connection, on the server's side.
 pub type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
@@ -71,14 +77,26 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// The handshake, which may take so long.
+    /// The handshake, which may take so long, and not much longer than the server serves.
     ///
     /// # Errors
     /// When the peer does not speak TLS, shows no certificate that is asked for, leaves, or is too slow.
-    pub async fn accept(&self, stream: TcpStream, longest: Duration) -> io::Result<TlsStream> {
+    pub async fn accept(
+        &self,
+        stream: TcpStream,
+        longest: Duration,
+        guard: &mut Guard,
+    ) -> io::Result<TlsStream> {
         let acceptor = TlsAcceptor::from(self.0.current.load().config.clone());
         let handshake = tokio::time::timeout(longest, acceptor.accept(stream));
-        handshake.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        let last_call = async {
+            guard.closing().await;
+            tokio::time::sleep(LAST_CALL).await;
+        };
+        tokio::select! {
+            accepted = handshake => accepted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+            () = last_call => Err(io::Error::other("the server closes")),
+        }
     }
 }
 

@@ -90,6 +90,15 @@ pub(super) async fn understand(
         let model = Some(model.signature.model.clone());
         return Err(noted(trace.as_deref(), Failure { id: request.id, model, error }));
     }
+    if let Some(forwarding) = &front.settings.forwarding {
+        let metadata = context.metadata.iter().map(|(name, text)| (name.as_str(), text.as_bytes()));
+        let selected = forwarding.select(metadata).map_err(|error| Failure {
+            id: request.id.clone(),
+            model: Some(model.signature.model.clone()),
+            error,
+        })?;
+        selected.into_iter().for_each(|(name, text)| request.override_parameter(name, text));
+    }
     request.deadline = deadline;
     request.trace = trace.clone();
     Ok(Asked { model, request, forms, permit, trace })

@@ -197,8 +197,9 @@ where
     }
     if let Some(forwarding) = &service.settings.forwarding {
         let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let forwarded = forwarding.apply(headers, &mut request.parameters);
-        forwarded.map_err(|error| Failure { id: request.id.clone(), error })?;
+        let selected = forwarding.select(headers);
+        let selected = selected.map_err(|error| Failure { id: request.id.clone(), error })?;
+        selected.into_iter().for_each(|(name, text)| request.override_parameter(name, text));
     }
     request.deadline = deadline;
     request.trace = trace.cloned();
