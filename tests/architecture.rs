@@ -25,7 +25,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("schedule", &["error", "metrics"]),
     ("models", &["config", "error", "machine", "metrics", "request", "schedule", "signature"]),
     ("infer", &["error", "metrics", "models", "request", "schedule", "trace"]),
-    ("protocol", &["error", "request", "signature"]),
+    ("protocol", &["error", "logging", "metrics", "request", "signature"]),
     ("memory", &["error"]),
     (
         "serving",
@@ -41,6 +41,8 @@ const MODULES: &[(&str, &[&str])] = &[
             "drain",
             "error",
             "limits",
+            "logging",
+            "memory",
             "metrics",
             "models",
             "net",

@@ -11,10 +11,14 @@ mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
+mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
+mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
+mod shared_memory; // inputs and outputs in memory that clients share
 mod tfs; // predict, status and metadata as in TensorFlow Serving
+mod vertex; // the port of Vertex AI
 
 mod access; // tokens, restricted categories, forwarded headers
 mod compression; // gzip and deflate, in both directions

@@ -83,6 +83,9 @@ const HTTP: usize = 0;
 const HTTP_ASIDE: usize = 1;
 const GRPC: usize = 2;
 
+/// The number of the front that has the routes of Vertex AI, where that port is on.
+const VERTEX_AI: usize = 3;
+
 /// A server whose ports are open.
 pub struct App {
     config: ServerConfig,
@@ -134,7 +137,7 @@ impl App {
             models: manager,
             control: Arc::new(control),
             inference: Inference::default(),
-            memory: Arc::new(SharedMemory::new(false)),
+            memory: Arc::new(SharedMemory::new(config.client_shared_memory)),
             tracing: Arc::new(Tracing::start(&config.trace, config.log.requests)?),
             log,
             metrics,
@@ -153,11 +156,15 @@ impl App {
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let settings = http_settings(&config, &serving, tokens.clone(), cpus);
         let door = tls.map_or(Door::Plain, Door::Tls);
-        let http = Service::new(serving.clone(), settings, door);
+        let http = Service::new(serving.clone(), settings.clone(), door);
         let aside = http.behind(Door::Aside);
-        let settings = grpc_settings(&config, &serving, tokens, grpc_tls);
-        let grpc = Grpc::new(serving.clone(), settings);
-        let fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];
+        let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
+        let grpc = Grpc::new(serving.clone(), messages);
+        let mut fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];
+        if config.vertex_ai.is_some() {
+            let settings = HttpSettings { vertex_ai: config.vertex_ai.clone(), ..settings };
+            fronts.push(Arc::new(Service::new(serving.clone(), settings, Door::Plain)));
+        }
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
         let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
@@ -200,6 +207,7 @@ impl App {
             let io = io.clone();
             let front = match &self.config.tls {
                 _ if service == "grpc" => GRPC,
+                _ if service == "vertex-ai" => VERTEX_AI,
                 Some(tls) if !tls.ports.has(service) => HTTP_ASIDE,
                 _ => HTTP,
             };
@@ -298,6 +306,7 @@ fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>,
         ("http", config.listeners.http, config.listeners.reuse_http_port),
         ("grpc", config.listeners.grpc, config.listeners.reuse_grpc_port),
         ("sagemaker", config.listeners.sagemaker, false),
+        ("vertex-ai", config.listeners.vertex_ai, false),
         ("metrics", config.listeners.metrics, false),
     ];
     let mut open = Vec::new();
@@ -367,6 +376,7 @@ fn http_settings(
         cpus,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
         forwarding: access.http.forwarding.clone().map(Arc::new),
+        vertex_ai: None,
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     report::Notice,
     sources::{Given, Origin, variable_text},
     value::{Parse, boolean},
+    vertex,
 };
 
 /// What a variable's text says.
@@ -24,9 +25,11 @@ enum Means {
     FirstOfList(&'static str),
     /// A level of Python's logging, for `--log-*`.
     PythonLevel,
+    /// What Vertex AI has started the process for; a switch that is on if that is to predict.
+    VertexMode(&'static str),
 }
 
-use Means::{FirstOfList, Megabytes, PythonLevel, Same, Seconds};
+use Means::{FirstOfList, Megabytes, PythonLevel, Same, Seconds, VertexMode};
 
 /// For one setting the first row that says something counts.
 #[rustfmt::skip]
@@ -37,6 +40,11 @@ const VARIABLES: &[(&str, Means)] = &[
     ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", Same("sagemaker-default-model")),
     ("SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT", Same("default-accept")),
     ("SAGEMAKER_BATCH", Same("sagemaker-batch")),
+
+    (vertex::MODE, VertexMode("allow-vertex-ai")),
+    ("AIP_HTTP_PORT", Same("vertex-ai-port")),
+    ("AIP_PREDICT_ROUTE", Same("vertex-ai-predict-route")),
+    ("AIP_HEALTH_ROUTE", Same("vertex-ai-health-route")),
 
     ("TS_MAX_REQUEST_SIZE", Same("http-max-input-size")),
     ("SAGEMAKER_MAX_REQUEST_SIZE", Same("http-max-input-size")),
@@ -251,6 +259,10 @@ impl Means {
                 .map(|it| (name, it.trim().to_owned()))
                 .into_iter()
                 .collect()),
+            VertexMode(name) => {
+                let predicts = text == vertex::PREDICTION;
+                Ok(predicts.then(|| (name, "true".to_owned())).into_iter().collect())
+            }
             PythonLevel => {
                 let level = python_level(text)
                     .ok_or_else(|| "10, 20, 30, 40 or 50, or a name as info".to_owned())?;
@@ -270,7 +282,9 @@ impl Means {
     #[cfg(test)]
     fn name(self) -> Option<&'static str> {
         match self {
-            Same(name) | Megabytes(name) | Seconds(name) | FirstOfList(name) => Some(name),
+            Same(name) | Megabytes(name) | Seconds(name) | FirstOfList(name) | VertexMode(name) => {
+                Some(name)
+            }
             PythonLevel => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{report::Notice, server::Listeners, sources::Sources, tls, value};
+use super::{report::Notice, server::Listeners, sources::Sources, tls, value, vertex};
 
 /// A service before its port is settled.
 struct Service {
@@ -25,9 +25,14 @@ impl Service {
 /// The settings of the services' ports, in the order in which they are asked for health.
 pub(super) const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
 
-/// The services of SageMaker, HTTP, metrics and gRPC, as they were asked for. `hosted`: a platform that wants one
-/// port started the process.
-fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Service; 4] {
+/// The services of SageMaker, HTTP, metrics, gRPC and Vertex AI, as they were asked for. `hosted`: a platform that wants
+/// one port started the process.
+fn services(
+    sources: &Sources,
+    hosted: bool,
+    vertex_ai: bool,
+    problems: &mut Vec<String>,
+) -> [Service; 5] {
     let address = sources
         .read("http-address", value::address, problems)
         .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
@@ -35,11 +40,18 @@ fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Ser
         let own_address = own_address.and_then(|it| sources.read(it, value::address, problems));
         let chosen = sources.last(port_setting).is_some();
         // A platform that chose one port gets no others, unless somebody asks for them.
-        let on_by_default = allow == "allow-sagemaker" || !hosted || chosen;
+        let on_by_default = match allow {
+            "allow-sagemaker" => !vertex_ai || chosen,
+            "allow-http" | "allow-grpc" => !hosted && !vertex_ai || chosen,
+            _ => !hosted || chosen,
+        };
         Service {
             name,
             port_setting,
-            on: sources.read(allow, value::boolean, problems).unwrap_or(on_by_default),
+            on: match allow {
+                "allow-vertex-ai" => vertex_ai,
+                _ => sources.read(allow, value::boolean, problems).unwrap_or(on_by_default),
+            },
             address: own_address.unwrap_or(address),
             port: sources.read(port_setting, value::port, problems).unwrap_or(port),
             chosen,
@@ -50,25 +62,28 @@ fn services(sources: &Sources, hosted: bool, problems: &mut Vec<String>) -> [Ser
         service("HTTP", "allow-http", None, PORTS[1], 8000),
         service("metrics", "allow-metrics", Some("metrics-address"), PORTS[2], 8002),
         service("gRPC", "allow-grpc", Some("grpc-address"), "grpc-port", 8001),
+        service("Vertex AI", "allow-vertex-ai", Some("vertex-ai-address"), "vertex-ai-port", 8080),
     ]
 }
 
-/// Settles the ports. `hosted`: a platform that wants one port started the process.
+/// Settles the ports. `hosted`: a platform that wants one port started the process. `vertex_ai`: is Vertex AI's on?
 pub(super) fn resolve(
     sources: &mut Sources,
     hosted: bool,
+    vertex_ai: bool,
     problems: &mut Vec<String>,
 ) -> Listeners {
-    let [sagemaker, mut http, mut metrics, mut grpc] = services(sources, hosted, problems);
+    let [sagemaker, mut http, mut metrics, mut grpc, vertex_ai] =
+        services(sources, hosted, vertex_ai, problems);
     if let Some(range) = sources.read("sagemaker-safe-port-range", value::port_range, problems) {
         let movable = [&mut http, &mut metrics, &mut grpc];
         fit_into(range, sagemaker.port, movable, &mut sources.notices, problems);
     }
-    let services = [&http, &sagemaker, &metrics, &grpc];
+    let services = [&http, &sagemaker, &vertex_ai, &metrics, &grpc];
     check_distinct(&services, problems);
     if services.iter().all(|it| !it.on) {
         problems.push(
-            "there is nothing to listen on: --allow-http, --allow-grpc, --allow-sagemaker and \
+            "there is nothing to listen on: --allow-http, --allow-grpc, --allow-sagemaker, --allow-vertex-ai and \
              --allow-metrics are all false"
                 .to_owned(),
         );
@@ -76,6 +91,7 @@ pub(super) fn resolve(
     Listeners {
         http: http.socket(),
         sagemaker: sagemaker.socket(),
+        vertex_ai: vertex_ai.socket(),
         metrics: metrics.socket(),
         grpc: grpc.socket(),
         reuse_http_port: sources.read("reuse-http-port", value::boolean, problems).unwrap_or(false),
@@ -103,8 +119,9 @@ pub(super) fn to_ask(
     problems: &mut Vec<String>,
 ) -> Option<ToAsk> {
     // What a platform changes is which services are on beside SageMaker's, which is on in any case.
-    // gRPC has health checks of its own.
-    let [sagemaker, http, metrics, _] = services(sources, false, problems);
+    // gRPC has health checks of its own, and those of Vertex AI are the platform's business.
+    let vertex_ai = vertex::is_on(sources, problems);
+    let [sagemaker, http, metrics, ..] = services(sources, false, vertex_ai, problems);
     let services = [sagemaker, http, metrics];
     let is_named = |it: &Service| it.on && named.is_none_or(|name| it.port_setting == name);
     let tls = tls::resolve(sources, problems);
@@ -114,7 +131,9 @@ pub(super) fn to_ask(
     let asked = services.iter().position(|it| is_named(it) && !(asks_back && has_tls(it)));
     let Some((at, service)) = asked.and_then(|at| Some((at, services.get(at)?))) else {
         problems.push(match services.iter().any(is_named) {
-            false => "the server listens nowhere: every service is off".to_owned(),
+            false => "the server has no HTTP, SageMaker or metrics port to ask: these services are off; name \
+                      another address with --url"
+                .to_owned(),
             true => "the server wants a certificate of its clients there, which this command has not: leave the \
                      metrics port on and without TLS (--allow-metrics, --http-tls-ports)"
                 .to_owned(),

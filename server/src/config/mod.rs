@@ -22,6 +22,7 @@ mod sources;
 mod tls;
 mod trace;
 mod value;
+mod vertex;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub use server::{
 };
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
 pub use trace::{Collector, TraceConfig, TraceLevels, TraceMode};
+pub use vertex::VertexAi;
 
 use crate::machine::Machine;
 use command_line::Parsed;

@@ -19,7 +19,7 @@ use super::{
         Repository, SageMaker, Scheduling, ServerConfig,
     },
     sources::{Origin, Sources, variable_text},
-    tls, trace, value,
+    tls, trace, value, vertex,
 };
 use crate::machine::{Machine, gpus::Visibility};
 
@@ -51,11 +51,12 @@ pub(super) fn resolve(
     machine: &Machine,
     problems: &mut Vec<String>,
 ) -> ServerConfig {
-    let (from, platform_folder) = models_from(serve, &sources, environment, problems);
+    let vertex_ai = vertex::is_on(&sources, problems);
+    let (from, platform_folder) = models_from(serve, vertex_ai, &sources, environment, problems);
     let port_by_platform =
         environment.variable(foreign::BIND_TO_PORT).is_some_and(|it| !it.is_empty());
     let hosted = serve.word && (port_by_platform || platform_folder);
-    let listeners = listeners::resolve(&mut sources, hosted, problems);
+    let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = SageMaker {
         default_model: sources.read("sagemaker-default-model", value::text, problems),
@@ -76,6 +77,10 @@ pub(super) fn resolve(
         scheduling: scheduling(&sources, sagemaker.batch, problems),
         lifecycle: lifecycle(&sources, problems),
         sagemaker,
+        vertex_ai: vertex::resolve(vertex_ai, &sources, problems),
+        client_shared_memory: sources
+            .read("allow-client-shm", value::boolean, problems)
+            .unwrap_or(false),
         metrics: metrics::resolve(&sources, problems),
         metrics_interval: sources
             .read("metrics-interval-ms", value::milliseconds, problems)
@@ -100,6 +105,7 @@ fn gpu_visibility(environment: &dyn Environment) -> Visibility {
 /// Where models are, and whether that is the platform's folder.
 fn models_from(
     serve: &Serve,
+    vertex_ai: bool,
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
@@ -133,6 +139,9 @@ fn models_from(
             }
         }
         return (ModelsFrom::Repositories(repositories), false);
+    }
+    if let Some(path) = vertex::storage(vertex_ai, environment, problems) {
+        return (ModelsFrom::Path(path), false);
     }
     let folder = platform_folder(environment, problems);
     if let Some((variable, path)) = &folder

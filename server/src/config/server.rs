@@ -4,7 +4,7 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
     access::AccessConfig, control::ModelControl, grpc::Grpc, metrics::MetricsConfig,
-    report::Notice, tls::HttpTls, trace::TraceConfig,
+    report::Notice, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -38,6 +38,10 @@ pub struct ServerConfig {
     pub lifecycle: Lifecycle,
     /// The routes of the SageMaker port.
     pub sagemaker: SageMaker,
+    /// The routes of the Vertex AI port; `None` where it is off.
+    pub vertex_ai: Option<VertexAi>,
+    /// `--allow-client-shm`: may clients register shared memory?
+    pub client_shared_memory: bool,
     /// Which metrics are shown.
     pub metrics: MetricsConfig,
     /// `--metrics-interval-ms`: how often gauges of the machine are read.
@@ -68,6 +72,8 @@ pub struct Listeners {
     pub http: Option<SocketAddr>,
     /// `/ping`, `/invocations`, `/metrics`: 8080.
     pub sagemaker: Option<SocketAddr>,
+    /// The two routes of Vertex AI: 8080.
+    pub vertex_ai: Option<SocketAddr>,
     /// `/metrics` on a port of its own: 8002.
     pub metrics: Option<SocketAddr>,
     /// gRPC: 8001.

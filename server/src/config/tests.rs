@@ -404,7 +404,7 @@ fn health_that_cannot_be_asked_says_why() {
         assert_eq!(error.lines().count(), 1, "{error}");
     }
     let off = ["MUSTER_ALLOW_SAGEMAKER=0", "MUSTER_ALLOW_HTTP=0", "MUSTER_ALLOW_METRICS=0"];
-    assert!(asked("", "", &off).unwrap_err().contains("every service is off"));
+    assert!(asked("", "", &off).unwrap_err().contains("these services are off"));
 }
 
 #[test]
@@ -984,4 +984,40 @@ fn tls_is_a_certificate_with_its_key() {
     let neither = "--http-tls-cert and --http-tls-key, too";
     check_refused("--http-tls-client-ca=a", &[], &["--http-tls-client-ca 'a'", neither]);
     check_refused("--http-tls-ports=grpc", &[], &["http, sagemaker, metrics"]);
+}
+
+#[test]
+fn vertex_ai_gets_its_port_and_that_of_metrics_and_others_where_they_are_asked_for() {
+    let platform = [
+        "AIP_MODE=PREDICTION",
+        "AIP_HTTP_PORT=9090",
+        "AIP_PREDICT_ROUTE=/predict",
+        "AIP_HEALTH_ROUTE=/health",
+    ];
+    let it = config("--vertex-ai-default-model m", &platform);
+    let port = |address: Option<std::net::SocketAddr>| address.map(|it| it.port());
+    let listeners = &it.listeners;
+    assert_eq!(port(listeners.vertex_ai), Some(9090));
+    assert_eq!((port(listeners.http), port(listeners.sagemaker)), (None, None));
+    assert_eq!(port(listeners.metrics), Some(8002));
+    let routes = it.vertex_ai.unwrap();
+    assert_eq!((&*routes.predict_route, &*routes.health_route), ("/predict", "/health"));
+    assert_eq!(routes.default_model.as_deref(), Some("m"));
+    let it = config("--http-port 8000 --allow-sagemaker=true", &platform);
+    assert_eq!((port(it.listeners.http), port(it.listeners.sagemaker)), (Some(8000), Some(8080)));
+    // The platform's other modes, and its variables where the port is off.
+    let it = config("--allow-vertex-ai=false", &platform);
+    assert!(it.vertex_ai.is_none() && it.listeners.vertex_ai.is_none());
+    assert_eq!(port(it.listeners.http), Some(8000));
+}
+
+#[test]
+fn vertex_ai_needs_both_routes_and_a_port_of_its_own() {
+    let problems = |args: &str| problems(args, &[]);
+    let given = "--allow-vertex-ai=true --vertex-ai-predict-route /p --vertex-ai-health-route";
+    assert_eq!(problems("--allow-vertex-ai=true").len(), 2);
+    let wrong = problems(&format!("{given} health"));
+    assert!(wrong[0].contains("expected an address such as /predict"), "{wrong:?}");
+    let taken = problems(&format!("{given} /h --vertex-ai-port 8002"));
+    assert!(taken[0].contains("both on port 8002"), "{taken:?}");
 }

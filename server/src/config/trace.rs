@@ -6,7 +6,7 @@ use super::{
     environment::Environment,
     report::Notice,
     sources::{Sources, variable_text},
-    value::{self, Parse, Url},
+    value::{self, Parse},
 };
 
 /// Tracing, as the server starts with it. Clients may change levels, rate and count, never where traces go.
@@ -204,7 +204,7 @@ fn setting(text: &str) -> Parse<Setting> {
             _ => Err("triton,file= or triton,log-frequency=".to_owned()),
         },
         Some(("opentelemetry", name)) => match name {
-            "url" => plain_url(value).map(|_| Setting::Url(value.to_owned())).map_err(of(name)),
+            "url" => value::url(value).map(|_| Setting::Url(value.to_owned())).map_err(of(name)),
             "resource" => match value.split_once('=') {
                 Some((key, value)) if !key.is_empty() => {
                     Ok(Setting::Resource(key.to_owned(), value.to_owned()))
@@ -294,21 +294,11 @@ fn collector(
     }
     let url = url.unwrap_or_else(|| DEFAULT_URL.to_owned());
     // Read before, wherever it came from.
-    let (host, port, path) = plain_url(&url)
-        .map_or(("localhost".to_owned(), 4318, String::new()), |it| (it.host, it.port, it.path));
+    let (host, port, path) =
+        value::url(&url).unwrap_or_else(|_| ("localhost".to_owned(), 4318, TRACES.to_owned()));
     let path = if path.is_empty() { TRACES.to_owned() } else { path };
     let max_batch = max_batch.min(max_queue);
     Collector { url, host, port, path, headers, resource, max_queue, schedule_delay, max_batch }
-}
-
-/// An address that is spoken to without TLS.
-fn plain_url(text: &str) -> Parse<Url> {
-    match value::url(text) {
-        Ok(url) if url.tls => {
-            Err("http://<host>[:<port>][/<path>]: traces are sent without TLS".to_owned())
-        }
-        url => url,
-    }
 }
 
 /// Variables of OpenTelemetry, and which of them said something.
@@ -337,7 +327,7 @@ impl Variables<'_> {
 }
 
 fn endpoint(text: &str) -> Parse<String> {
-    plain_url(text).map(|_| text.to_owned())
+    value::url(text).map(|_| text.to_owned())
 }
 
 /// `key=value,..`, with what cannot stand there as `%2C`.

@@ -96,6 +96,12 @@ pub(super) fn text(text: &str) -> Parse<String> {
     }
 }
 
+/// An address on a port, as `/predict`.
+pub(super) fn route(text: &str) -> Parse<String> {
+    let fits = text.starts_with('/') && !text.contains(['?', '#', ' ']);
+    fits.then(|| text.to_owned()).ok_or_else(|| "an address such as /predict".to_owned())
+}
+
 pub(super) fn path(text: &str) -> Parse<PathBuf> {
     match text {
         "" => Err("a path".to_owned()),

@@ -211,7 +211,7 @@ fn tensor(
             return Err(problem(text.to_owned()));
         }
     };
-    check_booleans(port, &bytes)?;
+    check_booleans(&port.name, port.dtype, &bytes)?;
     Tensor::new(port.dtype, shape, bytes).map_err(|error| problem(error.to_string()))
 }
 

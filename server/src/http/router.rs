@@ -1,8 +1,12 @@
 //! (method, path) → route: one table for every HTTP protocol, on every port.
 
+mod extensions;
+
 use std::borrow::Cow;
 
 use hyper::Method;
+
+pub use extensions::{MemoryAction, MemoryKind, MemoryPath};
 
 use crate::{
     access::{Category, Need},
@@ -33,6 +37,20 @@ pub enum Route<'a> {
     RepositoryIndex,
     LoadModel(ModelPath<'a>),
     UnloadModel(ModelPath<'a>),
+    // Triton's extensions of it
+    Generate(ModelPath<'a>),
+    GenerateStream(ModelPath<'a>),
+    /// Of one model, or of all.
+    Statistics(Option<ModelPath<'a>>),
+    /// Of one model, or of the server; read or changed.
+    TraceSetting(Option<ModelPath<'a>>),
+    /// Read or changed.
+    Logging,
+    SharedMemory(MemoryPath<'a>),
+    // Vertex AI
+    VertexHealth,
+    /// Inference on that model, or on the default one.
+    VertexInfer(Option<ModelPath<'a>>),
     // TensorFlow Serving
     Predict(ModelPath<'a>),
     ModelStatus(ModelPath<'a>),
@@ -68,7 +86,15 @@ impl Route<'_> {
             | Route::Infer(_)
             | Route::RepositoryIndex
             | Route::LoadModel(_)
-            | Route::UnloadModel(_) => Family::KServe,
+            | Route::UnloadModel(_)
+            | Route::Generate(_)
+            | Route::GenerateStream(_)
+            | Route::Statistics(_)
+            | Route::TraceSetting(_)
+            | Route::Logging
+            | Route::SharedMemory(_)
+            | Route::VertexHealth
+            | Route::VertexInfer(_) => Family::KServe,
             Route::Predict(_) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
                 Family::TensorFlowServing
             }
@@ -78,20 +104,33 @@ impl Route<'_> {
     }
 
     /// What a request must be allowed to come here, on whichever port.
-    pub fn need(&self) -> Need {
+    pub fn need(&self, method: &Method) -> Need {
+        let by_method = |category| match *method {
+            Method::POST => Need::changing(category),
+            _ => Need::reading(category),
+        };
         match self {
-            Route::Live | Route::Ready | Route::ModelReady(_) | Route::Ping => {
-                Need::reading(Category::Health)
-            }
+            Route::Live
+            | Route::Ready
+            | Route::ModelReady(_)
+            | Route::Ping
+            | Route::VertexHealth => Need::reading(Category::Health),
             Route::ServerMetadata
             | Route::ModelMetadata(_)
             | Route::ModelStatus(_)
             | Route::TensorFlowMetadata(_)
             | Route::ExecutionParameters => Need::reading(Category::Metadata),
             Route::ModelConfig(_) => Need::reading(Category::ModelConfig),
-            Route::Infer(_) | Route::Predict(_) | Route::Invocations => {
-                Need::reading(Category::Inference)
-            }
+            Route::Infer(_)
+            | Route::Generate(_)
+            | Route::GenerateStream(_)
+            | Route::Predict(_)
+            | Route::Invocations
+            | Route::VertexInfer(_) => Need::reading(Category::Inference),
+            Route::Statistics(_) => Need::reading(Category::Statistics),
+            Route::TraceSetting(_) => by_method(Category::Trace),
+            Route::Logging => by_method(Category::Logging),
+            Route::SharedMemory(_) => by_method(Category::SharedMemory),
             Route::RepositoryIndex => Need::reading(Category::ModelRepository),
             Route::LoadModel(_) | Route::UnloadModel(_) => {
                 Need::changing(Category::ModelRepository)
@@ -136,6 +175,16 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
                 "a repository cannot be named here; leave its name out of the address".into(),
             ));
         }
+        // Before the models, one of which could have such a name.
+        ["v2", "models", "stats"] => (GET, Route::Statistics(None)),
+        ["v2", "trace", "setting"] => (ANY, Route::TraceSetting(None)),
+        ["v2", "models", name, "trace", "setting"] => {
+            (ANY, Route::TraceSetting(Some(model_path(name, None)?)))
+        }
+        ["v2", "logging"] => (ANY, Route::Logging),
+        ["v2", kind @ ("systemsharedmemory" | "cudasharedmemory"), rest @ ..] => {
+            extensions::memory(kind, rest)?.ok_or_else(|| unknown(path))?
+        }
         ["v2", "models", name, rest @ ..] => {
             let (version, action) = match rest {
                 ["versions", version, action @ ..] => (Some(*version), action),
@@ -146,6 +195,9 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
                 ["ready"] => (GET, Route::ModelReady),
                 ["config"] => (GET, Route::ModelConfig),
                 ["infer"] => (POST, Route::Infer),
+                ["generate"] => (POST, Route::Generate),
+                ["generate_stream"] => (POST, Route::GenerateStream),
+                ["stats"] => (GET, |it| Route::Statistics(Some(it))),
                 _ => return Err(unknown(path)),
             };
             (allowed, make(model_path(name, version)?))
@@ -160,7 +212,11 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
     if allowed.contains(method) {
         return Ok(route);
     }
-    let allowed = if allowed == POST { "POST" } else { "GET" };
+    let allowed = match () {
+        () if allowed == POST => "POST",
+        () if allowed == ANY => "GET, POST",
+        () => "GET",
+    };
     Err(Error::MethodNotAllowed { method: method.to_string(), allowed })
 }
 
@@ -262,6 +318,22 @@ mod tests {
         check(Method::GET, "/v2/models/m", Route::ModelMetadata(model("m", None)));
         check(Method::GET, "/v2/models/m/versions/3/ready", Route::ModelReady(model("m", Some(3))));
         check(Method::GET, "/v2/models/m/config", Route::ModelConfig(model("m", None)));
+        check(Method::POST, "/v2/repository/r/index", Route::RepositoryIndex);
+        check(Method::POST, "/v2/models/m/generate", Route::Generate(model("m", None)));
+        check(
+            Method::POST,
+            "/v2/models/m/versions/2/generate_stream",
+            Route::GenerateStream(model("m", Some(2))),
+        );
+        check(Method::GET, "/v2/models/stats", Route::Statistics(None));
+        check(Method::GET, "/v2/models/m/stats", Route::Statistics(Some(model("m", None))));
+        check(Method::GET, "/v2/trace/setting/", Route::TraceSetting(None));
+        check(
+            Method::POST,
+            "/v2/models/m/trace/setting",
+            Route::TraceSetting(Some(model("m", None))),
+        );
+        check(Method::POST, "/v2/logging", Route::Logging);
         check(Method::POST, "/v2/models/m/infer", Route::Infer(model("m", None)));
         check(Method::POST, "/v2/models/m/versions/1/infer", Route::Infer(model("m", Some(1))));
         check(Method::POST, "/v1/models/m:predict", Route::Predict(model("m", None)));

@@ -17,6 +17,7 @@ use hyper::{
 use super::{body::BodyLimits, timeouts::Timeouts};
 use crate::{
     access::{Access, Category, Forwarding, Need},
+    config::VertexAi,
     error::Error,
     models::ServedModel,
     net::tls::Acceptor,
@@ -43,6 +44,8 @@ pub struct HttpSettings {
     pub access: Access,
     /// Headers that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
+    /// On the Vertex AI port, its routes, which are then all that there is; `None` on the others.
+    pub vertex_ai: Option<VertexAi>,
 }
 
 /// How a port is entered.

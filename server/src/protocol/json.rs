@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Deepest nesting that is read. What lies deeper is refused.
-pub const MAX_DEPTH: usize = 32;
+pub const MAX_DEPTH: usize = 100;
 
 /// What sort of value stands next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

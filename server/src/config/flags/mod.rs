@@ -4,6 +4,7 @@ mod access;
 mod grpc;
 mod limits;
 mod log;
+mod memory;
 mod metrics;
 mod models;
 mod ports;
@@ -11,6 +12,7 @@ mod sagemaker;
 mod scheduling;
 mod server;
 mod trace;
+mod vertex;
 
 /// One setting: the flag `--<name>` and the variable `MUSTER_<NAME>`.
 pub(super) struct Setting {
@@ -57,6 +59,8 @@ const SECTIONS: &[&[Setting]] = &[
     grpc::SETTINGS,
     sagemaker::SETTINGS,
     access::SETTINGS,
+    vertex::SETTINGS,
+    memory::SETTINGS,
     limits::SETTINGS,
     scheduling::SETTINGS,
     metrics::SETTINGS,
@@ -88,16 +92,11 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
         &[
             "model-config-name",
             "model-load-gpu-limit",
-            "allow-vertex-ai",
-            "vertex-ai-port",
-            "vertex-ai-thread-count",
-            "vertex-ai-default-model",
             "cache-config",
             "cache-directory",
             "response-cache-byte-size",
             "rate-limit",
             "rate-limit-resource",
-            "allow-client-shm",
             "host-policy",
             "min-supported-compute-capability",
         ],
@@ -106,6 +105,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
         "not needed here",
         &[
             "sagemaker-thread-count",
+            "vertex-ai-thread-count",
             "grpc-infer-thread-count",
             "grpc-infer-allocation-pool-size",
             "grpc-max-response-pool-size",

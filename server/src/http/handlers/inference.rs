@@ -20,7 +20,7 @@ use super::{
         service::{Service, text},
         status::status,
     },
-    Answer, Failure, aside, find, owned_text,
+    Answer, Failure, aside, find, owned_text, shared,
 };
 use crate::{
     error::Error,
@@ -34,7 +34,7 @@ use crate::{
 
 /// JSON above this many bytes is read and written on a thread of its own, so that health checks and other
 /// clients of the same I/O thread need not wait for it.
-const LARGE: usize = 256 << 10;
+pub(super) const LARGE: usize = 256 << 10;
 
 /// Compressing, and undoing it, takes as long as JSON that is some times as large.
 const SLOW: usize = 64 << 10;
@@ -111,17 +111,17 @@ pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Inc
 }
 
 /// How a protocol reads requests and writes replies.
-struct Codec<D, F> {
+pub(super) struct Codec<D, F> {
     /// Bytes of the body that are JSON; `None` for all.
-    json_length: Option<usize>,
+    pub(super) json_length: Option<usize>,
     /// Turns the body into a request and the form of its reply.
-    decode: D,
+    pub(super) decode: D,
     /// Turns the response into that form.
-    encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
+    pub(super) encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
 }
 
-/// The three inference routes, and what their trace says of them.
-async fn inference<F, D>(
+/// The inference routes, and what their trace says of them.
+pub(super) async fn inference<F, D>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
@@ -129,7 +129,7 @@ async fn inference<F, D>(
     codec: Codec<D, F>,
 ) -> Answer
 where
-    F: Send + 'static,
+    F: shared::MayShare + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
 {
     let Signature { model: name, version, .. } = &*model.signature;
@@ -161,7 +161,7 @@ async fn run<F, D>(
     trace: Option<&Arc<Trace>>,
 ) -> Answer
 where
-    F: Send + 'static,
+    F: shared::MayShare + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
 {
     let Codec { json_length, decode, encode } = codec;
@@ -187,7 +187,16 @@ where
         }
         false => (decode(&model.signature, bytes), permit),
     };
-    let (mut request, form) = decoded?;
+    let (mut request, mut form) = decoded?;
+    // Boxed, so that requests that share no memory carry no room for it.
+    let windows = match form.take_shared() {
+        Some(parts) => {
+            let attached = Box::pin(shared::attach(service, *parts, &mut request, permit)).await?;
+            permit = attached.1;
+            Some(attached.0)
+        }
+        None => None,
+    };
     // A short text can be a large tensor: too large for the budget only where others have a part of it.
     let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     if permit.grow_to(length) || permit.is_alone() {
@@ -206,6 +215,10 @@ where
     let id = request.id.clone();
     let response = service.serving.inference.run(&model, request).await;
     let response = response.map_err(|error| Failure { id: id.clone(), error })?;
+    let response = match windows {
+        Some(windows) => Box::pin(windows.store(response)).await?,
+        None => response,
+    };
 
     let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
     permit.cover(length);

@@ -2,9 +2,15 @@
 //! files by what they are about.
 
 mod describe;
+mod generate;
 mod health;
 mod inference;
+mod memory;
 mod repository;
+mod settings;
+mod shared;
+mod statistics;
+mod vertex;
 
 use std::sync::Arc;
 
@@ -44,7 +50,11 @@ type Answer = Result<Response<Segments>, Failure>;
 /// Answers any request.
 pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
     let (parts, mut body) = request.into_parts();
-    let (family, answer) = match route(&parts.method, parts.uri.path()) {
+    let route = match &service.settings.vertex_ai {
+        None => route(&parts.method, parts.uri.path()),
+        Some(routes) => vertex::route(routes, &parts),
+    };
+    let (family, answer) = match route {
         Ok(route) => (Some(route.family()), admit(service, route, &parts, &mut body).await),
         Err(error) => (None, Err(Failure::from(error))),
     };
@@ -101,7 +111,7 @@ async fn admit(
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
-    service.check(route.need(), &parts.headers)?;
+    service.check(route.need(&parts.method), &parts.headers)?;
     dispatch(service, route, parts, body).await
 }
 
@@ -129,6 +139,14 @@ async fn dispatch(
         Route::RepositoryIndex => repository::index(service, body).await,
         Route::LoadModel(path) => repository::load(service, &path, body).await,
         Route::UnloadModel(path) => repository::unload(service, &path, body).await,
+        Route::Generate(path) => generate::object(service, &path, parts, body).await,
+        Route::GenerateStream(path) => generate::events(service, &path, parts, body).await,
+        Route::Statistics(path) => statistics::of(service, path.as_ref()),
+        Route::TraceSetting(path) => settings::trace(service, path.as_ref(), parts, body).await,
+        Route::Logging => settings::logging(service, parts, body).await,
+        Route::SharedMemory(path) => memory::answer(service, &path, body).await,
+        Route::VertexHealth => Ok(vertex::health(service)),
+        Route::VertexInfer(path) => vertex::infer(service, path.as_ref(), parts, body).await,
     }
 }
 

@@ -10,8 +10,8 @@ impl Reader<'_> {
     /// When it is not sound JSON, or nested too deep.
     pub fn skip_value(&mut self) -> Result<(), Error> {
         // One bit per open level, the innermost the lowest: is it an object?
-        let mut objects = 0u64;
-        const { assert!(MAX_DEPTH <= 64) };
+        let mut objects = 0u128;
+        const { assert!(MAX_DEPTH <= 128) };
         let outside = self.depth;
         loop {
             let opened = match self.peek()? {
@@ -26,7 +26,7 @@ impl Reader<'_> {
             if let Some(bracket) = opened {
                 self.position += 1;
                 self.deeper()?;
-                objects = objects << 1 | u64::from(bracket == b'}');
+                objects = objects << 1 | u128::from(bracket == b'}');
                 if self.next_byte() == Some(bracket) {
                     self.close();
                     objects >>= 1;

@@ -1,14 +1,17 @@
 //! An inference request whose body begins with JSON. The order of keys does not matter; where `data` comes
 //! last, as clients write it, everything is read in one pass.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat, header_beyond_body, suggestion,
+    DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat, header_beyond_body,
+    parameters::Parameters,
+    shared::{RegionKeys, SharedInput, SharedParts},
+    suggestion,
 };
 use crate::{
     error::Error,
@@ -38,8 +41,9 @@ pub(super) fn decode(
         has_tail: header_length.is_some(),
         tail,
         request: InferenceRequest::default(),
+        parameters: Parameters::default(),
         outputs: Vec::new(),
-        binary_by_default: false,
+        shared: None,
     };
     match decoding.run(&header) {
         Ok(()) => Ok(decoding.finish()),
@@ -55,8 +59,10 @@ struct Decoding<'s> {
     /// Binary tensors that belong to inputs still to come.
     tail: Bytes,
     request: InferenceRequest,
+    parameters: Parameters,
     outputs: Vec<RequestedOutput>,
-    binary_by_default: bool,
+    /// Made when the first input or output in shared memory is met.
+    shared: Option<Box<SharedParts>>,
 }
 
 struct RequestedOutput {
@@ -64,6 +70,7 @@ struct RequestedOutput {
     /// `None`: the request's default, which may stand behind the outputs.
     binary: Option<bool>,
     classes: Option<usize>,
+    shared: bool,
 }
 
 impl<'s> Decoding<'s> {
@@ -76,7 +83,9 @@ impl<'s> Decoding<'s> {
                     self.request.id = (!id.is_empty()).then(|| id.into());
                     Ok(())
                 }),
-                "parameters" => optional(reader, |reader| self.parameters(reader)),
+                "parameters" => optional(reader, |reader| {
+                    reader.object(|reader, key| self.parameters.read(reader, &key))
+                }),
                 "inputs" => {
                     inputs = true;
                     reader.array(|reader, _| self.input(reader))
@@ -103,46 +112,15 @@ impl<'s> Decoding<'s> {
     }
 
     fn finish(self) -> (InferenceRequest, ReplyFormat) {
-        let Decoding { mut request, outputs, binary_by_default, .. } = self;
+        let Decoding { mut request, parameters, outputs, shared, .. } = self;
+        let binary_by_default = parameters.give_to(&mut request);
         request.outputs = outputs.iter().map(|it| it.name.clone()).collect();
         let format = |it: RequestedOutput| {
-            let binary = it.binary.unwrap_or(binary_by_default);
-            (it.name, OutputFormat { binary, classes: it.classes })
+            let binary = it.binary.unwrap_or(binary_by_default) && !it.shared;
+            (it.name, OutputFormat { binary, classes: it.classes, shared: it.shared })
         };
         let outputs = outputs.into_iter().map(format).collect();
-        (request, ReplyFormat { binary_by_default, outputs })
-    }
-
-    fn parameters(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
-        reader.object(|reader, key| {
-            match key.as_ref() {
-                "binary_data_output" => self.binary_by_default = reader.bool()?,
-                "priority" => self.request.priority = reader.number()?,
-                "timeout" => {
-                    // 0 stands for the model's default, as in Triton.
-                    let timeout = Duration::from_micros(reader.number()?);
-                    self.request.queue_timeout = Some(timeout).filter(|it| !it.is_zero());
-                }
-                // Models without sequence batching have no use for them; their types are checked all the same.
-                "sequence_id" => match reader.peek()? {
-                    Token::String => reader.string().map(drop)?,
-                    _ => reader.number::<u64>().map(drop)?,
-                },
-                "sequence_start" | "sequence_end" => reader.bool().map(drop)?,
-                name if name.starts_with("triton_") => {
-                    let problem = "parameters that begin with 'triton_' are reserved";
-                    return Err(reader.error(problem));
-                }
-                _ => match reader.peek()? {
-                    Token::String | Token::Number | Token::Bool => reader.skip_value()?,
-                    found @ (Token::Object | Token::Array | Token::Null) => {
-                        let expected = "expected a string, a number or a boolean";
-                        return Err(reader.error(format_args!("{expected}, found {found}")));
-                    }
-                },
-            }
-            Ok(())
-        })
+        (request, ReplyFormat { binary_by_default, outputs, shared })
     }
 
     fn input(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
@@ -175,6 +153,13 @@ impl<'s> Decoding<'s> {
             let expected = self.signature.shape_text(port);
             missing(format!("the key 'shape' of input '{}', which is {expected}", port.name))
         })?;
+        if let (Some(part), None, None) =
+            (entry.region.part(&port.name)?, &entry.data, entry.binary_size)
+        {
+            let input = SharedInput::new(port, shape, part)?;
+            self.shared.get_or_insert_default().inputs.push(input);
+            return Ok(());
+        }
         let tensor = self.tensor(reader, port, shape, entry)?;
         self.request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
         Ok(())
@@ -192,14 +177,10 @@ impl<'s> Decoding<'s> {
         let mismatch = |error: backend::SizeMismatch| problem(error.to_string());
         let elements = shape.elements().ok_or(backend::SizeMismatch::Overflow(shape.clone()));
         let elements = elements.map_err(mismatch)?;
-        let builder = match (entry.data, entry.binary_size, entry.shared_memory) {
-            (None, None, true) => {
-                let text = "shared memory is not offered by this server; send the data";
-                return Err(Error::Unimplemented(format!("input '{}': {text}", port.name)));
-            }
+        let builder = match (entry.data, entry.binary_size, entry.region.is_named()) {
             (None, Some(size), false) => {
                 let data = self.take_binary(port, size)?;
-                check_booleans(port, &data)?;
+                check_booleans(&port.name, port.dtype, &data)?;
                 return Tensor::new(port.dtype, shape, data).map_err(mismatch);
             }
             (Some(Data::Read(builder)), None, false) => builder,
@@ -252,7 +233,10 @@ impl<'s> Decoding<'s> {
             let problem = format_args!("model '{model}' has no input '{}'{known}", Excerpt(&name));
             return Err(reader.error_from(place, problem));
         };
-        if self.request.inputs.iter().any(|it| it.name == port.name) {
+        let mut shared = self.shared.iter().flat_map(|it| &it.inputs);
+        if self.request.inputs.iter().any(|it| it.name == port.name)
+            || shared.any(|it| *it.name() == port.name)
+        {
             let problem = format_args!("input '{name}' is repeated");
             return Err(reader.error_from(place, problem));
         }
@@ -262,7 +246,7 @@ impl<'s> Decoding<'s> {
     fn output(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
         let place = reader.place();
         let mut name = None;
-        let (mut binary, mut classes, mut shared_memory) = (None, None, false);
+        let (mut binary, mut classes, mut region) = (None, None, RegionKeys::default());
         reader.object(|reader, key| match key.as_ref() {
             "name" => {
                 name = Some(self.output_name(reader)?);
@@ -273,11 +257,7 @@ impl<'s> Decoding<'s> {
                     match key.as_ref() {
                         "binary_data" => binary = Some(reader.bool()?),
                         "classification" => classes = Some(reader.usize()?).filter(|&it| it > 0),
-                        "shared_memory_region" => {
-                            shared_memory = true;
-                            reader.string().map(drop)?;
-                        }
-                        _ => reader.skip_value()?,
+                        _ => region.read(reader, &key)?,
                     }
                     Ok(())
                 })
@@ -286,11 +266,19 @@ impl<'s> Decoding<'s> {
         })?;
         let missing = || reader.error_from(place, "expected the key 'name', found none");
         let name = name.ok_or_else(missing)?;
-        if shared_memory {
-            let text = "shared memory is not offered by this server; leave it out";
-            return Err(Error::Unimplemented(format!("output '{name}': {text}")));
+        let part = region.part(&name)?;
+        let other = [("classification", classes.is_some()), ("binary_data", binary == Some(true))];
+        if let (Some(_), Some((other, _))) = (&part, other.iter().find(|it| it.1)) {
+            return Err(Error::InvalidRequest(format!(
+                "output '{name}': expected one of {other}, shared_memory_region; given both"
+            )));
         }
-        self.outputs.push(RequestedOutput { name, binary, classes });
+        let shared = part.is_some();
+        if let Some(part) = part {
+            let parts = self.shared.get_or_insert_default();
+            parts.outputs.push((name.clone(), part));
+        }
+        self.outputs.push(RequestedOutput { name, binary, classes, shared });
         Ok(())
     }
 
@@ -320,7 +308,7 @@ struct InputEntry<'a, 's> {
     dtype: Option<DataType>,
     data: Option<Data<'a>>,
     binary_size: Option<usize>,
-    shared_memory: bool,
+    region: RegionKeys,
 }
 
 enum Data<'a> {
@@ -352,11 +340,7 @@ impl<'a> InputEntry<'a, '_> {
         reader.object(|reader, key| {
             match key.as_ref() {
                 "binary_data_size" => self.binary_size = Some(reader.usize()?),
-                "shared_memory_region" => {
-                    self.shared_memory = true;
-                    reader.string().map(drop)?;
-                }
-                _ => reader.skip_value()?,
+                _ => self.region.read(reader, &key)?,
             }
             Ok(())
         })
@@ -397,13 +381,13 @@ fn unknown_key(reader: &Reader<'_>, key: &str, known: &[&str]) -> Error {
 }
 
 /// That each byte of a BOOL tensor is a truth value: engines take them at their word.
-pub(crate) fn check_booleans(port: &Port, data: &[u8]) -> Result<(), Error> {
-    let wrong = match port.dtype {
+pub(crate) fn check_booleans(name: &str, dtype: DataType, data: &[u8]) -> Result<(), Error> {
+    let wrong = match dtype {
         DataType::Bool => data.iter().enumerate().find(|(_, byte)| **byte > 1),
         _ => None,
     };
     wrong.map_or(Ok(()), |(index, byte)| {
         let problem = format!("element {index} of BOOL data is the byte {byte}, expected 0 or 1");
-        Err(Error::input(&*port.name, problem))
+        Err(Error::input(name, problem))
     })
 }

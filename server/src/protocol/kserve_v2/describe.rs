@@ -11,13 +11,20 @@ use crate::{
 };
 
 /// The extensions of the protocol that are served.
-pub const EXTENSIONS: [&str; 6] = [
+pub const EXTENSIONS: [&str; 13] = [
     "classification",
+    "sequence",
     "model_repository",
+    "model_repository(unload_dependents)",
     "schedule_policy",
     "model_configuration",
+    "system_shared_memory",
+    "cuda_shared_memory",
     "binary_tensor_data",
     "parameters",
+    "statistics",
+    "trace",
+    "logging",
 ];
 
 /// `GET /v2`.
@@ -193,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_server_names_its_extensions() {
-        let text = r#"{"name":"muster","version":"2.0.0","extensions":["classification","model_repository","schedule_policy","model_configuration","binary_tensor_data","parameters"]}"#;
+        let text = r#"{"name":"muster","version":"2.0.0","extensions":["classification","sequence","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory","cuda_shared_memory","binary_tensor_data","parameters","statistics","trace","logging"]}"#;
         check(server_metadata("muster", "2.0.0"), text);
     }
 

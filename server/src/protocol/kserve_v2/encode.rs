@@ -43,6 +43,10 @@ pub fn encode(
     for NamedTensor { name, tensor } in &response.outputs {
         let form = format.of(name);
         match form.classes {
+            _ if form.shared => {
+                entry(&mut json, name, tensor);
+                json.push(b'}');
+            }
             Some(classes) => {
                 let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
                 let classes = classify(tensor, signature.batches(), classes, labels);
@@ -64,10 +68,23 @@ pub fn encode(
 /// About as many bytes as the JSON will have; what is missing is added as it is written.
 fn length(format: &ReplyFormat, response: &InferenceResponse) -> usize {
     let output = |NamedTensor { name, tensor }: &NamedTensor| {
-        let data = if format.of(name).binary { 0 } else { write::length(tensor) };
+        let form = format.of(name);
+        let data = if form.binary || form.shared { 0 } else { write::length(tensor) };
         128 + name.len() + data
     };
     128 + response.model.len() + response.outputs.iter().map(output).sum::<usize>()
+}
+
+/// The start of an output's object, which is left open.
+fn entry(json: &mut Vec<u8>, name: &str, tensor: &Tensor) {
+    write::item(json);
+    json.push(b'{');
+    write::key(json, "name");
+    write::string(json, name);
+    write::key(json, "datatype");
+    write::string(json, tensor.dtype().name());
+    write::key(json, "shape");
+    write::dims(json, tensor.shape().dims().iter().map(|&it| Some(it)));
 }
 
 fn output(
@@ -77,14 +94,7 @@ fn output(
     tensor: &Tensor,
     as_binary: bool,
 ) -> Result<(), Error> {
-    write::item(json);
-    json.push(b'{');
-    write::key(json, "name");
-    write::string(json, name);
-    write::key(json, "datatype");
-    write::string(json, tensor.dtype().name());
-    write::key(json, "shape");
-    write::dims(json, tensor.shape().dims().iter().map(|&it| Some(it)));
+    entry(json, name, tensor);
     if as_binary {
         write::key(json, "parameters");
         json.push(b'{');

@@ -6,7 +6,14 @@ mod control;
 mod decode;
 mod describe;
 mod encode;
+pub mod generate;
+pub mod media;
+pub mod memory;
+mod parameters;
 mod raw;
+pub mod settings;
+mod shared;
+mod statistics;
 
 use std::sync::Arc;
 
@@ -19,6 +26,8 @@ pub use describe::{
     server_metadata,
 };
 pub use encode::encode;
+pub use shared::{RegionPart, SharedInput, SharedParts};
+pub use statistics::model_statistics;
 
 use crate::{
     error::Error,
@@ -37,6 +46,8 @@ pub struct ReplyFormat {
     pub binary_by_default: bool,
     /// The outputs that the request named.
     pub outputs: Vec<(Arc<str>, OutputFormat)>,
+    /// What of the request and of its reply lies in shared memory; `None` where nothing does.
+    pub shared: Option<Box<SharedParts>>,
 }
 
 /// How the client wants one output.
@@ -46,13 +57,15 @@ pub struct OutputFormat {
     pub binary: bool,
     /// So many of the best classes in place of the values.
     pub classes: Option<usize>,
+    /// In shared memory, and not in the reply?
+    pub shared: bool,
 }
 
 impl ReplyFormat {
     /// The format of that output.
     pub fn of(&self, name: &str) -> OutputFormat {
         let named = self.outputs.iter().find(|(it, _)| &**it == name).map(|(_, format)| *format);
-        named.unwrap_or(OutputFormat { binary: self.binary_by_default, classes: None })
+        named.unwrap_or(OutputFormat { binary: self.binary_by_default, ..OutputFormat::default() })
     }
 }
 
@@ -92,6 +105,8 @@ fn header_beyond_body(length: usize, body_length: usize) -> Error {
 /// `header_length` is the value of [`HEADER_LENGTH`]: that many bytes are JSON, behind them lie the binary
 /// tensors, which become slices of `body`. `None`: all of it is JSON. 0: the body is the single input's
 /// tensor.
+///
+/// Inputs in shared memory are not there yet: [`ReplyFormat::shared`] says where they are to be read.
 ///
 /// The names and types of inputs and outputs are checked against `signature`, and their data against the
 /// shapes that the request gives; whether these shapes fit the model, and whether an input is missing, is

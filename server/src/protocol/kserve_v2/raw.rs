@@ -37,7 +37,7 @@ pub(super) fn decode(
     let tensor =
         Tensor::new(port.dtype, shape, data).map_err(|error| problem(error.to_string()))?;
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
-    let format = ReplyFormat { binary_by_default: true, outputs: Vec::new() };
+    let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, format))
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     protocol::EncodedReply,
-    request::InferenceResponse,
+    request::{InferenceResponse, Parameter, Sequence, SequenceId},
     signature::{Port, Signature},
 };
 
@@ -96,11 +96,32 @@ fn keys_may_come_in_any_order() {
 #[test]
 fn request_parameters_reach_the_request() {
     let body = r#"{"parameters":{"priority":2,"timeout":1500,"sequence_id":"s","sequence_start":true,
-        "mine":1.5,"yours":"x"},"inputs":[],"id":""}"#;
+        "mine":1.5,"yours":"x","whole":-3,"on":true},"inputs":[],"id":"","model_name":"kserve"}"#;
     let (request, format) = json(body).unwrap();
     assert_eq!((request.priority, request.id), (2, None));
     assert_eq!(request.queue_timeout, Some(Duration::from_micros(1500)));
+    let id = SequenceId::Text("s".into());
+    assert_eq!(request.sequence, Some(Sequence { id, start: true, end: false }));
+    let custom = [
+        ("mine".into(), Parameter::Double(1.5)),
+        ("yours".into(), Parameter::Text("x".into())),
+        ("whole".into(), Parameter::Int(-3)),
+        ("on".into(), Parameter::Bool(true)),
+    ];
+    assert_eq!(request.parameters, custom);
     assert_eq!(format, ReplyFormat::default());
+}
+
+#[test]
+fn zero_and_the_empty_text_are_no_sequence() {
+    let sequence = |id: &str| {
+        let body =
+            format!(r#"{{"inputs":[],"parameters":{{"sequence_end":true,"sequence_id":{id}}}}}"#);
+        json(&body).unwrap().0.sequence
+    };
+    let number = |id| Some(Sequence { id: SequenceId::Number(id), start: false, end: true });
+    assert_eq!(sequence("18446744073709551615"), number(u64::MAX));
+    assert_eq!((sequence("0"), sequence("\"\"")), (None, None));
 }
 
 #[test]
@@ -120,6 +141,15 @@ fn parameters_of_the_wrong_kind_are_refused() {
     check(
         r#""x":[]"#,
         "parameters.x: expected a string, a number or a boolean, found an array, at byte 31",
+    );
+    check(
+        r#""sequence_id":true"#,
+        "parameters.sequence_id: expected an integer >= 0 or a string, found a boolean, at byte 41",
+    );
+    check(r#""sequence_id":-1"#, "parameters.sequence_id: -1 does not fit UINT64, at byte 41");
+    check(
+        r#""sequence_start":1"#,
+        "parameters.sequence_start: expected true or false, found '1', at byte 44",
     );
     check(r#""priority":-1"#, "parameters.priority: -1 does not fit UINT64, at byte 38");
 }
@@ -178,10 +208,94 @@ fn an_input_gives_its_data_once() {
     );
     let shared = r#"{"inputs":[{"name":"fp32","shape":[1],"datatype":"FP32","parameters":
         {"shared_memory_region":"r","shared_memory_byte_size":4}}]}"#;
-    assert!(matches!(json(shared), Err(Error::Unimplemented(_))));
-    let shared =
-        r#"{"inputs":[],"outputs":[{"name":"fp32","parameters":{"shared_memory_region":"r"}}]}"#;
-    assert!(matches!(json(shared), Err(Error::Unimplemented(_))));
+    let (request, format) = json(shared).unwrap();
+    assert!(request.inputs.is_empty() && format.shared.is_some());
+    input_refused(
+        r#"{"name":"fp32","shape":[1],"datatype":"FP32","data":[1],"parameters":
+        {"shared_memory_region":"r","shared_memory_byte_size":4}}"#,
+        "input 'fp32': expected one of data, binary_data_size, shared_memory_region; \
+         given data, shared_memory_region",
+    );
+}
+
+#[test]
+fn an_input_in_shared_memory_is_a_place_until_its_bytes_are_there() {
+    let input = |dtype: &str, size: usize| {
+        let name = dtype.to_lowercase();
+        let parameters = format!(
+            r#"{{"shared_memory_region":"r","shared_memory_offset":8,"shared_memory_byte_size":{size}}}"#
+        );
+        let input = format!(
+            r#"{{"name":"{name}","shape":[2,1],"datatype":"{dtype}","parameters":{parameters}}}"#
+        );
+        let decoded = json(&format!("{{\"inputs\":[{input}]}}")).map_err(|it| it.to_string())?;
+        let parts = decoded.1.shared.unwrap();
+        Ok::<_, String>(parts.inputs.into_iter().next().unwrap())
+    };
+    let read = input("FP32", 8).unwrap();
+    assert_eq!(read.part, RegionPart { region: "r".to_owned(), offset: 8, byte_size: 8 });
+    let tensor = read.tensor(Bytes::from_static(&[0; 8])).unwrap().tensor;
+    assert_eq!(tensor.shape(), &Shape::new(&[2, 1]));
+    let error = input("FP32", 12).unwrap_err();
+    let expected =
+        "input 'fp32': FP32 of shape [2,1] takes 8 bytes, given shared_memory_byte_size 12";
+    assert_eq!(error, expected);
+    // Only the bytes themselves say whether they are strings, or truth values.
+    let strings = input("BYTES", 10).unwrap();
+    let good = Bytes::from_static(b"\x01\0\0\0a\x01\0\0\0b");
+    assert_eq!(strings.clone().tensor(good).unwrap().tensor.strings().count(), 2);
+    let error = strings.tensor(Bytes::from_static(b"\x09\0\0\0a\x01\0\0\0b")).unwrap_err();
+    assert!(error.to_string().contains("element 0 of the BYTES data"), "{error}");
+    let error = input("BOOL", 2).unwrap().tensor(Bytes::from_static(&[1, 2])).unwrap_err();
+    assert!(error.to_string().contains("element 1 of BOOL data is the byte 2"), "{error}");
+}
+
+#[test]
+fn a_region_comes_with_its_size() {
+    let shared = r#""parameters":{"shared_memory_region":"r"}"#;
+    let text = "expected the parameter shared_memory_byte_size beside shared_memory_region 'r', found none";
+    input_refused(
+        &format!(r#"{{"name":"fp32","shape":[1],"datatype":"FP32",{shared}}}"#),
+        &format!("'fp32': {text}"),
+    );
+    refused(
+        &format!(r#"{{"inputs":[],"outputs":[{{"name":"fp32",{shared}}}]}}"#),
+        &format!("'fp32': {text}"),
+    );
+    input_refused(
+        r#"{"name":"fp32","shape":[1],"datatype":"FP32","parameters":{"shared_memory_offset":-1}}"#,
+        "inputs[0].parameters.shared_memory_offset: -1 does not fit UINT64, at byte 93",
+    );
+}
+
+#[test]
+fn an_output_in_shared_memory_has_no_data_in_the_reply_and_no_other_form() {
+    let ask = |more: &str, parameters: &str| {
+        json(&format!(
+            r#"{{"inputs":[],"parameters":{{{parameters}}},"outputs":[{{"name":"fp32","parameters":
+            {{"shared_memory_region":"r","shared_memory_byte_size":4{more}}}}}]}}"#
+        ))
+    };
+    for parameters in ["", r#""binary_data_output":true"#] {
+        let (_, format) = ask("", parameters).unwrap();
+        let place = RegionPart { region: "r".to_owned(), offset: 0, byte_size: 4 };
+        assert_eq!(format.shared.as_ref().unwrap().outputs, [("fp32".into(), place)]);
+        let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[1, 1])).unwrap();
+        let outputs = vec![NamedTensor { name: "fp32".into(), tensor }];
+        let response = InferenceResponse { model: "m".into(), version: 1, id: None, outputs };
+        let reply = encode(&format, &sample(8), &response).unwrap();
+        let expected = r#"{"model_name":"m","model_version":"1","outputs":[{"name":"fp32","datatype":"FP32","shape":[1,1]}]}"#;
+        assert_eq!(String::from_utf8(reply.body.concat()).unwrap(), expected);
+    }
+    assert!(ask(r#","binary_data":false,"classification":0"#, "").is_ok());
+    for (more, other) in
+        [(r#","binary_data":true"#, "binary_data"), (r#","classification":2"#, "classification")]
+    {
+        let error = ask(more, "").unwrap_err().to_string();
+        let expected =
+            format!("output 'fp32': expected one of {other}, shared_memory_region; given both");
+        assert_eq!(error, expected);
+    }
 }
 
 #[test]
@@ -342,7 +456,7 @@ fn bytes_that_are_no_text_have_no_json_form() {
     let expected = "output 'bytes': element 0 of BYTES is not UTF-8 and has no JSON form; \
                     ask for it with \"binary_data\": true";
     assert_eq!(error, expected);
-    let format = ReplyFormat { binary_by_default: true, outputs: Vec::new() };
+    let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     assert!(encode(&format, &sample(8), &response).is_ok());
 }
 
@@ -351,7 +465,7 @@ fn binary_outputs_without_bytes_make_a_json_reply() {
     let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[0, 2])).unwrap();
     let outputs = vec![NamedTensor { name: "fp32".into(), tensor }];
     let response = InferenceResponse { model: "m".into(), version: 1, id: None, outputs };
-    let format = ReplyFormat { binary_by_default: true, outputs: Vec::new() };
+    let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     let reply = encode(&format, &sample(8), &response).unwrap();
     assert_eq!(
         (&*reply.content_type, reply.headers.len(), reply.body.len()),
@@ -399,9 +513,10 @@ proptest! {
     ) {
         let response = InferenceResponse { model: "m".into(), version: 1, id: None, outputs };
         let chosen = chosen.iter().zip(&response.outputs).filter_map(|(binary, output)| {
-            Some((output.name.clone(), OutputFormat { binary: (*binary)?, classes: None }))
+            Some((output.name.clone(), OutputFormat { binary: (*binary)?, ..Default::default() }))
         });
-        let format = ReplyFormat { binary_by_default: default, outputs: chosen.collect() };
+        let outputs = chosen.collect();
+        let format = ReplyFormat { binary_by_default: default, outputs, shared: None };
         let (length, body) = resend(&encode(&format, &sample(8), &response).unwrap());
         let (request, _) = decode(&sample(8), length, body).unwrap();
         prop_assert_eq!(request.inputs.len(), response.outputs.len());
@@ -423,6 +538,12 @@ proptest! {
             body[at] = byte;
         }
         let _ = decode(&sample(8), Some(TWO.len()), body.clone().into());
+        let mut flat = br#"{"id":"7","text":["a","b"],"ids":[1,2],"parameters":{"x":{"b64":"AA=="}}}"#.to_vec();
+        let at = cut.index(flat.len());
+        flat[at] = body[at.min(body.len() - 1)];
+        let _ = generate::decode(&sample(8), &flat);
+        let _ = memory::register_request(&flat);
+        let _ = settings::trace_request(&flat);
         body.truncate(cut.index(body.len()));
         let _ = decode(&sample(8), length, body.clone().into());
         let _ = decode(&single(DataType::Fp32, &[None], 8), Some(0), body.into());

@@ -1,0 +1,85 @@
+//! Vertex AI: the routes that the platform chooses, and where it puts models.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    environment::{Environment, PathKind},
+    sources::{Sources, variable_text},
+    value,
+};
+
+/// Says whether the platform has started the process, and what for.
+pub(super) const MODE: &str = "AIP_MODE";
+
+/// The mode in which it wants predictions.
+pub(super) const PREDICTION: &str = "PREDICTION";
+
+/// Where the platform has models.
+const STORAGE: &str = "AIP_STORAGE_URI";
+
+/// What is served on the Vertex AI port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VertexAi {
+    /// `--vertex-ai-predict-route`, `AIP_PREDICT_ROUTE`: where requests come by POST.
+    pub predict_route: String,
+    /// `--vertex-ai-health-route`, `AIP_HEALTH_ROUTE`: where readiness is asked by GET. Another one than the former.
+    pub health_route: String,
+    /// `--vertex-ai-default-model`: who answers requests without a name; `None` for the only model.
+    pub default_model: Option<String>,
+}
+
+/// Is that port wanted?
+pub(super) fn is_on(sources: &Sources, problems: &mut Vec<String>) -> bool {
+    sources.read("allow-vertex-ai", value::boolean, problems).unwrap_or(false)
+}
+
+/// What is served on it; `None` where it is off.
+pub(super) fn resolve(on: bool, sources: &Sources, problems: &mut Vec<String>) -> Option<VertexAi> {
+    let default_model = sources.read("vertex-ai-default-model", value::text, problems);
+    let predict = sources.read("vertex-ai-predict-route", value::route, problems);
+    let health = sources.read("vertex-ai-health-route", value::route, problems);
+    if !on {
+        return None;
+    }
+    for (setting, variable) in [
+        ("vertex-ai-predict-route", "AIP_PREDICT_ROUTE"),
+        ("vertex-ai-health-route", "AIP_HEALTH_ROUTE"),
+    ] {
+        if sources.last(setting).is_none() {
+            problems.push(format!(
+                "the Vertex AI port needs --{setting}, which the platform gives as {variable}, as \
+                 /v1/endpoints/7/deployedModels/7:predict; without the platform, leave --allow-vertex-ai out"
+            ));
+        }
+    }
+    let (predict_route, health_route) = predict.zip(health)?;
+    if predict_route == health_route {
+        problems.push(format!(
+            "--vertex-ai-predict-route and --vertex-ai-health-route are both '{predict_route}': expected two \
+             addresses"
+        ));
+    }
+    Some(VertexAi { predict_route, health_route, default_model })
+}
+
+/// The directory of models that the platform names, where the port is on.
+pub(super) fn storage(
+    on: bool,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<PathBuf> {
+    let text = on.then(|| variable_text(environment, STORAGE, problems)).flatten()?;
+    if environment.kind_of(Path::new(&text)) != Some(PathKind::Directory) {
+        let hint = match text.contains("://") {
+            true => {
+                "; this version does not fetch models: have them in the image, and name the directory with \
+                     --model-repository"
+            }
+            false => "",
+        };
+        problems.push(format!(
+            "{STORAGE}='{text}' (environment): expected a directory of models, there is none{hint}"
+        ));
+    }
+    Some(PathBuf::from(text))
+}
