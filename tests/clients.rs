@@ -62,7 +62,7 @@ fn check_with(script: &str, flags: &[&str], arguments: impl FnOnce(&Server) -> V
     let repository = Repository::of(&["type_fp32", "type_string", "two_outputs"])
         .copy("digits", "model_repository/digits")
         .copy("fraud", "model_repository/fraud");
-    let flags = [&["--sagemaker-default-model=fraud"], flags].concat();
+    let flags = [&["--sagemaker-default-model=fraud"][..], flags].concat();
     let server = Server::start(&repository, &flags);
     let path = root(&format!("tests/clients/{script}"));
     let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
@@ -88,6 +88,12 @@ fn tritonclient_loads_and_unloads_models_and_no_request_fails() {
         let file = root("model_repository/digits/1/model.onnx").display().to_string();
         vec![server.http().to_string(), "--model-file".to_owned(), file]
     });
+}
+
+#[test]
+fn tritonclient_shares_memory_and_reads_statistics_and_settings() {
+    let flags = ["--allow-client-shm=true"];
+    check_with("triton_extensions.py", &flags, |server| vec![server.http().to_string()]);
 }
 
 #[test]
