@@ -57,13 +57,14 @@ fn strings_come_raw_or_typed() {
         raw_input_contents: vec![raw.clone()],
         ..Default::default()
     };
-    assert_eq!(client.infer(request.clone()).unwrap().raw_output_contents, [raw.clone()]);
+    let answer = client.infer(request.clone()).unwrap();
+    assert_eq!(answer.raw_output_contents, std::slice::from_ref(&raw));
     let contents = InferTensorContents {
         bytes_contents: strings.iter().map(|it| it.to_vec().into()).collect(),
         ..Default::default()
     };
     let answer = client.infer(typed(request.clone(), contents)).unwrap();
-    assert_eq!(answer.raw_output_contents, [raw.clone()]);
+    assert_eq!(answer.raw_output_contents, std::slice::from_ref(&raw));
     request.raw_input_contents = vec![raw.slice(..raw.len() - 1)];
     let text = client.refused(request, Code::InvalidArgument);
     assert!(text.contains("element 2") && text.contains("model 'type_string'"), "{text}");

@@ -1,12 +1,13 @@
 //! Streaming inference: order, errors in both forms, the end.
 
 use muster::grpc::proto::{
-    ModelInferRequest, ModelStreamInferResponse, infer_parameter::ParameterChoice,
+    ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
+    infer_parameter::ParameterChoice,
 };
 use tonic::Code;
 
 use super::client::{Client, firsts, identity};
-use crate::support::{Repository, Server};
+use crate::support::{Repository, Server, wait_queued};
 
 const STREAM: &str = "inference.GRPCInferenceService/ModelStreamInfer";
 
@@ -22,7 +23,7 @@ fn start() -> (Server, Client) {
 fn answers_come_in_the_order_of_their_requests_and_each_is_final() {
     let (_server, mut client) = start();
     let request = |at: usize| {
-        let model = if at % 7 == 0 { "slow" } else { "m" };
+        let model = if at.is_multiple_of(7) { "slow" } else { "m" };
         ModelInferRequest { id: at.to_string(), ..identity(model, &[at as f32]) }
     };
     let requests: Vec<_> = (0..100).map(request).collect();
@@ -86,6 +87,34 @@ fn an_open_stream_ends_when_the_server_stops_and_does_not_keep_it() {
     assert_eq!(end.code(), Code::Unavailable, "{end:?}");
     server.wait().unwrap();
     drop(send);
+}
+
+#[test]
+fn calls_in_flight_are_answered_when_the_server_stops_and_new_ones_are_not() {
+    let repository = Repository::identity("m", &[("execute_delay_ms", "100")]);
+    let mut server = Server::start(&repository, &["--default-instance-count=1"]);
+    let Client { runtime, grpc } = Client::new(&server);
+    let ask = |first: f32| {
+        let mut grpc = grpc.clone();
+        runtime.spawn(async move {
+            grpc.ready().await.unwrap();
+            let path = "/inference.GRPCInferenceService/ModelInfer".parse().unwrap();
+            let codec = tonic_prost::ProstCodec::<_, ModelInferResponse>::default();
+            grpc.unary(tonic::Request::new(identity("m", &[first])), path, codec).await
+        })
+    };
+    let calls = [ask(1.0), ask(2.0), ask(3.0)];
+    let address = server.http();
+    let waited = runtime.spawn_blocking(move || wait_queued(address, "m", 2));
+    runtime.block_on(waited).unwrap();
+    server.begin_stop();
+    for (call, first) in calls.into_iter().zip([1.0, 2.0, 3.0]) {
+        let answer = runtime.block_on(call).unwrap().unwrap().into_inner();
+        assert_eq!(firsts(&answer), [first]);
+    }
+    let late = runtime.block_on(ask(4.0)).unwrap().unwrap_err();
+    assert_eq!(late.code(), Code::Unavailable, "{late:?}");
+    server.wait().unwrap();
 }
 
 /// Requests as they are sent.

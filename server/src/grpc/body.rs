@@ -107,17 +107,21 @@ pub enum Answer {
 
 /// Answers as they come, and the task that makes them.
 pub struct Answers {
-    /// In their order. Bounded: at the bound no more requests are read.
-    pub queue: mpsc::Receiver<Answer>,
+    queue: mpsc::Receiver<Answer>,
     /// The answer that is waited for.
-    pub next: Option<Task<Result<Encoded, Status>>>,
-    /// Reads the requests; gone with the reply.
-    pub _reader: Task<()>,
-    /// Counts the status of the end.
-    pub metrics: Metrics,
+    next: Option<Task<Result<Encoded, Status>>>,
+    /// Gone with the reply.
+    _reader: Task<()>,
+    metrics: Metrics,
 }
 
 impl Answers {
+    /// The answers that `reader` puts into `queue`, in their order; at the queue's bound it waits. The status of the
+    /// end is counted in `metrics`.
+    pub fn new(queue: mpsc::Receiver<Answer>, reader: Task<()>, metrics: Metrics) -> Answers {
+        Answers { queue, next: None, _reader: reader, metrics }
+    }
+
     /// The next message, or the end.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Encoded, Status>> {
         let lost = || Err(Status::of(&Error::Internal("an answer was lost".to_owned())));

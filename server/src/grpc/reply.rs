@@ -216,3 +216,90 @@ fn entry(out: &mut Vec<u8>, number: u32, key: &str, value: &[u8]) {
     text(out, 1, key);
     bytes(out, 2, value);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use backend::Shape;
+    use prost::Message;
+
+    use super::*;
+    use crate::{
+        grpc::proto::{ModelInferResponse, ModelStreamInferResponse},
+        signature::Port,
+    };
+
+    fn signature(labels: &[&str]) -> Signature {
+        let port = Port {
+            name: "y".into(),
+            dtype: backend::DataType::Fp32,
+            dims: vec![None],
+            optional: false,
+            labels: labels.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        Signature {
+            model: "m".into(),
+            version: 3,
+            max_batch_size: 8,
+            inputs: vec![],
+            outputs: vec![port],
+        }
+    }
+
+    fn response(tensors: Vec<Tensor>) -> InferenceResponse {
+        let named = |tensor| NamedTensor { name: "y".into(), tensor };
+        InferenceResponse {
+            model: "m".into(),
+            version: 3,
+            id: Some(Arc::from("7")),
+            outputs: tensors.into_iter().map(named).collect(),
+        }
+    }
+
+    /// What is behind the prefix, whose length must be right.
+    #[track_caller]
+    fn message(pieces: &VecDeque<Bytes>) -> Vec<u8> {
+        let mut all = pieces.iter().flatten().copied().collect::<Vec<u8>>();
+        let message = all.split_off(PREFIX);
+        assert_eq!(all[0], 0);
+        assert_eq!(all[1..], u32::try_from(message.len()).unwrap().to_be_bytes());
+        message
+    }
+
+    #[test]
+    fn what_is_written_by_hand_reads_back_and_large_outputs_are_not_copied() {
+        let small = Tensor::from_vec(Shape::new(&[1, 2]), vec![1.0f32, 2.0]).unwrap();
+        let large = Tensor::from_vec(Shape::new(&[1, 300]), vec![3.0f32; 300]).unwrap();
+        let scattered = Tensor::concat([&small, &small]).unwrap();
+        let scalar = Tensor::from_vec(Shape::new(&[]), vec![4.0f32]).unwrap();
+        let given = response(vec![small, large.clone(), scattered, scalar]);
+        let pieces = encode(&given, &Forms::new(), &signature(&[]), Frame::Unary).unwrap();
+        let address = large.segments()[0].as_ptr();
+        assert!(pieces.iter().any(|it| it.as_ptr() == address));
+        let read = ModelInferResponse::decode(&*message(&pieces)).unwrap();
+        assert_eq!((&*read.model_name, &*read.model_version, &*read.id), ("m", "3", "7"));
+        let shapes: Vec<_> = read.outputs.iter().map(|it| it.shape.clone()).collect();
+        assert_eq!(shapes, [vec![1, 2], vec![1, 300], vec![2, 2], vec![]]);
+        for (output, raw) in given.outputs.iter().zip(&read.raw_output_contents) {
+            assert_eq!(output.tensor.to_bytes(), *raw);
+        }
+
+        let pieces = encode(&given, &Forms::new(), &signature(&[]), Frame::Stream).unwrap();
+        let streamed = ModelStreamInferResponse::decode(&*message(&pieces)).unwrap();
+        let mut streamed = streamed.infer_response.unwrap();
+        assert!(streamed.parameters.remove("triton_final_response").is_some());
+        assert_eq!(streamed, read);
+    }
+
+    #[test]
+    fn classes_take_the_place_of_values() {
+        let values = Tensor::from_vec(Shape::new(&[1, 2]), vec![1.0f32, 2.0]).unwrap();
+        let forms = vec![("y".into(), Form { classes: Some(1), region: None })];
+        let given = response(vec![values]);
+        let pieces = encode(&given, &forms, &signature(&["no", "yes"]), Frame::Unary).unwrap();
+        let read = ModelInferResponse::decode(&*message(&pieces)).unwrap();
+        assert_eq!((&*read.outputs[0].datatype, &*read.outputs[0].shape), ("BYTES", &[1, 1][..]));
+        assert_eq!(read.raw_output_contents[0][4..], *b"2.000000:1:yes");
+    }
+}

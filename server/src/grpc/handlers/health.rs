@@ -93,5 +93,5 @@ pub(super) async fn watch(context: Context, body: Incoming) -> Result<Answered, 
         // Who does not listen any more has left.
         let _ = answers.send(Answer::End(Status::of(&Error::ShuttingDown))).await;
     });
-    Ok(Answered::Many(Answers { queue, next: None, _reader: reader, metrics }, None))
+    Ok(Answered::Many(Answers::new(queue, reader, metrics), None))
 }

@@ -40,7 +40,7 @@ pub(super) fn start(context: Context, body: Incoming) -> Answered {
         // Who does not listen any more has left.
         let _ = answers.send(Answer::End(status)).await;
     });
-    Answered::Many(Answers { queue, next: None, _reader: reader, metrics }, None)
+    Answered::Many(Answers::new(queue, reader, metrics), None)
 }
 
 async fn read(

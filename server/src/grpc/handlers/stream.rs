@@ -15,7 +15,7 @@ use super::{
             infer_parameter::ParameterChoice,
         },
         reply::Frame,
-        status::Status,
+        status::{Code, Status},
     },
     encode, infer,
 };
@@ -32,7 +32,7 @@ pub(super) fn start(context: Context, body: Incoming) -> Answered {
         // Who does not listen any more has left.
         let _ = answers.send(Answer::End(status)).await;
     });
-    Answered::Many(Answers { queue, next: None, _reader: reader, metrics }, packs)
+    Answered::Many(Answers::new(queue, reader, metrics), packs)
 }
 
 /// Reads requests and starts to answer them until there are no more; how the call ends then.
@@ -51,8 +51,8 @@ async fn read(context: Arc<Context>, body: Incoming, answers: &mpsc::Sender<Answ
             biased;
             () = closing.as_mut() => return Status::of(&Error::ShuttingDown),
             () = until(ends) => {
-                let error = Error::DeadlineExceeded { model: "of the stream".to_owned() };
-                return Status::of(&error);
+                let text = "the deadline of the stream passed before its end".to_owned();
+                return Status { code: Code::DeadlineExceeded, text, retry_after_ms: None };
             }
             next = messages.next(false) => next,
         };
