@@ -88,12 +88,16 @@ fn no_request_fails_while_versions_come_and_go() {
 fn a_load_that_changes_nothing_does_nothing() {
     let repository = Repository::new().model("m", &config(""));
     let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
-    assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
+    let loaded = || Page::read(server.http()).of("m", "nv_model_load_duration_secs");
+    let before = loaded();
     // As new as it can be, and the same.
     write(&repository, &format!("# a remark\n{}", config("")));
     load(&server, "m", "").expect(200);
-    assert_eq!(Page::read(server.http()).of("m", "nv_inference_count"), 1.0);
-    server.get("/v2/models/m/ready").expect(200);
+    assert_eq!(loaded(), before);
+    // Another configuration is another model.
+    write(&repository, &delay(1));
+    load(&server, "m", "").expect(200);
+    assert_ne!(loaded(), before);
 }
 
 #[test]
