@@ -3,7 +3,7 @@
 
 mod access;
 mod calls;
-mod client;
+pub mod client;
 mod infer;
 mod peers;
 mod stream;

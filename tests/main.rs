@@ -36,7 +36,9 @@ mod on_demand; // loading at the first request, and making room
 mod poll; // following the repository
 mod reload; // what changes while requests come
 
+mod log_settings; // the log, changed while it is written
 mod metrics; // the metrics page
+mod statistics; // what is counted of a model
 mod tracing; // traces of requests, in files, at a collector and in the log
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else

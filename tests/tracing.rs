@@ -6,10 +6,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use muster::grpc::proto::{
+    ModelInferRequest, ModelStreamInferResponse, TraceSettingRequest, TraceSettingResponse,
+    trace_setting_request,
+};
 use serde_json::Value;
+use tonic::Code;
 
-use crate::support::{
-    Client, Collector, Page, Process, Repository, Server, Span, Start, ask, infer, row, wait_for,
+use crate::{
+    grpc::client as grpc,
+    support::{
+        Client, Collector, Page, Process, Repository, Server, Span, Start, ask, infer, row,
+        wait_for,
+    },
 };
 
 const TIMESTAMPS: &str = "--trace-config=level=TIMESTAMPS";
@@ -169,6 +178,60 @@ fn a_trace_file_that_cannot_be_made_keeps_the_server_from_starting() {
     assert_eq!(finished.status.code(), Some(1));
     let last = finished.last();
     assert!(last.contains("--trace-config triton,file='/nonexistent/t'"), "{last}");
+}
+
+#[test]
+fn requests_over_grpc_have_its_moments_and_a_stream_has_a_trace_for_each() {
+    let (_folder, path, file) = trace_file();
+    let server = Server::start(&Repository::identity("m", &[]), &[&file, TIMESTAMPS, EVERY]);
+    let mut client = grpc::Client::new(&server);
+    let request = |id: &str| ModelInferRequest { id: id.to_owned(), ..grpc::identity("m", &[1.0]) };
+    client.infer(request("one")).unwrap();
+    client.infer(ModelInferRequest { inputs: vec![], ..request("wrong") }).unwrap_err();
+    let requests = vec![request("two"), request("three")];
+    let path_of_call = "inference.GRPCInferenceService/ModelStreamInfer";
+    let (answers, _) = client.stream::<_, ModelStreamInferResponse>(path_of_call, requests, &[]);
+    assert_eq!(answers.len(), 2);
+    let objects = wait_objects(&path, 4);
+    let times = objects.iter().filter_map(|it| it["timestamps"].as_array());
+    let mut traces: Vec<Vec<&str>> =
+        times.map(|it| it.iter().map(|it| it["name"].as_str().unwrap()).collect()).collect();
+    let expect = MOMENTS.map(|it| it.replace("HTTP_RECV", "GRPC_WAITREAD").replace("HTTP", "GRPC"));
+    traces.sort_by_key(Vec::len);
+    assert!(traces[1..].iter().all(|it| *it == expect), "{traces:#?}");
+    let mut ids: Vec<&str> = objects.iter().filter_map(|it| it["request_id"].as_str()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["one", "three", "two", "wrong"]);
+}
+
+#[test]
+fn clients_turn_tracing_on_and_off() {
+    let (_folder, path, file) = trace_file();
+    let server = Server::start(&Repository::identity("m", &[]), &[&file]);
+    let mut client = grpc::Client::new(&server);
+    let mut set = |model: &str, changes: &[(&str, &[&str])]| {
+        let setting = |(name, value): &(&str, &[&str])| {
+            let value = value.iter().map(|it| (*it).to_owned()).collect();
+            ((*name).to_owned(), trace_setting_request::SettingValue { value })
+        };
+        let settings = changes.iter().map(setting).collect();
+        let request = TraceSettingRequest { settings, model_name: model.to_owned() };
+        client.call::<_, TraceSettingResponse>("TraceSetting", request)
+    };
+    send(&server, "before", 1);
+    let now = set("m", &[("trace_level", &["TIMESTAMPS"]), ("trace_rate", &["1"])]).unwrap();
+    assert_eq!(now.settings["trace_level"].value, ["TIMESTAMPS"]);
+    assert_eq!(now.settings["trace_file"].value, [path.display().to_string()]);
+    send(&server, "while", 2);
+    let now = set("m", &[("trace_level", &[]), ("trace_rate", &[])]).unwrap();
+    assert_eq!(now.settings["trace_rate"].value, ["1000"]);
+    send(&server, "after", 3);
+    let refused = set("", &[("trace_file", &["/etc/passwd"])]).unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    server.stop().unwrap();
+    let objects = objects(&path);
+    let ids: Vec<&str> = objects.iter().filter_map(|it| it["request_id"].as_str()).collect();
+    assert_eq!(ids, ["while"]);
 }
 
 /// A server that sends its spans to `collector` as soon as there are some.

@@ -1,5 +1,7 @@
 //! A client for any call, which waits for its answer.
 
+use std::net::SocketAddr;
+
 use muster::grpc::proto::{
     InferParameter, ModelInferRequest, ModelInferResponse,
     infer_parameter::ParameterChoice,
@@ -24,8 +26,11 @@ pub struct Client {
 
 impl Client {
     pub fn new(server: &Server) -> Client {
+        Client::connect(server.address("grpc").expect("the gRPC port is on"))
+    }
+
+    pub fn connect(address: SocketAddr) -> Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let address = server.address("grpc").expect("the gRPC port is on");
         let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
         let channel = runtime.block_on(endpoint.connect()).unwrap();
         let grpc = Grpc::new(channel)
