@@ -24,7 +24,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ("request", &["trace"]),
     ("schedule", &["error", "metrics"]),
     ("models", &["config", "error", "machine", "metrics", "request", "schedule", "signature"]),
-    ("infer", &["error", "metrics", "models", "request", "schedule", "trace"]),
+    ("cache", &["config", "metrics"]),
+    ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),
     ("protocol", &["error", "logging", "metrics", "request", "signature"]),
     ("memory", &["error"]),
     (
@@ -78,6 +79,7 @@ const MODULES: &[(&str, &[&str])] = &[
         "app",
         &[
             "access",
+            "cache",
             "config",
             "drain",
             "grpc",
@@ -114,6 +116,7 @@ const WORDS: &[(&str, &[&str])] = &[
         "arc_swap::",
         &[
             "server/src/access/tokens.rs",
+            "server/src/models/ensemble/mod.rs",
             "server/src/models/manager.rs",
             "server/src/net/tls.rs",
             "server/src/trace/mod.rs",
@@ -134,6 +137,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ),
     ("subtle::", &["server/src/access/secret.rs"]),
     ("regex::", &["server/src/access/forward.rs"]),
+    ("blake3::", &["server/src/cache/key.rs", "server/src/models/fingerprint.rs"]),
     ("clap::", &["server/src/config", "server/src/main.rs", "server/loadgen"]),
     ("tracing_subscriber::", &["server/src/logging"]),
     ("mio::", &["server/loadgen"]),
@@ -150,6 +154,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/net",
             "server/src/schedule",
             "server/src/models/control/demand.rs",
+            "server/src/cache/redis",
             "server/src/app.rs",
             "server/src/app/refresh.rs",
             "server/src/drain.rs",

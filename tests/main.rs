@@ -27,8 +27,10 @@ mod tls; // encryption, certificates of clients, renewed files
 mod gpus; // where instances run on a machine with GPUs, and what is read of those
 
 mod batching; // what a configuration says about batches, queues and instances
+mod cache; // answers that are kept
 mod cancellation; // clients that leave
 mod drain; // stopping under load
+mod ensembles; // models that are made of other models
 mod lifecycle; // starting, and starts that fail
 
 mod control; // loading and unloading by request

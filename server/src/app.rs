@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     access::{Access, TokenFile, Wire},
+    cache::Cache,
     config::{ControlMode, MetricsConfig, QueueWait, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
@@ -96,6 +97,8 @@ pub struct App {
     samples_gpus: bool,
     /// What is read again when its files change.
     watched: Vec<refresh::Watched>,
+    /// Where answers are kept.
+    cache: Option<Arc<Cache>>,
 }
 
 impl App {
@@ -129,16 +132,18 @@ impl App {
         let metrics = Metrics::with_gpus(metrics_options(&config.metrics), sensors);
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
-        let loader = Arc::new(Loader::new(engines, settings, metrics.clone()));
+        let loader = Arc::new(Loader::new(engines, settings, manager.clone(), metrics.clone()));
         let control = control(&config, loader, manager.clone());
         let limits = &config.limits;
         let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
+        let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
+        let cache = config.cache.as_ref().map(|it| Arc::new(Cache::new(it, &metrics)));
         let serving = Serving {
             models: manager,
             control: Arc::new(control),
-            inference: Inference::default(),
+            inference: Inference::new(cache.clone(), Some(tracing.clone())),
             memory: Arc::new(SharedMemory::new(config.client_shared_memory)),
-            tracing: Arc::new(Tracing::start(&config.trace, config.log.requests)?),
+            tracing,
             log,
             metrics,
             drain: Drain::default(),
@@ -168,7 +173,7 @@ impl App {
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
         let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
-        Ok(App { config, serving, io, listeners, samples_gpus, watched })
+        Ok(App { config, serving, io, listeners, samples_gpus, watched, cache })
     }
 
     /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
@@ -221,6 +226,10 @@ impl App {
         }
         if !self.watched.is_empty() {
             samplers.spawn(refresh::watch(self.watched));
+        }
+
+        if let Some(cache) = self.cache.clone() {
+            samplers.spawn(async move { cache.greet().await });
         }
 
         let mut stop = std::pin::pin!(stop);
@@ -349,6 +358,7 @@ fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadS
         },
         spin: config.scheduling.spin,
         hold: config.scheduling.hold,
+        has_cache: config.cache.is_some(),
     }
 }
 

@@ -135,6 +135,14 @@ pub enum Error {
     /// The engine failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
+    /// A step of an ensemble failed.
+    #[error("{step}: {error}")]
+    Step {
+        /// Which one, and its model.
+        step: String,
+        /// Why.
+        error: Box<Error>,
+    },
     /// A defect of the server itself.
     #[error("internal error: {0}")]
     Internal(String),
@@ -185,6 +193,7 @@ impl Error {
             }
             Error::DeadlineExceeded { .. } => Kind::DeadlineExceeded,
             Error::Unimplemented(_) => Kind::Unimplemented,
+            Error::Step { error, .. } => error.kind(),
             Error::Backend(BackendError::InvalidInput(_)) => Kind::InvalidArgument,
             Error::Backend(BackendError::OutOfMemory(_)) => Kind::OutOfMemory,
             Error::Backend(
@@ -203,6 +212,7 @@ impl Error {
             | Error::QueueTimeout { .. }
             | Error::ModelNotReady { .. }
             | Error::ShuttingDown => Some(Duration::from_secs(1)),
+            Error::Step { error, .. } => error.retry_after(),
             _ => None,
         }
     }

@@ -22,6 +22,8 @@ pub mod schedule;
 
 pub mod models;
 
+pub mod cache;
+
 pub mod infer;
 
 pub mod memory;

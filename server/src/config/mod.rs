@@ -6,6 +6,7 @@
 //! which beat the default. Whatever is wrong is reported at once, in one [`ConfigError`].
 
 mod access;
+mod cache;
 mod command_line;
 mod control;
 mod environment;
@@ -30,6 +31,7 @@ mod tests;
 use std::ffi::OsString;
 
 pub use access::{AccessConfig, WireAccess};
+pub use cache::{CacheConfig, RedisSettings, Secret};
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
 pub use environment::{Environment, PathKind, ProcessEnvironment};
 pub use grpc::{Compression, ConnectionAge, Grpc, Keepalive};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    access,
+    access, cache,
     command_line::Serve,
     control,
     environment::{Environment, PathKind},
@@ -75,6 +75,7 @@ pub(super) fn resolve(
         access: access::resolve(&sources, problems),
         tls: tls::resolve(&sources, problems),
         scheduling: scheduling(&sources, sagemaker.batch, problems),
+        cache: cache::resolve(&mut sources, environment, problems),
         lifecycle: lifecycle(&sources, problems),
         sagemaker,
         vertex_ai: vertex::resolve(vertex_ai, &sources, problems),

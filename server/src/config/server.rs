@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
-    access::AccessConfig, control::ModelControl, grpc::Grpc, metrics::MetricsConfig,
-    report::Notice, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
+    access::AccessConfig, cache::CacheConfig, control::ModelControl, grpc::Grpc,
+    metrics::MetricsConfig, report::Notice, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -34,6 +34,8 @@ pub struct ServerConfig {
     pub tls: Option<HttpTls>,
     /// How requests wait and run.
     pub scheduling: Scheduling,
+    /// `--cache-config`: where answers are kept; `None` for nowhere.
+    pub cache: Option<CacheConfig>,
     /// How to start, stop, and call oneself ready.
     pub lifecycle: Lifecycle,
     /// The routes of the SageMaker port.

@@ -1,5 +1,7 @@
 //! Tables over a made-up environment: what is given, what becomes of it.
 
+mod cache;
+
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
 use super::*;

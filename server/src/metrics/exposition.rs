@@ -1,5 +1,7 @@
 //! From counters to text: every family, its name, help and type, one after the other.
 
+mod cache;
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -113,6 +115,7 @@ pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     let shown: Vec<Shown<'_>> = shown.collect();
     model_families(&mut text, &shown, metrics.options.counter_latencies);
     model_summaries(&mut text, &shown, &metrics.options.summary_quantiles);
+    cache::families(&mut text, &shown, metrics.cache.get().map(|it| &**it));
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
     gpu_families(&mut text, &lock(&metrics.gpus));

@@ -5,6 +5,7 @@
 //! (`muster_*`) stand beside them with microsecond resolution. Nothing here is global.
 
 mod batches;
+mod cache;
 mod exposition;
 mod gpus;
 mod grpc;
@@ -19,7 +20,7 @@ mod summary;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicI64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -28,6 +29,7 @@ use std::{
 use bytes::Bytes;
 
 use crate::machine::gpus::{Sensor, Sensors};
+pub use cache::{CacheGauges, CacheHit};
 use gpus::GpuSampler;
 use grpc::GrpcRequests;
 use http::HttpRequests;
@@ -90,6 +92,8 @@ struct Inner {
     grpc: GrpcRequests,
     connections: Gauge,
     bytes_in_flight: Gauge,
+    /// The cache in this process, once there is one.
+    cache: OnceLock<Arc<CacheGauges>>,
     /// Guards the last sample of the process and the machine.
     sampler: Mutex<Sampler>,
     /// Guards the sensors of GPUs while they are read.
@@ -123,6 +127,7 @@ impl Metrics {
             grpc: GrpcRequests::new(),
             connections: Gauge::default(),
             bytes_in_flight: Gauge::default(),
+            cache: OnceLock::new(),
             sampler: Mutex::new(sampler),
             gpu_sampler: Mutex::new(GpuSampler::new(sensors)),
             gpus: Mutex::default(),
@@ -160,6 +165,11 @@ impl Metrics {
     /// Bytes of request bodies in memory; whoever holds the budget keeps it right.
     pub fn bytes_in_flight(&self) -> &Gauge {
         &self.0.bytes_in_flight
+    }
+
+    /// The gauges of a cache of `size` bytes in this process. They are shown from now on.
+    pub fn cache(&self, size: u64) -> Arc<CacheGauges> {
+        self.0.cache.get_or_init(|| Arc::new(CacheGauges::new(size))).clone()
     }
 
     /// Reads the state of the process and the machine, to be shown from now on. To be called every

@@ -201,7 +201,7 @@ impl ModelMetrics {
             first_response.observe(total / 1_000_000);
         }
         if let Some(summaries) = &self.0.series.summaries {
-            summaries.observe([total, queue, input, infer, output]);
+            summaries.observe(&[total, queue, input, infer, output]);
         }
     }
 
@@ -237,7 +237,7 @@ impl ModelMetrics {
 
 /// Milliseconds since 1970, as of the system's last tick: a few milliseconds late, and cheaper to ask for than the
 /// exact time.
-fn wall_clock_ms() -> u64 {
+pub(super) fn wall_clock_ms() -> u64 {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     let (seconds, nanoseconds) =
         (now.tv_sec.max(0).cast_unsigned(), now.tv_nsec.max(0).cast_unsigned());

@@ -7,13 +7,14 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
 use super::{
     Gauge,
     batches::Batches,
+    cache::CacheCounts,
     histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS},
     lanes::Lanes,
     lock,
@@ -44,6 +45,8 @@ pub(super) struct Series {
     pub(super) load: AtomicU64,
     /// `None` where nobody asked for them.
     pub(super) summaries: Option<Summaries>,
+    /// Are answers of the model kept?
+    pub(super) has_cache: AtomicBool,
 }
 
 #[derive(Default)]
@@ -84,6 +87,7 @@ pub(super) struct Counts {
     pub(super) reasons: [AtomicU64; BatchReason::ALL.len()],
     /// In milliseconds; `None` where nobody asked for it.
     pub(super) first_response: Option<Histogram>,
+    pub(super) cache: CacheCounts,
 }
 
 impl Series {
@@ -101,6 +105,7 @@ impl Series {
             pending: Gauge::default(),
             load: AtomicU64::new(0),
             summaries: summarises.then(Summaries::default),
+            has_cache: AtomicBool::new(false),
         }
     }
 
@@ -173,6 +178,7 @@ impl Counts {
             batches: Batches::default(),
             reasons: Default::default(),
             first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
+            cache: CacheCounts::default(),
         }
     }
 
@@ -180,7 +186,8 @@ impl Counts {
         fn numbers(it: &Counts) -> impl Iterator<Item = &AtomicU64> {
             let alone =
                 [&it.compute_input, &it.compute_infer, &it.compute_output, &it.rows, &it.failed];
-            alone.into_iter().chain(&it.failures).chain(&it.reasons)
+            let cache = it.cache.numbers();
+            alone.into_iter().chain(&it.failures).chain(&it.reasons).chain(cache)
         }
         fn histograms(it: &Counts) -> [&Histogram; 4] {
             [&it.request, &it.queue, &it.compute, &it.batch_rows]

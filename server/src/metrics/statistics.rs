@@ -75,6 +75,10 @@ impl ModelMetrics {
         let (answered, computed) = (counts.request.count(), counts.compute.count());
         let failed = counts.failures.iter().map(|it| it.load(Relaxed)).sum();
         let compute = |ns: &AtomicU64| Total { count: computed, ns: ns.load(Relaxed) };
+        let total = |count: &AtomicU64, ns: &AtomicU64| Total {
+            count: count.load(Relaxed),
+            ns: ns.load(Relaxed),
+        };
         Statistics {
             last_inference_ms: counts.last_ms.load(Relaxed),
             inference_count: counts.rows.load(Relaxed),
@@ -86,6 +90,8 @@ impl ModelMetrics {
             compute_infer: compute(&counts.compute_infer),
             compute_output: compute(&counts.compute_output),
             batches: counts.batches.statistics(),
+            cache_hit: total(&counts.cache.hits, &counts.cache.hit_ns),
+            cache_miss: total(&counts.cache.misses, &counts.cache.miss_ns),
             ..Statistics::default()
         }
     }

@@ -40,11 +40,11 @@ impl Default for Summaries {
 }
 
 impl Summaries {
-    /// Takes in the times of one request, in nanoseconds.
-    pub(super) fn observe(&self, times: [u64; TIMES]) {
+    /// Takes in the times of one request, in nanoseconds: all of them, or the first ones.
+    pub(super) fn observe(&self, times: &[u64]) {
         let slice = self.slice(Instant::now());
         for (window, time) in lock(&self.windows).iter_mut().zip(times) {
-            window.observe(slice, time);
+            window.observe(slice, *time);
         }
     }
 

@@ -115,9 +115,6 @@ pub fn choose(
 
 fn given(platform: &str, backend: &str, files: &[String]) -> Result<Chosen, String> {
     let platform = if platform == "libtorch" { "pytorch_libtorch" } else { platform };
-    if platform == "ensemble" {
-        return Err("platform 'ensemble' is not supported".to_owned());
-    }
     if platform.is_empty() {
         let mut formats = FORMATS.iter().filter(|it| it.backend == backend);
         let first = formats.clone().next();

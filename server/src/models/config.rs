@@ -44,6 +44,8 @@ pub struct ModelConfig {
     pub metric_tags: BTreeMap<String, String>,
     /// Bucket bounds by metric family, ascending.
     pub histograms: BTreeMap<String, Vec<f64>>,
+    /// Answers may be kept and given again to equal requests, where the server has a cache.
+    pub response_cache: bool,
 }
 
 /// Which of the versions in the repository are served.

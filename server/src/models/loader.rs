@@ -1,6 +1,8 @@
 //! From a found model to one that serves: read its configuration, load it, complete and check the
 //! configuration against it, make and warm its instances, publish.
 
+mod ensemble;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -8,17 +10,19 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
+use bytes::Bytes;
 
 use super::{
-    Engine, FoundModel, ServedModel,
+    Engine, FoundModel, ModelManager, ServedModel,
     check::READS_ACCELERATORS,
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
     config::ConfigErrors,
+    ensemble::is_ensemble,
     files::{files_of, model_path, read_labels},
     hints::hints,
     instances,
@@ -55,20 +59,29 @@ pub struct LoadSettings {
     pub spin: Duration,
     /// Jobs that must wait before the first batch runs; 0 but in tests.
     pub hold: usize,
+    /// Does the server keep answers?
+    pub has_cache: bool,
 }
 
 /// Loads models, and keeps none of them.
 pub struct Loader {
     engines: Vec<Arc<dyn Backend>>,
     settings: LoadSettings,
+    /// Where ensembles find their members.
+    manager: Arc<ModelManager>,
     metrics: Metrics,
     pub(super) reader: ConfigReader,
 }
 
 impl Loader {
-    /// A loader for models of these engines.
-    pub fn new(engines: Vec<Arc<dyn Backend>>, settings: LoadSettings, metrics: Metrics) -> Loader {
-        Loader { engines, settings, metrics, reader: ConfigReader::default() }
+    /// A loader for models of these engines. Ensembles look their members up in `manager`.
+    pub fn new(
+        engines: Vec<Arc<dyn Backend>>,
+        settings: LoadSettings,
+        manager: Arc<ModelManager>,
+        metrics: Metrics,
+    ) -> Loader {
+        Loader { engines, settings, manager, metrics, reader: ConfigReader::default() }
     }
 
     /// Models that may load at the same time.
@@ -129,11 +142,24 @@ impl Loader {
         version: u64,
         path: &Path,
     ) -> Result<(ServedModel, Plan), String> {
+        if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
+            return self.load_ensemble(found, raw, version);
+        }
+        let started = SystemTime::now();
         let choice = self.choose_engine(found, raw, path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
         let options = self.engine_options(&choice);
-        let load = Load { found, raw, version, path, choice: &choice, engine: &**engine, options };
+        let load = Load {
+            found,
+            raw,
+            version,
+            path,
+            choice: &choice,
+            engine: &**engine,
+            options,
+            started,
+        };
         let plan = self.plan_here(&load.found.name, raw, &load.options)?;
         let mut warnings = Warnings::new(&found.name, version);
         let reason = match self.make(&load, &plan, &mut warnings) {
@@ -247,8 +273,13 @@ impl Loader {
             settings.caller_runs_below = Duration::ZERO;
         }
         let scheduler = Scheduler::new(settings, context, slots, times, metrics.clone());
-        let config_json = self.reader.to_json(&completed.raw).to_string().into();
+        let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         let engine = Engine::Instances(Arc::new(scheduler));
+        self.tell_caching(&config, warnings);
+        if config.response_cache && self.settings.has_cache {
+            metrics.has_cache();
+        }
+        let fingerprint = self.fingerprint(load, &config, &config_json);
         let config_message = completed.raw;
         let (used, bytes, files) = Default::default();
         Ok(ServedModel {
@@ -258,6 +289,7 @@ impl Loader {
             config_message,
             engine,
             metrics,
+            fingerprint,
             used,
             bytes,
             files,
@@ -313,6 +345,7 @@ struct Load<'a> {
     choice: &'a EngineChoice,
     engine: &'a dyn Backend,
     options: BTreeMap<String, String>,
+    started: SystemTime,
 }
 
 /// Why a model could not be made.

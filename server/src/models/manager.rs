@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use super::{IndexEntry, ModelId, ServedModel, State};
+use super::{Engine, IndexEntry, ModelId, ServedModel, State};
 use crate::{error::Error, signature::nearest};
 
 /// The versions of one model that serve.
@@ -28,6 +28,29 @@ struct Known {
     states: BTreeMap<ModelId, States>,
     /// Asked for at the start and not loaded then, nor since.
     lacking: BTreeSet<ModelId>,
+}
+
+/// The models that served at one moment. Holding it keeps all of them alive.
+pub struct Snapshot(Arc<Serving>);
+
+impl Snapshot {
+    /// The model of that name, in that version or in the highest.
+    pub fn find(&self, name: &str, version: Option<u64>) -> Option<Arc<ServedModel>> {
+        find(&self.0, name, version).cloned()
+    }
+}
+
+fn find<'a>(
+    serving: &'a Serving,
+    name: &str,
+    version: Option<u64>,
+) -> Option<&'a Arc<ServedModel>> {
+    let named = serving.get(name).filter(|it| it.len() == 1)?;
+    let versions = named.values().next()?;
+    match version {
+        Some(version) => versions.get(&version),
+        None => versions.last_key_value().map(|(_, model)| model),
+    }
 }
 
 /// All models, by name and version.
@@ -50,13 +73,27 @@ impl ModelManager {
     /// [`Error::ModelNotReady`] for one that is loading or has failed; [`Error::InvalidRequest`] for a name of
     /// several models.
     pub fn get(&self, name: &str, version: Option<u64>) -> Result<Arc<ServedModel>, Error> {
-        let serving = self.serving.load();
-        let named = serving.get(name).filter(|it| it.len() == 1);
-        let found = named.and_then(|it| it.values().next()).and_then(|versions| match version {
-            Some(version) => versions.get(&version),
-            None => versions.last_key_value().map(|(_, model)| model),
-        });
-        found.cloned().ok_or_else(|| self.explain(name, version))
+        find(&self.serving.load(), name, version)
+            .cloned()
+            .ok_or_else(|| self.explain(name, version))
+    }
+
+    /// All models as of this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.serving.load_full())
+    }
+
+    /// Has the ensembles that this model is a member of compared with it anew: what does not fit any more is
+    /// logged.
+    pub(super) fn revalidate_ensembles(&self, member: &str) {
+        let serving = self.serving.load_full();
+        for model in all_of(&serving) {
+            if let Engine::Ensemble(ensemble) = &model.engine
+                && ensemble.members().contains(member)
+            {
+                ensemble.revalidate();
+            }
+        }
     }
 
     /// The versions of a model that serve, ascending.

@@ -40,6 +40,12 @@ pub(super) struct PlannedGroup {
 }
 
 impl Plan {
+    /// Of a model that has no instances of its own.
+    pub fn none(reason: String) -> Plan {
+        let one = NonZeroUsize::MIN;
+        Plan { devices: Vec::new(), made_at_load: one, threads: one, groups: Vec::new(), reason }
+    }
+
     /// Each device once, in the order in which instances are made there, and how many.
     pub fn placements(&self) -> Vec<Placement> {
         let mut placements: Vec<Placement> = Vec::new();

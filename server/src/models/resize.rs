@@ -18,7 +18,7 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         path: &Path,
     ) -> Result<Option<ServedModel>, String> {
-        let Engine::Instances(scheduler) = &served.engine;
+        let Engine::Instances(scheduler) = &served.engine else { return Ok(None) };
         let plan = self.plan_anew(found, raw, path)?;
         let mut completed = Completed {
             raw: served.config_message.clone(),
@@ -45,6 +45,7 @@ impl Loader {
             config_message: completed.raw,
             engine: Engine::Instances(Arc::clone(scheduler)),
             metrics: served.metrics.clone(),
+            fingerprint: served.fingerprint,
             used,
             bytes: served.bytes,
             files: served.files.clone(),

@@ -10,7 +10,9 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{config::ModelConfig, control::PrivateFiles, raw};
+use super::{
+    config::ModelConfig, control::PrivateFiles, ensemble::Ensemble, fingerprint::Fingerprint, raw,
+};
 use crate::{error::Error, metrics::ModelMetrics, schedule::Scheduler, signature::Signature};
 
 /// One loaded version of a model. Whoever holds it may use it, also after it has been replaced.
@@ -27,6 +29,8 @@ pub struct ServedModel {
     pub engine: Engine,
     /// Its counters.
     pub metrics: ModelMetrics,
+    /// What sets its answers apart from those of any other model, also of the same name and version.
+    pub fingerprint: Fingerprint,
     /// When it was last asked for.
     pub(super) used: LastUsed,
     /// Memory that it takes, as far as it was measured; 0 where there is no budget for it.
@@ -57,6 +61,8 @@ impl LastUsed {
 pub enum Engine {
     /// Instances of an engine, behind a queue.
     Instances(Arc<Scheduler>),
+    /// Other models.
+    Ensemble(Box<Ensemble>),
 }
 
 impl ServedModel {
@@ -72,6 +78,7 @@ impl ServedModel {
     pub fn admit(&self) -> Result<(), Error> {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.admit(),
+            Engine::Ensemble(ensemble) => ensemble.admit(),
         }
     }
 
@@ -79,19 +86,24 @@ impl ServedModel {
     pub fn instances(&self) -> usize {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.instances(),
+            // Its members have instances; what bounds it is not known here.
+            Engine::Ensemble(_) => 1,
         }
     }
 
     /// Do both answer with the same instances?
     pub(super) fn shares_engine(&self, other: &ServedModel) -> bool {
-        let (Engine::Instances(one), Engine::Instances(another)) = (&self.engine, &other.engine);
-        Arc::ptr_eq(one, another)
+        match (&self.engine, &other.engine) {
+            (Engine::Instances(one), Engine::Instances(another)) => Arc::ptr_eq(one, another),
+            _ => false,
+        }
     }
 
     /// From now on nothing waits for company.
     pub(super) fn hurry(&self) {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.hurry(),
+            Engine::Ensemble(_) => {}
         }
     }
 
@@ -99,6 +111,7 @@ impl ServedModel {
     pub(super) fn close(&self) {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.close(),
+            Engine::Ensemble(_) => {}
         }
     }
 
@@ -106,6 +119,7 @@ impl ServedModel {
     pub(super) fn release(&self) {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.release(),
+            Engine::Ensemble(_) => {}
         }
     }
 
@@ -115,6 +129,7 @@ impl ServedModel {
     pub(super) fn wait_closed(&self, patience: Duration) -> usize {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.wait_closed(patience),
+            Engine::Ensemble(_) => 0,
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn ready(model: &ServedModel, plan: &Plan, took: Duration) {
     tracing::info!(
         model = %model.signature.model,
         version = model.signature.version,
-        engine = model.config.backend,
+        engine = if model.config.backend.is_empty() { model.platform() } else { &model.config.backend },
         device = plan.devices_text(),
         instances = plan.instances(),
         threads = plan.threads,

@@ -7,6 +7,7 @@
 //! do runs take).
 
 pub mod admission;
+mod gate;
 mod gather;
 mod glance;
 mod here;
@@ -19,6 +20,7 @@ pub mod run;
 mod size;
 mod spin;
 mod state;
+mod turn;
 mod waiting;
 mod worker;
 
@@ -32,14 +34,16 @@ use crate::{
     metrics::{BatchReason, Execution, FailureReason, ModelMetrics},
 };
 use admission::{LongestStay, bound, predicted_stay};
+pub use gate::{Gate, Inside};
 use glance::Glance;
 use here::{Here, Leading};
 use learn::RunTimes;
 use policy::{BatchPolicy, Pending};
 use queue::{Job, Queue, QueuePolicy};
-use reply::{Order, Reply};
+use reply::Order;
 use run::{Done, RunContext, RunTime, Slot, Work};
 use state::{Call, State};
+pub use turn::Turn;
 use waiting::Waiting;
 
 /// How the requests of one model version are scheduled.
@@ -156,8 +160,23 @@ impl Scheduler {
     /// Dropping the future takes the request out of the queue. If it runs already, its result is dropped;
     /// when nobody waits for any result of the batch, the batch is asked to stop.
     pub async fn submit(&self, submission: Submission) -> Result<Done, Error> {
+        self.submit_in_turn(submission, None).await
+    }
+
+    /// Where answers leave in the order of their requests: the place of one that has come now, for whoever may have an
+    /// answer without a run. `None` where they do not.
+    pub fn turn(&self) -> Option<Turn> {
+        self.shared.order.as_ref().map(Turn::new)
+    }
+
+    /// [`Scheduler::submit`] for a request that has its place among the answers already.
+    pub async fn submit_in_turn(
+        &self,
+        submission: Submission,
+        turn: Option<Turn>,
+    ) -> Result<Done, Error> {
         let accepted = submission.accepted;
-        let answer = match self.shared.enter(submission) {
+        let answer = match self.shared.enter(submission, turn) {
             Ok(Entered::Ran(done)) => Ok(done),
             Ok(Entered::Leads(leading, work)) => leading.answer(work).await,
             Ok(Entered::Queued(waiting)) => waiting.answer().await,
@@ -257,7 +276,11 @@ impl Shared {
     }
 
     /// Runs the request in place or puts it into the queue.
-    fn enter(self: &Arc<Self>, submission: Submission) -> Result<Entered<'_>, Error> {
+    fn enter(
+        self: &Arc<Self>,
+        submission: Submission,
+        turn: Option<Turn>,
+    ) -> Result<Entered<'_>, Error> {
         let Submission { work, accepted: now, shape_key, priority, queue_timeout, deadline } =
             submission;
         // A request without rows still takes a place in its batch.
@@ -288,7 +311,10 @@ impl Shared {
         let limit = policy.timeout(queue_timeout);
         let rejects = policy.timeout_action == queue::TimeoutAction::Reject;
         let expiry = limit.and_then(|it| Some((now.checked_add(it)?, it)));
-        let (reply, receiver) = Reply::channel(self.order.as_ref());
+        let Turn { reply, receiver } = match turn {
+            Some(turn) => turn,
+            None => Turn::of(self.order.as_ref()),
+        };
         let counted = Some(self.metrics.pending());
         let job = Job { pending, work, expiry, deadline, reply, counted };
         let (ticket, call) = match joining {

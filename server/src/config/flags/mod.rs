@@ -1,6 +1,7 @@
 //! The table of settings: name, default, help. Names and defaults are Triton's where it has the option.
 
 mod access;
+mod cache;
 mod grpc;
 mod limits;
 mod log;
@@ -64,6 +65,7 @@ const SECTIONS: &[&[Setting]] = &[
     limits::SETTINGS,
     scheduling::SETTINGS,
     metrics::SETTINGS,
+    cache::SETTINGS,
     log::SETTINGS,
     trace::SETTINGS,
 ];
@@ -92,9 +94,6 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
         &[
             "model-config-name",
             "model-load-gpu-limit",
-            "cache-config",
-            "cache-directory",
-            "response-cache-byte-size",
             "rate-limit",
             "rate-limit-resource",
             "host-policy",

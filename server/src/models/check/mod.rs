@@ -1,5 +1,7 @@
 //! Raw configuration → [`ModelConfig`], noting everything that is wrong. The rules are Triton's.
 
+mod cache;
+mod ensemble;
 mod ports;
 mod scheduling;
 mod settings;
@@ -13,6 +15,7 @@ use super::{
     raw::{self, ModelConfig as RawConfig},
 };
 
+pub(super) use ensemble::ensemble;
 pub(super) use settings::{READS_ACCELERATORS, version_policy};
 pub(super) use unsupported::unsupported;
 
@@ -72,6 +75,7 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
         warmups: warmup::warmups(raw, &inputs, max_batch_size, report),
         metric_tags: raw.metric_tags.clone(),
         histograms: settings::histograms(raw, report),
+        response_cache: cache::response_cache(raw, report),
         inputs,
         outputs,
     }

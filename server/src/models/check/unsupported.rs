@@ -10,13 +10,8 @@ pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
     let refused = [
         ("sequence_batching", matches!(scheduling, Some(SchedulingChoice::SequenceBatching(_)))),
-        (
-            "ensemble_scheduling",
-            matches!(scheduling, Some(SchedulingChoice::EnsembleScheduling(_))),
-        ),
         ("batch_input", !raw.batch_input.is_empty()),
         ("batch_output", !raw.batch_output.is_empty()),
-        ("response_cache { enable: true }", raw.response_cache.is_some_and(|it| it.enable)),
         (
             "model_operations.op_library_filename",
             raw.model_operations.iter().any(|it| !it.op_library_filename.is_empty()),
@@ -32,6 +27,15 @@ pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
     ];
     for (field, _) in refused.iter().filter(|(_, given)| *given) {
         report.problem(format!("{field} is not supported"));
+    }
+    if matches!(scheduling, Some(SchedulingChoice::EnsembleScheduling(_)))
+        && raw.platform != "ensemble"
+    {
+        report.problem(format!(
+            "ensemble_scheduling needs platform: \"ensemble\" and no backend; given platform '{}' and \
+             backend '{}'",
+            raw.platform, raw.backend
+        ));
     }
     if let Some(plugin) = raw.parameters.get("TRITON_BATCH_STRATEGY_PATH") {
         report.problem(format!(

@@ -110,7 +110,6 @@ fn a_wrong_pair_names_both() {
         "platform 'onnx_runtime_onnx' is not known; expected one of tensorrt_plan, \
          onnxruntime_onnx, pytorch_libtorch, torch_aoti; did you mean 'onnxruntime_onnx'?",
     );
-    refused("platform: 'ensemble'", &[], "platform 'ensemble' is not supported");
 }
 
 #[test]
@@ -131,9 +130,8 @@ fn an_engine_that_the_server_lacks_is_named_with_the_nearest() {
 #[test]
 fn what_is_not_supported_is_refused_before_anything_is_loaded() {
     refused(
-        "backend: 'onnxruntime' sequence_batching { } response_cache { enable: true }",
+        "backend: 'onnxruntime' sequence_batching { } batch_input { }",
         &[],
-        "2 problems\n- sequence_batching is not supported\n\
-         - response_cache { enable: true } is not supported",
+        "2 problems\n- sequence_batching is not supported\n- batch_input is not supported",
     );
 }

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     super::{
         FoundModel, ModelId, ServedModel, State,
+        ensemble::members,
         manager::{UNLOADED, Versions},
         raw,
         versions::wanted_versions,
@@ -14,7 +15,6 @@ use super::{
     decide::{Work, decide},
     fingerprint::Fingerprint,
     lock,
-    members::members,
     overrides::PrivateFiles,
     reaper::Retired,
 };
@@ -292,6 +292,11 @@ impl Control {
     /// Loads the models that this one hands requests to, unless they serve.
     fn bring_members(&self, wish: &Wish, above: &[ModelId]) -> Result<(), Error> {
         let id = wish.found.id();
+        if let Some(circle) = self.circle(&id, &wish.basis.raw) {
+            let reason = format!("the ensembles are made of each other: {circle}");
+            self.failed(&id, None, &reason);
+            return Err(Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}")));
+        }
         let above: Vec<ModelId> = above.iter().chain([&id]).cloned().collect();
         for name in members(&wish.basis.raw) {
             let member = ModelId { name: name.as_str().into(), namespace: id.namespace.clone() };
@@ -301,6 +306,7 @@ impl Control {
                 Error::InvalidRequest(text)
             };
             if above.contains(&member) {
+                // Its directory has changed since.
                 return Err(problem("it is a member of itself".to_owned()));
             }
             if self.manager.serving(&member).is_empty() {
@@ -321,22 +327,10 @@ impl Control {
         model.ok_or_else(|| Error::Repository(format!("there is no model '{id}'")))
     }
 
-    /// Checks the models that hand requests to one that was loaded again, by loading them again. To be called
-    /// while no place is held: those above are taken before those of members.
+    /// Compares the ensembles of which this model is a member with what was loaded.
     fn revalidate_if(&self, changed: bool, id: &ModelId) {
-        let uses = |(it, members): &(&ModelId, &Vec<String>)| {
-            changed && it.namespace == id.namespace && members.iter().any(|name| *name == *id.name)
-        };
-        let dependents: Vec<ModelId> = {
-            let links = lock(&self.links);
-            links.iter().filter(uses).map(|(it, _)| it.clone()).collect()
-        };
-        for dependent in &dependents {
-            let again =
-                self.find_in(dependent).and_then(|found| self.bring_found(found, How::Anew, &[]));
-            if let Err(error) = again {
-                tracing::error!(model = %dependent, member = %id, "does not fit its member any more: {error}");
-            }
+        if changed {
+            self.manager.revalidate_ensembles(&id.name);
         }
     }
 }

@@ -143,7 +143,7 @@ impl Loading {
         let (manager, metrics) =
             (Arc::new(ModelManager::default()), Metrics::new(Default::default()));
         let engines: Vec<Arc<dyn Backend>> = vec![Arc::new(fake.clone())];
-        let loader = Loader::new(engines, settings(gpus), metrics.clone());
+        let loader = Loader::new(engines, settings(gpus), Arc::default(), metrics.clone());
         let loaded = loader
             .read_config(&found)
             .and_then(|raw| loader.load_version(&found, raw.as_ref(), 1, &dir.join("1")));
@@ -203,6 +203,7 @@ fn settings(gpus: u32) -> LoadSettings {
         caller_runs_below: Duration::ZERO,
         spin: Duration::ZERO,
         hold: 0,
+        has_cache: false,
     }
 }
 

@@ -199,10 +199,8 @@ fn order_excludes_priorities_and_delays() {
 fn what_is_not_supported_is_named() {
     for (text, field) in [
         ("sequence_batching { }", "sequence_batching"),
-        ("ensemble_scheduling { }", "ensemble_scheduling"),
         ("batch_input { }", "batch_input"),
         ("batch_output { }", "batch_output"),
-        ("response_cache { enable: true }", "response_cache { enable: true }"),
         (
             "model_operations { op_library_filename: 'libops.so' }",
             "model_operations.op_library_filename",
@@ -216,6 +214,12 @@ fn what_is_not_supported_is_named() {
     ] {
         refused(text, &[&format!("{field} is not supported")]);
     }
+    refused(
+        "ensemble_scheduling { }",
+        &[
+            "ensemble_scheduling needs platform: \"ensemble\" and no backend; given platform '' and backend ''",
+        ],
+    );
     refused(
         "parameters { key: 'TRITON_BATCH_STRATEGY_PATH' value { string_value: '/x.so' } }",
         &["parameter TRITON_BATCH_STRATEGY_PATH: the batching plug-in '/x.so' is not supported"],

@@ -1,0 +1,400 @@
+//! Models that are made of other models: what loads, what runs and when, what fails and how that is counted.
+
+use std::time::{Duration, Instant};
+
+use backend::{NamedTensor, Shape, Tensor};
+use muster::{
+    error::{Error, Kind},
+    infer::Inference,
+    request::{InferenceRequest, InferenceResponse, Sequence, SequenceId},
+};
+use serde_json::{Value, json};
+
+use crate::support::{Models, Page, Process, Repository, Server, ask, infer, wait_for};
+
+/// A step: the model, what it reads and what it writes, each the member's name and the ensemble's.
+type Step<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
+
+/// The configuration of an ensemble whose inputs and outputs are FP32 of `[ 4 ]`.
+fn ensemble(inputs: &[&str], outputs: &[&str], steps: &[Step<'_>]) -> String {
+    let ports = |what: &str, names: &[&str]| {
+        let port =
+            |it: &&str| format!("{what} {{ name: \"{it}\" data_type: TYPE_FP32 dims: [ 4 ] }}\n");
+        names.iter().map(port).collect::<String>()
+    };
+    let map = |what: &str, pairs: &[(&str, &str)]| {
+        let entry = |(key, value): &(&str, &str)| {
+            format!("{what} {{ key: \"{key}\" value: \"{value}\" }} ")
+        };
+        pairs.iter().map(entry).collect::<String>()
+    };
+    let steps = steps.iter().map(|(model, inputs, outputs)| {
+        let (inputs, outputs) = (map("input_map", inputs), map("output_map", outputs));
+        format!("step {{ model_name: \"{model}\" model_version: -1 {inputs} {outputs} }}\n")
+    });
+    format!(
+        "platform: \"ensemble\"\nmax_batch_size: 8\n{}{}ensemble_scheduling {{ {} }}\n",
+        ports("input", inputs),
+        ports("output", outputs),
+        steps.collect::<String>()
+    )
+}
+
+/// x → a → t → b → y
+fn chain(a: &str, b: &str) -> String {
+    let steps: [Step<'_>; 2] = [
+        (a, &[("INPUT0", "x")], &[("OUTPUT0", "t")]),
+        (b, &[("INPUT0", "t")], &[("OUTPUT0", "y")]),
+    ];
+    ensemble(&["x"], &["y"], &steps)
+}
+
+/// x → a → y and x → b → z
+fn fork(a: &str, b: &str) -> String {
+    let steps: [Step<'_>; 2] = [
+        (a, &[("INPUT0", "x")], &[("OUTPUT0", "y")]),
+        (b, &[("INPUT0", "x")], &[("OUTPUT0", "z")]),
+    ];
+    ensemble(&["x"], &["y", "z"], &steps)
+}
+
+/// One row that begins with `first`.
+fn body(first: i32) -> String {
+    json!({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [first, 2, 3, 4]}]})
+        .to_string()
+}
+
+fn output<'a>(reply: &'a Value, name: &str) -> &'a Value {
+    let outputs = reply["outputs"].as_array().unwrap();
+    outputs.iter().find(|it| it["name"] == name).unwrap_or_else(|| panic!("no {name}: {reply}"))
+}
+
+fn two(parameters: &[(&str, &str)]) -> Repository {
+    Repository::identity("a", parameters).with_identity("b", &[])
+}
+
+#[test]
+fn tensors_go_from_step_to_step_and_everybody_is_counted() {
+    let server = Server::start(&two(&[]).model("e", &chain("a", "b")), &[]);
+    let reply = server.post(&infer("e"), body(7)).expect(200).json();
+    assert_eq!(reply["model_name"], "e");
+    assert_eq!(output(&reply, "y")["data"], json!([7.0, 2.0, 3.0, 4.0]));
+    let page = Page::read(server.http());
+    for model in ["e", "a", "b"] {
+        for family in
+            ["nv_inference_request_success", "nv_inference_count", "nv_inference_exec_count"]
+        {
+            assert_eq!(page.of(model, family), 1.0, "{family} of {model}");
+        }
+    }
+    let metadata = server.get("/v2/models/e").expect(200).json();
+    assert_eq!(metadata["platform"], "ensemble");
+    assert_eq!(metadata["inputs"][0]["shape"], json!([-1, 4]));
+    let config = server.get("/v2/models/e/config").expect(200).json();
+    assert_eq!(config["ensemble_scheduling"]["step"][1]["model_name"], "b");
+    assert!(config.get("instance_group").is_none_or(|it| it == &json!([])), "{config}");
+}
+
+#[test]
+fn a_real_model_can_follow_another() {
+    // What the digit model thinks of images that went through another model first.
+    let same = "backend: \"identity\" max_batch_size: 4
+        input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] }";
+    let config = "platform: \"ensemble\" max_batch_size: 4
+        input { name: \"scan\" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] }
+        output { name: \"digit\" data_type: TYPE_FP32 dims: [ 10 ] }
+        ensemble_scheduling { step [
+          { model_name: \"same\" model_version: -1
+            input_map { key: \"INPUT0\" value: \"scan\" } output_map { key: \"OUTPUT0\" value: \"image\" } },
+          { model_name: \"digits\" model_version: 1
+            input_map { key: \"image\" value: \"image\" }
+            output_map { key: \"probabilities\" value: \"digit\" } } ] }";
+    let repository = Repository::new()
+        .copy("digits", "model_repository/digits")
+        .model("same", same)
+        .model("read", config);
+    let server = Server::start(&repository, &[]);
+    let data: Vec<u32> = (0..64).map(|it| it % 17).collect();
+    let ask = |model: &str, input: &str| {
+        let body = json!({"inputs": [
+            {"name": input, "shape": [1, 1, 8, 8], "datatype": "FP32", "data": data}]});
+        server.post(&infer(model), body.to_string()).expect(200).json()["outputs"][0]["data"]
+            .clone()
+    };
+    assert_eq!(ask("read", "scan"), ask("digits", "image"));
+}
+
+#[test]
+fn members_load_first_whatever_their_names() {
+    let repository = Repository::identity("z", &[("creation_delay_sec", "1")])
+        .with_identity("y", &[])
+        .model("inner", &chain("z", "y"))
+        .model("a", &chain("y", "z"))
+        .model(
+            "nested",
+            &ensemble(
+                &["x"],
+                &["out"],
+                &[
+                    ("inner", &[("x", "x")], &[("y", "middle")]),
+                    ("a", &[("x", "middle")], &[("y", "out")]),
+                ],
+            ),
+        );
+    let server = Server::start(&repository, &[]);
+    let reply = server.post(&infer("nested"), body(3)).expect(200).json();
+    assert_eq!(output(&reply, "out")["data"][0], 3.0);
+    let page = Page::read(server.http());
+    assert_eq!(page.of("z", "nv_inference_request_success"), 2.0);
+    assert_eq!(page.of("inner", "nv_inference_request_success"), 1.0);
+}
+
+#[test]
+fn branches_run_at_the_same_time() {
+    let slow = [("execute_delay_ms", "400")];
+    let repository =
+        Repository::identity("a", &slow).with_identity("b", &slow).model("e", &fork("a", "b"));
+    let server = Server::start(&repository, &[]);
+    let started = Instant::now();
+    server.post(&infer("e"), body(1)).expect(200);
+    assert!(started.elapsed() < Duration::from_millis(750), "{:?}", started.elapsed());
+}
+
+#[test]
+fn only_steps_that_are_needed_for_the_wanted_outputs_run() {
+    let server = Server::start(&two(&[("fault", "fail")]).model("e", &fork("a", "b")), &[]);
+    let mut asked: Value = serde_json::from_str(&body(5)).unwrap();
+    asked["outputs"] = json!([{"name": "z"}]);
+    let reply = server.post(&infer("e"), asked.to_string()).expect(200).json();
+    assert_eq!(reply["outputs"].as_array().unwrap().len(), 1);
+    assert_eq!(Page::read(server.http()).of("a", "nv_inference_exec_count"), 0.0);
+    server.post(&infer("e"), body(5)).error(500);
+}
+
+#[test]
+fn a_failure_names_step_and_model_and_is_counted_once_for_each() {
+    let server = Server::start(
+        &two(&[]).with_identity("b", &[("fault", "fail")]).model("e", &chain("a", "b")),
+        &[],
+    );
+    let error = server.post(&infer("e"), body(1)).error(500);
+    assert_eq!(error, "step[1] ('b'): told to fail by 'fault'");
+    let page = Page::read(server.http());
+    assert_eq!(page.failures("e", "OTHER"), 1.0);
+    assert_eq!(page.failures("b", "BACKEND"), 1.0);
+    assert_eq!(page.of("a", "nv_inference_request_success"), 1.0);
+    assert_eq!(page.of("e", "nv_inference_request_success"), 0.0);
+}
+
+#[test]
+fn a_request_that_does_not_fit_is_refused_as_by_any_model() {
+    let server = Server::start(&two(&[]).model("e", &chain("a", "b")), &[]);
+    let error = server.post(&infer("e"), body(1).replace("\"x\"", "\"w\"")).error(400);
+    assert!(error.contains("model 'e' has no input 'w'; did you mean 'x'?"), "{error}");
+    assert_eq!(Page::read(server.http()).failures("e", "OTHER"), 0.0);
+}
+
+#[test]
+fn an_ensemble_without_a_member_says_which_and_why() {
+    let repository = Repository::identity("a", &[("load_fault", "fail")])
+        .with_identity("b", &[])
+        .model("e", &chain("a", "b"))
+        .model("f", &chain("b", "bb"))
+        .model("g", &chain("b", "f"));
+    let server = Server::start(&repository, &[]);
+    let reason = |model: &str| {
+        let index = server.post("/v2/repository/index", "").expect(200).json();
+        let entry = index.as_array().unwrap().iter().find(|it| it["name"] == model).unwrap();
+        entry["reason"].as_str().unwrap().to_owned()
+    };
+    let told = reason("e");
+    assert!(told.contains("step[0] ('a'): model 'a' version any is not ready: "), "{told}");
+    assert!(told.contains("told to fail by 'load_fault'"), "{told}");
+    assert!(reason("f").contains("step[1] ('bb'): there is no model 'bb'; did you mean 'b'?"));
+    assert!(reason("g").contains("step[1] ('f'): model 'f' version any is not ready: "));
+    let error = server.post(&infer("e"), body(1)).error(503);
+    assert!(error.contains("step[0] ('a')"), "{error}");
+}
+
+#[test]
+fn ensembles_that_are_made_of_each_other_do_not_load_and_keep_nothing_else_from_it() {
+    let repository =
+        Repository::identity("m", &[]).model("e", &chain("m", "f")).model("f", &chain("e", "m"));
+    let server = Server::start(&repository, &[]);
+    let index = server.post("/v2/repository/index", "").expect(200).text();
+    for circle in ["'e' -> 'f' -> 'e'", "'f' -> 'e' -> 'f'"] {
+        assert!(
+            index.contains(&format!("the ensembles are made of each other: {circle}")),
+            "{index}"
+        );
+    }
+    assert_eq!(index.matches("UNAVAILABLE").count(), 2, "{index}");
+    server.post(&infer("m"), body(1).replace("\"x\"", "\"INPUT0\"")).expect(200);
+}
+
+#[test]
+fn a_client_that_leaves_ends_the_steps() {
+    let repository = two(&[("execute_delay_ms", "60000")]).model("e", &chain("a", "b"));
+    let server = Server::start(&repository, &[]);
+    let client = ask(server.http(), "e", body(1));
+    wait_for("the first step to be asked", || {
+        let page = Page::read(server.http());
+        // It is not queued any more, but has left for an instance.
+        (page.value("muster_bytes_in_flight") > 0.0).then_some(())
+    });
+    drop(client);
+    for model in ["e", "a"] {
+        wait_for("the request to be counted as canceled", || {
+            (Page::read(server.http()).failures(model, "CANCELED") == 1.0).then_some(())
+        });
+    }
+    assert_eq!(Page::read(server.http()).failures("e", "OTHER"), 0.0);
+}
+
+#[test]
+fn a_deadline_holds_for_all_steps_together() {
+    let slow = [("execute_delay_ms", "300")];
+    let repository =
+        Repository::identity("a", &slow).with_identity("b", &slow).model("e", &chain("a", "b"));
+    let server = Server::start(&repository, &["--request-timeout-ms=450"]);
+    let reply = server.post(&infer("e"), body(1));
+    let text = reply.text();
+    assert!(
+        text.contains("step[1] ('b'): the deadline of the request to model 'b' passed"),
+        "{text}"
+    );
+    assert_eq!(Page::read(server.http()).failures("b", "CANCELED"), 1.0);
+}
+
+#[test]
+fn as_many_requests_are_in_a_step_as_it_allows() {
+    let config = chain("a", "b")
+        .replace("ensemble_scheduling {", "ensemble_scheduling { max_inflight_requests: 1 ");
+    // Two instances could run two at the same time.
+    let repository = two(&[("execute_delay_ms", "200")]).model("e", &config);
+    let server = Server::start(&repository, &[]);
+    let started = Instant::now();
+    let clients: Vec<_> = (0..3).map(|it| ask(server.http(), "e", body(it))).collect();
+    for mut client in clients {
+        client.reply().expect(200);
+    }
+    assert!(Duration::from_millis(590) < started.elapsed(), "{:?}", started.elapsed());
+}
+
+#[test]
+fn an_ensemble_without_a_batch_dimension_may_have_members_with_one() {
+    let config = chain("a", "b").replace("max_batch_size: 8\n", "");
+    let server = Server::start(&two(&[]).model("e", &config), &[]);
+    let asked = body(9).replace("[1,4]", "[4]");
+    let reply = server.post(&infer("e"), asked).expect(200).json();
+    assert_eq!(output(&reply, "y")["shape"], json!([4]));
+    assert_eq!(output(&reply, "y")["data"][0], 9.0);
+}
+
+#[test]
+fn requests_of_several_clients_share_the_batches_of_members() {
+    let merging = "backend: \"identity\" max_batch_size: 8
+        input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+        dynamic_batching { max_queue_delay_microseconds: 30000000 preferred_batch_size: [ 4 ] }";
+    let repository =
+        Repository::identity("a", &[]).model("b", merging).model("e", &chain("a", "b"));
+    let server = Server::start(&repository, &[]);
+    let clients: Vec<_> = (0..4).map(|it| ask(server.http(), "e", body(it))).collect();
+    for (number, mut client) in clients.into_iter().enumerate() {
+        let reply = client.reply().expect(200).json();
+        assert_eq!(output(&reply, "y")["data"][0], number as f64);
+    }
+    assert_eq!(Page::read(server.http()).of("b", "nv_inference_exec_count"), 1.0);
+}
+
+/// A request for a row that begins with `first`, to the ensemble `e`.
+async fn ask_e(models: &Models, first: f32) -> Result<InferenceResponse, Error> {
+    let tensor = Tensor::from_vec(Shape::new(&[1, 4]), vec![first, 2.0, 3.0, 4.0]).unwrap();
+    let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+    let sequence = Sequence { id: SequenceId::Number(1), start: true, end: false };
+    let request = InferenceRequest { inputs, sequence: Some(sequence), ..Default::default() };
+    let model = models.manager.get("e", None).unwrap();
+    Inference::default().run(&model, request).await
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn member(dims: usize, parameters: &str) -> String {
+    format!(
+        "backend: \"identity\" max_batch_size: 8 {parameters}
+         input {{ name: \"INPUT0\" data_type: TYPE_FP32 dims: [ {dims} ] }}
+         output {{ name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ {dims} ] }}"
+    )
+}
+
+#[test]
+fn a_reload_of_a_member_breaks_no_request_and_the_next_one_has_the_new_member() {
+    let slow = [("execute_delay_ms", "300")];
+    let repository = Repository::identity("a", &[]).with_identity("b", &slow);
+    let models = Models::load(repository.model("e", &chain("a", "b")));
+    let model = models.manager.get("e", None).unwrap();
+    runtime().block_on(async {
+        let tensor = Tensor::zeros(backend::DataType::Fp32, Shape::new(&[1, 4])).unwrap();
+        let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+        let request = InferenceRequest { inputs, ..Default::default() };
+        let running = tokio::spawn(async move { Inference::default().run(&model, request).await });
+        // It is in the second step once the first one has been run.
+        while models.manager.get("a", None).unwrap().metrics.statistics().execution_count == 0 {
+            tokio::task::yield_now().await;
+        }
+        let failing = "parameters { key: \"fault\" value { string_value: \"fail\" } }";
+        models.reload("b", &member(4, failing));
+        running.await.unwrap().unwrap();
+        let error = ask_e(&models, 1.0).await.unwrap_err();
+        assert_eq!(error.to_string(), "step[1] ('b'): told to fail by 'fault'");
+    });
+}
+
+#[test]
+fn a_new_member_that_does_not_fit_is_told_until_one_fits_again() {
+    let repository = two(&[]).model("e", &chain("a", "b"));
+    let models = Models::load(repository);
+    runtime().block_on(async {
+        ask_e(&models, 1.0).await.unwrap();
+        models.reload("b", &member(5, ""));
+        let error = ask_e(&models, 1.0).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable);
+        let text = error.to_string();
+        for part in [
+            "model 'e' version 1 is not ready: ",
+            "input 'INPUT0' of step[1] ('b') takes FP32 [-1,5], but tensor 't', output 'OUTPUT0' of step[0] ('a'), \
+             is FP32 [-1,4]",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        models.reload("b", &member(4, ""));
+        let outputs = ask_e(&models, 6.0).await.unwrap().outputs;
+        assert_eq!(outputs[0].tensor.as_slice_of::<f32>().unwrap()[0], 6.0);
+    });
+}
+
+#[test]
+fn tensors_are_not_copied_on_their_way() {
+    let models = Models::load(two(&[]).model("e", &chain("a", "b")));
+    runtime().block_on(async {
+        let tensor = Tensor::from_vec(Shape::new(&[1, 4]), vec![1f32; 4]).unwrap();
+        let given = tensor.contiguous().unwrap().as_ptr();
+        let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+        let request = InferenceRequest { inputs, ..Default::default() };
+        let model = models.manager.get("e", None).unwrap();
+        let response = Inference::default().run(&model, request).await.unwrap();
+        assert_eq!(response.outputs[0].tensor.contiguous().unwrap().as_ptr(), given);
+    });
+}
+
+#[test]
+fn the_log_says_of_which_models_an_ensemble_is_made() {
+    let repository = two(&[]).model("e", &chain("a", "b"));
+    let mut server = Process::start(&repository, &[], &[]);
+    let line = server.wait_for_line("why=\"made of a, b\"");
+    assert!(line.contains("model=e") && line.contains("engine=ensemble"), "{line}");
+}

@@ -1,0 +1,65 @@
+//! Models without a server around them, for what depends on when they are loaded again.
+
+use std::{fs, num::NonZeroUsize, sync::Arc, time::Duration};
+
+use backend::Backend;
+use identity::Identity;
+use muster::{
+    config::ModelDefaults,
+    machine::gpus::{Gpus, Visibility},
+    metrics::{Metrics, MetricsOptions},
+    models::{Catalogue, Control, LoadOverride, LoadSettings, Loader, ModelManager, Names},
+    schedule::admission::LongestStay,
+};
+
+use super::{Repository, Start};
+
+/// Models in this process, loaded again at will.
+pub struct Models {
+    control: Control,
+    /// Where they are.
+    pub manager: Arc<ModelManager>,
+    repository: Repository,
+}
+
+impl Models {
+    /// Loads the models of a repository, those of the engine `identity` and ensembles. Answers are kept where there is
+    /// a cache to keep them.
+    pub fn load(repository: Repository) -> Models {
+        let explicit = ["--model-control-mode=explicit", "--load-model=*"];
+        let config = Start::new(&repository).flags(&explicit).config().unwrap();
+        let catalogue = Catalogue::new(&config.repository, false, Names::Once);
+        let (gpus, _) = Gpus::read(&Visibility { cuda: Some("-1".into()), container: None });
+        let settings = LoadSettings {
+            defaults: ModelDefaults {
+                instance_count: None,
+                intra_op_threads: None,
+                inter_op_threads: None,
+            },
+            repository: config.repository,
+            cpus: NonZeroUsize::MIN,
+            gpus,
+            longest_stay: LongestStay::Unbounded,
+            caller_runs_below: Duration::from_micros(50),
+            spin: Duration::ZERO,
+            hold: 0,
+            has_cache: true,
+        };
+        let manager = Arc::new(ModelManager::default());
+        let metrics = Metrics::new(MetricsOptions::default());
+        let engines: Vec<Arc<dyn Backend>> = vec![Arc::new(Identity)];
+        let loader = Arc::new(Loader::new(engines, settings, manager.clone(), metrics));
+        let control = Control::new(config.control, loader, manager.clone(), catalogue);
+        control.start(false).unwrap();
+        manager.finish_start();
+        Models { control, manager, repository }
+    }
+
+    /// Changes the configuration of a model and loads it alone.
+    pub fn reload(&self, name: &str, config: &str) {
+        let dir = self.repository.path().join(name);
+        fs::create_dir_all(dir.join("1")).unwrap();
+        fs::write(dir.join("config.pbtxt"), config).unwrap();
+        self.control.load(name, LoadOverride::default()).unwrap();
+    }
+}
