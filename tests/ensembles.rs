@@ -398,3 +398,36 @@ fn the_log_says_of_which_models_an_ensemble_is_made() {
     let line = server.wait_for_line("why=\"made of a, b\"");
     assert!(line.contains("model=e") && line.contains("engine=ensemble"), "{line}");
 }
+
+#[test]
+fn an_optional_input_may_be_left_out_all_the_way() {
+    let member = "backend: \"identity\" max_batch_size: 8
+        input [ { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] },
+                { name: \"INPUT1\" data_type: TYPE_FP32 dims: [ 4 ] optional: true } ]
+        output [ { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] } ]";
+    let both: &[(&str, &str)] = &[("INPUT0", "x"), ("INPUT1", "w")];
+    let config = ensemble(&["x", "w"], &["y"], &[("m", both, &[("OUTPUT0", "y")])]);
+    let optional = config.replace("name: \"w\"", "optional: true name: \"w\"");
+    let server = Server::start(&Repository::new().model("m", member).model("e", &optional), &[]);
+    let reply = server.post(&infer("e"), body(4)).expect(200).json();
+    assert_eq!(output(&reply, "y")["data"][0], 4.0);
+    server.post(&infer("m"), body(4).replace("\"x\"", "\"INPUT0\"")).expect(200);
+}
+
+#[test]
+fn a_step_may_name_a_version() {
+    let config = chain("a", "b")
+        .replace("model_name: \"a\" model_version: -1", "model_name: \"a\" model_version: 2");
+    let policy = "version_policy { specific { versions: [ 1, 2 ] } }";
+    let repository = Repository::identity("b", &[])
+        .model("a", &format!("{}\n{policy}", member(4, "")))
+        .file("a/2/.keep", "")
+        .model("e", &config)
+        .model("f", &config.replace("model_version: 2", "model_version: 7"));
+    let server = Server::start(&repository, &[]);
+    server.post(&infer("e"), body(1)).expect(200);
+    let page = Page::read(server.http());
+    assert_eq!(page.value("nv_inference_request_success{model=\"a\",version=\"2\"}"), 1.0);
+    let error = server.post(&infer("f"), body(1)).error(503);
+    assert!(error.contains("step[0] ('a'): "), "{error}");
+}

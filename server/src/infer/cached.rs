@@ -30,7 +30,7 @@ impl Inference {
             && call.found.is_none()
         {
             // The key and the run must be of the same members.
-            fresh = ensemble.resolve().map_err(|it| super::ensemble::not_ready(model, it))?;
+            fresh = super::ensemble::members(model, ensemble)?;
             call.found = Some(&fresh);
         }
         let looked = Instant::now();

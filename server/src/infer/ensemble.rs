@@ -55,22 +55,15 @@ impl Inference {
         trace: Option<&Trace>,
     ) -> Result<Answer, Error> {
         let started = Instant::now();
-        let mut unanswered = Unanswered { metrics: Some(&model.metrics), started };
         let fresh;
         let resolved = match found {
             Some(found) => found,
             None => {
-                let resolved = ensemble.resolve();
-                match resolved {
-                    Ok(resolved) => fresh = resolved,
-                    Err(reason) => {
-                        unanswered.failed(FailureReason::Other);
-                        return Err(not_ready(model, reason));
-                    }
-                }
+                fresh = members(model, ensemble)?;
                 &fresh
             }
         };
+        let mut unanswered = Unanswered { metrics: Some(&model.metrics), started };
         let rows = work.rows.max(1);
         let run = Run::new(self, ensemble, resolved, request, trace, &work);
         match run.complete(work).await {
@@ -89,13 +82,16 @@ impl Inference {
     }
 }
 
-/// An ensemble whose members are missing or do not fit.
-pub(super) fn not_ready(model: &ServedModel, reason: String) -> Error {
-    Error::ModelNotReady {
-        model: model.signature.model.to_string(),
-        version: model.signature.version.to_string(),
-        reason,
-    }
+/// The members that serve now. Where they are missing or do not fit, the request is counted as failed.
+pub(super) fn members(model: &ServedModel, ensemble: &Ensemble) -> Result<Resolved, Error> {
+    ensemble.resolve().map_err(|reason| {
+        model.metrics.failure(FailureReason::Other);
+        Error::ModelNotReady {
+            model: model.signature.model.to_string(),
+            version: model.signature.version.to_string(),
+            reason,
+        }
+    })
 }
 
 /// One request, and how far it is.
