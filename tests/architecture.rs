@@ -16,7 +16,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("aligned", &[]),
     ("drain", &[]),
     ("limits", &["error"]),
-    ("access", &["error", "request"]),
+    ("access", &["error"]),
     ("config", &["access", "machine", "signature"]),
     ("logging", &["config", "signature"]),
     ("health", &["config"]),
