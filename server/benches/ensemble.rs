@@ -15,11 +15,13 @@ use backend::{NamedTensor, Shape, Tensor};
 use identity::Identity;
 use muster::{
     cache::Cache,
-    config::{BackendSetting, CacheConfig, ModelDefaults, ModelsFrom, Repository},
+    config::{
+        BackendSetting, CacheConfig, ControlMode, ModelControl, ModelDefaults, ModelsFrom, Repository,
+    },
     infer::Inference,
     machine::gpus::{Gpus, Visibility},
     metrics::{Metrics, MetricsOptions},
-    models::{LoadSettings, Loader, ModelManager, scan_repositories},
+    models::{Catalogue, Control, LoadSettings, Loader, ModelManager, Names},
     request::InferenceRequest,
     schedule::admission::LongestStay,
 };
@@ -153,10 +155,19 @@ impl Models {
             hold: 0,
             has_cache: true,
         };
+        let catalogue = Catalogue::new(&settings.repository, false, Names::Once);
         let manager = Arc::new(ModelManager::default());
         let metrics = Metrics::new(MetricsOptions::default());
         let loader = Loader::new(vec![Arc::new(Identity)], settings, manager.clone(), metrics);
-        loader.load_all(scan_repositories(std::slice::from_ref(&dir)).expect("a repository"));
+        let control = ModelControl {
+            mode: ControlMode::None,
+            retries: 0,
+            namespacing: false,
+            on_demand: None,
+            scratch: std::env::temp_dir(),
+        };
+        let control = Control::new(control, Arc::new(loader), manager.clone(), catalogue);
+        control.start(true).unwrap_or_else(|reason| panic!("{reason}"));
         let mut failed = String::new();
         for it in manager.index().iter().filter(|it| !it.reason.is_empty()) {
             let _ = write!(failed, "{}: {}; ", it.name, it.reason);

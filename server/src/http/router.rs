@@ -162,15 +162,17 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["v2"] => (GET, Route::ServerMetadata),
         ["v2", "health", "live"] => (GET, Route::Live),
         ["v2", "health", "ready"] => (GET, Route::Ready),
-        ["v2", "repository", "index"] => (POST, Route::RepositoryIndex),
+        // A repository's name is not looked at, as in Triton.
+        ["v2", "repository", "index"] | ["v2", "repository", _, "index"] => {
+            (POST, Route::RepositoryIndex)
+        }
         ["v2", "repository", "models", name, "load"] => {
             (POST, Route::LoadModel(model_path(name, None)?))
         }
         ["v2", "repository", "models", name, "unload"] => {
             (POST, Route::UnloadModel(model_path(name, None)?))
         }
-        ["v2", "repository", _, "index"]
-        | ["v2", "repository", _, "models", _, "load" | "unload"] => {
+        ["v2", "repository", _, "models", _, "load" | "unload"] => {
             return Err(Error::Unimplemented(
                 "a repository cannot be named here; leave its name out of the address".into(),
             ));
@@ -346,8 +348,8 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_cannot_be_named() {
-        for path in ["/v2/repository/r/index", "/v2/repository/r/models/m/load"] {
+    fn models_of_a_named_repository_are_not_loaded() {
+        for path in ["/v2/repository/r/models/m/unload", "/v2/repository/r/models/m/load"] {
             assert!(matches!(route(&Method::POST, path), Err(Error::Unimplemented(_))), "{path}");
         }
     }
