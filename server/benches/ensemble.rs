@@ -16,7 +16,8 @@ use identity::Identity;
 use muster::{
     cache::Cache,
     config::{
-        BackendSetting, CacheConfig, ControlMode, ModelControl, ModelDefaults, ModelsFrom, Repository,
+        BackendSetting, CacheConfig, ControlMode, ModelControl, ModelDefaults, ModelsFrom,
+        Repository,
     },
     infer::Inference,
     machine::gpus::{Gpus, Visibility},
