@@ -177,6 +177,8 @@ def flags(manifests, report, known):
             if name.startswith("MUSTER_") and name[7:].lower().replace("_", "-") not in known.defaults:
                 report.problem(it.file, f"muster has no variable {name}")
         opened = [int(it.flag("http-port") or known.defaults["http-port"])]
+        if it.flag("allow-grpc") != "false":
+            opened.append(int(it.flag("grpc-port") or known.defaults["grpc-port"]))
         if it.flag("allow-metrics") != "false":
             opened.append(int(it.flag("metrics-port") or known.defaults["metrics-port"]))
         if it.flag("allow-sagemaker") != "false":

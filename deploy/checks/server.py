@@ -29,7 +29,7 @@ class Muster:
             if found := re.fullmatch(r"(--[\w-]+-port)=(\d+)", it):
                 it = f"{found[1]}={self.ports[int(found[2])]}"
             args.append(it)
-        for name, port in (("http-port", 8000), ("metrics-port", 8002)):
+        for name, port in (("http-port", 8000), ("grpc-port", 8001), ("metrics-port", 8002)):
             if port in self.ports and not container.flag(name):
                 args.append(f"--{name}={self.ports[port]}")
         self.program, self.log = program, log

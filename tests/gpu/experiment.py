@@ -98,7 +98,7 @@ class Server:
         (folder / "1").symlink_to(model(given, shape, engine, dtype).resolve())
         (folder / "config.pbtxt").write_text(bert.config(shape, engine, dtype, kind, instances, batching))
         command = [str(given.muster), "--model-repository", str(repository), "--http-address=127.0.0.1"]
-        command += ["--http-port=0", "--sagemaker-port=0", "--metrics-port=0", "--drain-delay-secs=0"]
+        command += ["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0", "--drain-delay-secs=0"]
         # As many requests as wait are to wait: what is measured is the GPU, not what is refused.
         command += ["--max-queue-wait-ms=0"]
         environment = dict(os.environ)

@@ -107,7 +107,7 @@ class Comparison:
         port = free_port()
         command = [self.options.muster, "serve", "--model-repository", repository]
         command += ["--http-address=127.0.0.1", f"--http-port={port}"]
-        command += ["--sagemaker-port=0", "--metrics-port=0"]
+        command += ["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0"]
         server = Server(command, self.options.work / "muster.log")
         server.port = port
         return server

@@ -61,7 +61,7 @@ impl<'a> Start<'a> {
         command.args(words).arg("--model-repository").arg(self.repository);
         // The log as JSON says how each model is run; nothing is logged for a request that succeeds.
         command.args(["--http-address", "127.0.0.1", "--log-format", "json"]);
-        for port in ["--http-port", "--sagemaker-port", "--metrics-port"] {
+        for port in ["--http-port", "--grpc-port", "--sagemaker-port", "--metrics-port"] {
             command.args([port, "0"]);
         }
         let ours = |name: &str| name.starts_with("MUSTER_") || name.starts_with("OMP_");
