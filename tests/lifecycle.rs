@@ -212,7 +212,7 @@ fn a_log_that_nobody_reads_holds_up_no_request() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
         .args(["--model-repository", &repository.at(""), "--http-address=127.0.0.1"])
         .arg(format!("--http-port={}", port.port()))
-        .args(["--sagemaker-port=0", "--metrics-port=0", "--log-verbose=2"])
+        .args(["--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0", "--log-verbose=2"])
         .env_clear()
         .stdin(Stdio::null())
         // Nobody reads these; a pipe holds 64 KiB.
