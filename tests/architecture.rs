@@ -22,7 +22,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("health", &["config"]),
     ("trace", &["config", "error", "signature"]),
     ("request", &["trace"]),
-    ("schedule", &["error", "metrics"]),
+    ("schedule", &["error", "metrics", "request"]),
     ("models", &["config", "error", "machine", "metrics", "request", "schedule", "signature"]),
     ("cache", &["config", "metrics"]),
     ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),

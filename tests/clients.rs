@@ -58,12 +58,22 @@ fn check(script: &str, arguments: impl FnOnce(&Server) -> Vec<String>) {
 
 /// The same with further flags of the server.
 fn check_with(script: &str, flags: &[&str], arguments: impl FnOnce(&Server) -> Vec<String>) {
-    let Some(python) = python() else { return };
     let repository = Repository::of(&["type_fp32", "type_string", "two_outputs"])
         .copy("digits", "model_repository/digits")
         .copy("fraud", "model_repository/fraud");
     let flags = [&["--sagemaker-default-model=fraud"][..], flags].concat();
-    let server = Server::start(&repository, &flags);
+    check_on(&repository, &flags, script, arguments);
+}
+
+/// The same over these models, with no flags but these.
+fn check_on(
+    repository: &Repository,
+    flags: &[&str],
+    script: &str,
+    arguments: impl FnOnce(&Server) -> Vec<String>,
+) {
+    let Some(python) = python() else { return };
+    let server = Server::start(repository, flags);
     let path = root(&format!("tests/clients/{script}"));
     let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
     let said = outcome.unwrap_or_else(|said| panic!("{script} failed:\n{said}"));
@@ -94,6 +104,27 @@ fn tritonclient_loads_and_unloads_models_and_no_request_fails() {
 fn tritonclient_shares_memory_and_reads_statistics_and_settings() {
     let flags = ["--allow-client-shm=true"];
     check_with("triton_extensions.py", &flags, |server| vec![server.http().to_string()]);
+}
+
+#[test]
+fn tritonclient_sends_sequences() {
+    let sequences = |controls: &str, state: &str| {
+        format!("max_batch_size: 4 sequence_batching {{ {controls} {state} }}")
+    };
+    let controls = r#"control_input [
+        { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } },
+        { name: "READY" control { kind: CONTROL_SEQUENCE_READY fp32_false_true: [ 0, 1 ] } },
+        { name: "END" control { kind: CONTROL_SEQUENCE_END bool_false_true: [ false, true ] } },
+        { name: "CORRID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } } ]"#;
+    let sum = r#"state { input_name: "SUM_IN" output_name: "SUM_OUT" data_type: TYPE_INT32 dims: [ 1 ] }"#;
+    let text = r#"control_input
+        { name: "CORRID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }"#;
+    let repository = Repository::new()
+        .copy("sum", "tests/fixtures/batching/accumulate")
+        .file("sum/config.pbtxt", sequences(controls, sum))
+        .copy("text", "tests/fixtures/batching/text_id")
+        .file("text/config.pbtxt", sequences(text, ""));
+    check_on(&repository, &[], "triton_sequences.py", |server| vec![server.http().to_string()]);
 }
 
 #[test]

@@ -23,7 +23,8 @@ impl Inference {
         // Taken before the look: an answer that is found must not overtake one that is being made.
         let turn = match &model.engine {
             Engine::Instances(scheduler) => scheduler.turn(),
-            Engine::Ensemble(_) => None,
+            // Answers of sequences are not kept, and those of ensembles have no order.
+            Engine::Sequences(_) | Engine::Ensemble(_) => None,
         };
         let fresh;
         if let Engine::Ensemble(ensemble) = &model.engine

@@ -14,7 +14,10 @@ use crate::{
     cache::Cache,
     error::Error,
     metrics::Sample,
-    models::{self, Engine, Prepared, ServedModel, ensemble::Resolved},
+    models::{
+        self, Engine, Prepared, ServedModel,
+        ensemble::{Ensemble, Resolved},
+    },
     request::{InferenceRequest, InferenceResponse},
     schedule::{Submission, Turn, run},
     trace::{self, Trace, Tracing},
@@ -69,6 +72,20 @@ struct Call<'a> {
     request: &'a InferenceRequest,
     accepted: Instant,
     trace: Option<&'a Trace>,
+}
+
+impl Call<'_> {
+    /// What a scheduler needs of it.
+    fn submission(self) -> Submission {
+        Submission {
+            work: self.prepared.work,
+            accepted: self.accepted,
+            shape_key: self.prepared.shape_key,
+            priority: self.request.priority,
+            queue_timeout: self.request.queue_timeout,
+            deadline: self.request.deadline,
+        }
+    }
 }
 
 impl Inference {
@@ -146,32 +163,19 @@ impl Inference {
 
     /// Runs the model.
     async fn compute(&self, call: Call<'_>, turn: Option<Turn>) -> Result<Answer, Error> {
-        let Call { model, found, prepared, request, accepted, trace } = call;
-        let rows = prepared.work.rows.max(1);
-        let scheduler = match &model.engine {
-            Engine::Instances(scheduler) => scheduler,
-            Engine::Ensemble(ensemble) => {
-                let started = Instant::now();
-                let work = prepared.work;
-                let run = self.ensemble(model, ensemble, found, work, request, trace);
-                let answer = Box::pin(run).await?;
-                if let Some(trace) = trace {
-                    let Spent { input, infer, output, .. } = answer.spent;
-                    let run = trace::Run { started, input, infer, output, rows, batch_rows: rows };
-                    trace.ran(&run, &answer.outputs);
-                }
-                return Ok(answer);
+        let Call { model, request, accepted, trace, .. } = call;
+        let rows = call.prepared.work.rows.max(1);
+        let done = match &model.engine {
+            Engine::Instances(scheduler) => {
+                scheduler.submit_in_turn(call.submission(), turn).await?
             }
+            // In boxes: a request to instances does not pay for the size of these.
+            Engine::Sequences(scheduler) => {
+                let sequence = request.sequence.as_ref();
+                Box::pin(scheduler.submit(call.submission(), sequence)).await?
+            }
+            Engine::Ensemble(ensemble) => return Box::pin(self.members(ensemble, call)).await,
         };
-        let submission = Submission {
-            work: prepared.work,
-            accepted,
-            shape_key: prepared.shape_key,
-            priority: request.priority,
-            queue_timeout: request.queue_timeout,
-            deadline: request.deadline,
-        };
-        let done = scheduler.submit_in_turn(submission, turn).await?;
         if let Some(trace) = trace {
             let run::RunTime { started, gather, execute, scatter, rows: batch_rows } = done.times;
             let (input, infer, output) = (gather, execute, scatter);
@@ -189,5 +193,18 @@ impl Inference {
             output: done.times.scatter,
         };
         Ok(Answer { outputs, spent })
+    }
+    /// Runs the members of the ensemble that the model is.
+    async fn members(&self, ensemble: &Ensemble, call: Call<'_>) -> Result<Answer, Error> {
+        let Call { model, found, prepared, request, trace, .. } = call;
+        let (started, rows) = (Instant::now(), prepared.work.rows.max(1));
+        let answer =
+            self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
+        if let Some(trace) = trace {
+            let Spent { input, infer, output, .. } = answer.spent;
+            let run = trace::Run { started, input, infer, output, rows, batch_rows: rows };
+            trace.ran(&run, &answer.outputs);
+        }
+        Ok(answer)
     }
 }

@@ -7,6 +7,7 @@ use super::{
     choose::{Completion, EngineChoice},
     config::{ConfigErrors, InstanceKind, ModelConfig},
     fit::{batches, fit},
+    made,
     plan::PlannedGroup,
     raw::{
         ModelConfig as RawConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup,
@@ -14,9 +15,13 @@ use super::{
         model_config::SchedulingChoice,
         model_instance_group::Kind,
         model_optimization_policy::PinnedMemoryBuffer,
+        model_sequence_batching::StrategyChoice,
         model_version_policy::{Latest, PolicyChoice},
     },
 };
+
+/// How long a sequence may be without a request where nothing is said, as in Triton.
+const SEQUENCE_IDLE_MICROSECONDS: u64 = 1_000_000;
 
 /// The server's settings for what configurations leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,16 +150,19 @@ fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
     if raw.input.is_empty() {
         // Inputs with a default in the model may be configured; by themselves they are no part of it. In
         // old files every weight is one.
-        let needed = spec.inputs.iter().filter(|it| !it.optional);
+        let made = made::input_names(raw);
+        let needed = spec.inputs.iter().filter(|it| !it.optional && !made.contains(&&*it.name));
         raw.input = needed.map(|it| input(it, batches)).collect();
     }
     if raw.output.is_empty() {
-        raw.output = spec.outputs.iter().map(|it| output(it, batches)).collect();
+        let kept = made::output_names(raw);
+        let shown = spec.outputs.iter().filter(|it| !kept.contains(&&*it.name));
+        raw.output = shown.map(|it| output(it, batches)).collect();
     }
     fill_ports(raw, spec, batches);
 }
 
-/// Do the configured inputs or outputs include the batch dimension? Then the model is not to batch.
+/// Do the configured inputs, outputs or states include the batch dimension? Then the model is not to batch.
 fn whole_shapes_given(raw: &RawConfig, spec: &ModelSpec) -> bool {
     let rank = |dims: &[i64], reshape: &Option<ModelTensorReshape>| {
         reshape.as_ref().map_or(dims.len(), |it| it.shape.len())
@@ -165,7 +173,9 @@ fn whole_shapes_given(raw: &RawConfig, spec: &ModelSpec) -> bool {
         let mut specs = spec.inputs.iter().chain(&spec.outputs);
         specs.any(|it| *it.name == **name && it.dims.len() == rank)
     };
-    inputs.chain(outputs).any(whole)
+    let states = made::sequence_batching(raw).into_iter().flat_map(|it| &it.state);
+    let states = states.map(|it| (&it.input_name, it.dims.len()));
+    inputs.chain(outputs).chain(states).any(whole)
 }
 
 /// Type and dimensions of inputs and outputs that are configured with less than that, such as a name and
@@ -226,6 +236,17 @@ fn fill_defaults(raw: &mut RawConfig) {
         && raw.max_batch_size > 0
     {
         batching.preferred_batch_size = vec![raw.max_batch_size];
+    }
+    if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut raw.scheduling_choice {
+        if batching.max_sequence_idle_microseconds == 0 {
+            batching.max_sequence_idle_microseconds = SEQUENCE_IDLE_MICROSECONDS;
+        }
+        if let Some(StrategyChoice::Oldest(oldest)) = &mut batching.strategy_choice
+            && oldest.preferred_batch_size.is_empty()
+            && raw.max_batch_size > 0
+        {
+            oldest.preferred_batch_size = vec![raw.max_batch_size];
+        }
     }
     if raw.instance_group.is_empty() {
         let group = ModelInstanceGroup { name: raw.name.clone(), ..Default::default() };

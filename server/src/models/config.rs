@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use backend::{DataType, Shape};
 
+use super::{made::MadePorts, sequences::SequenceBatching};
 use crate::signature::{Port, Signature};
 
 /// The configuration of one model. Every value in it is valid.
@@ -46,6 +47,8 @@ pub struct ModelConfig {
     pub histograms: BTreeMap<String, Vec<f64>>,
     /// Answers may be kept and given again to equal requests, where the server has a cache.
     pub response_cache: bool,
+    /// What of the model its clients never see.
+    pub made: MadePorts,
 }
 
 /// Which of the versions in the repository are served.
@@ -160,6 +163,8 @@ pub enum Scheduling {
     Plain,
     /// They are merged.
     Dynamic(DynamicBatching),
+    /// They come in sequences.
+    Sequences(SequenceBatching),
 }
 
 /// How requests are merged, in Triton's terms.

@@ -6,6 +6,7 @@ use backend::{ModelSpec, TensorSpec};
 use super::{
     check::{Report, dims_text, type_name},
     config::{ModelConfig, PortConfig},
+    made::{self, Made},
     raw::ModelConfig as RawConfig,
 };
 use crate::signature::nearest;
@@ -24,7 +25,11 @@ pub(super) fn fit(
     let output_names: Vec<&str> = raw.output.iter().map(|it| it.name.as_str()).collect();
     unknown_names(inputs, &input_names, report);
     unknown_names(outputs, &output_names, report);
-    missing_inputs(inputs, &input_names, config.max_batch_size, report);
+    let made_names = made::input_names(raw);
+    let given: Vec<&str> = input_names.iter().chain(&made_names).copied().collect();
+    missing_inputs(inputs, &given, config.max_batch_size, report);
+    check_made(inputs, &config.made.inputs, report);
+    check_made(outputs, &config.made.outputs, report);
     missing_outputs(outputs, &output_names, config.max_batch_size, report);
     let can_batch = config.max_batch_size == 0 || check_batching(config, spec, report);
     let sides = [(inputs, &mut config.inputs), (outputs, &mut config.outputs)];
@@ -97,6 +102,41 @@ fn unknown_names(side: Side<'_>, names: &[&str], report: &mut Report) {
             "{what} '{name}' is not in the model, whose {what}s are {}{hint}",
             all.join(", ")
         ));
+    }
+}
+
+/// Has the model what the server makes for it and keeps of it?
+fn check_made(side: Side<'_>, made: &[Made], report: &mut Report) {
+    for port in made {
+        let Made { place, name, dtype, dims } = port;
+        let Some(spec) = side.specs.iter().find(|it| it.name == *name) else {
+            let known: Vec<String> = side.specs.iter().map(|it| format!("'{}'", it.name)).collect();
+            let hint = nearest(name, side.specs.iter().map(|it| &*it.name))
+                .map(|it| format!("; did you mean '{it}'?"))
+                .unwrap_or_default();
+            let what = side.what;
+            report.problem(format!(
+                "{place}: '{name}' is not an {what} of the model, whose {what}s are {}{hint}",
+                known.join(", ")
+            ));
+            continue;
+        };
+        if spec.dtype != *dtype {
+            report.problem(format!(
+                "{place}: '{name}' would be {}, the model has {}",
+                type_name(*dtype),
+                type_name(spec.dtype)
+            ));
+        }
+        let fits =
+            |(model, given): (&Option<usize>, &Option<usize>)| model.is_none() || model == given;
+        if spec.dims.len() != dims.len() || !spec.dims.iter().zip(dims).all(fits) {
+            report.problem(format!(
+                "{place}: '{name}' would have the shape {}, the model has {}",
+                dims_text(dims),
+                dims_text(&spec.dims)
+            ));
+        }
     }
 }
 

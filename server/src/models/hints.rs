@@ -1,11 +1,12 @@
 //! What a configuration says of inputs and outputs, for engines whose model files do not say it themselves.
 //! It has not been checked yet: what is not valid is left out, and told when the configuration is. Pure.
 
-use backend::{Hints, TensorHint};
+use backend::{DataType, Hints, TensorHint};
 
 use super::{
     check::type_of_number,
-    raw::{ModelConfig as RawConfig, ModelTensorReshape},
+    made,
+    raw::{ModelConfig as RawConfig, ModelTensorReshape, model_sequence_batching::Control},
 };
 
 /// The configured inputs and outputs, in the engine's shapes.
@@ -16,12 +17,36 @@ pub(super) fn hints(raw: &RawConfig) -> Hints {
         dtype: type_of_number(data_type),
         dims: shape(dims, reshape.as_ref(), batches),
     };
-    let inputs = raw.input.iter();
-    let outputs = raw.output.iter();
-    Hints {
-        inputs: inputs.map(|it| hint(&it.name, it.data_type, &it.dims, &it.reshape)).collect(),
-        outputs: outputs.map(|it| hint(&it.name, it.data_type, &it.dims, &it.reshape)).collect(),
+    let sequences = made::sequence_batching(raw);
+    let controls = sequences.into_iter().flat_map(|it| &it.control_input);
+    let controls = controls.map(|it| TensorHint {
+        name: it.name.as_str().into(),
+        dtype: it.control.first().and_then(control_type),
+        dims: shape(&[1], None, batches),
+    });
+    let states = || sequences.into_iter().flat_map(|it| &it.state);
+    let read = states().map(|it| hint(&it.input_name, it.data_type, &it.dims, &None));
+    let inputs = raw.input.iter().map(|it| hint(&it.name, it.data_type, &it.dims, &it.reshape));
+    let outputs = raw.output.iter().map(|it| hint(&it.name, it.data_type, &it.dims, &it.reshape));
+    let mut outputs: Vec<TensorHint> = outputs.collect();
+    for state in states() {
+        // One that clients get, too, is configured already.
+        if raw.output.iter().all(|it| it.name != state.output_name) {
+            outputs.push(hint(&state.output_name, state.data_type, &state.dims, &None));
+        }
     }
+    Hints { inputs: inputs.chain(controls).chain(read).collect(), outputs }
+}
+
+/// The element type of a control.
+fn control_type(control: &Control) -> Option<DataType> {
+    let flag = [
+        (DataType::Int32, control.int32_false_true.is_empty()),
+        (DataType::Fp32, control.fp32_false_true.is_empty()),
+        (DataType::Bool, control.bool_false_true.is_empty()),
+    ];
+    let flag = flag.into_iter().find(|(_, is_empty)| !is_empty).map(|(dtype, _)| dtype);
+    flag.or_else(|| type_of_number(control.data_type))
 }
 
 /// The shape in the engine; `None` where dimensions are left out or are no sizes.
@@ -65,6 +90,23 @@ mod tests {
     fn the_engine_sees_the_reshape() {
         let scalar = "max_batch_size: 2 input { name: \"x\" dims: 1 reshape { shape: [ ] } }";
         assert_eq!(hints_of(scalar).inputs[0].dims, Some(vec![None]));
+    }
+
+    #[test]
+    fn what_the_server_makes_for_sequences_comes_behind_what_clients_send() {
+        let hints = hints_of(
+            "max_batch_size: 2 input { name: \"x\" data_type: TYPE_FP32 dims: 3 }
+             sequence_batching {
+               control_input { name: \"start\" control { int32_false_true: [ 0, 1 ] } }
+               control_input { name: \"id\" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }
+               state { input_name: \"in\" output_name: \"out\" data_type: TYPE_FP32 dims: -1 } }",
+        );
+        let inputs: Vec<_> = hints.inputs.iter().map(|it| (&*it.name, it.dtype)).collect();
+        let (number, text) = (DataType::Fp32, DataType::Bytes);
+        let expected = [("x", number), ("start", DataType::Int32), ("id", text), ("in", number)];
+        assert_eq!(inputs, expected.map(|(name, dtype)| (name, Some(dtype))));
+        assert_eq!(hints.inputs[1].dims, Some(vec![None, Some(1)]));
+        assert_eq!(&*hints.outputs[0].name, "out");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use backend::{BackendError, Device, Model};
 
-use super::{config::ModelConfig, plan::Plan, warmup::warm};
+use super::{config::ModelConfig, engine::Feed, plan::Plan, warmup::warm};
 use crate::{
     schedule::{
         learn::RunTimes,
@@ -24,17 +24,24 @@ pub(super) fn make(
     signature: &Arc<Signature>,
     dir: &Path,
     plan: &Plan,
+    feed: &Feed,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
     let times = Arc::new(Mutex::new(RunTimes::default()));
     // Without a specification there is nothing to guess a request from, and one that leaves traces is not
     // made up.
     let guess = model.spec().is_some() && !model.keeps_state();
     let make_on = |device: Device| -> Arc<MakeInstance> {
-        let (model, config, signature, dir, times) =
-            (model.clone(), config.clone(), signature.clone(), dir.to_owned(), times.clone());
+        let (model, config, signature, dir, times, feed) = (
+            model.clone(),
+            config.clone(),
+            signature.clone(),
+            dir.to_owned(),
+            times.clone(),
+            feed.clone(),
+        );
         Arc::new(move || {
             let mut instance = model.instantiate(device)?;
-            let learned = warm(&mut *instance, &signature, &config, &dir, guess)?;
+            let learned = warm(&mut *instance, &signature, &config, &dir, &feed, guess)?;
             *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
             Ok(instance)
         })

@@ -17,11 +17,12 @@ use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
 use bytes::Bytes;
 
 use super::{
-    Engine, FoundModel, ModelManager, ServedModel,
+    FoundModel, ModelManager, ServedModel,
     check::READS_ACCELERATORS,
     choose::{self, Completion, EngineChoice, choose},
     complete::{Completed, Defaults, complete},
     config::ConfigErrors,
+    engine::{Feed, Runs, engine},
     ensemble::is_ensemble,
     files::{files_of, model_path, read_labels},
     hints::hints,
@@ -30,14 +31,13 @@ use super::{
     pbtxt::ConfigReader,
     plan::{NoGpus, Places, Plan, plan},
     raw,
-    settings::scheduler_settings,
     told::{self, Warnings},
 };
 use crate::{
     config::{ModelDefaults, Repository},
     machine::gpus::{Gpu, Gpus},
     metrics::{Metrics, ModelOptions},
-    schedule::{Scheduler, admission::LongestStay, run::RunContext},
+    schedule::admission::LongestStay,
 };
 
 /// How models are loaded and run, as far as the server decides it.
@@ -253,8 +253,9 @@ impl Loader {
         completed.show_instances(&plan.groups);
         let labels = read_labels(&completed.config, &found.dir)?;
         let signature = Arc::new(completed.config.signature(version, &labels));
+        let feed = Feed::of(&completed.config, &found.dir)?;
         let (slots, times) =
-            instances::make(&model, &completed.config, &signature, &found.dir, plan)?;
+            instances::make(&model, &completed.config, &signature, &found.dir, plan, &feed)?;
         let config = completed.config;
         let options = ModelOptions {
             tags: config.metric_tags.clone(),
@@ -263,18 +264,10 @@ impl Loader {
             ..ModelOptions::default()
         };
         let metrics = self.metrics.model(&found.name, version, &options);
-        let context = RunContext {
-            batches: signature.batches(),
-            outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
-        };
-        let mut settings = scheduler_settings(&config, &self.settings);
-        if plan.uses_gpus() {
-            // A thread that waits for a GPU is not one on which clients should wait.
-            settings.caller_runs_below = Duration::ZERO;
-        }
-        let scheduler = Scheduler::new(settings, context, slots, times, metrics.clone());
+        let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
+        let runs = Runs { feed, slots, times, keeps_state, uses_gpus };
+        let engine = engine(runs, &config, &signature, &self.settings, metrics.clone());
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
-        let engine = Engine::Instances(Arc::new(scheduler));
         self.tell_caching(&config, warnings);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();

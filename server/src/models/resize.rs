@@ -18,7 +18,11 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         path: &Path,
     ) -> Result<Option<ServedModel>, String> {
-        let Engine::Instances(scheduler) = &served.engine else { return Ok(None) };
+        let scheduler = match &served.engine {
+            Engine::Instances(scheduler) => scheduler,
+            // Sequences sit on their instances: these do not go while a sequence is open.
+            Engine::Sequences(_) | Engine::Ensemble(_) => return Ok(None),
+        };
         let plan = self.plan_anew(found, raw, path)?;
         let mut completed = Completed {
             raw: served.config_message.clone(),

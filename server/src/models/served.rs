@@ -13,7 +13,12 @@ use bytes::Bytes;
 use super::{
     config::ModelConfig, control::PrivateFiles, ensemble::Ensemble, fingerprint::Fingerprint, raw,
 };
-use crate::{error::Error, metrics::ModelMetrics, schedule::Scheduler, signature::Signature};
+use crate::{
+    error::Error,
+    metrics::ModelMetrics,
+    schedule::{Scheduler, sequence::SequenceScheduler},
+    signature::Signature,
+};
 
 /// One loaded version of a model. Whoever holds it may use it, also after it has been replaced.
 pub struct ServedModel {
@@ -61,6 +66,8 @@ impl LastUsed {
 pub enum Engine {
     /// Instances of an engine, behind a queue.
     Instances(Arc<Scheduler>),
+    /// Instances of an engine, on which sequences of requests have their seats.
+    Sequences(SequenceScheduler),
     /// Other models.
     Ensemble(Box<Ensemble>),
 }
@@ -78,6 +85,7 @@ impl ServedModel {
     pub fn admit(&self) -> Result<(), Error> {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.admit(),
+            Engine::Sequences(scheduler) => scheduler.admit(),
             Engine::Ensemble(ensemble) => ensemble.admit(),
         }
     }
@@ -86,6 +94,7 @@ impl ServedModel {
     pub fn instances(&self) -> usize {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.instances(),
+            Engine::Sequences(scheduler) => scheduler.instances(),
             // Its members have instances; what bounds it is not known here.
             Engine::Ensemble(_) => 1,
         }
@@ -95,6 +104,7 @@ impl ServedModel {
     pub(super) fn shares_engine(&self, other: &ServedModel) -> bool {
         match (&self.engine, &other.engine) {
             (Engine::Instances(one), Engine::Instances(another)) => Arc::ptr_eq(one, another),
+            // Only instances behind a queue are ever handed on.
             _ => false,
         }
     }
@@ -103,6 +113,7 @@ impl ServedModel {
     pub(super) fn hurry(&self) {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.hurry(),
+            Engine::Sequences(scheduler) => scheduler.hurry(),
             Engine::Ensemble(_) => {}
         }
     }
@@ -111,6 +122,7 @@ impl ServedModel {
     pub(super) fn close(&self) {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.close(),
+            Engine::Sequences(scheduler) => scheduler.close(),
             Engine::Ensemble(_) => {}
         }
     }
@@ -119,6 +131,7 @@ impl ServedModel {
     pub(super) fn release(&self) {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.release(),
+            Engine::Sequences(scheduler) => scheduler.release(),
             Engine::Ensemble(_) => {}
         }
     }
@@ -129,6 +142,7 @@ impl ServedModel {
     pub(super) fn wait_closed(&self, patience: Duration) -> usize {
         match &self.engine {
             Engine::Instances(scheduler) => scheduler.wait_closed(patience),
+            Engine::Sequences(scheduler) => scheduler.wait_closed(patience),
             Engine::Ensemble(_) => 0,
         }
     }

@@ -24,7 +24,8 @@ pub(super) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         spin: server.spin,
     };
     match &config.scheduling {
-        Scheduling::Plain => plain,
+        // Sequences have a scheduler of their own.
+        Scheduling::Plain | Scheduling::Sequences(_) => plain,
         Scheduling::Dynamic(dynamic) => merged(plain, dynamic, config.max_batch_size),
     }
 }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::{
     config::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
+    engine::Feed,
     validate::{prepare, request_of_zeros},
 };
 use crate::{
@@ -37,6 +38,7 @@ pub(super) fn warm(
     signature: &Signature,
     config: &ModelConfig,
     dir: &Path,
+    feed: &Feed,
     guess: bool,
 ) -> Result<RunTimes, BackendError> {
     for sample in &config.warmups {
@@ -45,7 +47,7 @@ pub(super) fn warm(
         };
         let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
         for _ in 0..sample.count {
-            execute(instance, &work).map_err(|it| match it {
+            execute(instance, &work, feed).map_err(|it| match it {
                 // The sample has no part in it.
                 BackendError::Device(_) | BackendError::OutOfMemory(_) => it,
                 it => in_sample(it.to_string()),
@@ -60,7 +62,7 @@ pub(super) fn warm(
     let started = Instant::now();
     for run in 0..RUNS {
         let began = Instant::now();
-        if let Err(error) = execute(instance, &work.work) {
+        if let Err(error) = execute(instance, &work.work, feed) {
             if let BackendError::Device(_) = error {
                 return Err(error);
             }
@@ -77,8 +79,9 @@ pub(super) fn warm(
     Ok(times)
 }
 
-fn execute(instance: &mut dyn Instance, work: &Work) -> Result<(), BackendError> {
-    let (inputs, outputs, rows) = (&work.inputs, &work.outputs, work.rows);
+fn execute(instance: &mut dyn Instance, work: &Work, feed: &Feed) -> Result<(), BackendError> {
+    let inputs = &feed.inputs(work)?;
+    let (outputs, rows) = (&work.outputs, work.rows);
     instance.execute(&Batch { inputs, outputs, rows, stop: &Stop::new() }).map(drop)
 }
 

@@ -17,6 +17,7 @@ pub mod queue;
 pub mod reply;
 mod resize;
 pub mod run;
+pub mod sequence;
 mod size;
 mod spin;
 mod state;

@@ -62,6 +62,26 @@ impl Slot {
     }
 }
 
+impl Slot {
+    /// Calls the instance, made where there is none; one that panics is lost. Blocking.
+    pub(super) fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
+    ) -> Result<T, Failure> {
+        let instance = self.fill().map_err(Failure::NoInstance)?;
+        let mut panicked = true;
+        let outcome = caught(|| {
+            let outcome = call(instance);
+            panicked = false;
+            outcome
+        });
+        if panicked {
+            self.instance = None;
+        }
+        outcome.map_err(Failure::Batch)
+    }
+}
+
 /// What one request brings to a batch.
 #[derive(Debug, Clone)]
 pub struct Work {
@@ -108,7 +128,7 @@ pub struct RunContext {
 }
 
 /// The outcome of one attempt, before anybody is blamed.
-enum Failure {
+pub(super) enum Failure {
     /// The engine refused the batch, panicked, or gave back something that is no answer.
     Batch(BackendError),
     /// There is no instance to run on.
@@ -153,17 +173,7 @@ fn attempt(
     stop: &Stop,
     observe: &mut dyn FnMut(&RunTime),
 ) -> Result<Vec<Done>, Failure> {
-    let instance = slot.fill().map_err(Failure::NoInstance)?;
-    let mut panicked = true;
-    let outcome = caught(|| {
-        let outcome = execute(instance, context, jobs, stop, observe);
-        panicked = false;
-        outcome
-    });
-    if panicked {
-        slot.instance = None;
-    }
-    outcome.map_err(Failure::Batch)
+    slot.call(|instance| execute(instance, context, jobs, stop, observe))
 }
 
 /// Calls the engine; its panic becomes an error.

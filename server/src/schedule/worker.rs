@@ -56,7 +56,8 @@ impl Drop for Ended {
     }
 }
 
-fn lower_priority() {
+/// Lets the threads that talk to clients go before this one.
+pub(super) fn lower_priority() {
     let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
     // From the process, not from this thread, which has it from whoever started it.
     let lowered = rustix::process::getpriority_process(Some(process))

@@ -4,6 +4,7 @@ mod cache;
 mod ensemble;
 mod ports;
 mod scheduling;
+mod sequence;
 mod settings;
 mod unsupported;
 mod warmup;
@@ -11,7 +12,8 @@ mod warmup;
 use backend::DataType;
 
 use super::{
-    config::{ConfigErrors, ModelConfig},
+    config::{ConfigErrors, ModelConfig, Scheduling},
+    made::MadePorts,
     raw::{self, ModelConfig as RawConfig},
 };
 
@@ -57,6 +59,9 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
     let max_batch_size = settings::max_batch_size(raw, report);
     let inputs = ports::inputs(raw, report);
     let outputs = ports::outputs(raw, report);
+    let mut made = MadePorts::default();
+    let sequences = sequence::sequences(raw, max_batch_size, &mut made, report);
+    sequence::check_made(raw, &made, report);
     let (gpu_accelerators, cpu_accelerators) = settings::accelerators(raw, report);
     ModelConfig {
         name: raw.name.clone(),
@@ -67,7 +72,10 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
         instance_groups: settings::instance_groups(raw, report),
         default_model_filename: Some(raw.default_model_filename.clone())
             .filter(|it| !it.is_empty()),
-        scheduling: scheduling::scheduling(raw, max_batch_size, report),
+        scheduling: match sequences {
+            Some(sequences) => Scheduling::Sequences(sequences),
+            None => scheduling::scheduling(raw, max_batch_size, report),
+        },
         parameters: settings::parameters(raw),
         graph_level: settings::graph_level(raw, report),
         gpu_accelerators,
@@ -78,6 +86,7 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
         response_cache: cache::response_cache(raw, report),
         inputs,
         outputs,
+        made,
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn scheduling(
         Some(SchedulingChoice::DynamicBatching(it)) => {
             Scheduling::Dynamic(dynamic_batching(it, max_batch_size, report))
         }
-        // The others are refused elsewhere.
+        // Sequences are read, and the others refused, elsewhere.
         _ => Scheduling::Plain,
     }
 }

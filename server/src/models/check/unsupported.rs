@@ -9,7 +9,6 @@ use crate::models::raw::{
 pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
     let refused = [
-        ("sequence_batching", matches!(scheduling, Some(SchedulingChoice::SequenceBatching(_)))),
         ("batch_input", !raw.batch_input.is_empty()),
         ("batch_output", !raw.batch_output.is_empty()),
         (

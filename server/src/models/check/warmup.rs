@@ -4,6 +4,7 @@ use super::{Report, data_type, dims_text, file_name, type_name};
 use crate::{
     models::{
         config::{PortConfig, Warmup, WarmupData, WarmupInput},
+        made,
         raw::{
             ModelConfig as RawConfig, ModelWarmup,
             model_warmup::{Input, input::InputDataType},
@@ -40,6 +41,10 @@ pub(super) fn warmups(
         let data = sample.inputs.iter().filter_map(|(name, given)| {
             let place = format!("{place}: inputs '{name}'");
             let port = inputs.iter().find(|it| &*it.name == name);
+            if made::input_names(raw).contains(&name.as_str()) {
+                report.warn(format!("{place} is ignored, as the server makes this input"));
+                return None;
+            }
             if port.is_none() && complete {
                 let hint = nearest(name, inputs.iter().map(|it| &*it.name))
                     .map(|it| format!("; did you mean '{it}'?"))

@@ -130,8 +130,8 @@ fn an_engine_that_the_server_lacks_is_named_with_the_nearest() {
 #[test]
 fn what_is_not_supported_is_refused_before_anything_is_loaded() {
     refused(
-        "backend: 'onnxruntime' sequence_batching { } batch_input { }",
+        "backend: 'onnxruntime' batch_output { } batch_input { }",
         &[],
-        "2 problems\n- sequence_batching is not supported\n- batch_input is not supported",
+        "2 problems\n- batch_input is not supported\n- batch_output is not supported",
     );
 }

@@ -3,6 +3,7 @@
 mod completion;
 mod fitting;
 mod refusals;
+mod sequences;
 
 use std::{fs, path::Path};
 

@@ -198,7 +198,6 @@ fn order_excludes_priorities_and_delays() {
 #[test]
 fn what_is_not_supported_is_named() {
     for (text, field) in [
-        ("sequence_batching { }", "sequence_batching"),
         ("batch_input { }", "batch_input"),
         ("batch_output { }", "batch_output"),
         (

@@ -1,0 +1,98 @@
+//! Which scheduler the requests of a model go to, and what a run gets beside their inputs.
+
+use std::{borrow::Cow, path::Path, time::Duration};
+
+use backend::{BackendError, NamedTensor};
+
+use super::{
+    Engine,
+    config::{ModelConfig, Scheduling},
+    loader::LoadSettings,
+    sequences,
+    settings::scheduler_settings,
+};
+use crate::{
+    metrics::ModelMetrics,
+    schedule::{
+        Scheduler,
+        learn::RunTimes,
+        run::{RunContext, Slot, Work},
+        sequence::{SequenceScheduler, Wiring},
+    },
+    signature::Signature,
+};
+
+/// What a run gets beside the inputs of its requests.
+#[derive(Debug, Clone)]
+pub(super) enum Feed {
+    /// Nothing.
+    Plain,
+    /// Where in its sequence a request stands, and what the sequence has kept.
+    Sequences(Wiring),
+}
+
+impl Feed {
+    /// That of a model. `dir` is its directory. Blocking.
+    ///
+    /// # Errors
+    /// When a file that belongs to the model is not there, or not what it should be.
+    pub(super) fn of(config: &ModelConfig, dir: &Path) -> Result<Feed, String> {
+        match &config.scheduling {
+            Scheduling::Sequences(batching) => {
+                Ok(Feed::Sequences(sequences::wiring(config, batching, dir)?))
+            }
+            Scheduling::Plain | Scheduling::Dynamic(_) => Ok(Feed::Plain),
+        }
+    }
+
+    /// All inputs of a run of this request alone, which is a whole sequence where there are any.
+    pub(super) fn inputs<'a>(
+        &self,
+        work: &'a Work,
+    ) -> Result<Cow<'a, [NamedTensor]>, BackendError> {
+        match self {
+            Feed::Plain => Ok(Cow::Borrowed(&work.inputs)),
+            Feed::Sequences(wiring) => wiring.whole_sequence(work).map(Cow::Owned),
+        }
+    }
+}
+
+/// What runs a model version.
+pub(super) struct Runs {
+    /// What a run gets beside the inputs of its requests.
+    pub(super) feed: Feed,
+    /// Places for instances.
+    pub(super) slots: Vec<Slot>,
+    /// What warming up has taught.
+    pub(super) times: RunTimes,
+    /// Does the engine keep something of a run for the next one?
+    pub(super) keeps_state: bool,
+    /// Are there instances on GPUs?
+    pub(super) uses_gpus: bool,
+}
+
+/// The engine of a model that has been loaded.
+pub(super) fn engine(
+    runs: Runs,
+    config: &ModelConfig,
+    signature: &Signature,
+    server: &LoadSettings,
+    metrics: ModelMetrics,
+) -> Engine {
+    let Runs { feed, slots, times, keeps_state, uses_gpus } = runs;
+    if let (Scheduling::Sequences(batching), Feed::Sequences(wiring)) = (&config.scheduling, &feed)
+    {
+        let settings = sequences::settings(config, batching, wiring.clone(), keeps_state, server);
+        return Engine::Sequences(SequenceScheduler::new(settings, slots, metrics));
+    }
+    let context = RunContext {
+        batches: signature.batches(),
+        outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
+    };
+    let mut settings = scheduler_settings(config, server);
+    if uses_gpus {
+        // A thread that waits for a GPU is not one on which clients should wait.
+        settings.caller_runs_below = Duration::ZERO;
+    }
+    Engine::Instances(Arc::new(Scheduler::new(settings, context, slots, times, metrics)))
+}
