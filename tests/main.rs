@@ -43,6 +43,8 @@ mod metrics; // the metrics page
 mod statistics; // what is counted of a model
 mod tracing; // traces of requests, in files, at a collector and in the log
 
+mod ragged; // batches of requests whose shapes differ
+mod rate_limit; // resources that instances share
 mod sequences; // sequences of requests: state, controls, seats
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else

@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use backend::{DataType, Shape};
 
 use super::{made::MadePorts, sequences::SequenceBatching};
-use crate::signature::{Port, Signature};
+use crate::{
+    schedule::ragged::Ragged,
+    signature::{Port, Signature},
+};
 
 /// The configuration of one model. Every value in it is valid.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +52,8 @@ pub struct ModelConfig {
     pub response_cache: bool,
     /// What of the model its clients never see.
     pub made: MadePorts,
+    /// How batches are put together whose requests differ in shape.
+    pub ragged: Option<Ragged>,
 }
 
 /// Which of the versions in the repository are served.
@@ -78,6 +83,8 @@ pub struct PortConfig {
     pub optional: bool,
     /// File in the model's folder with one class name per line, for an output.
     pub label_filename: Option<String>,
+    /// The engine takes or gives the elements of a whole batch in one dimension, and shapes may differ inside it.
+    pub ragged: bool,
 }
 
 impl PortConfig {
@@ -316,6 +323,7 @@ mod tests {
             reshape: reshape.map(sizes),
             optional: false,
             label_filename: None,
+            ragged: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which scheduler the requests of a model go to, and what a run gets beside their inputs.
 
-use std::{borrow::Cow, path::Path, time::Duration};
+use std::{borrow::Cow, path::Path, sync::Arc, time::Duration};
 
 use backend::{BackendError, NamedTensor};
 
@@ -16,6 +16,7 @@ use crate::{
     schedule::{
         Scheduler,
         learn::RunTimes,
+        ragged::Ragged,
         run::{RunContext, Slot, Work},
         sequence::{SequenceScheduler, Wiring},
     },
@@ -29,6 +30,8 @@ pub(super) enum Feed {
     Plain,
     /// Where in its sequence a request stands, and what the sequence has kept.
     Sequences(Wiring),
+    /// What there is to say about a batch of different shapes.
+    Ragged(Arc<Ragged>),
 }
 
 impl Feed {
@@ -41,7 +44,10 @@ impl Feed {
             Scheduling::Sequences(batching) => {
                 Ok(Feed::Sequences(sequences::wiring(config, batching, dir)?))
             }
-            Scheduling::Plain | Scheduling::Dynamic(_) => Ok(Feed::Plain),
+            Scheduling::Plain | Scheduling::Dynamic(_) => match &config.ragged {
+                Some(ragged) => Ok(Feed::Ragged(Arc::new(ragged.clone()))),
+                None => Ok(Feed::Plain),
+            },
         }
     }
 
@@ -53,6 +59,7 @@ impl Feed {
         match self {
             Feed::Plain => Ok(Cow::Borrowed(&work.inputs)),
             Feed::Sequences(wiring) => wiring.whole_sequence(work).map(Cow::Owned),
+            Feed::Ragged(ragged) => ragged.gather(&[work]).map(Cow::Owned),
         }
     }
 }
@@ -88,6 +95,10 @@ pub(super) fn engine(
     let context = RunContext {
         batches: signature.batches(),
         outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
+        ragged: match feed {
+            Feed::Ragged(ragged) => Some(ragged),
+            Feed::Plain | Feed::Sequences(_) => None,
+        },
     };
     let mut settings = scheduler_settings(config, server);
     if uses_gpus {

@@ -46,7 +46,9 @@ pub(super) fn fit(
                 ));
             }
             check_type(&place, port, spec, report);
-            if can_batch {
+            if port.ragged {
+                check_ragged(&place, spec, report);
+            } else if can_batch {
                 check_dims(&place, port, spec, config.max_batch_size, report);
             }
         }
@@ -173,6 +175,16 @@ fn check_type(place: &str, port: &PortConfig, spec: &TensorSpec, report: &mut Re
     if expected != given {
         report.problem(format!(
             "{place}: data_type is {given}, the model has {expected}; write data_type: {expected}"
+        ));
+    }
+}
+
+/// Is it one dimension of any size, for the elements of a whole batch?
+fn check_ragged(place: &str, spec: &TensorSpec, report: &mut Report) {
+    if spec.dims != [None] {
+        report.problem(format!(
+            "{place}: the elements of a whole batch come in one dimension of any size, [ -1 ]; the model has {}",
+            dims_text(&spec.dims)
         ));
     }
 }

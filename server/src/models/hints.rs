@@ -26,7 +26,19 @@ pub(super) fn hints(raw: &RawConfig) -> Hints {
     });
     let states = || sequences.into_iter().flat_map(|it| &it.state);
     let read = states().map(|it| hint(&it.input_name, it.data_type, &it.dims, &None));
-    let inputs = raw.input.iter().map(|it| hint(&it.name, it.data_type, &it.dims, &it.reshape));
+    let inputs = raw.input.iter().map(|it| {
+        let given = hint(&it.name, it.data_type, &it.dims, &it.reshape);
+        let dims = if it.allow_ragged_batch { Some(vec![None]) } else { given.dims };
+        TensorHint { dims, ..given }
+    });
+    let told = raw.batch_input.iter().flat_map(|it| {
+        let dtype = type_of_number(it.data_type);
+        it.target_name.iter().map(move |name| TensorHint {
+            name: name.as_str().into(),
+            dtype,
+            dims: None,
+        })
+    });
     let outputs = raw.output.iter().map(|it| hint(&it.name, it.data_type, &it.dims, &it.reshape));
     let mut outputs: Vec<TensorHint> = outputs.collect();
     for state in states() {
@@ -35,7 +47,7 @@ pub(super) fn hints(raw: &RawConfig) -> Hints {
             outputs.push(hint(&state.output_name, state.data_type, &state.dims, &None));
         }
     }
-    Hints { inputs: inputs.chain(controls).chain(read).collect(), outputs }
+    Hints { inputs: inputs.chain(controls).chain(read).chain(told).collect(), outputs }
 }
 
 /// The element type of a control.

@@ -57,7 +57,8 @@ pub fn prepare(
         if signature.batches() {
             check_rows(signature, port, tensor.shape(), &mut rows)?;
         }
-        if port.dims.contains(&None) {
+        let is_ragged = config.inputs.get(at).is_some_and(|it| it.ragged);
+        if port.dims.contains(&None) && !is_ragged {
             item.hash(&mut key);
             varies = true;
         }

@@ -14,6 +14,7 @@ mod here;
 pub mod learn;
 pub mod policy;
 pub mod queue;
+pub mod ragged;
 pub mod reply;
 mod resize;
 pub mod run;

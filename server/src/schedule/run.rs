@@ -9,6 +9,7 @@ use std::{
 
 use backend::{BackendError, Batch, Device, Instance, NamedTensor, Stop, Tensor};
 
+use super::ragged::Ragged;
 use crate::error::Error;
 
 /// Makes one more instance of a model, warmed up. Blocking.
@@ -125,6 +126,8 @@ pub struct RunContext {
     pub batches: bool,
     /// Names of all outputs of the model.
     pub outputs: Vec<Arc<str>>,
+    /// How batches are put together whose requests differ in shape; `None` where they do not.
+    pub ragged: Option<Arc<Ragged>>,
 }
 
 /// The outcome of one attempt, before anybody is blamed.
@@ -194,11 +197,11 @@ fn execute(
 ) -> Result<Vec<Done>, BackendError> {
     let started = Instant::now();
     let (gathered, union);
-    let (inputs, outputs, rows, running) = match jobs {
+    let (inputs, outputs, rows, running) = match (jobs, &context.ragged) {
         // Nothing is gathered, and no time passes.
-        [only] => (&only.inputs, &only.outputs, only.rows, started),
+        ([only], None) => (&only.inputs, &only.outputs, only.rows, started),
         _ => {
-            (gathered, union) = (gather(jobs)?, wanted(context, jobs));
+            (gathered, union) = (gather(context, jobs)?, wanted(context, jobs));
             (&gathered, &union, jobs.iter().map(|it| it.rows).sum(), Instant::now())
         }
     };
@@ -217,7 +220,10 @@ fn execute(
 }
 
 /// The jobs' inputs one below the other. Lists buffers, copies nothing.
-fn gather(jobs: &[&Work]) -> Result<Vec<NamedTensor>, BackendError> {
+fn gather(context: &RunContext, jobs: &[&Work]) -> Result<Vec<NamedTensor>, BackendError> {
+    if let Some(ragged) = &context.ragged {
+        return ragged.gather(jobs);
+    }
     let Some(first) = jobs.first() else { return Ok(Vec::new()) };
     let columns = first.inputs.iter().enumerate().map(|(at, input)| {
         let parts = jobs.iter().filter_map(|it| it.inputs.get(at)).map(|it| &it.tensor);
@@ -242,10 +248,16 @@ fn scatter(
     results: &[NamedTensor],
     rows: usize,
 ) -> Result<Vec<Vec<NamedTensor>>, BackendError> {
+    let scattered = scattered(context, jobs, results)?;
     let mut start = 0;
     let mut shares = Vec::with_capacity(jobs.len());
-    for job in jobs {
+    for (at, job) in jobs.iter().enumerate() {
         let share = job.outputs.iter().map(|name| {
+            if let Some((_, parts)) = scattered.iter().find(|(it, _)| it == name)
+                && let Some(part) = parts.get(at)
+            {
+                return Ok(part.clone());
+            }
             let whole = results.iter().find(|it| it.name == *name).ok_or_else(|| {
                 BackendError::Execute(format!("the engine did not return output '{name}'"))
             })?;
@@ -267,6 +279,22 @@ fn scatter(
         start += job.rows;
     }
     Ok(shares)
+}
+
+/// An output that is cut up by the shapes of an input: its name, and one part for each job.
+type Scattered = (Arc<str>, Vec<NamedTensor>);
+
+/// The outputs that are.
+fn scattered(
+    context: &RunContext,
+    jobs: &[&Work],
+    results: &[NamedTensor],
+) -> Result<Vec<Scattered>, BackendError> {
+    let Some(ragged) = &context.ragged else { return Ok(Vec::new()) };
+    let outputs = results.iter().filter_map(|it| Some((it, ragged.source_of(&it.name)?)));
+    let parts =
+        outputs.map(|(it, source)| Ok((it.name.clone(), ragged.scatter(it, source, jobs)?)));
+    parts.collect()
 }
 
 #[cfg(test)]
@@ -313,7 +341,7 @@ mod tests {
     fn run_all(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize) {
         let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
         let works: Vec<&Work> = works.iter().collect();
-        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
         let runs = Arc::new(AtomicUsize::new(0));
         let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), &mut |_| ());
         let values = |done: Done| {
@@ -351,7 +379,7 @@ mod tests {
     #[test]
     fn a_stopped_batch_is_not_tried_again() {
         let (one, two) = (work(&[13]), work(&[1]));
-        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
         let (runs, stop) = (Arc::new(AtomicUsize::new(0)), Stop::new());
         stop.stop();
         run(&mut slot_of(&runs), &context, &[&one, &two], &stop, &mut |_| ());
@@ -361,7 +389,7 @@ mod tests {
     #[test]
     fn without_an_instance_everybody_hears_why() {
         let mut slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
-        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
         let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
         assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
     }
@@ -385,7 +413,7 @@ mod tests {
 
     #[test]
     fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
-        let context = RunContext { batches: true, outputs: vec!["y".into()] };
+        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
         let work = work(&[1, 2]);
         let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));
         let answers = run(&mut slot, &context, &[&work], &Stop::new(), &mut |_| ());

@@ -85,7 +85,7 @@ fn make_echo(gate: &Arc<Gate>) -> Arc<MakeInstance> {
 }
 
 fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
-    let context = RunContext { batches: true, outputs: vec!["y".into()] };
+    let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
     let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
     Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
 }

@@ -3,6 +3,7 @@
 mod cache;
 mod ensemble;
 mod ports;
+mod ragged;
 mod scheduling;
 mod sequence;
 mod settings;
@@ -58,9 +59,10 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
     unsupported(raw, &raw.backend, report);
     let max_batch_size = settings::max_batch_size(raw, report);
     let inputs = ports::inputs(raw, report);
-    let outputs = ports::outputs(raw, report);
+    let mut outputs = ports::outputs(raw, report);
     let mut made = MadePorts::default();
     let sequences = sequence::sequences(raw, max_batch_size, &mut made, report);
+    let ragged = ragged::ragged(raw, &inputs, &mut outputs, &mut made, report);
     sequence::check_made(raw, &made, report);
     let (gpu_accelerators, cpu_accelerators) = settings::accelerators(raw, report);
     ModelConfig {
@@ -87,6 +89,7 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
         inputs,
         outputs,
         made,
+        ragged,
     }
 }
 

@@ -36,15 +36,12 @@ pub(super) fn inputs(raw: &RawConfig, report: &mut Report) -> Vec<PortConfig> {
                 it.format
             )),
         }
-        if it.allow_ragged_batch {
-            report.problem(format!("{place}: allow_ragged_batch is not supported"));
-        }
         tensor_rt_only(&place, it.is_shape_tensor, it.is_non_linear_format_io, report);
         let reshape = it.reshape.as_ref();
         let (name, data_type, dims) = (it.name.as_str(), it.data_type, it.dims.as_slice());
         let batches = raw.max_batch_size > 0;
         let port = port(&Given { place, name, data_type, dims, reshape, batches }, report)?;
-        Some(PortConfig { optional: it.optional, ..port })
+        Some(PortConfig { optional: it.optional, ragged: it.allow_ragged_batch, ..port })
     });
     inputs.collect()
 }
@@ -118,6 +115,7 @@ fn port(given: &Given<'_>, report: &mut Report) -> Option<PortConfig> {
         reshape,
         optional: false,
         label_filename: None,
+        ragged: false,
     })
 }
 

@@ -9,8 +9,6 @@ use crate::models::raw::{
 pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
     let refused = [
-        ("batch_input", !raw.batch_input.is_empty()),
-        ("batch_output", !raw.batch_output.is_empty()),
         (
             "model_operations.op_library_filename",
             raw.model_operations.iter().any(|it| !it.op_library_filename.is_empty()),

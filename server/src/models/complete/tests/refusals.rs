@@ -198,8 +198,6 @@ fn order_excludes_priorities_and_delays() {
 #[test]
 fn what_is_not_supported_is_named() {
     for (text, field) in [
-        ("batch_input { }", "batch_input"),
-        ("batch_output { }", "batch_output"),
         (
             "model_operations { op_library_filename: 'libops.so' }",
             "model_operations.op_library_filename",
@@ -228,12 +226,11 @@ fn what_is_not_supported_is_named() {
         &["runtime 'model.py' is not supported; expected nothing, or 'libtriton_onnxruntime.so'"],
     );
     let text = "backend: 'identity' output { name: 'y' data_type: TYPE_INT8 dims: 1 is_shape_tensor: true }
-         input { name: 'x' data_type: TYPE_INT8 dims: 1 allow_ragged_batch: true is_non_linear_format_io: true }";
+         input { name: 'x' data_type: TYPE_INT8 dims: 1 is_non_linear_format_io: true }";
     let errors = completed("m", text, None, &Defaults::default()).unwrap_err();
     assert_eq!(
         errors.problems,
         [
-            "input[0] 'x': allow_ragged_batch is not supported",
             "input[0] 'x': is_non_linear_format_io is not supported, it belongs to TensorRT",
             "output[0] 'y': is_shape_tensor is not supported, it belongs to TensorRT",
         ]
