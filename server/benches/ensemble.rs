@@ -155,6 +155,7 @@ impl Models {
             spin: Duration::ZERO,
             hold: 0,
             has_cache: true,
+            rate_limiter: None,
         };
         let catalogue = Catalogue::new(&settings.repository, false, Names::Once);
         let manager = Arc::new(ModelManager::default());

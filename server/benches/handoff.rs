@@ -63,7 +63,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         caller_runs_below: way.caller_runs_below,
         spin: way.spin,
     };
-    let context = RunContext { batches: true, outputs: vec!["y".into()] };
+    let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
     let slot = Slot::empty(Arc::new(move || Ok(Box::new(Busy(run)))));
     let metrics = Metrics::new(MetricsOptions::default());
     let options = ModelOptions { tags: BTreeMap::new(), ..ModelOptions::default() };

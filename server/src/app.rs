@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::{
     access::{Access, TokenFile, Wire},
     cache::Cache,
-    config::{ControlMode, MetricsConfig, QueueWait, ServerConfig, TlsFiles},
+    config::{ControlMode, MetricsConfig, QueueWait, RateLimit, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
     http::{BodyLimits, Door, HttpSettings, Service, Timeouts},
@@ -31,7 +31,10 @@ use crate::{
     models::{Catalogue, Control, LoadSettings, Loader, ModelManager, Names},
     net::{self, Front, IoThreads, tls::Acceptor},
     protocol::sagemaker,
-    schedule::admission::LongestStay,
+    schedule::{
+        admission::LongestStay,
+        ratelimit::{RateLimiter, Supply},
+    },
     serving::{Serving, ServingSettings},
     trace::{TraceError, Tracing},
 };
@@ -359,7 +362,17 @@ fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadS
         spin: config.scheduling.spin,
         hold: config.scheduling.hold,
         has_cache: config.cache.is_some(),
+        rate_limiter: config.rate_limit.as_ref().map(rate_limiter),
     }
+}
+
+fn rate_limiter(config: &RateLimit) -> Arc<RateLimiter> {
+    let supplies = config.resources.iter().map(|it| Supply {
+        name: it.name.clone(),
+        count: it.count,
+        device: it.device,
+    });
+    Arc::new(RateLimiter::new(supplies.collect()))
 }
 
 fn http_settings(

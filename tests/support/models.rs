@@ -44,6 +44,7 @@ impl Models {
             spin: Duration::ZERO,
             hold: 0,
             has_cache: true,
+            rate_limiter: None,
         };
         let manager = Arc::new(ModelManager::default());
         let metrics = Metrics::new(MetricsOptions::default());

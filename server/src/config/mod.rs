@@ -16,6 +16,7 @@ mod grpc;
 mod health;
 mod listeners;
 mod metrics;
+mod rate_limit;
 mod report;
 mod resolve;
 mod server;
@@ -37,6 +38,7 @@ pub use environment::{Environment, PathKind, ProcessEnvironment};
 pub use grpc::{Compression, ConnectionAge, Grpc, Keepalive};
 pub use health::HealthCheck;
 pub use metrics::MetricsConfig;
+pub use rate_limit::{RateLimit, RateLimitResource};
 pub use report::{ConfigError, Notice, NoticeLevel};
 pub use server::{
     BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,

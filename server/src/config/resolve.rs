@@ -13,6 +13,7 @@ use super::{
     control,
     environment::{Environment, PathKind},
     foreign, grpc, listeners, metrics,
+    rate_limit::rate_limit,
     report::Notice,
     server::{
         BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelDefaults, ModelsFrom, QueueWait,
@@ -75,6 +76,7 @@ pub(super) fn resolve(
         access: access::resolve(&sources, problems),
         tls: tls::resolve(&sources, problems),
         scheduling: scheduling(&sources, sagemaker.batch, problems),
+        rate_limit: rate_limit(&sources, problems),
         cache: cache::resolve(&mut sources, environment, problems),
         lifecycle: lifecycle(&sources, problems),
         sagemaker,

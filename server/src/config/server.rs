@@ -4,7 +4,8 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
     access::AccessConfig, cache::CacheConfig, control::ModelControl, grpc::Grpc,
-    metrics::MetricsConfig, report::Notice, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
+    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, tls::HttpTls,
+    trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -34,6 +35,8 @@ pub struct ServerConfig {
     pub tls: Option<HttpTls>,
     /// How requests wait and run.
     pub scheduling: Scheduling,
+    /// Resources that instances share; `None` where they are not looked at.
+    pub rate_limit: Option<RateLimit>,
     /// `--cache-config`: where answers are kept; `None` for nowhere.
     pub cache: Option<CacheConfig>,
     /// How to start, stop, and call oneself ready.

@@ -7,7 +7,7 @@ use backend::{DataType, Shape};
 
 use super::{made::MadePorts, sequences::SequenceBatching};
 use crate::{
-    schedule::ragged::Ragged,
+    schedule::{ragged::Ragged, ratelimit::Limits},
     signature::{Port, Signature},
 };
 
@@ -148,6 +148,8 @@ pub struct InstanceGroup {
     pub gpus: Vec<u32>,
     /// It would get no requests; none is made.
     pub passive: bool,
+    /// What its runs need of resources that all models share.
+    pub limits: Option<Limits>,
 }
 
 /// Where instances run.

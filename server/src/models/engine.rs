@@ -101,8 +101,8 @@ pub(super) fn engine(
         },
     };
     let mut settings = scheduler_settings(config, server);
-    if uses_gpus {
-        // A thread that waits for a GPU is not one on which clients should wait.
+    if uses_gpus || slots.iter().any(|it| it.limit().is_some()) {
+        // A thread that waits for a GPU, or for resources, is not one on which clients should wait.
         settings.caller_runs_below = Duration::ZERO;
     }
     Engine::Instances(Arc::new(Scheduler::new(settings, context, slots, times, metrics)))

@@ -11,6 +11,7 @@ use super::{config::ModelConfig, engine::Feed, plan::Plan, warmup::warm};
 use crate::{
     schedule::{
         learn::RunTimes,
+        ratelimit::RateLimiter,
         run::{MakeInstance, Slot},
     },
     signature::Signature,
@@ -61,6 +62,27 @@ pub(super) fn make(
     slots.reverse();
     let times = times.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok((slots, times))
+}
+
+/// The same places, whose runs wait for the resources that their groups name, if anybody looks at these.
+pub(super) fn limit(
+    slots: Vec<Slot>,
+    config: &ModelConfig,
+    plan: &Plan,
+    limiter: Option<&Arc<RateLimiter>>,
+) -> Result<Vec<Slot>, String> {
+    let Some(limiter) = limiter else { return Ok(slots) };
+    // The places are in the reverse order of the plan.
+    let planned = plan.devices.iter().zip(&plan.group_of).rev();
+    let limited = slots.into_iter().zip(planned).map(|(slot, (device, group))| {
+        let limits = config.instance_groups.get(*group).and_then(|it| it.limits.as_ref());
+        let Some(limits) = limits else { return Ok(slot) };
+        let limited = limiter.register(limits, *device);
+        let limited = limited
+            .map_err(|problem| format!("instance_group[{group}]: rate_limiter: {problem}"))?;
+        Ok(slot.limited(limited))
+    });
+    limited.collect()
 }
 
 /// The error with the GPU that it is about: of several, it may be the only one to leave out.

@@ -37,7 +37,7 @@ use crate::{
     config::{ModelDefaults, Repository},
     machine::gpus::{Gpu, Gpus},
     metrics::{Metrics, ModelOptions},
-    schedule::admission::LongestStay,
+    schedule::{admission::LongestStay, ratelimit::RateLimiter},
 };
 
 /// How models are loaded and run, as far as the server decides it.
@@ -61,6 +61,8 @@ pub struct LoadSettings {
     pub hold: usize,
     /// Does the server keep answers?
     pub has_cache: bool,
+    /// Who lets instances run whose configuration names resources; `None`: nobody looks at them.
+    pub rate_limiter: Option<Arc<RateLimiter>>,
 }
 
 /// Loads models, and keeps none of them.
@@ -256,6 +258,14 @@ impl Loader {
         let feed = Feed::of(&completed.config, &found.dir)?;
         let (slots, times) =
             instances::make(&model, &completed.config, &signature, &found.dir, plan, &feed)?;
+        let limiter = self.settings.rate_limiter.as_ref();
+        let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
+        if is_limited && limiter.is_none() {
+            warnings.tell(
+                "instance_group.rate_limiter is ignored, as rate limiting is off (--rate-limit)",
+            );
+        }
+        let slots = instances::limit(slots, &completed.config, plan, limiter)?;
         let config = completed.config;
         let options = ModelOptions {
             tags: config.metric_tags.clone(),

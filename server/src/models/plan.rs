@@ -17,6 +17,8 @@ pub(super) struct Plan {
     /// The device of each instance; at least one. Those on GPUs come first, one for each GPU before a second
     /// for any.
     pub devices: Vec<Device>,
+    /// The group of each instance, by its index in the configuration.
+    pub group_of: Vec<usize>,
     /// So many of the first are made before the model is ready; the others when there is work for them.
     pub made_at_load: NonZeroUsize,
     /// Threads of one run on the CPU.
@@ -43,7 +45,8 @@ impl Plan {
     /// Of a model that has no instances of its own.
     pub fn none(reason: String) -> Plan {
         let one = NonZeroUsize::MIN;
-        Plan { devices: Vec::new(), made_at_load: one, threads: one, groups: Vec::new(), reason }
+        let (devices, group_of, groups) = Default::default();
+        Plan { devices, group_of, made_at_load: one, threads: one, groups, reason }
     }
 
     /// Each device once, in the order in which instances are made there, and how many.
@@ -132,7 +135,7 @@ pub(super) fn plan(
         // A passive instance gets no requests, so it need not be there.
         match (group.passive, gpus_of(group, places.gpus)) {
             (true, _) => placed.push(None),
-            (false, Ok(gpus)) => placed.push(Some(Placed { group, gpus })),
+            (false, Ok(gpus)) => placed.push(Some(Placed { index, group, gpus })),
             (false, Err(problem)) => problems.push(format!("instance_group[{index}]: {problem}")),
         }
     }
@@ -165,13 +168,16 @@ pub(super) fn plan(
     let (threads, threads_from) = threads(options, defaults, places.cpus, on_cpu);
     let made_at_load = at_least_one(on_gpus.len() + at_load);
     let groups = placed.iter().map(|it| it.as_ref().map(|it| it.planned(counts))).collect();
-    let devices = on_gpus.into_iter().chain(vec![Device::Cpu; on_cpu]).collect();
+    let on_cpu = of_cpu.iter().flat_map(|it| vec![(Device::Cpu, it.index); counts.of(it)]);
+    let (devices, group_of) = on_gpus.into_iter().chain(on_cpu).unzip();
     let reason = format!("instances: {why}; threads: {threads_from}");
-    Ok(Plan { devices, made_at_load, threads, groups, reason })
+    Ok(Plan { devices, group_of, made_at_load, threads, groups, reason })
 }
 
 /// A group, and the GPUs of its instances; `None` where they run on the CPU.
 struct Placed<'a> {
+    /// Of the group.
+    index: usize,
     group: &'a ModelInstanceGroup,
     gpus: Option<Vec<u32>>,
 }
@@ -290,18 +296,18 @@ fn gpus_of(
     Err(format!("gpus [ {} ]: this machine has {plural} {}", list(&absent), list(&found)))
 }
 
-/// Instances on GPUs: the first of each GPU, then the second of each, and so on.
-fn spread(groups: &[&Placed<'_>], counts: Counts<'_>) -> Vec<Device> {
-    let mut of_gpu: BTreeMap<u32, usize> = BTreeMap::new();
+/// Instances on GPUs and their groups: the first of each GPU, then the second of each, and so on.
+fn spread(groups: &[&Placed<'_>], counts: Counts<'_>) -> Vec<(Device, usize)> {
+    let mut of_gpu: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for group in groups {
         for gpu in group.gpus.iter().flatten() {
-            *of_gpu.entry(*gpu).or_default() += counts.of(group);
+            of_gpu.entry(*gpu).or_default().extend(vec![group.index; counts.of(group)]);
         }
     }
-    let most = of_gpu.values().copied().max().unwrap_or(0);
-    let round = |round| {
-        let has = of_gpu.iter().filter(move |(_, count)| round < **count);
-        has.map(|(gpu, _)| Device::Gpu(*gpu))
+    let most = of_gpu.values().map(Vec::len).max().unwrap_or(0);
+    let round = |round: usize| {
+        let has = of_gpu.iter().filter_map(move |(gpu, of)| Some((*gpu, *of.get(round)?)));
+        has.map(|(gpu, group)| (Device::Gpu(gpu), group))
     };
     (0..most).flat_map(round).collect()
 }

@@ -32,6 +32,11 @@ impl Loader {
         let groups = raw.map(|it| it.instance_group.clone()).unwrap_or_default();
         let policy = raw.and_then(|it| it.version_policy.clone());
         completed.regroup(groups, policy).map_err(|it| it.to_string())?;
+        let groups = completed.config.instance_groups.iter();
+        if groups.chain(&served.config.instance_groups).any(|it| it.limits.is_some()) {
+            // Each instance is registered for its resources as it is made at a load.
+            return Ok(None);
+        }
         completed.show_instances(&plan.groups);
         let placed = plan.placements();
         let wanted: Vec<_> = placed.iter().map(|it| (it.device, it.instances.get())).collect();

@@ -15,6 +15,7 @@ pub mod learn;
 pub mod policy;
 pub mod queue;
 pub mod ragged;
+pub mod ratelimit;
 pub mod reply;
 mod resize;
 pub mod run;

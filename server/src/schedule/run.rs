@@ -9,7 +9,7 @@ use std::{
 
 use backend::{BackendError, Batch, Device, Instance, NamedTensor, Stop, Tensor};
 
-use super::ragged::Ragged;
+use super::{ragged::Ragged, ratelimit::Limited};
 use crate::error::Error;
 
 /// Makes one more instance of a model, warmed up. Blocking.
@@ -20,6 +20,8 @@ pub struct Slot {
     instance: Option<Box<dyn Instance>>,
     make: Arc<MakeInstance>,
     device: Device,
+    /// What its runs have to wait for.
+    limited: Option<Arc<Limited>>,
     /// When its last run ended, if the next batch was ready by then: what passes from there to the next run
     /// keeps the next batch waiting as much as the run does.
     pub busy_since: Option<Instant>,
@@ -33,17 +35,27 @@ impl Slot {
 
     /// A place without an instance yet, where `make` puts one on that device.
     pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
-        Slot { instance: None, make, device, busy_since: None }
+        Slot { instance: None, make, device, limited: None, busy_since: None }
     }
 
     /// Another place like this one, without an instance yet.
     pub fn another(&self) -> Slot {
-        Slot::empty_on(self.device, self.make.clone())
+        Slot { limited: self.limited.clone(), ..Slot::empty_on(self.device, self.make.clone()) }
     }
 
     /// Where its instance is, or will be.
     pub fn device(&self) -> Device {
         self.device
+    }
+
+    /// The same, whose runs wait until their resources are free.
+    pub fn limited(self, limited: Limited) -> Slot {
+        Slot { limited: Some(Arc::new(limited)), ..self }
+    }
+
+    /// What its runs have to wait for; `None` for nothing.
+    pub fn limit(&self) -> Option<&Arc<Limited>> {
+        self.limited.as_ref()
     }
 
     /// Is there an instance to run on?

@@ -12,6 +12,7 @@ use super::{
     Shared,
     policy::Decision,
     queue::{Dropped, Job},
+    ratelimit::Limited,
     run::{self, Slot, Work},
     size,
     spin::Spin,
@@ -87,7 +88,10 @@ fn work(shared: &Arc<Shared>) {
             Decision::Run { jobs } => {
                 if let Some(slot) = state.idle.pop() {
                     spin.found(now);
-                    state = run_batch(shared, state, slot, jobs, now);
+                    state = match slot.limit().cloned() {
+                        None => run_batch(shared, state, slot, jobs, now),
+                        Some(limited) => run_limited(shared, state, slot, &limited),
+                    };
                     continue;
                 }
                 if let Some(slot) = state.place_to_fill(now) {
@@ -136,6 +140,29 @@ fn look<'a>(
     state.looking -= 1;
     shared.glance.update(&state);
     state
+}
+
+/// Runs a batch once the resources of the instance are free: of what waits by then.
+fn run_limited<'a>(
+    shared: &'a Arc<Shared>,
+    state: MutexGuard<'_, State>,
+    slot: Slot,
+    limited: &Limited,
+) -> MutexGuard<'a, State> {
+    drop(state);
+    let _permit = limited.acquire();
+    let mut state = shared.lock();
+    let now = Instant::now();
+    match state.queue.decide(now, state.hurrying) {
+        Decision::Run { jobs } => run_batch(shared, state, slot, jobs, now),
+        // Whoever waited has left.
+        Decision::WaitUntil(_) | Decision::WaitForJob => {
+            let surplus = state.put_back(slot);
+            drop(state);
+            drop(surplus);
+            shared.lock()
+        }
+    }
 }
 
 fn run_batch<'a>(

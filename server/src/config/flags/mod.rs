@@ -94,8 +94,6 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
         &[
             "model-config-name",
             "model-load-gpu-limit",
-            "rate-limit",
-            "rate-limit-resource",
             "host-policy",
             "min-supported-compute-capability",
         ],

@@ -8,13 +8,14 @@ use crate::{
     models::{
         config::{Accelerator, InstanceGroup, InstanceKind, VersionPolicy},
         raw::{
-            ModelConfig as RawConfig,
+            ModelConfig as RawConfig, ModelRateLimiter,
             model_instance_group::Kind,
             model_metrics::metric_control::MetricOptions,
             model_optimization_policy::execution_accelerators::Accelerator as RawAccelerator,
             model_version_policy::{Latest, PolicyChoice},
         },
     },
+    schedule::ratelimit::{Limits, Need},
     signature::nearest,
 };
 
@@ -108,9 +109,20 @@ pub(super) fn instance_groups(raw: &RawConfig, report: &mut Report) -> Vec<Insta
             count: usize::try_from(it.count).ok().filter(|&it| it > 0),
             gpus,
             passive: it.passive,
+            limits: it.rate_limiter.as_ref().map(|it| limits(&place, it, report)),
         }
     });
     groups.collect()
+}
+
+fn limits(place: &str, given: &ModelRateLimiter, report: &mut Report) -> Limits {
+    let needs = given.resources.iter().enumerate().map(|(i, it)| {
+        if it.name.is_empty() {
+            report.problem(format!("{place}: rate_limiter.resources[{i}]: name is missing"));
+        }
+        Need { name: it.name.clone(), count: it.count.into(), global: it.global }
+    });
+    Limits { needs: needs.collect(), priority: given.priority }
 }
 
 pub(super) fn parameters(raw: &RawConfig) -> BTreeMap<String, String> {

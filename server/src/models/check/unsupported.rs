@@ -62,9 +62,6 @@ fn instance_group(index: usize, group: &ModelInstanceGroup, report: &mut Report)
     if !group.secondary_devices.is_empty() {
         report.problem(format!("{place}: secondary_devices is not supported"));
     }
-    if group.rate_limiter.is_some() {
-        report.warn(format!("{place}: rate_limiter is ignored, as rate limiting is off"));
-    }
     if group.passive {
         report.warn(format!("{place}: it is passive, so no instances of it are made"));
     }

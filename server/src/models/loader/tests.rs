@@ -204,6 +204,7 @@ fn settings(gpus: u32) -> LoadSettings {
         spin: Duration::ZERO,
         hold: 0,
         has_cache: false,
+        rate_limiter: None,
     }
 }
 

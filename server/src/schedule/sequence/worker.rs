@@ -71,7 +71,21 @@ fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
         }
         let until = match next(shared, &state, instance, now) {
             Next::Run(rows, reason) => {
-                state = run(shared, state, instance, &mut slot, &rows, reason);
+                state = match slot.limit().cloned() {
+                    None => run(shared, state, instance, &mut slot, &rows, reason),
+                    Some(limited) => {
+                        drop(state);
+                        let _permit = limited.acquire();
+                        let state = shared.lock();
+                        // Of what waits by now.
+                        match next(shared, &state, instance, Instant::now()) {
+                            Next::Run(rows, reason) => {
+                                run(shared, state, instance, &mut slot, &rows, reason)
+                            }
+                            Next::WaitUntil(_) | Next::Wait => state,
+                        }
+                    }
+                };
                 continue;
             }
             Next::WaitUntil(at) => Some(at),

@@ -228,7 +228,6 @@ fn what_has_no_effect_is_told_and_nothing_else() {
     assert_eq!(
         accepted(text, &classifier()).warnings,
         [
-            "instance_group[0]: rate_limiter is ignored, as rate limiting is off",
             "instance_group[0]: it is passive, so no instances of it are made",
             "instance_group[0]: host_policy is ignored",
             "cc_model_filenames is ignored; default_model_filename is used on every device",

@@ -1,0 +1,68 @@
+//! What instances of all models share: `--rate-limit` and `--rate-limit-resource`.
+
+use super::{sources::Sources, value::Parse};
+
+/// Instances run only when the resources are free that their configuration says they need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimit {
+    /// `--rate-limit-resource`, in the order given: a later one beats an earlier one.
+    pub resources: Vec<RateLimitResource>,
+}
+
+/// One `--rate-limit-resource`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimitResource {
+    /// Its name; case does not matter.
+    pub name: String,
+    /// How many there are.
+    pub count: u64,
+    /// On which device; `None` for each of them.
+    pub device: Option<u32>,
+}
+
+/// `None` where rate limiting is off.
+pub(super) fn rate_limit(sources: &Sources, problems: &mut Vec<String>) -> Option<RateLimit> {
+    let resources = sources.read_all("rate-limit-resource", resource, problems);
+    let is_on = sources.read("rate-limit", mode, problems).unwrap_or(false);
+    is_on.then_some(RateLimit { resources })
+}
+
+fn mode(text: &str) -> Parse<bool> {
+    match text {
+        "off" => Ok(false),
+        "execution_count" => Ok(true),
+        _ => Err("off or execution_count".to_owned()),
+    }
+}
+
+/// `name:count`, `name:count:device`.
+fn resource(text: &str) -> Parse<RateLimitResource> {
+    let expected = || "name:count or name:count:device, as R1:10 or R1:10:0".to_owned();
+    let mut parts = text.split(':');
+    let (name, count, device) = (parts.next(), parts.next(), parts.next());
+    let (Some(name), Some(count), None) = (name, count, parts.next()) else {
+        return Err(expected());
+    };
+    let device = device.map(str::parse).transpose().map_err(|_| expected())?;
+    match count.parse() {
+        Ok(count) if !name.is_empty() => {
+            Ok(RateLimitResource { name: name.to_owned(), count, device })
+        }
+        _ => Err(expected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_has_a_name_a_count_and_perhaps_a_device() {
+        let read = |text: &str| resource(text).map(|it| (it.name, it.count, it.device));
+        assert_eq!(read("R1:10"), Ok(("R1".to_owned(), 10, None)));
+        assert_eq!(read("R1:10:2"), Ok(("R1".to_owned(), 10, Some(2))));
+        for text in ["R1", ":1", "R1:x", "R1:-1", "R1:1:x", "R1:1:2:3"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
