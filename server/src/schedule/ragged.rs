@@ -25,7 +25,7 @@ pub struct Ragged {
 pub struct BatchInput {
     /// What it says.
     pub kind: BatchInputKind,
-    /// Is it FP32? Else it is INT32.
+    /// In which type.
     pub dtype: CountType,
     /// Names of the model's inputs that get it.
     pub targets: Vec<Arc<str>>,
