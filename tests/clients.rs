@@ -107,7 +107,7 @@ fn tritonclient_shares_memory_and_reads_statistics_and_settings() {
 }
 
 #[test]
-fn tritonclient_sends_sequences() {
+fn tritonclient_sends_sequences_over_http_and_grpc() {
     let sequences = |controls: &str, state: &str| {
         format!("max_batch_size: 4 sequence_batching {{ {controls} {state} }}")
     };
@@ -124,7 +124,9 @@ fn tritonclient_sends_sequences() {
         .file("sum/config.pbtxt", sequences(controls, sum))
         .copy("text", "tests/fixtures/batching/text_id")
         .file("text/config.pbtxt", sequences(text, ""));
-    check_on(&repository, &[], "triton_sequences.py", |server| vec![server.http().to_string()]);
+    check_on(&repository, &[], "triton_sequences.py", |server| {
+        vec![server.http().to_string(), server.address("grpc").unwrap().to_string()]
+    });
 }
 
 #[test]

@@ -100,6 +100,25 @@ fn a_trace_file_is_an_array_of_objects_that_share_an_id() {
 }
 
 #[test]
+fn a_request_of_a_sequence_has_the_stamps_of_any_other() {
+    let config = "max_batch_size: 2 sequence_batching { state {
+        input_name: \"PAST\" output_name: \"NOW\" data_type: TYPE_INT32 dims: [ -1 ] } }";
+    let repository = Repository::new()
+        .copy("m", "tests/fixtures/batching/history")
+        .file("m/config.pbtxt", config);
+    let (_folder, path, file) = trace_file();
+    let server = Server::start(&repository, &[&file, TIMESTAMPS, EVERY]);
+    let body = r#"{"parameters":{"sequence_id":1,"sequence_start":true,"sequence_end":true},
+        "inputs":[{"name":"INPUT","shape":[1,1],"datatype":"INT32","data":[5]}]}"#;
+    server.post(&infer("m"), body).expect(200);
+    let objects = wait_objects(&path, 1);
+    let times = objects.iter().find_map(|it| it["timestamps"].as_array()).unwrap();
+    let names: Vec<&str> = times.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, MOMENTS);
+    assert!(times.is_sorted_by_key(|it| it["ns"].as_u64().unwrap()), "{times:#?}");
+}
+
+#[test]
 fn tensors_are_written_as_text() {
     let repository = Repository::identity("m", &[]);
     let (_folder, path, file) = trace_file();

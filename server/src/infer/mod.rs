@@ -198,8 +198,7 @@ impl Inference {
     async fn members(&self, ensemble: &Ensemble, call: Call<'_>) -> Result<Answer, Error> {
         let Call { model, found, prepared, request, trace, .. } = call;
         let (started, rows) = (Instant::now(), prepared.work.rows.max(1));
-        let answer =
-            self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
+        let answer = self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
         if let Some(trace) = trace {
             let Spent { input, infer, output, .. } = answer.spent;
             let run = trace::Run { started, input, infer, output, rows, batch_rows: rows };

@@ -180,3 +180,12 @@ fn strategies_have_their_ranges() {
         ],
     );
 }
+
+#[test]
+fn answers_of_sequences_are_not_kept() {
+    let text = format!(
+        "max_batch_size: 4 response_cache {{ enable: true }} sequence_batching {{ {START} {ID} {STATE} }}"
+    );
+    let problem = "response_cache { enable: true } excludes sequence_batching: an answer depends on the requests before it";
+    assert_eq!(read(&text).unwrap_err().problems, [problem]);
+}
