@@ -1,9 +1,13 @@
 //! Resources that instances of several models share.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
-use crate::support::{
-    Client, Page, Repository, Server, Start, ask, first_of, infer, row, wait_queued,
+use crate::{
+    control::{EXPLICIT, load},
+    support::{Client, Page, Repository, Server, Start, ask, first_of, infer, row, wait_queued},
 };
 
 /// Models `a` and `b` of single rows, whose only instance needs this; a row that begins with 66 hangs.
@@ -20,6 +24,8 @@ fn two(resources: &str, more: &str) -> Repository {
 }
 
 const ONE: &str = "resources { name: \"R\" global: true count: 1 }";
+/// A run takes this long.
+const SLOW: &str = "parameters { key: \"latency_beta_us\" value: { string_value: \"200000\" } }";
 const ON: &str = "--rate-limit=execution_count";
 
 /// Lets a run of model `a` hang until the clients are dropped.
@@ -33,10 +39,25 @@ fn hang(server: &Server) -> [Client; 2] {
 
 #[test]
 fn instances_of_two_models_do_not_run_at_once_where_there_is_enough_for_one() {
-    let slow = "parameters { key: \"latency_beta_us\" value: { string_value: \"200000\" } }";
-    let server = Server::start(&two(ONE, slow), &[ON]);
+    let server = Server::start(&two(ONE, SLOW), &[ON]);
     let started = Instant::now();
     let mut both = [ask(server.http(), "a", row(1)), ask(server.http(), "b", row(2))];
+    assert_eq!(both.each_mut().map(|it| first_of(&it.reply())), [1.0, 2.0]);
+    assert!(Duration::from_millis(400) <= started.elapsed(), "{:?}", started.elapsed());
+}
+
+#[test]
+fn instances_that_come_while_the_model_serves_wait_as_well() {
+    let repository = two(ONE, SLOW);
+    let server = Server::start(&repository, &[ON, EXPLICIT, "--load-model=a"]);
+    let path = repository.path().join("a/config.pbtxt");
+    let config = fs::read_to_string(&path).unwrap().replace("count: 1 kind", "count: 2 kind");
+    fs::write(path, config).unwrap();
+    load(&server, "a", "").expect(200);
+    let shown = server.get("/v2/models/a/config").json();
+    assert_eq!(shown["instance_group"][0]["count"], 2, "{shown}");
+    let started = Instant::now();
+    let mut both = [ask(server.http(), "a", row(1)), ask(server.http(), "a", row(2))];
     assert_eq!(both.each_mut().map(|it| first_of(&it.reply())), [1.0, 2.0]);
     assert!(Duration::from_millis(400) <= started.elapsed(), "{:?}", started.elapsed());
 }

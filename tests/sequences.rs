@@ -1,8 +1,14 @@
 //! Sequences of requests: state, controls, seats, the backlog, and how a sequence ends.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
-use crate::support::{Client, Page, Reply, Repository, Server, Start, ask, infer, wait_queued};
+use crate::{
+    control::{EXPLICIT, load},
+    support::{Client, Page, Reply, Repository, Server, Start, ask, infer, wait_queued},
+};
 
 const START: u8 = 1;
 const END: u8 = 2;
@@ -387,4 +393,21 @@ fn what_is_wrong_with_a_file_of_a_state_is_a_load_error() {
         Start::new(&repository).try_run().err().expect("the only model does not load").to_string();
     assert!(text.contains("initial_state of state 'PAST'"), "{text}");
     assert!(text.contains("takes 8 bytes, given 7"), "{text}");
+}
+
+#[test]
+fn another_number_of_instances_is_a_load_anew_at_which_open_sequences_are_over() {
+    let config = |count: usize| {
+        format!(
+            "max_batch_size: 4 instance_group {{ count: {count} kind: KIND_CPU }} sequence_batching {{ {CONTROLS} }}"
+        )
+    };
+    let repository = fixture("accumulate", &config(1));
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    assert_eq!(send(&server, 7, START, 1), 1);
+    fs::write(repository.path().join("m/config.pbtxt"), config(2)).unwrap();
+    load(&server, "m", "").expect(200);
+    let late = server.post(&infer("m"), request("7", 0, &[2]));
+    assert!(late.error(400).contains("no open sequence 7"), "{}", late.text());
+    assert_eq!(send(&server, 7, START, 3), 3);
 }
