@@ -11,7 +11,7 @@ use std::{
 use crate::support::{Repository, Server, root, skip};
 
 /// The interpreter of an environment with the packages of `requirements.txt`; `None` without Python.
-fn python() -> Option<PathBuf> {
+pub fn python() -> Option<PathBuf> {
     let requirements = root("tests/clients/requirements.txt");
     let wanted = fs::read_to_string(&requirements).unwrap();
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -24,6 +24,8 @@ mod access; // tokens, restricted categories, forwarded headers
 mod compression; // gzip and deflate, in both directions
 mod tls; // encryption, certificates of clients, renewed files
 
+mod stores; // repositories in object stores, against one that speaks S3
+
 mod gpus; // where instances run on a machine with GPUs, and what is read of those
 
 mod batching; // what a configuration says about batches, queues and instances

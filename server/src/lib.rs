@@ -20,6 +20,8 @@ pub mod metrics;
 
 pub mod schedule;
 
+pub mod stores;
+
 pub mod models;
 
 pub mod cache;

@@ -21,6 +21,7 @@ mod report;
 mod resolve;
 mod server;
 mod sources;
+mod stores;
 mod tls;
 mod trace;
 mod value;
@@ -44,6 +45,7 @@ pub use server::{
     BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,
     ModelsFrom, QueueWait, Repository, SageMaker, Scheduling, ServerConfig,
 };
+pub use stores::{Provider, StoreSettings, StoreUrl, Variables};
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
 pub use trace::{Collector, TraceConfig, TraceLevels, TraceMode};
 pub use vertex::VertexAi;

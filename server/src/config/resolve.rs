@@ -20,6 +20,7 @@ use super::{
         Repository, SageMaker, Scheduling, ServerConfig,
     },
     sources::{Origin, Sources, variable_text},
+    stores::{self, StoreUrl},
     tls, trace, value, vertex,
 };
 use crate::machine::{Machine, gpus::Visibility};
@@ -69,6 +70,7 @@ pub(super) fn resolve(
         hosted,
         listeners,
         grpc,
+        stores: stores::resolve(&sources, environment, has_remote(&from), problems),
         repository: repository(from, &sources, machine, problems),
         control: control::resolve(&sources, environment, problems),
         model_defaults: model_defaults(&sources, problems),
@@ -115,6 +117,7 @@ fn models_from(
 ) -> (ModelsFrom, bool) {
     let repositories = sources.read_all("model-repository", value::path, problems);
     if let Some(path) = &serve.path {
+        let remote = path.to_str().filter(|it| StoreUrl::is_one(it));
         let typed = sources
             .last("model-repository")
             .is_some_and(|it| matches!(it.origin, Origin::CommandLine));
@@ -124,6 +127,11 @@ fn models_from(
                  of them",
                 path.display()
             ));
+        } else if let Some(text) = remote {
+            if let Err(expected) = StoreUrl::parse(text) {
+                problems.push(format!("muster serve: expected {expected}"));
+            }
+            return (ModelsFrom::Repositories(vec![path.clone()]), false);
         } else if environment.kind_of(path).is_none() {
             problems.push(format!("the model '{}' does not exist", path.display()));
         }
@@ -131,6 +139,12 @@ fn models_from(
     }
     if !repositories.is_empty() {
         for given in sources.all("model-repository") {
+            if StoreUrl::is_one(&given.text) {
+                if let Err(expected) = StoreUrl::parse(&given.text) {
+                    problems.push(format!("--model-repository: expected {expected}"));
+                }
+                continue;
+            }
             match environment.kind_of(Path::new(&given.text)) {
                 Some(PathKind::Directory) => {}
                 Some(PathKind::File) => problems.push(format!(
@@ -170,6 +184,12 @@ fn models_from(
         ));
     }
     (ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]), false)
+}
+
+/// Is one of them in an object store?
+fn has_remote(from: &ModelsFrom) -> bool {
+    let ModelsFrom::Repositories(all) = from else { return false };
+    all.iter().any(|it| it.to_str().is_some_and(StoreUrl::is_one))
 }
 
 /// The model folder that the platform's variables name, and the variable.

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
     access::AccessConfig, cache::CacheConfig, control::ModelControl, grpc::Grpc,
-    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, tls::HttpTls,
+    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, stores::StoreSettings, tls::HttpTls,
     trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
@@ -25,6 +25,8 @@ pub struct ServerConfig {
     pub repository: Repository,
     /// When they are loaded and unloaded.
     pub control: ModelControl,
+    /// How repositories in object stores are opened.
+    pub stores: StoreSettings,
     /// What a model gets that does not say.
     pub model_defaults: ModelDefaults,
     /// What a client may use up.
@@ -111,7 +113,7 @@ pub struct Repository {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelsFrom {
     /// Model repositories: `<name>/config.pbtxt`, `<name>/<version>/model.onnx`. They were directories
-    /// when the configuration was read.
+    /// when the configuration was read, or are addresses of object stores.
     Repositories(Vec<PathBuf>),
     /// A model file, or a directory of any accepted layout: a repository, one model flat in it, or
     /// version directories. It existed when the configuration was read.

@@ -116,6 +116,27 @@ fn ports(config: &ServerConfig) -> [u16; 3] {
 }
 
 #[test]
+fn a_repository_in_a_store_is_an_address_and_takes_its_variables_along() {
+    let secret = "AWS_SECRET_ACCESS_KEY=x";
+    let config = config("--model-repository=s3://bucket/models", &[secret, "OTHER=y"]);
+    assert_eq!(config.repository.from, ModelsFrom::Repositories(vec!["s3://bucket/models".into()]));
+    assert_eq!(config.stores.variables.get("AWS_SECRET_ACCESS_KEY"), Some("x"));
+    assert_eq!(config.stores.variables.get("OTHER"), None);
+    let served = self::config("serve gs://bucket", &[]);
+    assert_eq!(served.repository.from, ModelsFrom::Repositories(vec!["gs://bucket".into()]));
+    let local = self::config("", &[secret]);
+    assert_eq!(local.stores.variables, Variables::default(), "nobody needs it");
+}
+
+#[test]
+fn a_wrong_address_of_a_store_is_told_the_forms_without_its_credentials() {
+    for args in ["--model-repository=s3://key:hunter2@host/b", "serve s3://key:hunter2@host/b"] {
+        let error = read_text(args, &[]).unwrap_err().to_string();
+        assert!(error.contains("gs://bucket/path") && !error.contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
 fn without_arguments_the_defaults_are_these() {
     let config = config("", &[]);
     assert_eq!(config.id, "triton");

@@ -12,6 +12,7 @@ mod ports;
 mod sagemaker;
 mod scheduling;
 mod server;
+mod stores;
 mod trace;
 mod vertex;
 
@@ -56,6 +57,7 @@ const fn many(section: &'static str, name: &'static str, help: &'static str) -> 
 const SECTIONS: &[&[Setting]] = &[
     server::SETTINGS,
     models::SETTINGS,
+    stores::SETTINGS,
     ports::SETTINGS,
     grpc::SETTINGS,
     sagemaker::SETTINGS,

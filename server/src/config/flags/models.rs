@@ -6,7 +6,7 @@ const SECTION: &str = "Models";
 
 #[rustfmt::skip]
 pub(super) const SETTINGS: &[Setting] = &[
-    many(SECTION, "model-repository", "Directory of models: <name>/config.pbtxt, <name>/<version>/model.onnx. May be given several times. Default: /opt/ml/model, else ./model_repository, whichever exists"),
+    many(SECTION, "model-repository", "Directory of models: <name>/config.pbtxt, <name>/<version>/model.onnx; or an address, s3://bucket/path, gs://bucket/path or as://account/container/path. May be given several times. Default: /opt/ml/model, else ./model_repository, whichever exists"),
     value(SECTION, "model-name", "", "Name of the model where there is only one. Default: its directory's or file's"),
     value(SECTION, "model-control-mode", "none", "none: all models are loaded at the start. poll: the repository is looked at again and again. explicit: models are loaded by request"),
     value(SECTION, "repository-poll-secs", "15", "How often the control mode poll looks at the repository. A change is taken up at the second look that finds it the same"),

@@ -1,0 +1,225 @@
+//! Models from a store that speaks S3 and checks signatures (moto), through the real binary. Google's and Azure's
+//! differ from it in address and credentials, which have tests where they are read.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    clients::python,
+    support::{Process, Repository, root},
+};
+
+/// The script `tests/clients/s3_server.py`, running.
+struct S3 {
+    child: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    port: u64,
+    key_id: String,
+    secret: String,
+}
+
+impl S3 {
+    /// `None` without Python.
+    fn start() -> Option<S3> {
+        let mut child = Command::new(python()?)
+            .arg(root("tests/clients/s3_server.py"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let commands = child.stdin.take().unwrap();
+        let mut answers = BufReader::new(child.stdout.take().unwrap());
+        let ready = line(&mut answers);
+        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
+        let port = ready["port"].as_u64().unwrap();
+        let (key_id, secret) = (text("key_id"), text("secret"));
+        let mut s3 = S3 { child, commands, answers, port, key_id, secret };
+        s3.tell("bucket models");
+        Some(s3)
+    }
+
+    fn tell(&mut self, command: &str) -> Vec<String> {
+        writeln!(self.commands, "{command}").unwrap();
+        let answer = line(&mut self.answers);
+        answer.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
+    }
+
+    fn put(&mut self, key: &str, file: impl AsRef<Path>) {
+        self.tell(&format!("put models {key} {}", file.as_ref().display()));
+    }
+
+    /// A model of `tests/fixtures/models`.
+    fn put_fixture(&mut self, name: &str) {
+        let file = root(&format!("tests/fixtures/models/{name}/1/model.onnx"));
+        self.put(&format!("all/{name}/1/model.onnx"), file);
+    }
+
+    /// Keys of objects that were read since the last time, sorted.
+    fn read(&mut self) -> Vec<String> {
+        let asked = self.tell("requests");
+        let keys = asked.iter().filter_map(|it| it.strip_prefix("GET /models/all/"));
+        let mut keys: Vec<String> = keys.map(str::to_owned).collect();
+        keys.sort();
+        keys
+    }
+
+    fn address(&self) -> String {
+        format!("s3://http://127.0.0.1:{}/models/all", self.port)
+    }
+
+    /// The binary over this repository, with its copies in `cache`.
+    fn serve(&self, cache: &Repository, secret: &str, flags: &[&str]) -> Process {
+        let repository = format!("--model-repository={}", self.address());
+        let cache = format!("--model-repository-cache-dir={}", cache.at("copies"));
+        let environment = [("AWS_ACCESS_KEY_ID", &*self.key_id), ("AWS_SECRET_ACCESS_KEY", secret)];
+        start(&[&[&*repository, &*cache], flags].concat(), &environment)
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn line(from: &mut impl BufRead) -> serde_json::Value {
+    let mut text = String::new();
+    from.read_line(&mut text).unwrap();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: '{text}'"))
+}
+
+fn start(flags: &[&str], environment: &[(&str, &str)]) -> Process {
+    let ports =
+        ["--http-port=0", "--sagemaker-port=0", "--metrics-port=0", "--http-address=127.0.0.1"];
+    Process::command(&[&ports[..], &["--drain-delay-secs=0"], flags].concat(), environment)
+}
+
+/// Starts what must not start, and returns its last line and how long it took.
+#[track_caller]
+fn refused(process: Process) -> (String, Duration) {
+    let started = Instant::now();
+    let finished = process.wait();
+    assert!(!finished.status.success(), "{:#?}", finished.log);
+    (finished.last().to_owned(), started.elapsed())
+}
+
+#[test]
+fn models_are_served_from_a_store_and_a_warm_start_fetches_nothing() {
+    let Some(mut s3) = S3::start() else { return };
+    for name in ["type_fp32", "type_int8"] {
+        s3.put_fixture(name);
+    }
+    let config = Repository::new().file("c", "name: \"type_fp32\"\nmax_batch_size: 4\n");
+    s3.put("all/type_fp32/config.pbtxt", config.at("c"));
+    let cache = Repository::new();
+    let secret = s3.secret.clone();
+
+    let mut server = s3.serve(&cache, &secret, &[]);
+    server.wait_ready();
+    let found = server.client().get("/v2/models/type_fp32/config").json();
+    assert_eq!(found["max_batch_size"], 4);
+    assert_eq!(server.client().get("/v2/models/type_int8/ready").status, 200);
+    let all = ["type_fp32/1/model.onnx", "type_fp32/config.pbtxt", "type_int8/1/model.onnx"];
+    assert_eq!(s3.read(), all);
+    let log = server.log().join("\n");
+    assert!(log.contains("AWS_ACCESS_KEY_ID (environment)"), "{log}");
+    assert!(!log.contains(&secret) && !log.contains(&s3.key_id), "{log}");
+    drop(server);
+
+    let mut server = s3.serve(&cache, &secret, &[]);
+    server.wait_ready();
+    assert_eq!(s3.read(), [""; 0], "everything was there");
+    drop(server);
+
+    let config = config.file("c", "name: \"type_fp32\"\nmax_batch_size: 7\n");
+    s3.put("all/type_fp32/config.pbtxt", config.at("c"));
+    let mut server = s3.serve(&cache, &secret, &[]);
+    server.wait_ready();
+    let found = server.client().get("/v2/models/type_fp32/config").json();
+    assert_eq!(found["max_batch_size"], 7);
+    assert_eq!(s3.read(), ["type_fp32/config.pbtxt"], "only what has changed");
+}
+
+#[test]
+fn the_file_of_credentials_and_the_mount_directory_are_those_of_triton() {
+    let Some(mut s3) = S3::start() else { return };
+    s3.put_fixture("type_fp32");
+    let (key_id, secret) = (&s3.key_id, &s3.secret);
+    let wrong = "{\"key_id\": \"AKIAWRONG\", \"secret_key\": \"no\"}";
+    let right = format!("{{\"key_id\": \"{key_id}\", \"secret_key\": \"{secret}\"}}");
+    let files = Repository::new().file(
+        "credentials.json",
+        format!("{{\"s3\": {{\"\": {wrong}, \"{}\": {right}}}}}", s3.address()),
+    );
+    let repository = format!("--model-repository={}", s3.address());
+    let (file, mount) = (files.at("credentials.json"), files.at("mount"));
+    let environment =
+        [("TRITON_CLOUD_CREDENTIAL_PATH", &*file), ("TRITON_AWS_MOUNT_DIRECTORY", &*mount)];
+    let mut server = start(&[&repository], &environment);
+    server.wait_ready();
+    assert!(Path::new(&mount).is_dir());
+    assert_eq!(server.client().get("/v2/models/type_fp32/ready").status, 200);
+}
+
+#[test]
+fn what_cannot_be_had_says_whom_it_asked_with_what_and_what_to_do() {
+    let Some(mut s3) = S3::start() else { return };
+    s3.put_fixture("type_fp32");
+    let cache = Repository::new();
+
+    let (told, _) = refused(s3.serve(&cache, "not-the-secret", &[]));
+    let parts = ["models/all", "endpoint: http://127.0.0.1", "AWS_ACCESS_KEY_ID (environment)"];
+    for part in
+        parts.into_iter().chain(["SignatureDoesNotMatch", "does not know these credentials"])
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("not-the-secret"), "{told}");
+
+    let environment = [("AWS_ACCESS_KEY_ID", &*s3.key_id), ("AWS_SECRET_ACCESS_KEY", &*s3.secret)];
+    let copies = format!("--model-repository-cache-dir={}", cache.at("copies"));
+    let other = format!("--model-repository=s3://127.0.0.1:{}/no-such-bucket/all", s3.port);
+    let (told, _) = refused(start(&[&other, &copies], &environment));
+    assert!(told.contains("NoSuchBucket") && told.contains("name of the bucket"), "{told}");
+
+    let empty = format!("--model-repository=s3://127.0.0.1:{}/models/nothing", s3.port);
+    let (told, _) = refused(start(&[&empty, &copies], &environment));
+    assert!(told.contains("no models found in s3://") && told.contains("models/nothing"), "{told}");
+
+    let (told, _) = refused(s3.serve(&cache, "x", &["--model-repository-cache-dir=/proc/none"]));
+    assert!(told.contains("--model-repository-cache-dir"), "{told}");
+}
+
+#[test]
+fn an_endpoint_where_nobody_answers_ends_the_start_soon() {
+    // A port that was free a moment ago, and that nobody listens on.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let cache = Repository::new();
+    let repository = format!("--model-repository=s3://127.0.0.1:{port}/models");
+    let copies = format!("--model-repository-cache-dir={}", cache.at("copies"));
+    let environment = [("AWS_ACCESS_KEY_ID", "k"), ("AWS_SECRET_ACCESS_KEY", "s")];
+    let (told, took) = refused(start(&[&repository, &copies], &environment));
+    assert!(told.contains("can be reached") && told.contains(&port.to_string()), "{told}");
+    assert!(took < Duration::from_secs(25), "{took:?}");
+}
+
+#[test]
+fn a_model_that_cannot_be_brought_here_keeps_no_other_from_being_served() {
+    let Some(mut s3) = S3::start() else { return };
+    s3.put_fixture("type_fp32");
+    s3.put("all/broken/1", root("Cargo.toml"));
+    s3.put("all/broken/1/model.onnx", root("Cargo.toml"));
+    let cache = Repository::new();
+    let secret = s3.secret.clone();
+    let mut server = s3.serve(&cache, &secret, &[]);
+    server.wait_ready();
+    assert_eq!(server.client().get("/v2/models/type_fp32/ready").status, 200);
+    let index = server.client().post("/v2/repository/index", &[], b"{}").text();
+    assert!(index.contains("is an object and a directory of others"), "{index}");
+}
