@@ -117,7 +117,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ),
     ("object_store::", &["server/src/stores"]),
     ("futures_util::", &["server/src/stores"]),
-    ("md5::", &["server/src/stores"]),
+    ("md5::", &["server/src/stores", "server/src/models/agents.rs"]),
     ("prometheus::", &["server/src/metrics"]),
     ("nvml_wrapper::", &["server/src/machine/gpus/nvml.rs"]),
     (

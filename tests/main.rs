@@ -48,6 +48,7 @@ mod tracing; // traces of requests, in files, at a collector and in the log
 mod ragged; // batches of requests whose shapes differ
 mod rate_limit; // resources that instances share
 mod sequences; // sequences of requests: state, controls, seats
+mod model_config; // alternatives, checksums, libraries, files by name, priorities, buckets
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve

@@ -14,7 +14,7 @@ use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use muster::{
     metrics::{Metrics, MetricsOptions, ModelOptions},
     schedule::{
-        Scheduler, Settings, Submission,
+        NICENESS, Scheduler, Settings, Submission,
         admission::LongestStay,
         learn::RunTimes,
         policy::BatchPolicy,
@@ -62,6 +62,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: way.caller_runs_below,
         spin: way.spin,
+        niceness: NICENESS,
     };
     let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
     let slot = Slot::empty(Arc::new(move || Ok(Box::new(Busy(run)))));

@@ -92,6 +92,8 @@ pub struct ModelSource {
     pub accelerators: Vec<Accelerator>,
     /// What the configuration says of its inputs and outputs.
     pub hints: Hints,
+    /// Shared libraries with operators of the model's own.
+    pub op_libraries: Vec<PathBuf>,
 }
 
 impl ModelSource {
@@ -105,6 +107,7 @@ impl ModelSource {
             placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],
             accelerators: Vec::new(),
             hints: Hints::default(),
+            op_libraries: Vec::new(),
         }
     }
 

@@ -57,8 +57,10 @@ impl OnnxModel {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))
         })?;
         let session = match (&large, cache) {
-            // What is kept is made for the processor.
-            (Some(files), Some(cache)) if first.device == Device::Cpu => {
+            // What is kept is made for the processor, and by the operators of ONNX Runtime alone.
+            (Some(files), Some(cache))
+                if first.device == Device::Cpu && first.settings.op_libraries.is_empty() =>
+            {
                 cache.session(&runtime, files, &first.settings)
             }
             _ => None,

@@ -1,7 +1,9 @@
 //! The settings of a model's configuration, under Triton's names, read into what a session is made with.
 //! Pure: nothing here touches the library.
 
-use std::{collections::BTreeMap, fmt::Display, num::NonZeroUsize, ops::RangeInclusive};
+use std::{
+    collections::BTreeMap, fmt::Display, num::NonZeroUsize, ops::RangeInclusive, path::PathBuf,
+};
 
 use backend::{BackendError, Device, ModelSource};
 
@@ -47,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) graph_level: GraphLevel,
     /// Keys and values for ONNX Runtime itself.
     pub(crate) entries: BTreeMap<String, String>,
+    /// Libraries with operators that the graph uses.
+    pub(crate) op_libraries: Vec<PathBuf>,
     /// What runs on a GPU, the preferred one first; none on the CPU, which runs what is left in any case.
     pub(crate) providers: Vec<Provider>,
 }
@@ -56,7 +60,8 @@ impl Settings {
     pub(crate) fn of(source: &ModelSource, device: Device) -> Result<Settings, BackendError> {
         let providers = provider::providers(&source.options, &source.accelerators)?;
         let Device::Gpu(gpu) = device else {
-            return Settings::read(&source.options, source.default_threads);
+            let settings = Settings::read(&source.options, source.default_threads)?;
+            return Ok(Settings { op_libraries: source.op_libraries.clone(), ..settings });
         };
         // The share of the processors is that of the instances on the CPU, where there are any.
         let threads = match source.is_for(Device::Cpu) {
@@ -73,6 +78,7 @@ impl Settings {
         }
         Ok(Settings {
             shrinkage: shrinkage_on(&shrunk, &[Device::Cpu, device]),
+            op_libraries: source.op_libraries.clone(),
             providers: providers.iter().map(|it| it.on(gpu)).collect(),
             ..settings
         })
@@ -103,6 +109,7 @@ impl Settings {
                 Some(_) => GraphLevel::Off,
             },
             entries: BTreeMap::new(),
+            op_libraries: Vec::new(),
             providers: Vec::new(),
         };
         options.flag("session.use_device_allocator_for_initializers")?;

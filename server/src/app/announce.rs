@@ -18,9 +18,9 @@ use crate::{
 
 /// Logs the GPUs that models may use. That there is no driver is said in debug lines only: most machines are so.
 pub(super) fn gpus(gpus: &Gpus) {
-    for Gpu { number, uuid, name, memory } in &gpus.found {
+    for Gpu { number, uuid, name, memory, capability } in &gpus.found {
         let memory = memory.map_or("unknown".to_owned(), bytes_text);
-        tracing::info!(gpu = number, name, uuid, memory, "found a GPU");
+        tracing::info!(gpu = number, name, uuid, memory, capability, "found a GPU");
     }
     let Gpus { found, reason, lack } = gpus;
     match lack {

@@ -215,6 +215,7 @@ fn repository(
     Repository {
         from,
         model_name: sources.read("model-name", value::model_name, problems),
+        config_name: sources.read("model-config-name", value::model_name, problems),
         auto_complete: !explicit && !strict,
         load_threads: sources
             .read("model-load-thread-count", value::count, problems)

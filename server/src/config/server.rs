@@ -101,6 +101,8 @@ pub struct Repository {
     pub from: ModelsFrom,
     /// `--model-name`: what the only model is called, whatever its directory is.
     pub model_name: Option<String>,
+    /// `--model-config-name`: `configs/<name>.pbtxt` goes before `config.pbtxt`.
+    pub config_name: Option<String>,
     /// Fill in what `config.pbtxt` leaves out; off with `--disable-auto-complete-config`.
     pub auto_complete: bool,
     /// `--model-load-thread-count`: models that load at the same time.

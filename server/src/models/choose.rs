@@ -100,6 +100,9 @@ pub fn choose(
     unsupported(raw, &backend, &mut report);
     // Here and not with the rest of the configuration: the engine opens the file before that is read.
     file_name("default_model_filename", &raw.default_model_filename, &mut report);
+    for (capability, name) in &raw.cc_model_filenames {
+        file_name(&format!("cc_model_filenames '{capability}'"), name, &mut report);
+    }
     let given_file = Some(raw.default_model_filename.clone()).filter(|it| !it.is_empty());
     let parameters = raw.parameters.iter();
     let mut options: BTreeMap<String, String> =

@@ -38,6 +38,8 @@ pub struct ModelConfig {
     pub parameters: BTreeMap<String, String>,
     /// How far the engine may rewrite the graph: 0 all, -1 basic, 1 extended, 2 off.
     pub graph_level: Option<i32>,
+    /// Do its threads go before or behind those of other models?
+    pub priority: Priority,
     /// Accelerators within the engine, for instances on GPUs.
     pub gpu_accelerators: Vec<Accelerator>,
     /// The same for instances on the CPU.
@@ -54,6 +56,17 @@ pub struct ModelConfig {
     pub made: MadePorts,
     /// How batches are put together whose requests differ in shape.
     pub ragged: Option<Ragged>,
+}
+
+/// Who goes first where processors are short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// Before the threads of other models.
+    Max,
+    /// Like most.
+    Default,
+    /// Behind those of other models.
+    Min,
 }
 
 /// Which of the versions in the repository are served.

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{choose::EngineChoice, config::ModelConfig};
+use backend::Device;
+
+use super::{FoundModel, choose::EngineChoice, config::ModelConfig, plan::Plan, raw};
+use crate::machine::gpus::Gpu;
 
 /// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
 ///
@@ -42,6 +45,52 @@ pub(super) fn model_path(path: &Path, choice: &EngineChoice) -> PathBuf {
         Some(file) if !path.is_file() => path.join(file),
         _ => path.to_owned(),
     }
+}
+
+/// The same for a model that runs where the plan says: `cc_model_filenames` names other files for GPUs, by what they
+/// can compute.
+///
+/// # Errors
+/// Where the model would run on GPUs that want different files.
+pub(super) fn model_of_plan(
+    path: &Path,
+    choice: &EngineChoice,
+    raw: Option<&raw::ModelConfig>,
+    plan: &Plan,
+    gpus: &[Gpu],
+) -> Result<PathBuf, String> {
+    let usual = model_path(path, choice);
+    let names = match raw {
+        Some(raw) if !raw.cc_model_filenames.is_empty() && !path.is_file() => {
+            &raw.cc_model_filenames
+        }
+        _ => return Ok(usual),
+    };
+    let mut chosen: BTreeMap<PathBuf, Device> = BTreeMap::new();
+    for placement in plan.placements() {
+        let Device::Gpu(number) = placement.device else { continue };
+        let gpu = gpus.iter().find(|it| it.number == number);
+        let capability = gpu.and_then(|it| it.capability.as_deref()).unwrap_or_default();
+        let file = names.get(capability).map_or_else(|| usual.clone(), |it| path.join(it));
+        chosen.insert(file, placement.device);
+    }
+    let mut files = chosen.into_keys();
+    match (files.next(), files.next()) {
+        (None, _) => Ok(usual),
+        (Some(file), None) => Ok(file),
+        (Some(one), Some(other)) => Err(format!(
+            "cc_model_filenames: its GPUs want different files, {} and {}; name GPUs of one kind in \
+             instance_group.gpus",
+            one.display(),
+            other.display()
+        )),
+    }
+}
+
+/// The configuration of a model: the alternative of that name where it has it, else its `config.pbtxt`.
+pub(super) fn config_file(found: &FoundModel, alternative: Option<&str>) -> Option<PathBuf> {
+    let alternative = alternative.map(|it| found.dir.join("configs").join(format!("{it}.pbtxt")));
+    alternative.filter(|it| it.is_file()).or_else(|| found.config.clone())
 }
 
 /// Class names by output, one per line of its label file.

@@ -24,10 +24,10 @@ use super::{
     config::ConfigErrors,
     engine::{Feed, Runs, engine},
     ensemble::is_ensemble,
-    files::{files_of, model_path, read_labels},
+    files::{config_file, files_of, model_of_plan, read_labels},
     hints::hints,
     instances,
-    options::{engine_options, gpu_accelerators},
+    options::{engine_options, first_response_ms, gpu_accelerators, op_libraries},
     pbtxt::ConfigReader,
     plan::{NoGpus, Places, Plan, plan},
     raw,
@@ -126,9 +126,10 @@ impl Loader {
         &self,
         found: &FoundModel,
     ) -> Result<Option<raw::ModelConfig>, String> {
-        let Some(path) = &found.config else { return Ok(None) };
+        let name = self.settings.repository.config_name.as_deref();
+        let Some(path) = config_file(found, name) else { return Ok(None) };
         let file = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|it| format!("cannot read {file}: {it}"))?;
+        let text = fs::read_to_string(&path).map_err(|it| format!("cannot read {file}: {it}"))?;
         let mut raw = self.reader.from_text(&file, &text).map_err(|it| it.to_string())?;
         if found.renamed {
             raw.name.clone_from(&found.name);
@@ -234,17 +235,21 @@ impl Loader {
         let Load { found, raw, version, choice, .. } = *load;
         let source = ModelSource {
             name: found.name.clone(),
-            path: model_path(load.path, choice),
+            path: model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
             options: load.options.clone(),
             default_threads: plan.threads,
             placements: plan.placements(),
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
+            op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
         };
         let model = load.engine.load(&source)?;
         let mut completed = self.complete(found, raw, choice, &*model)?;
         // Before anything else can fail: they may say why it does.
         completed.warnings.iter().for_each(|it| warnings.tell(it));
+        if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
+            warnings.tell("cc_model_filenames is ignored, as no instance runs on a GPU");
+        }
         let accelerates = !source.accelerators.is_empty() && choice.backend == READS_ACCELERATORS;
         if accelerates && !plan.uses_gpus() {
             warnings.tell(
@@ -271,6 +276,7 @@ impl Loader {
             tags: config.metric_tags.clone(),
             gpu_uuid: self.only_gpu(plan),
             namespace: Some(found.namespace.to_string()).filter(|it| !it.is_empty()),
+            first_response_ms: first_response_ms(&config),
             ..ModelOptions::default()
         };
         let metrics = self.metrics.model(&found.name, version, &options);

@@ -1,5 +1,6 @@
 //! Which models are served: looked up by every request, changed by whoever loads and unloads.
 
+mod agents;
 mod check;
 pub mod choose;
 pub mod complete;

@@ -1,12 +1,18 @@
 //! The settings that an engine is given for a model: the model's own, over those of the server, and its
-//! accelerators. Pure.
+//! accelerators; the libraries and buckets that its configuration names.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use backend::Accelerator;
 
-use super::{choose::EngineChoice, raw};
-use crate::config::{BackendSetting, ModelDefaults};
+use super::{check::FIRST_RESPONSE, choose::EngineChoice, config::ModelConfig, raw};
+use crate::{
+    config::{BackendSetting, ModelDefaults},
+    metrics::ModelOptions,
+};
 
 /// The model's own settings, over those that the operator gave for the engine and for all models.
 pub(super) fn engine_options(
@@ -43,11 +49,35 @@ pub(super) fn gpu_accelerators(raw: &raw::ModelConfig) -> Vec<Accelerator> {
         .collect()
 }
 
+/// Libraries of operators that the model's graph uses: below the model's directory, where there is such a file,
+/// else as the system finds it, from the directory that the server was started in.
+pub(super) fn op_libraries(raw: &raw::ModelConfig, dir: &Path) -> Vec<PathBuf> {
+    let names = raw.model_operations.iter().flat_map(|it| &it.op_library_filename);
+    let place = |name: &String| Some(dir.join(name)).filter(|it| it.is_file());
+    names.map(|it| place(it).unwrap_or_else(|| it.into())).collect()
+}
+
+/// The buckets of the first-response histogram, in whole milliseconds as they are measured.
+pub(super) fn first_response_ms(config: &ModelConfig) -> Vec<u64> {
+    let Some(bounds) = config.histograms.get(FIRST_RESPONSE) else {
+        return ModelOptions::default().first_response_ms;
+    };
+    // A whole number is at most 7.5 if it is at most 7. What is negative holds none, as 0 in place of it would not.
+    let whole = bounds.iter().filter(|it| 0.0 <= **it).map(|it| it.floor() as u64);
+    let mut whole: Vec<u64> = whole.collect();
+    whole.dedup();
+    whole
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
 
     use super::*;
+    use crate::models::{
+        check::{Report, check},
+        pbtxt::ConfigReader,
+    };
 
     /// Keys and values for a model of that engine with these settings of its own.
     fn given(backend: &str, own: &[(&str, &str)]) -> Vec<String> {
@@ -84,5 +114,20 @@ mod tests {
         let expected = ["execution_mode=0", "gpu_mem_limit=1", "inter_op_thread_count=2"];
         assert_eq!(given("onnxruntime", &own), expected);
         assert_eq!(given("identity", &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn buckets_are_whole_milliseconds_and_those_of_triton_where_the_model_says_nothing() {
+        let buckets = |bounds: &[f64]| {
+            let read = ConfigReader::default();
+            let raw = read.from_text("m", "name: 'm' backend: 'identity'").unwrap();
+            let mut config = check(&raw, &mut Report::default());
+            if !bounds.is_empty() {
+                config.histograms.insert(FIRST_RESPONSE.to_owned(), bounds.to_vec());
+            }
+            first_response_ms(&config)
+        };
+        assert_eq!(buckets(&[]), [100, 500, 2000, 5000]);
+        assert_eq!(buckets(&[-1.0, 0.2, 0.7, 7.0, 70.5]), [0, 7, 70]);
     }
 }

@@ -1,11 +1,11 @@
 //! A model's configuration in the terms of the scheduler.
 
 use super::{
-    config::{DynamicBatching, ModelConfig, QueuePolicy, Scheduling, TimeoutAction},
+    config::{DynamicBatching, ModelConfig, Priority, QueuePolicy, Scheduling, TimeoutAction},
     loader::LoadSettings,
 };
 use crate::schedule::{
-    Settings,
+    NICENESS, Settings,
     policy::BatchPolicy,
     queue::{self},
 };
@@ -22,6 +22,11 @@ pub(super) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         longest_stay: server.longest_stay,
         caller_runs_below: server.caller_runs_below,
         spin: server.spin,
+        niceness: match config.priority {
+            Priority::Max => 0,
+            Priority::Default => NICENESS,
+            Priority::Min => 2 * NICENESS,
+        },
     };
     match &config.scheduling {
         // Sequences have a scheduler of their own.

@@ -48,6 +48,7 @@ impl Fast {
             // Far above what a run takes on the busiest machine.
             caller_runs_below: Duration::from_secs(10),
             spin: Duration::ZERO,
+            niceness: NICENESS,
         };
         let mut times = RunTimes::default();
         // Often enough that the runs of this test do not change the mean much.

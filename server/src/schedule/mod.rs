@@ -70,7 +70,13 @@ pub struct Settings {
     pub caller_runs_below: Duration,
     /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
     pub spin: Duration,
+    /// Niceness of worker threads above that of the process.
+    pub niceness: i32,
 }
+
+/// What it is by default: the threads that talk to clients go before those of models, so that health checks are
+/// answered while every processor computes.
+pub const NICENESS: i32 = 3;
 
 /// One request on its way to an instance.
 #[derive(Debug)]

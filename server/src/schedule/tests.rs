@@ -65,6 +65,7 @@ fn settings() -> Settings {
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: Duration::ZERO,
         spin: Duration::ZERO,
+        niceness: NICENESS,
     }
 }
 

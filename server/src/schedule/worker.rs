@@ -20,10 +20,6 @@ use super::{
 };
 use crate::{error::Error, metrics::BatchReason};
 
-/// Niceness of worker threads above that of the process: the threads that talk to clients go before them, so that health checks are
-/// answered while every processor computes.
-const NICENESS: i32 = 3;
-
 /// Starts worker `number` of the scheduler, which has been counted already.
 pub fn start(shared: Arc<Shared>, number: usize) {
     let name = format!("{}#{number}", shared.settings.model);
@@ -31,7 +27,7 @@ pub fn start(shared: Arc<Shared>, number: usize) {
     let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
     let spawned = builder.spawn(move || {
         let at_end = at_end;
-        lower_priority();
+        lower_priority(at_end.0.settings.niceness);
         work(&at_end.0);
     });
     if let Err(error) = spawned {
@@ -58,11 +54,11 @@ impl Drop for Ended {
 }
 
 /// Lets the threads that talk to clients go before this one.
-pub(super) fn lower_priority() {
+pub(super) fn lower_priority(niceness: i32) {
     let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
     // From the process, not from this thread, which has it from whoever started it.
     let lowered = rustix::process::getpriority_process(Some(process))
-        .and_then(|it| rustix::process::setpriority_process(Some(thread), it + NICENESS));
+        .and_then(|it| rustix::process::setpriority_process(Some(thread), it + niceness));
     // Only a preference: where the system refuses it, serving goes on.
     if let Err(error) = lowered {
         tracing::debug!(%error, "cannot lower the priority of a worker thread");

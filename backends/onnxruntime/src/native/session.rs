@@ -296,6 +296,9 @@ impl Options {
         for (key, value) in &settings.entries {
             options.entry(key, value)?;
         }
+        for library in &settings.op_libraries {
+            options.register(library)?;
+        }
         for provider in &settings.providers {
             // SAFETY: the options are alive.
             unsafe { append(table, options.pointer, provider)? };
@@ -319,6 +322,25 @@ impl Options {
             (CString::new(key)?, CString::new(value)?, self.pointer.as_ptr());
         // SAFETY: the options are alive, both strings end with a NUL and are copied.
         unsafe { check((self.table.AddSessionConfigEntry)(options, key.as_ptr(), value.as_ptr())) }
+    }
+}
+
+impl Options {
+    /// Makes the operators of a library known. The library stays open as long as the sessions.
+    fn register(&self, library: &Path) -> Result<()> {
+        let (path, options) =
+            (CString::new(library.as_os_str().as_bytes())?, self.pointer.as_ptr());
+        // SAFETY: the options are alive and the path ends with a NUL. The library runs code of its own when it is opened,
+        // as whoever configured the model wants it to; it keeps to ONNX Runtime's interface for such libraries.
+        let done =
+            unsafe { check((self.table.RegisterCustomOpsLibrary_V2)(options, path.as_ptr())) };
+        done.map_err(|error| {
+            let (library, said) = (library.display(), error.message());
+            ort::Error::new(format!(
+                "the library of operators {library} cannot be used: {said}; expected a shared library with the function \
+                 RegisterCustomOps (model_operations.op_library_filename)"
+            ))
+        })
     }
 }
 

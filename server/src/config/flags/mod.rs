@@ -94,7 +94,6 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     (
         "not in this version",
         &[
-            "model-config-name",
             "model-load-gpu-limit",
             "host-policy",
             "min-supported-compute-capability",

@@ -17,6 +17,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SECTION, "model-memory-budget", "", "Bytes that models loaded on demand may take together; those unused for longest are unloaded to make room. Default: no limit"),
     Setting { name: "disable-auto-complete-config", takes: Takes::Switch, default: "false", help: "Do not fill in what config.pbtxt leaves out", section: SECTION },
     value(SECTION, "strict-model-config", "false", "Older name of --disable-auto-complete-config"),
+    value(SECTION, "model-config-name", "", "Read configs/<name>.pbtxt of each model that has it, instead of its config.pbtxt"),
     value(SECTION, "model-load-thread-count", "", "Models that load at the same time. Default: as many as there are processors"),
     many(SECTION, "backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2"),
     value(SECTION, "default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each"),

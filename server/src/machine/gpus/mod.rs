@@ -17,6 +17,8 @@ pub struct Gpu {
     pub name: String,
     /// Bytes of its memory, where the driver says.
     pub memory: Option<u64>,
+    /// `8.6`: what it can compute, where the driver says.
+    pub capability: Option<String>,
 }
 
 /// The GPUs that this process may use.

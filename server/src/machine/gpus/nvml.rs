@@ -73,6 +73,10 @@ fn about(device: &Device<'_>) -> Result<About, NvmlError> {
         uuid: device.uuid()?,
         name: device.name()?,
         memory: device.memory_info().ok().map(|it| it.total),
+        capability: device
+            .cuda_compute_capability()
+            .ok()
+            .map(|it| format!("{}.{}", it.major, it.minor)),
     })
 }
 

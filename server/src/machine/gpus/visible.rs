@@ -17,6 +17,7 @@ pub(super) struct About {
     pub(super) uuid: String,
     pub(super) name: String,
     pub(super) memory: Option<u64>,
+    pub(super) capability: Option<String>,
 }
 
 /// The visible ones, by CUDA's rules: `CUDA_VISIBLE_DEVICES` names numbers or the beginnings of identifiers;
@@ -51,6 +52,7 @@ pub(super) fn visible(all: &[Whole], visibility: &Visibility) -> Gpus {
             uuid: about.uuid.clone(),
             name: about.name.clone(),
             memory: about.memory,
+            capability: about.capability.clone(),
         })
         .collect();
     let lack = lacks.first().map_or(Lack::Nothing, |it| it.0);
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     fn about(uuid: &str) -> About {
-        About { uuid: uuid.to_owned(), name: "T".to_owned(), memory: Some(1) }
+        About { uuid: uuid.to_owned(), name: "T".to_owned(), memory: Some(1), capability: None }
     }
 
     fn whole(uuid: &str) -> Whole {

@@ -19,7 +19,7 @@ use super::{
 };
 
 pub(super) use ensemble::ensemble;
-pub(super) use settings::{READS_ACCELERATORS, version_policy};
+pub(super) use settings::{FIRST_RESPONSE, READS_ACCELERATORS, version_policy};
 pub(super) use unsupported::unsupported;
 
 /// What was found while checking.
@@ -80,6 +80,7 @@ pub(super) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
         },
         parameters: settings::parameters(raw),
         graph_level: settings::graph_level(raw, report),
+        priority: settings::priority(raw, report),
         gpu_accelerators,
         cpu_accelerators,
         warmups: warmup::warmups(raw, &inputs, max_batch_size, report),

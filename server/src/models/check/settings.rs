@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use super::Report;
 use crate::{
     models::{
-        config::{Accelerator, InstanceGroup, InstanceKind, VersionPolicy},
+        config::{Accelerator, InstanceGroup, InstanceKind, Priority, VersionPolicy},
         raw::{
             ModelConfig as RawConfig, ModelRateLimiter,
             model_instance_group::Kind,
             model_metrics::metric_control::MetricOptions,
+            model_optimization_policy::ModelPriority,
             model_optimization_policy::execution_accelerators::Accelerator as RawAccelerator,
             model_version_policy::{Latest, PolicyChoice},
         },
@@ -19,7 +20,9 @@ use crate::{
     signature::nearest,
 };
 
-const HISTOGRAM_FAMILIES: [&str; 1] = ["nv_inference_first_response_histogram_ms"];
+/// The histogram whose buckets a model may choose.
+pub(in crate::models) const FIRST_RESPONSE: &str = "nv_inference_first_response_histogram_ms";
+const HISTOGRAM_FAMILIES: [&str; 1] = [FIRST_RESPONSE];
 const GPU_ACCELERATORS: [&str; 2] = ["cuda", "tensorrt"];
 /// The engine that has accelerators.
 pub(in crate::models) const READS_ACCELERATORS: &str = "onnxruntime";
@@ -138,6 +141,22 @@ pub(super) fn graph_level(raw: &RawConfig, report: &mut Report) -> Option<i32> {
         ));
     }
     Some(level)
+}
+
+pub(super) fn priority(raw: &RawConfig, report: &mut Report) -> Priority {
+    let given = raw.optimization.as_ref().map_or(0, |it| it.priority);
+    match ModelPriority::try_from(given) {
+        Ok(ModelPriority::PriorityMax) => Priority::Max,
+        Ok(ModelPriority::PriorityMin) => Priority::Min,
+        Ok(ModelPriority::PriorityDefault) => Priority::Default,
+        Err(_) => {
+            report.problem(format!(
+                "optimization.priority {given} is not known; expected PRIORITY_DEFAULT, PRIORITY_MAX or \
+                 PRIORITY_MIN"
+            ));
+            Priority::Default
+        }
+    }
 }
 
 /// Those for GPUs and those for the CPU.

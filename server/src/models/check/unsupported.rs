@@ -10,16 +10,8 @@ pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
     let refused = [
         (
-            "model_operations.op_library_filename",
-            raw.model_operations.iter().any(|it| !it.op_library_filename.is_empty()),
-        ),
-        (
             "model_transaction_policy { decoupled: true }",
             raw.model_transaction_policy.is_some_and(|it| it.decoupled),
-        ),
-        (
-            "model_repository_agents",
-            raw.model_repository_agents.iter().any(|it| !it.agents.is_empty()),
         ),
     ];
     for (field, _) in refused.iter().filter(|(_, given)| *given) {
@@ -50,9 +42,12 @@ pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
     for (i, group) in raw.instance_group.iter().enumerate() {
         instance_group(i, group, report);
     }
-    if !raw.cc_model_filenames.is_empty() {
-        report
-            .warn("cc_model_filenames is ignored; default_model_filename is used on every device");
+    let libraries = raw.model_operations.iter().any(|it| !it.op_library_filename.is_empty());
+    if libraries && backend != "onnxruntime" {
+        report.problem(format!(
+            "model_operations.op_library_filename: the backend '{backend}' takes no operators from libraries; only \
+             onnxruntime does"
+        ));
     }
     optimization(raw, report);
 }
@@ -75,7 +70,6 @@ fn instance_group(index: usize, group: &ModelInstanceGroup, report: &mut Report)
 fn optimization(raw: &RawConfig, report: &mut Report) {
     let Some(given) = &raw.optimization else { return };
     let ignored = [
-        ("priority", given.priority != 0),
         ("cuda", given.cuda.is_some()),
         // Its default is true: a configuration that was asked for and sent back has it.
         ("input_pinned_memory", given.input_pinned_memory.is_some_and(|it| !it.enable)),
@@ -90,7 +84,14 @@ fn optimization(raw: &RawConfig, report: &mut Report) {
                 .is_some_and(|it| !it.cpu_execution_accelerator.is_empty()),
         ),
     ];
-    for (field, _) in ignored.iter().filter(|(_, given)| *given) {
-        report.warn(format!("optimization.{field} is ignored"));
+    let ignored: Vec<String> = ignored
+        .iter()
+        .filter(|(_, given)| *given)
+        .map(|(field, _)| format!("optimization.{field}"))
+        .collect();
+    match ignored.as_slice() {
+        [] => {}
+        [one] => report.warn(format!("{one} is ignored")),
+        several => report.warn(format!("ignored: {}", several.join(", "))),
     }
 }

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     super::{
         FoundModel, ModelId, ServedModel, State,
+        agents::check_files,
         ensemble::members,
         manager::{UNLOADED, Versions},
         raw,
@@ -133,6 +134,13 @@ impl Control {
         if work.is_nothing() {
             kept.loaded = Some(wish.basis);
             return Ok(false);
+        }
+        // Reads whole files, so only where they are going to be loaded.
+        if !work.load.is_empty() {
+            check_files(wish.raw.as_ref(), &wish.found).map_err(|reason| {
+                self.failed(&id, None, &reason);
+                Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+            })?;
         }
         self.bring_members(&wish, above)?;
         let (mut next, failures) = self.load_versions(kept, &wish, &work, how)?;

@@ -183,6 +183,7 @@ fn settings(gpus: u32) -> LoadSettings {
         uuid: format!("GPU-{number}"),
         name: "T4".to_owned(),
         memory: None,
+        capability: None,
     });
     LoadSettings {
         defaults: ModelDefaults {
@@ -191,6 +192,7 @@ fn settings(gpus: u32) -> LoadSettings {
             inter_op_threads: None,
         },
         repository: Repository {
+            config_name: None,
             model_name: None,
             from: crate::config::ModelsFrom::Repositories(Vec::new()),
             auto_complete: true,

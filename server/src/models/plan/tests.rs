@@ -14,8 +14,13 @@ fn defaults() -> ModelDefaults {
 }
 
 fn gpus(count: u32) -> Vec<Gpu> {
-    let gpu =
-        |number| Gpu { number, uuid: format!("GPU-{number}"), name: "T4".to_owned(), memory: None };
+    let gpu = |number| Gpu {
+        number,
+        uuid: format!("GPU-{number}"),
+        name: "T4".to_owned(),
+        memory: None,
+        capability: None,
+    };
     (0..count).map(gpu).collect()
 }
 

@@ -230,11 +230,8 @@ fn what_has_no_effect_is_told_and_nothing_else() {
         [
             "instance_group[0]: it is passive, so no instances of it are made",
             "instance_group[0]: host_policy is ignored",
-            "cc_model_filenames is ignored; default_model_filename is used on every device",
-            "optimization.priority is ignored",
-            "optimization.output_pinned_memory is ignored",
-            "optimization.eager_batching is ignored",
-            "optimization.execution_accelerators.cpu_execution_accelerator is ignored",
+            "ignored: optimization.output_pinned_memory, optimization.eager_batching, \
+             optimization.execution_accelerators.cpu_execution_accelerator",
             "dynamic_batching.default_priority_level is ignored: priority_levels is 0",
             "model_warmup[0] 'w' is skipped: its batch_size is 0",
             "model_metrics.metric_control[0]: family 'nv_x' is not known and is ignored",

@@ -199,14 +199,9 @@ fn order_excludes_priorities_and_delays() {
 fn what_is_not_supported_is_named() {
     for (text, field) in [
         (
-            "model_operations { op_library_filename: 'libops.so' }",
-            "model_operations.op_library_filename",
-        ),
-        (
             "model_transaction_policy { decoupled: true }",
             "model_transaction_policy { decoupled: true }",
         ),
-        ("model_repository_agents { agents { name: 'a' } }", "model_repository_agents"),
         ("instance_group { secondary_devices { } }", "instance_group[0]: secondary_devices"),
     ] {
         refused(text, &[&format!("{field} is not supported")]);
@@ -224,6 +219,13 @@ fn what_is_not_supported_is_named() {
     refused(
         "runtime: 'model.py'",
         &["runtime 'model.py' is not supported; expected nothing, or 'libtriton_onnxruntime.so'"],
+    );
+    refused(
+        "backend: 'pytorch' model_operations { op_library_filename: 'libops.so' }",
+        &[
+            "model_operations.op_library_filename: the backend 'pytorch' takes no operators from libraries; only \
+           onnxruntime does",
+        ],
     );
     let text = "backend: 'identity' output { name: 'y' data_type: TYPE_INT8 dims: 1 is_shape_tensor: true }
          input { name: 'x' data_type: TYPE_INT8 dims: 1 is_non_linear_format_io: true }";
