@@ -1,5 +1,5 @@
-//! Models from a store that speaks S3 and checks signatures (moto), through the real binary. Google's and Azure's
-//! differ from it in address and credentials, which have tests where they are read.
+//! Models from a store that speaks S3 and checks signatures (moto), through the real binary. Google's reading is that of
+//! S3; how it and Azure are addressed and what signs their requests has tests where that is read.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -26,8 +26,18 @@ struct S3 {
 impl S3 {
     /// `None` without Python.
     fn start() -> Option<S3> {
+        S3::start_with(&[])
+    }
+
+    /// One that checks no signatures.
+    fn start_open() -> Option<S3> {
+        S3::start_with(&["open"])
+    }
+
+    fn start_with(args: &[&str]) -> Option<S3> {
         let mut child = Command::new(python()?)
             .arg(root("tests/clients/s3_server.py"))
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -165,6 +175,29 @@ fn the_file_of_credentials_and_the_mount_directory_are_those_of_triton() {
     server.wait_ready();
     assert!(Path::new(&mount).is_dir());
     assert_eq!(server.client().get("/v2/models/type_fp32/ready").status, 200);
+}
+
+#[test]
+fn a_public_bucket_is_read_without_credentials_and_google_in_the_same_way() {
+    let Some(mut s3) = S3::start_open() else { return };
+    s3.put_fixture("type_fp32");
+    let host = format!("127.0.0.1:{}", s3.port);
+    let cache = Repository::new();
+    let copies = format!("--model-repository-cache-dir={}", cache.at("copies"));
+    let s3_address = format!("--model-repository={}", s3.address());
+    let google = [("STORAGE_EMULATOR_HOST", &*host)];
+    let ways: [(&[&str], &[(&str, &str)], &str); 2] = [
+        (&[&s3_address, "--store-anonymous=true"], &[], "--store-anonymous"),
+        // Google's XML is that of S3.
+        (&["--model-repository=gs://models/all"], &google, "STORAGE_EMULATOR_HOST"),
+    ];
+    for (flags, environment, source) in ways {
+        let mut server = start(&[flags, &[&copies]].concat(), environment);
+        server.wait_ready();
+        assert_eq!(server.client().get("/v2/models/type_fp32/ready").status, 200);
+        assert_eq!(s3.read(), ["type_fp32/1/model.onnx"], "{source}");
+        assert!(server.log().iter().any(|it| it.contains(source)), "{source}");
+    }
 }
 
 #[test]

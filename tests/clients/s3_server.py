@@ -1,4 +1,5 @@
-"""A store that speaks S3 and checks signatures (moto), for the tests of repositories in stores.
+"""A store that speaks S3 and checks signatures (moto), for the tests of repositories in stores. With the argument
+`open` it checks none.
 
 Says one line of JSON when it is ready: port, key_id, secret. Then each line on standard input is a command, and
 each answer a line: `bucket NAME`, `put BUCKET KEY FILE`, `delete BUCKET KEY`, and `requests`, which answers with
@@ -52,7 +53,9 @@ iam.put_user_policy(UserName="tests", PolicyName="all", PolicyDocument=json.dump
 key = iam.create_access_key(UserName="tests")["AccessKey"]
 s3 = client("s3", key["AccessKeyId"], key["SecretAccessKey"])
 # From now on every request must be signed by this user.
-requests.post(f"{url}/moto-api/reset-auth", data=b"0", headers={"X-Tests": "muster"}).raise_for_status()
+if "open" not in sys.argv:
+    requests.post(f"{url}/moto-api/reset-auth", data=b"0", headers={"X-Tests": "muster"}).raise_for_status()
+access = {"ACL": "public-read"} if "open" in sys.argv else {}
 del asked[:]
 print(json.dumps({"port": server.port, "key_id": key["AccessKeyId"], "secret": key["SecretAccessKey"]}), flush=True)
 
@@ -63,7 +66,7 @@ for line in sys.stdin:
         s3.create_bucket(Bucket=given[0])
     elif word == "put":
         with open(given[2], "rb") as file:
-            s3.put_object(Bucket=given[0], Key=given[1], Body=file.read())
+            s3.put_object(Bucket=given[0], Key=given[1], Body=file.read(), **access)
     elif word == "delete":
         s3.delete_object(Bucket=given[0], Key=given[1])
     elif word == "requests":

@@ -102,7 +102,13 @@ pub(super) fn hint(said: &str) -> &'static str {
             "; see that the name of the bucket is right, and the region or endpoint",
         ),
         (
-            &["InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthenticationFailed", "401"],
+            &[
+                "InvalidAccessKeyId",
+                "SignatureDoesNotMatch",
+                "AuthenticationFailed",
+                "AuthorizationFailure",
+                "401",
+            ],
             "; the store does not know these credentials: see that they are those of this store",
         ),
         (&["ExpiredToken", "TokenRefreshRequired"], "; the credentials have expired: renew them"),
