@@ -228,7 +228,8 @@ fn sources() -> Vec<Source> {
             {
                 folders.push(path);
             } else if name.ends_with(".rs")
-                && !["build.rs", "tests.rs", "reply_tests.rs", "samples.rs"].contains(&&*name)
+                && !["build.rs", "tests.rs", "reply_tests.rs", "transfer_tests.rs", "samples.rs"]
+                    .contains(&&*name)
             {
                 files.push(read(path));
             }

@@ -10,6 +10,8 @@ mod listing;
 mod profile;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transfer_tests;
 
 use std::{
     collections::BTreeMap,
