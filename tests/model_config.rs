@@ -7,17 +7,10 @@ use crate::support::{Process, Repository, Server, Start};
 
 const OTHER: &str = "max_batch_size: 3\n";
 
-/// Why the model `m` is not there.
+/// Why models are not there: the index of a server that has another one that is.
 #[track_caller]
 fn problem(repository: &Repository) -> String {
-    let repository_with_one_more = repository.at("");
-    let server = Start::command(&[
-        "--http-port=0",
-        "--sagemaker-port=0",
-        "--metrics-port=0",
-        &format!("--model-repository={repository_with_one_more}"),
-    ])
-    .run();
+    let server = Server::start(repository, &[]);
     server.post("/v2/repository/index", "{}").text()
 }
 

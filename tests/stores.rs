@@ -105,8 +105,13 @@ fn line(from: &mut impl BufRead) -> serde_json::Value {
 }
 
 fn start(flags: &[&str], environment: &[(&str, &str)]) -> Process {
-    let ports =
-        ["--http-port=0", "--sagemaker-port=0", "--metrics-port=0", "--http-address=127.0.0.1"];
+    let ports = [
+        "--http-port=0",
+        "--grpc-port=0",
+        "--sagemaker-port=0",
+        "--metrics-port=0",
+        "--http-address=127.0.0.1",
+    ];
     Process::command(&[&ports[..], &["--drain-delay-secs=0"], flags].concat(), environment)
 }
 
@@ -185,19 +190,17 @@ fn a_public_bucket_is_read_without_credentials_and_google_in_the_same_way() {
     let cache = Repository::new();
     let copies = format!("--model-repository-cache-dir={}", cache.at("copies"));
     let s3_address = format!("--model-repository={}", s3.address());
-    let google = [("STORAGE_EMULATOR_HOST", &*host)];
-    let ways: [(&[&str], &[(&str, &str)], &str); 2] = [
-        (&[&s3_address, "--store-anonymous=true"], &[], "--store-anonymous"),
-        // Google's XML is that of S3.
-        (&["--model-repository=gs://models/all"], &google, "STORAGE_EMULATOR_HOST"),
-    ];
-    for (flags, environment, source) in ways {
+    let serves = |s3: &mut S3, flags: &[&str], environment: &[(&str, &str)], source: &str| {
         let mut server = start(&[flags, &[&copies]].concat(), environment);
         server.wait_ready();
         assert_eq!(server.client().get("/v2/models/type_fp32/ready").status, 200);
         assert_eq!(s3.read(), ["type_fp32/1/model.onnx"], "{source}");
         assert!(server.log().iter().any(|it| it.contains(source)), "{source}");
-    }
+    };
+    serves(&mut s3, &[&s3_address, "--store-anonymous=true"], &[], "--store-anonymous");
+    // Google's XML is that of S3.
+    let google = [("STORAGE_EMULATOR_HOST", &*host)];
+    serves(&mut s3, &["--model-repository=gs://models/all"], &google, "STORAGE_EMULATOR_HOST");
 }
 
 #[test]
