@@ -24,7 +24,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("request", &["trace"]),
     ("schedule", &["error", "metrics", "request"]),
     ("stores", &["config"]),
-    ("models", &["config", "error", "machine", "metrics", "request", "schedule", "signature"]),
+    (
+        "models",
+        &["config", "error", "machine", "metrics", "request", "schedule", "signature", "stores"],
+    ),
     ("cache", &["config", "metrics"]),
     ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),
     ("protocol", &["error", "logging", "metrics", "request", "signature"]),

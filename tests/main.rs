@@ -24,6 +24,7 @@ mod access; // tokens, restricted categories, forwarded headers
 mod compression; // gzip and deflate, in both directions
 mod tls; // encryption, certificates of clients, renewed files
 
+mod store_control; // models of such repositories, loaded by request and while the server runs
 mod stores; // repositories in object stores, against one that speaks S3
 
 mod gpus; // where instances run on a machine with GPUs, and what is read of those
@@ -45,10 +46,10 @@ mod metrics; // the metrics page
 mod statistics; // what is counted of a model
 mod tracing; // traces of requests, in files, at a collector and in the log
 
+mod model_config;
 mod ragged; // batches of requests whose shapes differ
 mod rate_limit; // resources that instances share
-mod sequences; // sequences of requests: state, controls, seats
-mod model_config; // alternatives, checksums, libraries, files by name, priorities, buckets
+mod sequences; // sequences of requests: state, controls, seats // alternatives, checksums, libraries, files by name, priorities, buckets
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve

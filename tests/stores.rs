@@ -14,18 +14,18 @@ use crate::{
 };
 
 /// The script `tests/clients/s3_server.py`, running.
-struct S3 {
+pub struct S3 {
     child: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
     port: u64,
     key_id: String,
-    secret: String,
+    pub secret: String,
 }
 
 impl S3 {
     /// `None` without Python.
-    fn start() -> Option<S3> {
+    pub fn start() -> Option<S3> {
         S3::start_with(&[])
     }
 
@@ -53,13 +53,13 @@ impl S3 {
         Some(s3)
     }
 
-    fn tell(&mut self, command: &str) -> Vec<String> {
+    pub fn tell(&mut self, command: &str) -> Vec<String> {
         writeln!(self.commands, "{command}").unwrap();
         let answer = line(&mut self.answers);
         answer.as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned()).collect()
     }
 
-    fn put(&mut self, key: &str, file: impl AsRef<Path>) {
+    pub fn put(&mut self, key: &str, file: impl AsRef<Path>) {
         self.tell(&format!("put models {key} {}", file.as_ref().display()));
     }
 
@@ -70,7 +70,7 @@ impl S3 {
     }
 
     /// Keys of objects that were read since the last time, sorted.
-    fn read(&mut self) -> Vec<String> {
+    pub fn read(&mut self) -> Vec<String> {
         let asked = self.tell("requests");
         let keys = asked.iter().filter_map(|it| it.strip_prefix("GET /models/all/"));
         let mut keys: Vec<String> = keys.map(str::to_owned).collect();
@@ -83,7 +83,7 @@ impl S3 {
     }
 
     /// The binary over this repository, with its copies in `cache`.
-    fn serve(&self, cache: &Repository, secret: &str, flags: &[&str]) -> Process {
+    pub fn serve(&self, cache: &Repository, secret: &str, flags: &[&str]) -> Process {
         let repository = format!("--model-repository={}", self.address());
         let cache = format!("--model-repository-cache-dir={}", cache.at("copies"));
         let environment = [("AWS_ACCESS_KEY_ID", &*self.key_id), ("AWS_SECRET_ACCESS_KEY", secret)];
@@ -91,10 +91,17 @@ impl S3 {
     }
 }
 
-impl Drop for S3 {
-    fn drop(&mut self) {
+impl S3 {
+    /// From now on nobody listens on its port.
+    pub fn stop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

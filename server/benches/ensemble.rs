@@ -17,7 +17,7 @@ use muster::{
     cache::Cache,
     config::{
         BackendSetting, CacheConfig, ControlMode, ModelControl, ModelDefaults, ModelsFrom,
-        Repository,
+        Repository, StoreSettings,
     },
     infer::Inference,
     machine::gpus::{Gpus, Visibility},
@@ -142,6 +142,7 @@ impl Models {
                 inter_op_threads: None,
             },
             repository: Repository {
+                config_name: None,
                 from: ModelsFrom::Repositories(vec![dir.clone()]),
                 model_name: None,
                 auto_complete: true,
@@ -157,7 +158,9 @@ impl Models {
             has_cache: true,
             rate_limiter: None,
         };
-        let catalogue = Catalogue::new(&settings.repository, false, Names::Once);
+        let catalogue =
+            Catalogue::open(&settings.repository, false, Names::Once, &StoreSettings::default());
+        let catalogue = catalogue.expect("a directory needs nothing to be opened");
         let manager = Arc::new(ModelManager::default());
         let metrics = Metrics::new(MetricsOptions::default());
         let loader = Loader::new(vec![Arc::new(Identity)], settings, manager.clone(), metrics);

@@ -36,6 +36,7 @@ use crate::{
         ratelimit::{RateLimiter, Supply},
     },
     serving::{Serving, ServingSettings},
+    stores::StoreError,
     trace::{TraceError, Tracing},
 };
 
@@ -136,7 +137,8 @@ impl App {
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
         let loader = Arc::new(Loader::new(engines, settings, manager.clone(), metrics.clone()));
-        let control = control(&config, loader, manager.clone());
+        let control = control(&config, loader, manager.clone())
+            .map_err(|it| AppError::Models(it.to_string()))?;
         let limits = &config.limits;
         let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
         let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
@@ -424,10 +426,14 @@ fn grpc_settings(
     }
 }
 
-fn control(config: &ServerConfig, loader: Arc<Loader>, manager: Arc<ModelManager>) -> Control {
+fn control(
+    config: &ServerConfig,
+    loader: Arc<Loader>,
+    manager: Arc<ModelManager>,
+) -> Result<Control, StoreError> {
     let names = if config.control.namespacing { Names::PerRepository } else { Names::Once };
-    let catalogue = Catalogue::new(&config.repository, config.hosted, names);
-    Control::new(config.control.clone(), loader, manager, catalogue)
+    let catalogue = Catalogue::open(&config.repository, config.hosted, names, &config.stores)?;
+    Ok(Control::new(config.control.clone(), loader, manager, catalogue))
 }
 
 /// Loads the models of the start on a thread of its own.

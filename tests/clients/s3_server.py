@@ -2,8 +2,8 @@
 `open` it checks none.
 
 Says one line of JSON when it is ready: port, key_id, secret. Then each line on standard input is a command, and
-each answer a line: `bucket NAME`, `put BUCKET KEY FILE`, `delete BUCKET KEY`, and `requests`, which answers with
-what others have asked since the last time.
+each answer a line: `bucket NAME`, `put BUCKET KEY FILE`, `delete BUCKET KEY`, `refuse` and `answer`, which say what others get from
+now on, and `requests`, which answers with what they have asked since the last time.
 """
 
 import json
@@ -16,6 +16,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 asked = []
+refusing = threading.Event()
 
 
 class Silent(WSGIRequestHandler):
@@ -28,6 +29,9 @@ def counting(app):
         if "muster" in environ.get("HTTP_X_TESTS", "") or "Boto3" in environ.get("HTTP_USER_AGENT", ""):
             return app(environ, start)
         line = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+        if refusing.is_set():
+            start("403 Forbidden", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>AccessDenied</Code></Error>"]
         asked.append(f"{line}?{environ['QUERY_STRING']}" if environ["QUERY_STRING"] else line)
         return app(environ, start)
 
@@ -69,6 +73,10 @@ for line in sys.stdin:
             s3.put_object(Bucket=given[0], Key=given[1], Body=file.read(), **access)
     elif word == "delete":
         s3.delete_object(Bucket=given[0], Key=given[1])
+    elif word == "refuse":
+        refusing.set()
+    elif word == "answer":
+        refusing.clear()
     elif word == "requests":
         answer, asked[:] = list(asked), []
     print(json.dumps(answer), flush=True)

@@ -28,7 +28,8 @@ impl Models {
     pub fn load(repository: Repository) -> Models {
         let explicit = ["--model-control-mode=explicit", "--load-model=*"];
         let config = Start::new(&repository).flags(&explicit).config().unwrap();
-        let catalogue = Catalogue::new(&config.repository, false, Names::Once);
+        let catalogue =
+            Catalogue::open(&config.repository, false, Names::Once, &config.stores).unwrap();
         let (gpus, _) = Gpus::read(&Visibility { cuda: Some("-1".into()), container: None });
         let settings = LoadSettings {
             defaults: ModelDefaults {

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
     access::AccessConfig, cache::CacheConfig, control::ModelControl, grpc::Grpc,
-    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, stores::StoreSettings, tls::HttpTls,
-    trace::TraceConfig, vertex::VertexAi,
+    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, stores::StoreSettings,
+    tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 

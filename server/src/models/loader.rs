@@ -277,7 +277,6 @@ impl Loader {
             gpu_uuid: self.only_gpu(plan),
             namespace: Some(found.namespace.to_string()).filter(|it| !it.is_empty()),
             first_response_ms: first_response_ms(&config),
-            ..ModelOptions::default()
         };
         let metrics = self.metrics.model(&found.name, version, &options);
         let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());

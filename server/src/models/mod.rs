@@ -37,7 +37,7 @@ pub use control::{Catalogue, Control, LoadOverride};
 pub use id::ModelId;
 pub use loader::{LoadSettings, Loader};
 pub use manager::{ModelManager, Snapshot};
-pub use repository::{Found, FoundModel, Names, scan_for, scan_path, scan_repositories};
+pub use repository::{Found, FoundModel, Names, scan_path, scan_repositories};
 pub use served::{Engine, ServedModel};
 pub use validate::{Prepared, prepare, present, request_of_zeros};
 

@@ -2,7 +2,7 @@
 //! nothing is read.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -43,6 +43,17 @@ pub enum Names {
     PerRepository,
 }
 
+impl Names {
+    /// The model of that name in that repository.
+    pub(super) fn id(self, name: &str, repository: &Path) -> ModelId {
+        let namespace = match self {
+            Names::Once => Arc::default(),
+            Names::PerRepository => repository.to_string_lossy().into(),
+        };
+        ModelId { name: name.into(), namespace }
+    }
+}
+
 /// Everything that was found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -50,6 +61,8 @@ pub struct Found {
     pub models: BTreeMap<ModelId, FoundModel>,
     /// Those that cannot be served, and why.
     pub refused: BTreeMap<ModelId, String>,
+    /// Those in object stores that nobody has asked for: they are there, and no more is known.
+    pub remote: BTreeSet<ModelId>,
     /// Things to log that keep nothing from being served.
     pub warnings: Vec<String>,
 }
@@ -73,24 +86,9 @@ const MODEL_FILES: [&str; 4] = ["onnx", "pt", "pth", "pt2"];
 pub fn scan_repositories(repositories: &[PathBuf], names: Names) -> io::Result<Found> {
     let mut found = Found::default();
     for repository in repositories {
-        let dirs = subdirectories(repository)?;
-        let dirs = dirs.into_iter().filter(|it| is_model_name(&directory_name(it)));
-        dirs.for_each(|it| found.look(&it, repository, names));
+        found.look_into(repository, names)?;
     }
     Ok(found)
-}
-
-/// The model of that name in several repositories; only the directories of that name are looked at. Nothing is
-/// found where there is none.
-pub fn scan_for(repositories: &[PathBuf], names: Names, name: &str) -> Found {
-    let mut found = Found::default();
-    for repository in repositories.iter().filter(|_| is_model_name(name)) {
-        let dir = repository.join(name);
-        if dir.is_dir() {
-            found.look(&dir, repository, names);
-        }
-    }
-    found
 }
 
 /// Whatever is at `path`: a model file, a model lying flat in its directory, version directories, one
@@ -171,12 +169,28 @@ impl Found {
         }
     }
 
-    /// Takes in the model in this directory of a repository, unless its name is taken.
-    fn look(&mut self, dir: &Path, repository: &Path, names: Names) {
-        let mut id = ModelId::named(&directory_name(dir));
-        if names == Names::PerRepository {
-            id.namespace = repository.to_string_lossy().into();
+    /// Takes in the models of a repository.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    pub(super) fn look_into(&mut self, repository: &Path, names: Names) -> io::Result<()> {
+        let dirs = subdirectories(repository)?;
+        let dirs = dirs.into_iter().filter(|it| is_model_name(&directory_name(it)));
+        dirs.for_each(|it| self.look(&it, repository, names));
+        Ok(())
+    }
+
+    /// Takes in the model of that name of a repository, if it has one; only its directory is looked at.
+    pub(super) fn look_for(&mut self, name: &str, repository: &Path, names: Names) {
+        let dir = repository.join(name);
+        if is_model_name(name) && dir.is_dir() {
+            self.look(&dir, repository, names);
         }
+    }
+
+    /// Takes in the model in this directory, as one of a repository, unless its name is taken.
+    pub(super) fn look(&mut self, dir: &Path, repository: &Path, names: Names) {
+        let id = names.id(&directory_name(dir), repository);
         if let Some(other) = self.models.remove(&id) {
             let (first, second) = (other.dir.display(), dir.display());
             self.refused.insert(id, format!("the name is used twice: {first} and {second}"));
@@ -192,7 +206,7 @@ pub(super) fn is_unfinished(name: &str) -> bool {
     name.starts_with('.') || UNFINISHED.iter().any(|it| name.ends_with(it))
 }
 
-fn is_model_name(name: &str) -> bool {
+pub(super) fn is_model_name(name: &str) -> bool {
     !is_unfinished(name) && !NOT_MODELS.contains(&name)
 }
 
@@ -362,7 +376,8 @@ mod tests {
         let repositories = [tree.0.join("r"), tree.0.join("s")];
         let found = scan_repositories(&repositories, Names::PerRepository).unwrap();
         assert_eq!(summary(&found), [("m", vec![1]), ("m", vec![1]), ("n", vec![1])]);
-        let one = scan_for(&repositories, Names::PerRepository, "m");
+        let mut one = Found::default();
+        repositories.iter().for_each(|it| one.look_for("m", it, Names::PerRepository));
         let namespaces: Vec<&str> = one.models.keys().map(|it| &*it.namespace).collect();
         assert_eq!(namespaces, repositories.each_ref().map(|it| it.to_str().unwrap()));
     }
@@ -373,7 +388,9 @@ mod tests {
         let repositories = std::slice::from_ref(&tree.0);
         let found = scan_repositories(repositories, Names::Once).unwrap();
         assert_eq!(summary(&found), [("m", vec![1])]);
-        assert!(scan_for(repositories, Names::Once, "n.part").models.is_empty());
+        let mut none = Found::default();
+        none.look_for("n.part", &tree.0, Names::Once);
+        assert!(none.models.is_empty());
     }
 
     #[test]

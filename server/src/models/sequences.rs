@@ -7,6 +7,7 @@ use backend::{DataType, Shape, Tensor};
 use super::{
     config::{ModelConfig, Rows},
     loader::LoadSettings,
+    settings::niceness,
 };
 use crate::schedule::{
     admission::LongestStay,
@@ -95,6 +96,7 @@ pub(super) fn settings(
         },
         wiring,
         seats: batching.seats,
+        niceness: niceness(config.priority),
         engine_keeps_state,
         hold: server.hold,
     }

@@ -22,16 +22,21 @@ pub(super) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         longest_stay: server.longest_stay,
         caller_runs_below: server.caller_runs_below,
         spin: server.spin,
-        niceness: match config.priority {
-            Priority::Max => 0,
-            Priority::Default => NICENESS,
-            Priority::Min => 2 * NICENESS,
-        },
+        niceness: niceness(config.priority),
     };
     match &config.scheduling {
         // Sequences have a scheduler of their own.
         Scheduling::Plain | Scheduling::Sequences(_) => plain,
         Scheduling::Dynamic(dynamic) => merged(plain, dynamic, config.max_batch_size),
+    }
+}
+
+/// By how much the threads of a model are nicer than the process.
+pub(super) fn niceness(priority: Priority) -> i32 {
+    match priority {
+        Priority::Max => 0,
+        Priority::Default => NICENESS,
+        Priority::Min => 2 * NICENESS,
     }
 }
 

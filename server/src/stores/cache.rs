@@ -2,12 +2,14 @@
 //! there under its name is complete.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::OsStr,
     fs::{self, DirBuilder, File},
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{PoisonError, RwLock, RwLockReadGuard},
+    time::SystemTime,
 };
 
 use md5::{Digest, Md5};
@@ -144,6 +146,43 @@ impl Cache {
         Ok(done.join(model))
     }
 
+    /// The newest whole tree of each model: the one that was used last.
+    pub(super) fn newest(&self) -> Result<BTreeMap<String, PathBuf>, StoreError> {
+        let trees = self.root.join("trees");
+        let names = list(&trees).map_err(|it| StoreError::cache("list", &trees, it))?;
+        let mut newest: BTreeMap<String, (SystemTime, PathBuf)> = BTreeMap::new();
+        for tree in names.iter().map(|it| trees.join(it)) {
+            let Some(model) = model_of(&tree).filter(|_| tree.join(MANIFEST).is_file()) else {
+                continue;
+            };
+            // What is being made has an ending.
+            let used = tree.metadata().and_then(|it| it.modified()).ok();
+            let Some(used) = used.filter(|_| tree.extension().is_none_or(|it| !is_part(it))) else {
+                continue;
+            };
+            let found = (used, tree.join(model));
+            let last = newest.entry(model.to_owned()).or_insert_with(|| found.clone());
+            if *last < found {
+                *last = found;
+            }
+        }
+        Ok(newest.into_iter().map(|(model, (_, dir))| (model, dir)).collect())
+    }
+
+    /// Notes that the tree of this model's directory is the one that the store has now.
+    pub(super) fn used(&self, dir: &Path) {
+        let Some(tree) = dir.parent() else { return };
+        let touch = || File::open(tree)?.set_modified(SystemTime::now());
+        if let Err(error) = touch() {
+            tracing::debug!(%error, "cannot note the use of {}", tree.display());
+        }
+    }
+
+    /// The model whose directory this is, if it lies here.
+    pub(super) fn model_in<'a>(&self, dir: &'a Path) -> Option<&'a str> {
+        dir.starts_with(&self.root).then(|| model_of(dir.parent()?)).flatten()
+    }
+
     /// Removes trees that nobody needs, and objects that are in none: `keep` is asked for each tree, by its
     /// directory. Does nothing while others use the directory.
     pub(super) fn tidy(&self, keep: &dyn Fn(&Path) -> bool) {
@@ -188,6 +227,10 @@ impl Cache {
     fn tree_dir(&self, model: &str, listing: &Listing) -> PathBuf {
         self.root.join("trees").join(format!("{model}@{}", listing.id()))
     }
+}
+
+fn is_part(ending: &OsStr) -> bool {
+    ending.to_string_lossy().starts_with("part-")
 }
 
 /// The model that a tree is of.

@@ -62,6 +62,11 @@ pub struct Refusal {
 }
 
 impl StoreError {
+    /// Does it come from the store or the way to it, so that it may pass?
+    pub fn is_away(&self) -> bool {
+        matches!(self, StoreError::Access(_))
+    }
+
     pub(super) fn settings(url: &StoreUrl, problem: impl Display) -> StoreError {
         StoreError::Settings { url: url.text.clone(), problem: problem.to_string() }
     }

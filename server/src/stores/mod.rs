@@ -16,7 +16,7 @@ mod transfer_tests;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -33,7 +33,8 @@ use listing::Listing;
 /// Objects may change while they are read. How often that is taken for bad luck.
 const CHANGES: usize = 3;
 
-/// Trees of a model that are kept: the one that serves, and the one before, from which instances may still be made.
+/// Trees of a model that are kept, of those that were handed out and of those that served: the last, and the one before,
+/// from which instances may still be made.
 const KEPT: usize = 2;
 
 /// One repository in an object store. Its functions block.
@@ -42,10 +43,21 @@ pub struct Store {
     access: Access,
     cache: Cache,
     downloads: Downloads,
-    /// Guards the trees that were handed out, by model, the newest last. Held for a look.
-    trees: Mutex<BTreeMap<String, Vec<PathBuf>>>,
+    /// Guards what is known of each model's trees. Held for a look.
+    trees: Mutex<BTreeMap<String, Trees>>,
     /// Dropped in the background: the last owner may be a task.
     runtime: Option<Runtime>,
+}
+
+/// The trees of a model that this process uses, the newest last.
+#[derive(Debug, Clone, Default)]
+struct Trees {
+    /// Those that were handed out.
+    handed: Vec<PathBuf>,
+    /// Those from which the model was loaded.
+    served: Vec<PathBuf>,
+    /// Held by who fetches the model: two would write to the same files.
+    fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What became of a model in the store since it was last fetched.
@@ -105,9 +117,7 @@ impl Store {
     /// # Errors
     /// When the store has no such model, cannot be asked, or the disk is full. Nothing incomplete can be seen then.
     pub fn fetch(&self, model: &str) -> Result<PathBuf, StoreError> {
-        let refreshed = self.refresh(model)?;
-        let (Refreshed::Unchanged(dir) | Refreshed::Changed(dir)) = refreshed;
-        Ok(dir)
+        Ok(self.refresh(model)?.into_dir())
     }
 
     /// The same, and says whether the model has changed since it was last fetched.
@@ -115,24 +125,23 @@ impl Store {
     /// # Errors
     /// As [`Store::fetch`].
     pub fn refresh(&self, model: &str) -> Result<Refreshed, StoreError> {
-        let fetched = {
+        let refreshed = {
             let _busy = self.cache.fetching();
             self.block_on(self.bring(model))?
         };
-        let refreshed = self.note(model, fetched);
         if matches!(refreshed, Refreshed::Changed(_)) {
             let kept = self.lock().clone();
-            // Of models that nobody asked for, the last state stays for when somebody does.
+            // Of models that nobody asked for, or that could not be fetched, the last state stays for when somebody does.
             self.cache.tidy(&|tree| {
                 let of_model = model_of(tree).and_then(|it| kept.get(it));
-                of_model.is_none_or(|trees| trees.iter().any(|it| it.starts_with(tree)))
+                of_model.is_none_or(|trees| trees.handed.is_empty() || trees.need(tree))
             });
         }
         Ok(refreshed)
     }
 
     /// Brings every model here, several at a time: the directory of each, or why it has none. Copies of models that
-    /// the store does not have any more are removed.
+    /// the store does not have any more, and that this process has not used, are removed.
     ///
     /// # Errors
     /// When the store cannot be asked which models there are.
@@ -141,22 +150,21 @@ impl Store {
             let _busy = self.cache.fetching();
             self.block_on(async {
                 let names = stream::iter(self.list_names().await?);
-                let fetched = names.map(|it| async move { (it.clone(), self.bring(&it).await) });
+                let fetched = names.map(|it| async move {
+                    let brought = self.bring(&it).await.map(Refreshed::into_dir);
+                    (it, brought)
+                });
                 Ok(fetched.buffer_unordered(PARALLEL).collect().await)
             })?
         };
-        for (model, dir) in &fetched {
-            if let Ok(dir) = dir {
-                self.note(model, dir.clone());
-            }
-        }
         let kept = self.lock().clone();
         self.cache.tidy(&|tree| {
             let Some(model) = model_of(tree) else { return false };
             match kept.get(model) {
-                Some(trees) => trees.iter().any(|it| it.starts_with(tree)),
-                // It could not be fetched this time.
-                None => fetched.contains_key(model),
+                Some(trees) if trees.need(tree) => true,
+                // Of one that could not be fetched the last state stays.
+                Some(Trees { handed, .. }) if !handed.is_empty() => false,
+                _ => fetched.contains_key(model),
             }
         });
         Ok(fetched)
@@ -172,7 +180,44 @@ impl Store {
         Ok(names.filter(|it| !it.starts_with('.')).collect())
     }
 
-    async fn bring(&self, model: &str) -> Result<PathBuf, StoreError> {
+    /// The last copy of each model that is here, whatever the store has by now: what was handed out last, else what any
+    /// process has used last. Asks nobody.
+    ///
+    /// # Errors
+    /// When the directory of copies cannot be listed.
+    pub fn copies(&self) -> Result<BTreeMap<String, PathBuf>, StoreError> {
+        let mut copies = self.cache.newest()?;
+        for (model, dir) in &mut copies {
+            if let Some(last) = self.lock().get(model).and_then(|it| it.handed.last()) {
+                last.clone_into(dir);
+            }
+        }
+        Ok(copies)
+    }
+
+    /// The directory that was handed out last of the model in this one, if it is another one.
+    pub fn newer(&self, dir: &Path) -> Option<PathBuf> {
+        let trees = self.lock();
+        let last = trees.get(self.cache.model_in(dir)?)?.handed.last()?;
+        Some(last.clone()).filter(|it| it != dir)
+    }
+
+    /// A model was loaded from this directory: it stays until two others have taken its place. Directories that are
+    /// none of this store's are passed over.
+    pub fn serves(&self, dir: &Path) {
+        let Some(model) = self.cache.model_in(dir) else { return };
+        push_last(&mut self.lock().entry(model.to_owned()).or_default().served, dir);
+    }
+
+    async fn bring(&self, model: &str) -> Result<Refreshed, StoreError> {
+        let fetching = self.lock().entry(model.to_owned()).or_default().fetching.clone();
+        let _alone = fetching.lock().await;
+        let dir = self.copy(model).await?;
+        self.cache.used(&dir);
+        Ok(self.note(model, dir))
+    }
+
+    async fn copy(&self, model: &str) -> Result<PathBuf, StoreError> {
         for _ in 0..CHANGES {
             let listing = self.list(model).await?;
             if let Some(dir) = self.cache.tree(model, &listing) {
@@ -254,14 +299,11 @@ impl Store {
     /// Notes that a model was handed out, and whether it is another one than before.
     fn note(&self, model: &str, dir: PathBuf) -> Refreshed {
         let mut trees = self.lock();
-        let trees = trees.entry(model.to_owned()).or_default();
-        if trees.last() == Some(&dir) {
+        let handed = &mut trees.entry(model.to_owned()).or_default().handed;
+        if handed.last() == Some(&dir) {
             return Refreshed::Unchanged(dir);
         }
-        trees.retain(|it| *it != dir);
-        trees.push(dir.clone());
-        let old = trees.len().saturating_sub(KEPT);
-        trees.drain(..old);
+        push_last(handed, &dir);
         Refreshed::Changed(dir)
     }
 
@@ -288,9 +330,32 @@ impl Store {
         runtime.block_on(future)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<PathBuf>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Trees>> {
         self.trees.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Trees {
+    /// Does this process use what is in this directory of a tree?
+    fn need(&self, tree: &Path) -> bool {
+        self.handed.iter().chain(&self.served).any(|it| it.starts_with(tree))
+    }
+}
+
+impl Refreshed {
+    /// The model's directory.
+    pub fn into_dir(self) -> PathBuf {
+        let (Refreshed::Unchanged(dir) | Refreshed::Changed(dir)) = self;
+        dir
+    }
+}
+
+/// Makes this the last of the few that are kept.
+fn push_last(trees: &mut Vec<PathBuf>, dir: &Path) {
+    trees.retain(|it| it != dir);
+    trees.push(dir.to_owned());
+    let old = trees.len().saturating_sub(KEPT);
+    trees.drain(..old);
 }
 
 impl Drop for Store {
@@ -299,11 +364,6 @@ impl Drop for Store {
             runtime.shutdown_background();
         }
     }
-}
-
-/// The directory above a fetched model: a repository of this model alone.
-pub fn repository_of(dir: &Path) -> &Path {
-    dir.parent().unwrap_or(dir)
 }
 
 fn silent() -> std::io::Error {

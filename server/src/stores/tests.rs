@@ -99,6 +99,53 @@ fn a_model_becomes_a_directory_and_only_what_has_changed_is_fetched_again() {
 }
 
 #[test]
+fn the_last_copy_is_the_one_that_was_used_last_also_for_another_process() {
+    let mut fixture = Fixture::new("copies");
+    assert!(fixture.store().copies().unwrap().is_empty());
+    let other =
+        Cache::open(&fixture.dir, &fixture.store().access.url, &fixture.store().access.endpoint);
+    fixture.put("all/m/1/x", "one");
+    let first = fixture.store().fetch("m").unwrap();
+    fixture.put("all/m/1/x", "two!");
+    let second = fixture.store().fetch("m").unwrap();
+    assert_eq!(fixture.store().newer(&first), Some(second.clone()));
+    assert_eq!(fixture.store().newer(&second), None);
+    fs::create_dir_all(second.ancestors().nth(2).unwrap().join("n@0.part-1/n")).unwrap();
+    fixture.restart();
+    assert_eq!(fixture.store().copies().unwrap(), BTreeMap::from([("m".to_owned(), second)]));
+    drop(other);
+}
+
+#[test]
+fn what_was_loaded_stays_whatever_is_fetched_after_it() {
+    let fixture = Fixture::new("served");
+    fixture.put("all/m/1/x", "good");
+    let good = fixture.store().fetch("m").unwrap();
+    fixture.store().serves(&good);
+    fixture.store().serves(Path::new("/elsewhere/m"));
+    for content in ["bad", "worse", "worst"] {
+        fixture.put("all/m/1/x", content);
+        fixture.store().fetch("m").unwrap();
+    }
+    assert!(good.join("1/x").is_file());
+    assert_eq!(fixture.names("trees").len(), KEPT + 1);
+    fixture.store().fetch_all().unwrap();
+    assert!(good.join("1/x").is_file());
+}
+
+#[test]
+fn two_that_fetch_one_model_at_the_same_time_get_the_same() {
+    let fixture = Fixture::new("together");
+    fixture.put("all/m/1/x", &"x".repeat(1 << 20));
+    let dirs: Vec<PathBuf> = std::thread::scope(|scope| {
+        let fetch = || fixture.store().fetch("m").unwrap();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(fetch)).collect();
+        threads.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    assert!(dirs.iter().all(|it| *it == dirs[0] && it.join("1/x").is_file()));
+}
+
+#[test]
 fn a_model_that_has_gone_is_an_error_and_its_copies_go_with_the_next_start() {
     let mut fixture = Fixture::new("gone");
     fixture.put("all/a/1/x", "a");

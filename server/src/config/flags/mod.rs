@@ -93,11 +93,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     ),
     (
         "not in this version",
-        &[
-            "model-load-gpu-limit",
-            "host-policy",
-            "min-supported-compute-capability",
-        ],
+        &["model-load-gpu-limit", "host-policy", "min-supported-compute-capability"],
     ),
     (
         "not needed here",

@@ -49,7 +49,7 @@ async fn unary(context: &Context, body: Incoming) -> Result<Encoded, Error> {
         Method::ModelMetadata => encode(&describe::model(serving, &decode(bytes)?)?),
         Method::ModelConfig => encode(&describe::config(serving, &decode(bytes)?)?),
         Method::ModelStatistics => encode(&describe::statistics(serving, &decode(bytes)?)?),
-        Method::RepositoryIndex => encode(&repository::index(serving, &decode(bytes)?)?),
+        Method::RepositoryIndex => encode(&repository::index(serving, &decode(bytes)?).await?),
         Method::RepositoryModelLoad => encode(&repository::load(serving, decode(bytes)?).await?),
         Method::RepositoryModelUnload => {
             encode(&repository::unload(serving, decode(bytes)?).await?)

@@ -21,12 +21,13 @@ use crate::{
 /// In front of the name of a file in a parameter's key.
 const FILE: &str = "file:";
 
-pub(super) fn index(
+pub(super) async fn index(
     serving: &Serving,
     request: &RepositoryIndexRequest,
 ) -> Result<RepositoryIndexResponse, Error> {
     one_repository(&request.repository_name)?;
-    let entries = serving.models.index().into_iter();
+    let control = serving.control.clone();
+    let entries = aside(move || control.index()).await?.into_iter();
     let wanted = entries.filter(|it| !request.ready || it.state == State::Ready);
     let models = wanted.map(|it| ModelIndex {
         name: it.name.to_string(),

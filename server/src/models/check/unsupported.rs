@@ -8,12 +8,10 @@ use crate::models::raw::{
 /// Notes every field whose function is not there. `backend` is the engine's name.
 pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
-    let refused = [
-        (
-            "model_transaction_policy { decoupled: true }",
-            raw.model_transaction_policy.is_some_and(|it| it.decoupled),
-        ),
-    ];
+    let refused = [(
+        "model_transaction_policy { decoupled: true }",
+        raw.model_transaction_policy.is_some_and(|it| it.decoupled),
+    )];
     for (field, _) in refused.iter().filter(|(_, given)| *given) {
         report.problem(format!("{field} is not supported"));
     }

@@ -12,7 +12,7 @@ use super::{
         raw,
         versions::wanted_versions,
     },
-    Basis, Control, Given, Kept,
+    Basis, Control, Copies, Given, Kept,
     decide::{Work, decide},
     fingerprint::Fingerprint,
     lock,
@@ -48,7 +48,7 @@ impl Control {
     /// Loads a model because a client asked for it.
     pub(super) fn bring_by_request(&self, name: &str, given: Option<Given>) -> Result<(), Error> {
         // Without a directory in the repository files that are given are all that there is.
-        let found = match (self.find(name), &given) {
+        let found = match (self.find(name, Copies::Fresh), &given) {
             (Ok(found), _) => found,
             (Err(_), Some(Given { files: Some(_), .. })) => only_given(name),
             (Err(error), _) => return Err(error),
@@ -89,9 +89,10 @@ impl Control {
     fn wish(
         &self,
         kept: &mut Kept,
-        mut found: FoundModel,
+        found: FoundModel,
         given: Option<&Given>,
     ) -> Result<Wish, Error> {
+        let mut found = self.catalogue.latest(found);
         let files = given.and_then(|it| it.files.clone());
         if let Some((private, versions)) = &files {
             private.path().clone_into(&mut found.dir);
@@ -159,6 +160,7 @@ impl Control {
             self.manager.note(&id, Some(*version), State::Unavailable, reason);
         }
         lock(&self.links).insert(id, members(&wish.basis.raw));
+        self.catalogue.serves(&wish.found.dir);
         kept.loaded = Some(wish.basis);
         Ok(!work.load.is_empty())
     }
@@ -328,9 +330,13 @@ impl Control {
 
     pub(super) fn find_in(&self, id: &ModelId) -> Result<FoundModel, Error> {
         if id.namespace.is_empty() {
-            return self.find(&id.name);
+            return self.find(&id.name, Copies::OrLast);
         }
-        let found = self.catalogue.one(&id.name).map_err(|it| Error::Repository(it.to_string()))?;
+        let found = self.catalogue.one(&id.name, Copies::OrLast);
+        let mut found = found.map_err(|it| Error::Repository(it.to_string()))?;
+        if let Some(reason) = found.refused.remove(id) {
+            return Err(Error::Repository(format!("model '{id}' cannot be loaded: {reason}")));
+        }
         let model = found.models.into_iter().find(|(it, _)| it == id).map(|(_, model)| model);
         model.ok_or_else(|| Error::Repository(format!("there is no model '{id}'")))
     }

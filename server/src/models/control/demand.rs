@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::timeout_at};
 
 use super::{
     super::{ModelId, ServedModel, State, manager::Versions},
-    Control, Place,
+    Control, Copies, Place,
     bring::How,
     lock,
 };
@@ -175,8 +175,9 @@ impl Control {
 
     fn load_demanded(&self, name: &Arc<str>) {
         let Some(demand) = &self.demand else { return };
-        let loaded =
-            self.find(name).and_then(|found| self.bring_found(found, How::AsFarAsItWorks, &[]));
+        let loaded = self
+            .find(name, Copies::OrLast)
+            .and_then(|found| self.bring_found(found, How::AsFarAsItWorks, &[]));
         let answer = loaded.and_then(|()| self.manager.get(name, None)).map_err(|error| {
             Error::ModelNotReady {
                 model: name.to_string(),

@@ -14,6 +14,7 @@ mod overrides;
 mod permits;
 mod poll;
 mod reaper;
+mod remote;
 mod start;
 mod unload;
 
@@ -29,6 +30,7 @@ use backend::MODEL_STACK;
 use super::{FoundModel, IndexEntry, Loader, ModelId, ModelManager, State};
 use crate::{config::ModelControl, error::Error};
 pub use catalogue::Catalogue;
+use catalogue::Wanted;
 use decide::Basis;
 use demand::Demand;
 use fingerprint::Fingerprint;
@@ -36,6 +38,7 @@ use overrides::Given;
 pub use overrides::{LoadOverride, PrivateFiles};
 use permits::Permits;
 use reaper::Reaper;
+use remote::Copies;
 
 /// Loads and unloads models.
 pub struct Control {
@@ -127,9 +130,10 @@ impl Control {
     /// Blocking.
     pub fn index(&self) -> Vec<IndexEntry> {
         if self.settings.is_explicit() {
-            match self.catalogue.all() {
+            match self.catalogue.look(Wanted::These(&[])) {
                 Ok(found) => {
-                    let there: BTreeSet<ModelId> = found.models.into_keys().collect();
+                    let there: BTreeSet<ModelId> =
+                        found.models.into_keys().chain(found.remote).collect();
                     self.manager.know_only(&there);
                 }
                 Err(error) => tracing::warn!(%error, "cannot look for models"),
@@ -162,10 +166,12 @@ impl Control {
         lock(&self.places).entry(id.clone()).or_default().clone()
     }
 
-    /// The one model of a name, as the repository has it now.
-    fn find(&self, name: &str) -> Result<FoundModel, Error> {
+    /// The one model of a name, as the repository has it now; with [`Copies::OrLast`] as it was had last, where that
+    /// cannot be found out.
+    fn find(&self, name: &str, copies: Copies) -> Result<FoundModel, Error> {
         let places = self.catalogue.places();
-        let found = self.catalogue.one(name).map_err(|it| Error::Repository(it.to_string()))?;
+        let found =
+            self.catalogue.one(name, copies).map_err(|it| Error::Repository(it.to_string()))?;
         if let Some(reason) = found.refused.into_values().next() {
             return Err(Error::Repository(format!("model '{name}' cannot be loaded: {reason}")));
         }

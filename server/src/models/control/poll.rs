@@ -10,6 +10,7 @@ use std::{
 use super::{
     super::{FoundModel, ModelId},
     Control,
+    catalogue::Wanted,
     fingerprint::{Fingerprint, leave_out_unfinished},
     lock,
 };
@@ -33,7 +34,7 @@ impl Control {
     }
 
     fn look(&self, seen: &mut Seen) {
-        let mut found = match self.catalogue.all() {
+        let mut found = match self.catalogue.look(Wanted::All) {
             Ok(found) => found,
             // A disk that is away for a moment is no reason to unload everything.
             Err(error) => return tracing::warn!(%error, "cannot look for changes"),

@@ -12,6 +12,7 @@ use super::{
     super::{Found, FoundModel, ModelId, State},
     Control,
     bring::How,
+    catalogue::Wanted,
 };
 use crate::config::{AtStart, ControlMode};
 
@@ -23,10 +24,17 @@ impl Control {
     /// Why there is no use in serving: nothing that was asked for is loaded; or, with `exit_on_error`, something
     /// is not.
     pub fn start(&self, exit_on_error: bool) -> Result<(), String> {
-        let mut found = self.catalogue.all().map_err(|it| it.to_string())?;
+        let wanted = match &self.settings.mode {
+            ControlMode::Explicit(AtStart::These(names)) => Wanted::These(names),
+            ControlMode::None if self.demand.is_some() => Wanted::These(&[]),
+            ControlMode::None | ControlMode::Poll(_) | ControlMode::Explicit(AtStart::All) => {
+                Wanted::All
+            }
+        };
+        let mut found = self.catalogue.look(wanted).map_err(|it| it.to_string())?;
         found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
         if self.settings.is_explicit() || self.demand.is_some() {
-            found.models.keys().for_each(|id| self.manager.know(id));
+            found.models.keys().chain(&found.remote).for_each(|id| self.manager.know(id));
             let asked = self.asked_for(&mut found);
             found.models = asked;
         }

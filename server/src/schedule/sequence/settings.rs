@@ -21,6 +21,8 @@ pub struct Settings {
     pub wiring: Wiring,
     /// Sequences on one instance at most.
     pub seats: usize,
+    /// By how much the threads of the model are nicer than the process.
+    pub niceness: i32,
     /// Does the engine keep something of a run for the next one? Then a run is never repeated, and the
     /// sequences of an instance are lost with it.
     pub engine_keeps_state: bool,

@@ -74,6 +74,7 @@ fn settings() -> Settings {
         longest_backlog: None,
         wiring: Wiring { batches: false, controls: vec![], states: vec![state] },
         seats: 1,
+        niceness: 0,
         engine_keeps_state: false,
         hold: 0,
     }

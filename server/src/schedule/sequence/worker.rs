@@ -33,7 +33,7 @@ pub(super) fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
     let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
     let spawned = builder.spawn(move || {
         let at_end = at_end;
-        lower_priority();
+        lower_priority(at_end.0.settings.niceness);
         if let Some(slot) = take(&slot) {
             work(&at_end.0, instance, slot);
         }
