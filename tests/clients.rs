@@ -10,16 +10,18 @@ use std::{
 
 use crate::support::{Repository, Server, root, skip};
 
-/// The interpreter of an environment with the packages of `requirements.txt`; `None` without Python.
-pub fn python() -> Option<PathBuf> {
-    let requirements = root("tests/clients/requirements.txt");
+/// The interpreter of an environment with these packages; `None` without Python. `list` is a file of
+/// `tests/clients`.
+pub fn python(list: &str) -> Option<PathBuf> {
+    let requirements = root("tests/clients").join(list);
     let wanted = fs::read_to_string(&requirements).unwrap();
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (venv, installed) = (dir.join("clients"), dir.join("clients.installed"));
+    let named = |what: &str| dir.join(list.replace("requirements", "clients").replace("txt", what));
+    let (venv, installed) = (named("venv"), named("installed"));
     let interpreter = venv.join("bin/python");
     fs::create_dir_all(dir).unwrap();
     // Tests of this and other runs may want the same folder: one of them makes it.
-    let lock = File::create(dir.join("clients.lock")).unwrap();
+    let lock = File::create(named("lock")).unwrap();
     lock.lock().unwrap();
     if fs::read_to_string(&installed).is_ok_and(|it| it == wanted) {
         return Some(interpreter);
@@ -51,6 +53,16 @@ fn run(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// The file of `tests/clients` that lists the packages of a script.
+fn packages(script: &str) -> &'static str {
+    match script {
+        "kserve_client.py" => "requirements-kserve.txt",
+        "mlserver_client.py" => "requirements-mlserver.txt",
+        "perf_analyzer.py" => "requirements-perf.txt",
+        _ => "requirements.txt",
+    }
+}
+
 /// Runs a script with these arguments against a server; fails with what it says.
 fn check(script: &str, arguments: impl FnOnce(&Server) -> Vec<String>) {
     check_with(script, &[], arguments);
@@ -72,7 +84,7 @@ fn check_on(
     script: &str,
     arguments: impl FnOnce(&Server) -> Vec<String>,
 ) {
-    let Some(python) = python() else { return };
+    let Some(python) = python(packages(script)) else { return };
     let server = Server::start(repository, flags);
     let path = root(&format!("tests/clients/{script}"));
     let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
@@ -140,5 +152,29 @@ fn the_prometheus_parser_takes_the_metrics_page() {
         // Some traffic first, so that there is something to count.
         server.post("/v1/models/fraud:predict", "{}").error(400);
         vec![format!("http://{}/metrics", server.address("metrics").unwrap())]
+    });
+}
+
+/// `host:port` of the HTTP and the gRPC port.
+fn both_protocols(server: &Server) -> Vec<String> {
+    let grpc = server.address("grpc").expect("the gRPC port is on");
+    vec![server.http().to_string(), grpc.to_string()]
+}
+
+#[test]
+fn the_clients_of_kserve_find_what_they_expect() {
+    check("kserve_client.py", both_protocols);
+}
+
+#[test]
+fn the_codecs_and_the_command_of_mlserver_find_what_they_expect() {
+    check("mlserver_client.py", both_protocols);
+}
+
+#[test]
+fn perf_analyzer_measures_over_both_protocols_without_an_error() {
+    check("perf_analyzer.py", |server| {
+        let metrics = format!("http://{}/metrics", server.address("metrics").unwrap());
+        [both_protocols(server), vec![metrics]].concat()
     });
 }
