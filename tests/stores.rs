@@ -35,7 +35,7 @@ impl S3 {
     }
 
     fn start_with(args: &[&str]) -> Option<S3> {
-        let mut child = Command::new(python()?)
+        let mut child = Command::new(python("requirements.txt")?)
             .arg(root("tests/clients/s3_server.py"))
             .args(args)
             .stdin(Stdio::piped())

@@ -4,7 +4,6 @@ use std::{fmt, num::NonZeroUsize, time::Duration};
 
 use super::{
     environment::Environment,
-    report::Notice,
     sources::{Given, Sources, variable_text},
     value,
 };
@@ -125,11 +124,6 @@ pub(super) fn resolve(
     environment: &dyn Environment,
     problems: &mut Vec<String>,
 ) -> Option<CacheConfig> {
-    let directory = sources.read("cache-directory", value::path, problems);
-    if let (Some(_), Some(given)) = (directory, sources.last("cache-directory")) {
-        let text = format!("without effect (caches are part of the server): {given}");
-        sources.notices.push(Notice::warning(text));
-    }
     let given = sources.all("cache-config").to_vec();
     let before = problems.len();
     let parts: Vec<Part<'_>> = given.iter().filter_map(|it| part(it, problems)).collect();

@@ -9,6 +9,7 @@ use super::{
     Gauge,
     histogram::nanoseconds,
     model::{ModelMetrics, wall_clock_ms},
+    summary::{HIT, MISS},
 };
 
 /// One request that was answered from the cache.
@@ -58,6 +59,7 @@ impl ModelMetrics {
         }
         if let Some(summaries) = &self.0.series.summaries {
             summaries.observe(&[total, queue]);
+            summaries.observe_one(HIT, nanoseconds(hit.lookup));
         }
     }
 
@@ -67,6 +69,9 @@ impl ModelMetrics {
         let counts = self.0.counters.mine();
         counts.cache.misses.fetch_add(1, Relaxed);
         counts.cache.miss_ns.fetch_add(nanoseconds(took), Relaxed);
+        if let Some(summaries) = &self.0.series.summaries {
+            summaries.observe_one(MISS, nanoseconds(took));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     lock,
     model::{BatchReason, FailureReason},
     series::{Counts, Labels, Series},
-    summary::TIMES,
+    summary::{HIT, TIMES},
 };
 use crate::machine::gpus::Sensor;
 
@@ -170,6 +170,11 @@ const MODEL_SUMMARIES: [(&str, &str); TIMES] = [
     ("nv_inference_compute_input_summary_us", "Microseconds of gathering inputs"),
     ("nv_inference_compute_infer_summary_us", "Microseconds of running the model"),
     ("nv_inference_compute_output_summary_us", "Microseconds of scattering outputs"),
+    ("nv_cache_hit_summary_per_model", "Microseconds of lookups that found an answer"),
+    (
+        "nv_cache_miss_summary_per_model",
+        "Microseconds of lookups that found none, and of what was put in then",
+    ),
 ];
 
 /// Quantiles over the last minute; sum and count are those since the start, as in every summary.
@@ -184,9 +189,14 @@ fn model_summaries(text: &mut Text, models: &[Shown<'_>], quantiles: &[f64]) {
             (computed, counts.compute_input.load(Relaxed)),
             (computed, counts.compute_infer.load(Relaxed)),
             (computed, counts.compute_output.load(Relaxed)),
+            (counts.cache.hits.load(Relaxed), counts.cache.hit_ns.load(Relaxed)),
+            (counts.cache.misses.load(Relaxed), counts.cache.miss_ns.load(Relaxed)),
         ];
+        let has_cache = series.has_cache.load(Relaxed);
         let found = summaries.quantiles(quantiles);
-        for ((metrics, values), (count, sum)) in families.iter_mut().zip(found).zip(totals) {
+        let families_of_it = if has_cache { TIMES } else { HIT };
+        let families = families.iter_mut().take(families_of_it);
+        for ((metrics, values), (count, sum)) in families.zip(found).zip(totals) {
             let quantile = |(quantile, value): (&f64, f64)| {
                 let mut shown = Quantile::default();
                 shown.set_quantile(*quantile);

@@ -11,8 +11,13 @@ use std::{
 
 use super::lock;
 
-/// Times that are summarised of one request: total, queue, and the three of the execution.
-pub(super) const TIMES: usize = 5;
+/// Times that are summarised: of one request the total, the queue and the three of the execution; of the cache what a
+/// hit and what a miss takes.
+pub(super) const TIMES: usize = 7;
+
+/// Where the times of the cache are among them.
+pub(super) const HIT: usize = 5;
+pub(super) const MISS: usize = 6;
 
 /// Bounds of neighbouring buckets: each is so many times the one below. For a relative error of 1 %.
 const GROWTH: f64 = 1.01 / 0.99;
@@ -29,7 +34,7 @@ const SLICES: usize = 6;
 /// The summaries of one model.
 pub(super) struct Summaries {
     started: Instant,
-    /// Guards the counts of all five: whoever asks for summaries pays for one short lock a request.
+    /// Guards the counts of all of them: whoever asks for summaries pays for one short lock a request.
     windows: Mutex<[Window; TIMES]>,
 }
 
@@ -45,6 +50,14 @@ impl Summaries {
         let slice = self.slice(Instant::now());
         for (window, time) in lock(&self.windows).iter_mut().zip(times) {
             window.observe(slice, *time);
+        }
+    }
+
+    /// Takes in one time, in nanoseconds: that at `at`, as [`HIT`].
+    pub(super) fn observe_one(&self, at: usize, time: u64) {
+        let slice = self.slice(Instant::now());
+        if let Some(window) = lock(&self.windows).get_mut(at) {
+            window.observe(slice, time);
         }
     }
 

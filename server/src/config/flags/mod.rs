@@ -103,6 +103,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "grpc-infer-thread-count",
             "grpc-infer-allocation-pool-size",
             "grpc-max-response-pool-size",
+            "cache-directory",
             "backend-directory",
             "repoagent-directory",
             "pinned-memory-pool-byte-size",
