@@ -2,6 +2,7 @@
 //! the next request is answered as if nothing had happened.
 
 mod framing;
+mod routes;
 
 use crate::support::{Client, Form, Repository, Server, Tensor};
 

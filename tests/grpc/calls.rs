@@ -11,7 +11,7 @@ use muster::grpc::proto::{
 use tonic::{Code, Request};
 
 use super::client::{Client, identity, refused};
-use crate::support::{Repository, Server};
+use crate::support::{Repository, Server, root};
 
 fn start() -> (Server, Client) {
     let repository = Repository::of(&["two_outputs"]).with_identity("m", &[]);
@@ -169,6 +169,54 @@ fn the_repository_is_listed_and_changed_only_where_that_is_allowed() {
 }
 
 #[test]
+fn models_are_loaded_and_unloaded_and_memory_is_shared_over_grpc() {
+    let repository = Repository::identity("m", &[]);
+    let flags = ["--model-control-mode=explicit", "--allow-client-shm=true"];
+    let server = Server::start(&repository, &flags);
+    let mut client = Client::new(&server);
+    let ready = |client: &mut Client| {
+        let request = ModelReadyRequest { name: "m".to_owned(), version: String::new() };
+        client.call::<_, ModelReadyResponse>("ModelReady", request)
+    };
+    refused(ready(&mut client), Code::NotFound);
+    let load = named(|it: &mut RepositoryModelLoadRequest| it.model_name = "m".to_owned());
+    let _: RepositoryModelLoadResponse = client.call("RepositoryModelLoad", load).unwrap();
+    assert!(ready(&mut client).unwrap().ready);
+    let unload = named(|it: &mut RepositoryModelUnloadRequest| it.model_name = "m".to_owned());
+    let _: RepositoryModelUnloadResponse = client.call("RepositoryModelUnload", unload).unwrap();
+    refused(ready(&mut client), Code::NotFound);
+
+    let key = format!("/muster-tests-grpc-{}", std::process::id());
+    let path = format!("/dev/shm{key}");
+    std::fs::write(&path, [0; 64]).unwrap();
+    let register = |byte_size| SystemSharedMemoryRegisterRequest {
+        name: "r".to_owned(),
+        key: key.clone(),
+        offset: 16,
+        byte_size,
+    };
+    let call = "SystemSharedMemoryRegister";
+    let beyond = client.call::<_, SystemSharedMemoryRegisterResponse>(call, register(64));
+    assert!(refused(beyond, Code::InvalidArgument).contains("64"));
+    let _: SystemSharedMemoryRegisterResponse = client.call(call, register(48)).unwrap();
+    let again = client.call::<_, SystemSharedMemoryRegisterResponse>(call, register(48));
+    refused(again, Code::AlreadyExists);
+    let regions = |client: &mut Client| {
+        let request = SystemSharedMemoryStatusRequest::default();
+        let status: SystemSharedMemoryStatusResponse =
+            client.call("SystemSharedMemoryStatus", request).unwrap();
+        status.regions
+    };
+    let region = regions(&mut client).remove("r").unwrap();
+    assert_eq!((region.key, region.offset, region.byte_size), (key.clone(), 16, 48));
+    let unregister = SystemSharedMemoryUnregisterRequest { name: "r".to_owned() };
+    let _: SystemSharedMemoryUnregisterResponse =
+        client.call("SystemSharedMemoryUnregister", unregister).unwrap();
+    assert!(regions(&mut client).is_empty());
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn shared_memory_is_off_until_it_is_allowed_and_cuda_memory_is_not_offered() {
     let (_server, mut client) = start();
     let status: SystemSharedMemoryStatusResponse = client
@@ -233,6 +281,25 @@ fn an_unknown_call_and_a_message_that_is_none_are_refused() {
     ] {
         assert!(page.contains(line), "{page}");
     }
+}
+
+#[test]
+fn a_message_that_is_none_is_refused_by_every_call() {
+    let proto = std::fs::read_to_string(root("server/proto/grpc_service.proto")).unwrap();
+    let names = proto.lines().filter_map(|it| it.trim().strip_prefix("rpc ")?.split('(').next());
+    let (_server, mut client) = start();
+    // Messages without a field can hold nothing wrong; streams answer in their own way.
+    let exempt = ["ServerLive", "ServerReady", "ServerMetadata", "ModelStreamInfer"];
+    let names: Vec<&str> = names.filter(|it| !exempt.contains(it)).collect();
+    assert_eq!(names.len(), 16);
+    for name in names {
+        // Its first field is a truth value, where every request has a text or a map.
+        let answer = client.call::<_, ServerLiveResponse>(name, ServerLiveResponse { live: true });
+        let text = refused(answer, Code::InvalidArgument);
+        assert!(text.contains("Request"), "{name}: {text}");
+    }
+    let ready: ServerReadyResponse = client.call("ServerReady", ServerReadyRequest {}).unwrap();
+    assert!(ready.ready);
 }
 
 #[test]
