@@ -10,6 +10,8 @@ mod architecture; // who may import whom
 mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 
+mod compatibility; // the table of everything that Triton has, and what becomes of it
+
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod generate; // generate and generate_stream

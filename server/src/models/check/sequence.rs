@@ -231,6 +231,14 @@ fn state(
             )),
         }
     }
+    // How memory is laid out is the engine's business, and every state may grow.
+    let ignored = [
+        ("use_same_buffer_for_input_output", given.use_same_buffer_for_input_output),
+        ("use_growable_memory", given.use_growable_memory),
+    ];
+    for (field, _) in ignored.iter().filter(|(_, given)| *given) {
+        report.warn(format!("{place}: {field} is ignored"));
+    }
     (report.problems.len() == before).then_some(())?;
     let (input, output) = (given.input_name.as_str().into(), given.output_name.as_str().into());
     Some((StateConfig { input, output, dtype: dtype?, initial_dims, initial_file }, dims?))
