@@ -80,7 +80,7 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     let workload = workload::identity_builtin(FLOATS)?;
     workload.install(&repository)?;
     let (mut table, mut functions) = (String::new(), String::new());
-    for format in [Format::Binary, Format::Json] {
+    for format in [Format::Binary, Format::Json, Format::Grpc] {
         eprintln!("{format} ..");
         let bench = Bench { repository: &repository, workload: &workload, format };
         let per_request = match counter {

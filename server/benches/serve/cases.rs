@@ -41,13 +41,14 @@ impl Series {
 
 /// All of them, in the order of the tables.
 pub fn all() -> Outcome<Vec<Series>> {
-    const BOTH: &[Format] = &[Format::Binary, Format::Json];
+    const ALL: &[Format] = &[Format::Binary, Format::Json, Format::Grpc];
+    const HTTP: &[Format] = &[Format::Binary, Format::Json];
     let series = |workload, formats, connections| Series { workload, formats, connections };
     let mut all = vec![
-        series(workload::identity_builtin(16)?, BOTH, &[1, 16, 64]),
-        series(workload::identity_onnx(16)?, BOTH, &[1, 16, 64]),
-        series(workload::fixture("mlp")?, BOTH, &[1, 16, 64]),
-        series(workload::image()?, BOTH, &[1, 4]),
+        series(workload::identity_builtin(16)?, ALL, &[1, 16, 64]),
+        series(workload::identity_onnx(16)?, ALL, &[1, 16, 64]),
+        series(workload::fixture("mlp")?, ALL, &[1, 16, 64]),
+        series(workload::image()?, HTTP, &[1, 4]),
         series(workload::fixture("convnet")?, &[Format::Binary], &[16]),
         series(workload::fixture("transformer")?, &[Format::Binary], &[16]),
     ];

@@ -31,6 +31,11 @@ impl Expected {
         }
     }
 
+    /// Are these bytes of the output the right answer?
+    pub fn is_raw(&self, output: &[u8]) -> bool {
+        self.are_values(floats(output))
+    }
+
     /// Are these outputs of a run of `rows` equal rows the right answer?
     pub fn are_outputs(&self, outputs: &[NamedTensor], rows: usize) -> bool {
         let [output] = outputs else { return false };

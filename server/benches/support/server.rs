@@ -30,6 +30,7 @@ pub struct Plan {
 pub struct Server {
     child: Child,
     address: SocketAddr,
+    grpc_address: SocketAddr,
     plans: BTreeMap<String, Plan>,
 }
 
@@ -74,7 +75,8 @@ impl<'a> Start<'a> {
         let child = command.stdout(Stdio::piped()).spawn()?;
         self.pinning.to_generator_core()?;
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Server { child, address: unknown, plans: BTreeMap::new() };
+        let mut server =
+            Server { child, address: unknown, grpc_address: unknown, plans: BTreeMap::new() };
         server.wait_ready()?;
         Ok(server)
     }
@@ -93,8 +95,13 @@ impl Server {
             }
             let line: Value = serde_json::from_str(&seen[start..])?;
             match line["message"].as_str() {
-                Some("listening") if line["service"] == "http" => {
-                    self.address = line["address"].as_str().unwrap_or_default().parse()?;
+                Some("listening") => {
+                    let address = line["address"].as_str().unwrap_or_default();
+                    match line["service"].as_str() {
+                        Some("http") => self.address = address.parse()?,
+                        Some("grpc") => self.grpc_address = address.parse()?,
+                        _ => {}
+                    }
                 }
                 Some("model is ready") => {
                     let name = line["model"].as_str().unwrap_or_default().to_owned();
@@ -112,6 +119,11 @@ impl Server {
     /// Of its HTTP port.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Of its gRPC port.
+    pub fn grpc_address(&self) -> SocketAddr {
+        self.grpc_address
     }
 
     pub fn pid(&self) -> u32 {

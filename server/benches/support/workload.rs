@@ -11,7 +11,8 @@ use backend::{Backend, DataType, Model, ModelSource, NamedTensor, Shape, Tensor}
 use base64::{Engine, prelude::BASE64_STANDARD};
 use identity::Identity;
 use loadgen::{
-    Check, Input, Plan as LoadPlan, Report, Request, Target, kserve_binary, kserve_json,
+    Check, Input, Plan as LoadPlan, Report, Request, Target, grpc_raw_outputs, kserve_binary,
+    kserve_grpc, kserve_json,
 };
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
@@ -29,6 +30,8 @@ pub enum Format {
     Binary,
     /// KServe v2 with all data in the JSON.
     Json,
+    /// KServe v2 over gRPC, with raw tensors.
+    Grpc,
 }
 
 impl fmt::Display for Format {
@@ -36,6 +39,7 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Format::Binary => "binary",
             Format::Json => "json",
+            Format::Grpc => "grpc",
         })
     }
 }
@@ -234,15 +238,29 @@ impl Workload {
         Ok(match format {
             Format::Binary => kserve_binary(self.name, &[input])?,
             Format::Json => kserve_json(self.name, &[input])?,
+            Format::Grpc => kserve_grpc(self.name, &[input])?,
         })
     }
     /// Requests to that server in a closed loop, the first answer on every connection checked.
     pub fn closed_loop(&self, server: &Server, format: Format) -> Outcome<LoadPlan> {
         let expected = self.expected.clone();
-        let target = Target::from(server.address());
+        let (target, check): (Target, Check) = match format {
+            Format::Binary | Format::Json => {
+                let check = Check::FirstReply(Arc::new(move |it| expected.is_body(it.body)));
+                (server.address().into(), check)
+            }
+            Format::Grpc => {
+                let right = move |body: &[u8]| match grpc_raw_outputs(body)[..] {
+                    [output] => expected.is_raw(output),
+                    _ => false,
+                };
+                let check = Check::FirstReply(Arc::new(move |it| right(it.body)));
+                (server.grpc_address().into(), check)
+            }
+        };
         Ok(LoadPlan {
             pid: Some(server.pid()),
-            check: Check::FirstReply(Arc::new(move |it| expected.is_body(it.body))),
+            check,
             ..LoadPlan::new(target, vec![self.request(format)?])
         })
     }
