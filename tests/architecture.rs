@@ -36,6 +36,7 @@ const MODULES: &[(&str, &[&str])] = &[
         "serving",
         &["drain", "error", "infer", "limits", "logging", "memory", "metrics", "models", "trace"],
     ),
+    ("shared", &["error", "limits", "memory", "protocol", "request"]),
     ("net", &["config", "drain", "limits"]),
     (
         "http",
@@ -54,6 +55,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "protocol",
             "request",
             "serving",
+            "shared",
             "signature",
             "trace",
         ],
@@ -75,6 +77,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "protocol",
             "request",
             "serving",
+            "shared",
             "signature",
             "trace",
         ],
@@ -109,8 +112,9 @@ const MODULES: &[(&str, &[&str])] = &[
 /// Crates and paths that belong to some places only. Places are files or folders under the repository's root.
 const WORDS: &[(&str, &[&str])] = &[
     ("hyper::", &["server/src/http", "server/src/grpc"]),
-    ("hyper_util::", &["server/src/http", "server/src/grpc"]),
-    ("http_body_util::", &["server/src/http", "server/src/grpc"]),
+    ("h2::", &["server/src/grpc"]),
+    ("hyper_util::", &["server/src/http"]),
+    ("http_body_util::", &["server/src/http"]),
     ("socket2::", &["server/src/net"]),
     ("prost::", &["server/src/models/pbtxt", "server/src/grpc", "server/src/trace"]),
     ("prost_reflect::", &["server/src/models/pbtxt", "server/src/grpc/handlers/reflection.rs"]),
@@ -171,6 +175,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/app/refresh.rs",
             "server/src/drain.rs",
             "server/src/main.rs",
+            "server/src/shared.rs",
         ],
     ),
     (

@@ -115,7 +115,9 @@ fn tritonclient_loads_and_unloads_models_and_no_request_fails() {
 #[test]
 fn tritonclient_shares_memory_and_reads_statistics_and_settings() {
     let flags = ["--allow-client-shm=true"];
-    check_with("triton_extensions.py", &flags, |server| vec![server.http().to_string()]);
+    check_with("triton_extensions.py", &flags, |server| {
+        vec![server.http().to_string(), server.address("grpc").unwrap().to_string()]
+    });
 }
 
 #[test]

@@ -5,5 +5,6 @@ mod access;
 mod calls;
 pub mod client;
 mod infer;
+mod memory;
 mod peers;
 mod stream;

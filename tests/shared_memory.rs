@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -17,10 +17,10 @@ const SYSTEM: &str = "/v2/systemsharedmemory";
 const CUDA: &str = "/v2/cudasharedmemory";
 
 /// A shared memory object of one test.
-struct Object(PathBuf);
+pub struct Object(PathBuf);
 
 impl Object {
-    fn new(content: &[u8]) -> Object {
+    pub fn new(content: &[u8]) -> Object {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = format!("/dev/shm/muster-tests-{}-{number}", std::process::id());
@@ -28,11 +28,16 @@ impl Object {
         Object(path.into())
     }
 
-    fn key(&self) -> &str {
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Its name, as clients give it.
+    pub fn key(&self) -> &str {
         self.0.to_str().unwrap().strip_prefix("/dev/shm").unwrap()
     }
 
-    fn content(&self) -> Vec<u8> {
+    pub fn content(&self) -> Vec<u8> {
         fs::read(&self.0).unwrap()
     }
 

@@ -33,6 +33,7 @@ pub mod serving;
 pub mod trace;
 
 pub mod protocol;
+pub mod shared;
 
 pub mod net;
 

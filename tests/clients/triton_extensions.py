@@ -1,7 +1,8 @@
-"""Drives Triton's extensions with Triton's own Python client, over HTTP, and generate with `requests`.
+"""Drives Triton's extensions with Triton's own Python client, over HTTP, shared memory over gRPC as well, and generate with
+`requests`.
 
-Usage: triton_extensions.py HOST:PORT      of a server that allows shared memory, with the models type_string, two_outputs
-and digits.
+Usage: triton_extensions.py HTTP_HOST:PORT GRPC_HOST:PORT
+of a server that allows shared memory, with the models type_string, two_outputs and digits.
 """
 
 import json
@@ -10,6 +11,7 @@ import sys
 
 import numpy as np
 import requests
+import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
 import tritonclient.utils.shared_memory as shm
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype, triton_to_np_dtype
@@ -89,6 +91,44 @@ def check_shared_strings(client):
         shm.destroy_shared_memory_region(region)
 
 
+def check_shared_memory_over_grpc(address):
+    a, b = (np.random.default_rng(it).normal(size=(3, 4)).astype(np.float32) for it in (1, 2))
+    inputs = shm.create_shared_memory_region("inputs", KEY + "-in", 2 * a.nbytes)
+    outputs = shm.create_shared_memory_region("outputs", KEY + "-out", 2 * a.nbytes)
+    with triton_grpc.InferenceServerClient(address) as client:
+        try:
+            shm.set_shared_memory_region(inputs, [a, b])
+            client.register_system_shared_memory("inputs", KEY + "-in", 2 * a.nbytes)
+            client.register_system_shared_memory("outputs", KEY + "-out", 2 * a.nbytes)
+            regions = client.get_system_shared_memory_status().regions
+            assert sorted(regions) == ["inputs", "outputs"], regions
+
+            wanted = [triton_grpc.InferRequestedOutput(name) for name in ("sum", "difference")]
+            wanted[0].set_shared_memory("outputs", a.nbytes)
+            wanted[1].set_shared_memory("outputs", a.nbytes, a.nbytes)
+            given = [triton_grpc.InferInput(name, [3, 4], "FP32") for name in "ab"]
+            given[0].set_shared_memory("inputs", a.nbytes)
+            given[1].set_shared_memory("inputs", b.nbytes, a.nbytes)
+            result = client.infer("two_outputs", given, outputs=wanted)
+            for at, (name, expected) in enumerate([("sum", a + b), ("difference", a - b)]):
+                output = result.get_output(name)
+                back = shm.get_contents_as_numpy(outputs, triton_to_np_dtype(output.datatype),
+                                                 output.shape, at * a.nbytes)
+                np.testing.assert_array_equal(back, expected)
+            # One in shared memory, the other in the message, and an output that is sent.
+            given[1].set_data_from_numpy(b)
+            result = client.infer("two_outputs", given)
+            np.testing.assert_array_equal(result.as_numpy("sum"), a + b)
+            wanted[0].set_shared_memory("outputs", 4)
+            refused(lambda: client.infer("two_outputs", given, outputs=wanted[:1]),
+                    "StatusCode.INVALID_ARGUMENT", "'sum'")
+            client.unregister_system_shared_memory()
+            refused(lambda: client.infer("two_outputs", given), "StatusCode.NOT_FOUND", "inputs")
+        finally:
+            shm.destroy_shared_memory_region(inputs)
+            shm.destroy_shared_memory_region(outputs)
+
+
 def check_statistics(client):
     before = client.get_inference_statistics("digits")["model_stats"][0]
     images = np.zeros((2, 1, 8, 8), np.float32)
@@ -162,12 +202,14 @@ def check_generate(url):
 
 
 def main():
-    address = sys.argv[1]
+    address, grpc_address = sys.argv[1:]
     client = triton.InferenceServerClient(address)
     for check in [check_shared_memory, check_shared_strings, check_statistics,
                   check_trace_settings, check_log_settings, check_parameters]:
         check(client)
         print(check.__name__, "passed")
+    check_shared_memory_over_grpc(grpc_address)
+    print(check_shared_memory_over_grpc.__name__, "passed")
     check_generate(f"http://{address}")
     print(check_generate.__name__, "passed")
     client.close()

@@ -10,7 +10,7 @@ use muster::grpc::proto::{
 };
 use tonic::{Code, Request};
 
-use super::client::{Client, identity, refused};
+use super::client::{Client, firsts, identity, refused};
 use crate::support::{Repository, Server, root};
 
 fn start() -> (Server, Client) {
@@ -338,4 +338,40 @@ fn tools_find_every_service_by_asking_the_server() {
         assert_eq!(file.file_descriptor_proto.len(), 1);
         assert_eq!(error.error_code, 5);
     }
+}
+
+#[test]
+fn the_first_request_loads_a_model_where_that_is_wanted() {
+    let repository = Repository::identity("m", &[])
+        .with_identity("n", &[])
+        .with_identity("bad", &[("load_fault", "fail")]);
+    let flags = ["--model-load-on-demand=true", "--model-control-mode=explicit"];
+    let server = Server::start(&repository, &flags);
+    let mut client = Client::new(&server);
+    // To ask whether it is ready does not load it.
+    let ready = named(|it: &mut ModelReadyRequest| it.name = "m".to_owned());
+    let ready = client.call::<_, ModelReadyResponse>("ModelReady", ready);
+    refused(ready, Code::NotFound);
+    assert_eq!(firsts(&client.infer(identity("m", &[3.0])).unwrap()), [3.0]);
+    let metadata = named(|it: &mut ModelMetadataRequest| it.name = "n".to_owned());
+    let metadata: ModelMetadataResponse = client.call("ModelMetadata", metadata).unwrap();
+    assert_eq!(metadata.versions, ["1"]);
+    client.refused(identity("bad", &[1.0]), Code::Unavailable);
+    client.refused(identity("none", &[1.0]), Code::NotFound);
+    let index = RepositoryIndexRequest { ready: true, ..Default::default() };
+    let index: RepositoryIndexResponse = client.call("RepositoryIndex", index).unwrap();
+    let ready: Vec<_> = index.models.iter().map(|it| &*it.name).collect();
+    assert_eq!(ready, ["m", "n"]);
+}
+
+#[test]
+fn models_that_were_never_loaded_are_listed_by_name() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &["--model-control-mode=explicit"]);
+    let mut client = Client::new(&server);
+    let index: RepositoryIndexResponse =
+        client.call("RepositoryIndex", RepositoryIndexRequest::default()).unwrap();
+    let models: Vec<_> =
+        index.models.iter().map(|it| (&*it.name, &*it.version, &*it.state)).collect();
+    assert_eq!(models, [("m", "", "")]);
 }

@@ -2,18 +2,15 @@
 
 use std::{
     collections::VecDeque,
-    convert::Infallible,
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use hyper::{
-    HeaderMap,
-    body::{Body, Frame},
-};
+use h2::{SendStream, server::SendResponse};
+use hyper::{HeaderMap, Response};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::{
@@ -152,7 +149,7 @@ pub struct Reply {
     now: Encoded,
     end: Option<Status>,
     call: Call,
-    /// Is a frame of ours on its way that the peer has not taken yet?
+    /// Does a piece wait for the peer to take it?
     blocked: bool,
 }
 
@@ -203,37 +200,67 @@ impl Reply {
     }
 }
 
-impl Body for Reply {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // Who asks for more has sent what there was.
-        self.mark(false);
-        if self.now.pieces.is_empty() && self.end.is_none() {
-            ready!(self.poll_answer(context));
+impl Reply {
+    /// Sends `head`, and what follows it as the peer takes it.
+    ///
+    /// # Errors
+    /// When the peer does not want it any more.
+    pub async fn send(
+        mut self,
+        head: Response<()>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Result<(), h2::Error> {
+        let nothing = matches!(self.source, Source::One) && self.end.is_none();
+        let mut stream = respond.send_response(head, nothing)?;
+        match nothing {
+            true => Ok(()),
+            false => poll_fn(|context| self.poll_send(&mut stream, context)).await,
         }
-        if let Some(mut piece) = self.now.pieces.pop_front() {
-            if CHUNK < piece.len() {
-                let rest = piece.split_off(CHUNK);
-                self.now.pieces.push_front(rest);
-            }
-            self.call.activity().moved();
-            self.mark(true);
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
-        }
-        Poll::Ready(self.end.take().map(|status| {
-            let mut trailers = HeaderMap::with_capacity(1);
-            status.write(&mut trailers);
-            Ok(Frame::trailers(trailers))
-        }))
     }
 
-    fn is_end_stream(&self) -> bool {
-        matches!(self.source, Source::One) && self.now.pieces.is_empty() && self.end.is_none()
+    fn poll_send(
+        &mut self,
+        stream: &mut SendStream<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), h2::Error>> {
+        loop {
+            if !self.now.pieces.is_empty() {
+                ready!(self.poll_room(stream, context))?;
+            }
+            if let Some(mut piece) = self.now.pieces.pop_front() {
+                if CHUNK < piece.len() {
+                    let rest = piece.split_off(CHUNK);
+                    self.now.pieces.push_front(rest);
+                }
+                self.call.activity().moved();
+                stream.send_data(piece, false)?;
+            } else if let Some(status) = self.end.take() {
+                let mut trailers = HeaderMap::with_capacity(1);
+                status.write(&mut trailers);
+                return Poll::Ready(stream.send_trailers(trailers));
+            } else if self.poll_answer(context).is_pending() {
+                return stream.poll_reset(context).map(|reset| Err(reset?.into()));
+            }
+        }
+    }
+
+    /// Waits until the peer takes more. No more than a byte is asked for: what h2 reserves for one call, others of the
+    /// connection wait for.
+    fn poll_room(
+        &mut self,
+        stream: &mut SendStream<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), h2::Error>> {
+        stream.reserve_capacity(1);
+        while stream.capacity() == 0 {
+            self.mark(true);
+            match ready!(stream.poll_capacity(context)) {
+                Some(room) => room?,
+                None => return Poll::Ready(Err(h2::Reason::CANCEL.into())),
+            };
+        }
+        self.mark(false);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Any call: what it is, whether it may be made, its answer, and what the log and the counters hear of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
+use bytes::Bytes;
+use h2::{RecvStream, server::SendResponse};
 use hyper::{
-    HeaderMap, Request, Response, StatusCode, Version,
-    body::Incoming,
+    HeaderMap, Request, Response, StatusCode,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
 
@@ -44,7 +45,7 @@ pub struct Context {
 
 impl Context {
     /// The messages of the call.
-    pub fn messages(&self, body: Incoming) -> Messages<'_> {
+    pub fn messages(&self, body: RecvStream) -> Messages<'_> {
         Messages::new(body, self.encoding, &self.front.settings.messages)
     }
 
@@ -114,10 +115,31 @@ pub enum Answered {
     Many(Answers, Option<Encoding>),
 }
 
-/// Answers any call.
-pub async fn answer(front: Arc<Grpc>, call: Call, request: Request<Incoming>) -> Response<Reply> {
+/// Answers any call, to the end of its answer. A client that leaves ends the work.
+pub async fn serve(
+    front: Arc<Grpc>,
+    call: Call,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let response = {
+        let mut answer = std::pin::pin!(answer(front, call, request));
+        poll_fn(|context| match answer.as_mut().poll(context) {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => respond.poll_reset(context).map(|_| None),
+        })
+        .await
+    };
+    let Some(response) = response else { return };
+    let (parts, reply) = response.into_parts();
+    if let Err(error) = reply.send(Response::from_parts(parts, ()), respond).await {
+        tracing::debug!(%error, "a reply was not taken");
+    }
+}
+
+async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> Response<Reply> {
     let (parts, body) = request.into_parts();
-    if parts.version != Version::HTTP_2 || !metadata::is_call(&parts.headers) {
+    if !metadata::is_call(&parts.headers) {
         let mut response = Response::new(Reply::nothing(call));
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return response;

@@ -1,17 +1,24 @@
-//! One connection, from accept to close.
+//! One connection, from accept to close: h2 speaks HTTP/2, here calls are begun and the peer is watched over.
 
 use std::{
-    convert::Infallible,
+    future::poll_fn,
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
-use hyper::{Request, body::Incoming, server::conn::http2, service::service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use bytes::Bytes;
+use h2::{
+    Ping, RecvStream,
+    server::{self, SendResponse},
+};
+use hyper::Request;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Sleep,
+};
 
 use super::{
     Grpc, call,
@@ -42,62 +49,156 @@ where
 {
     let _counted = front.serving.metrics.connection();
     let activity = Arc::new(Activity::default());
-    let answer = service_fn(|request: Request<Incoming>| {
-        let (front, call) = (front.clone(), Call::begin(activity.clone()));
-        async move { Ok::<_, Infallible>(call::answer(front, call, request).await) }
-    });
-    let settings = &front.settings;
-    let io = TokioIo::new(Heard { stream, activity: activity.clone() });
-    let connection = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
+    let mut keeper = Keeper::new(&front, activity.clone(), &mut guard);
+    let mut shaking = server::Builder::new()
+        .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(STREAM_WINDOW)
-        .max_concurrent_streams(settings.grpc.max_streams.get())
+        .max_concurrent_streams(front.settings.grpc.max_streams.get())
         .max_header_list_size(METADATA)
-        .max_send_buf_size(SEND_BUFFER)
-        .keep_alive_interval(settings.grpc.keepalive.time)
-        .keep_alive_timeout(settings.grpc.keepalive.timeout)
-        // Nobody looks at it.
-        .auto_date_header(false)
-        .serve_connection(io, answer);
-    let mut connection = std::pin::pin!(connection);
-
-    let patience = Patience {
-        greeting: settings.patience.greeting,
-        stall: settings.patience.stall,
-        age: settings.grpc.age,
-        last_call: LAST_CALL,
-    };
-    let mut watch = Watch::new(patience, Instant::now());
-    let mut timer = std::pin::pin!(tokio::time::sleep_until(watch.first_look().into()));
-    let mut closing = std::pin::pin!(guard.closing());
-    let mut closes = false;
-    let ended = loop {
+        .max_send_buffer_size(SEND_BUFFER)
+        .handshake::<_, Bytes>(Heard { stream, activity: activity.clone() });
+    let shaken = loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => break ended,
-            () = closing.as_mut(), if !closes => {
-                closes = true;
-                timer.as_mut().reset(watch.retire(Instant::now()).into());
-                // The peer is told; calls in flight are answered.
-                connection.as_mut().graceful_shutdown();
-            }
-            () = timer.as_mut() => match watch.look(&activity, Instant::now()) {
-                Verdict::Keep(until) => timer.as_mut().reset(until.into()),
-                Verdict::Retire(until) => {
-                    connection.as_mut().graceful_shutdown();
-                    timer.as_mut().reset(until.into());
-                }
-                Verdict::Drop(reason) => {
+            shaken = &mut shaking => break shaken,
+            order = keeper.order() => match order {
+                Order::Ask => {}
+                // Nothing has been asked yet that could be waited for.
+                Order::Retire => return,
+                Order::Close(reason) => {
                     return tracing::debug!("a connection is closed: {reason}");
                 }
             },
         }
     };
-    if let Err(error) = ended {
-        // Clients come and go as they like; that is no news.
-        tracing::debug!(%error, "a connection ended early");
+    let mut connection = match shaken {
+        Ok(connection) => connection,
+        Err(error) => return tracing::debug!(%error, "a connection did not become one of HTTP/2"),
+    };
+    let mut pings = connection.ping_pong();
+    let mut begun = Vec::new();
+    loop {
+        let some = !begun.is_empty();
+        let step = tokio::select! {
+            biased;
+            step = poll_fn(|context| match connection.poll_accept(context) {
+                Poll::Pending if some => Poll::Ready(Step::Answer),
+                accepted => accepted.map(Step::Begin),
+            }) => step,
+            order = keeper.order() => Step::Obey(order),
+        };
+        match step {
+            Step::Begin(Some(Ok((request, respond)))) => {
+                let call = Call::begin(activity.clone());
+                begun.push(Box::pin(call::serve(front.clone(), call, request, respond)));
+            }
+            // All that have come together, so that their answers leave together.
+            Step::Answer => {
+                for mut call in begun.drain(..) {
+                    // Most are answered at once, and need no task of their own.
+                    let at_once = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+                    if at_once.is_pending() {
+                        tokio::spawn(call);
+                    }
+                }
+            }
+            Step::Begin(None) => return,
+            Step::Begin(Some(Err(error))) => {
+                // Clients come and go as they like; that is no news.
+                return tracing::debug!(%error, "a connection ended early");
+            }
+            // The peer is told; calls in flight are answered.
+            Step::Obey(Order::Retire) => connection.graceful_shutdown(),
+            Step::Obey(Order::Ask) => {
+                if let Some(pings) = &mut pings {
+                    // What it answered last time has been noticed by what was read.
+                    let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
+                    let _ = pings.send_ping(Ping::opaque());
+                }
+            }
+            Step::Obey(Order::Close(reason)) => {
+                return tracing::debug!("a connection is closed: {reason}");
+            }
+        }
+    }
+}
+
+type Accepted = Option<Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>>;
+
+/// What is next on a connection.
+// Made and taken apart at once, for each call.
+#[allow(clippy::large_enum_variant)]
+enum Step {
+    /// To take a call, or the connection's end.
+    Begin(Accepted),
+    /// To answer the calls that were taken: for now there are no more.
+    Answer,
+    /// To do what the keeper says.
+    Obey(Order),
+}
+
+/// What a connection is to do.
+enum Order {
+    /// Ask the peer whether it still lives.
+    Ask,
+    /// Ask the peer to connect anew, finish what is there.
+    Retire,
+    /// End.
+    Close(&'static str),
+}
+
+/// Looks after a connection: from time to time, and when the server stops.
+struct Keeper<'g> {
+    activity: Arc<Activity>,
+    watch: Watch,
+    timer: Pin<Box<Sleep>>,
+    /// `None` once it has been heard.
+    closing: Option<Pin<Box<dyn Future<Output = ()> + Send + 'g>>>,
+}
+
+impl<'g> Keeper<'g> {
+    fn new(front: &Grpc, activity: Arc<Activity>, guard: &'g mut Guard) -> Keeper<'g> {
+        let settings = &front.settings;
+        let patience = Patience {
+            greeting: settings.patience.greeting,
+            stall: settings.patience.stall,
+            silence: settings.grpc.keepalive.time,
+            echo: settings.grpc.keepalive.timeout,
+            age: settings.grpc.age,
+            last_call: LAST_CALL,
+        };
+        let watch = Watch::new(patience, Instant::now());
+        let timer = Box::pin(tokio::time::sleep_until(watch.first_look().into()));
+        Keeper { activity, watch, timer, closing: Some(Box::pin(guard.closing())) }
+    }
+
+    /// The next order. Nothing is lost when the future is dropped.
+    async fn order(&mut self) -> Order {
+        poll_fn(|context| self.poll_order(context)).await
+    }
+
+    fn poll_order(&mut self, context: &mut Context<'_>) -> Poll<Order> {
+        if let Some(closing) = &mut self.closing
+            && closing.as_mut().poll(context).is_ready()
+        {
+            self.closing = None;
+            self.timer.as_mut().reset(self.watch.retire(Instant::now()).into());
+            return Poll::Ready(Order::Retire);
+        }
+        while self.timer.as_mut().poll(context).is_ready() {
+            let (until, order) = match self.watch.look(&self.activity, Instant::now()) {
+                Verdict::Keep(until) => (until, None),
+                Verdict::Ask(until) => (until, Some(Order::Ask)),
+                Verdict::Retire(until) => (until, Some(Order::Retire)),
+                Verdict::Drop(reason) => return Poll::Ready(Order::Close(reason)),
+            };
+            self.timer.as_mut().reset(until.into());
+            if let Some(order) = order {
+                return Poll::Ready(order);
+            }
+        }
+        Poll::Pending
     }
 }
 

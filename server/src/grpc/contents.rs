@@ -1,11 +1,27 @@
 //! Tensors whose elements came in a typed field. Pure.
 
 use backend::{DataType, Shape, Tensor};
+use bytes::Bytes;
+use prost::Message;
 
 use super::proto::InferTensorContents;
 
+/// Decodes the parts of a message, which add up; `None` where they hold no elements at all.
+///
+/// # Errors
+/// As a sentence, what is no such message.
+pub fn decode(
+    parts: impl IntoIterator<Item = Bytes>,
+) -> Result<Option<InferTensorContents>, String> {
+    let mut contents = InferTensorContents::default();
+    for part in parts {
+        contents.merge(part).map_err(|error| format!("contents: {error}"))?;
+    }
+    Ok(Some(contents).filter(|it| !is_empty(it)))
+}
+
 /// Has it no elements at all?
-pub fn is_empty(contents: &InferTensorContents) -> bool {
+fn is_empty(contents: &InferTensorContents) -> bool {
     given(contents).is_empty()
 }
 

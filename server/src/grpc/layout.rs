@@ -1,13 +1,7 @@
-//! What can be told of an inference request before it is decoded, from the outermost fields alone. Pure.
-
-use crate::error::Error;
+//! Where the first raw tensor of an inference request begins, told from the start of its message alone. Pure.
 
 /// Number of the field `raw_input_contents`.
 const RAW: u64 = 7;
-
-/// Most inputs, outputs, parameters and raw tensors together. Each takes two bytes on the wire and a hundred times
-/// that in memory, and no model has nearly as many.
-const MOST_PARTS: usize = 1 << 14;
 
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
@@ -17,21 +11,6 @@ const FIXED32: u64 = 5;
 /// Where the first raw tensor begins, if that is within `start`, the start of an inference request.
 pub fn first_tensor(start: &[u8]) -> Option<usize> {
     Fields { bytes: start, at: 0 }.find(|it| it.number == RAW).map(|it| it.begin)
-}
-
-/// Whether the request has no more parts than a decoder should make of it.
-///
-/// # Errors
-/// [`Error::InvalidRequest`]. What is no message at all is left to the decoder.
-pub fn check_parts(message: &[u8]) -> Result<(), Error> {
-    let parts = Fields { bytes: message, at: 0 }.count();
-    if parts <= MOST_PARTS {
-        return Ok(());
-    }
-    Err(Error::InvalidRequest(format!(
-        "the request has {parts} inputs, outputs, raw tensors and parameters together; expected at most \
-         {MOST_PARTS}"
-    )))
 }
 
 /// The outermost fields of a message, as far as they can be told.
@@ -105,13 +84,5 @@ mod tests {
         assert_eq!(message[at - 2..at + 300], [&[0xac, 0x02][..], &[1; 300]].concat());
         assert_eq!(first_tensor(&message[..100]), None);
         assert_eq!(first_tensor(&[0xff; 20]), None);
-        assert!(check_parts(&message).is_ok());
-    }
-
-    #[test]
-    fn very_many_parts_are_refused_before_they_are_decoded() {
-        let inputs: Vec<u8> = [0x2a, 0].repeat(MOST_PARTS + 1);
-        assert!(check_parts(&inputs).is_err());
-        assert!(check_parts(&inputs[2..]).is_ok());
     }
 }

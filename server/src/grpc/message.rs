@@ -8,8 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use h2::{Reason, RecvStream};
 
 use super::{
     compress::{Encoding, unpack},
@@ -51,7 +50,7 @@ pub struct Received {
 
 /// The messages of one call.
 pub struct Messages<'l> {
-    body: Incoming,
+    body: RecvStream,
     /// What has arrived and is not read yet.
     rest: Bytes,
     encoding: Option<Encoding>,
@@ -61,7 +60,7 @@ pub struct Messages<'l> {
 impl<'l> Messages<'l> {
     /// The messages in `body`, those that are compressed by `encoding`.
     pub fn new(
-        body: Incoming,
+        body: RecvStream,
         encoding: Option<Encoding>,
         limits: &'l MessageLimits,
     ) -> Messages<'l> {
@@ -209,14 +208,22 @@ fn cut(given: usize, expected: usize) -> Error {
     ))
 }
 
-async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| Error::InvalidRequest(format!("the call cannot be read: {error}")))?;
-        // Clients have nothing to say in trailers.
-        if let Ok(data) = frame.into_data()
-            && !data.is_empty()
-        {
+async fn next_data(body: &mut RecvStream) -> Result<Option<Bytes>, Error> {
+    while let Some(data) = body.data().await {
+        let data = match data {
+            Ok(data) => data,
+            // The client has left, or has said all that it wants to say.
+            Err(error) if matches!(error.reason(), Some(Reason::NO_ERROR | Reason::CANCEL)) => {
+                return Ok(None);
+            }
+            Err(error) => {
+                let problem = format!("the call cannot be read: {error}");
+                return Err(Error::InvalidRequest(problem));
+            }
+        };
+        // An error means that the call is over: the next look says so.
+        let _ = body.flow_control().release_capacity(data.len());
+        if !data.is_empty() {
             return Ok(Some(data));
         }
     }

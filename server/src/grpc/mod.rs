@@ -17,6 +17,7 @@ mod reply;
 mod request;
 mod status;
 mod watch;
+mod wire;
 
 use std::sync::Arc;
 

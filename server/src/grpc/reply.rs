@@ -1,5 +1,5 @@
 //! Responses to inference, as pieces of a message that are written one behind the other. Outputs are passed on as they
-//! are: a large one is neither copied nor joined. Pure, but for outputs that go into shared memory.
+//! are: a large one is neither copied nor joined. Pure; outputs that go into shared memory are named, not written.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 
 use super::request::{Form, Forms};
 use crate::{
-    error::Error, protocol::kserve_v2::classify::classify, request::InferenceResponse,
+    error::Error,
+    protocol::kserve_v2::{RegionPart, classify::classify},
+    request::InferenceResponse,
     signature::Signature,
 };
 
@@ -35,8 +37,7 @@ pub enum Frame {
 /// Encodes `response` with its outputs in the `forms` that were asked for, and the prefix of the message.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for classes of something that has none, a place in shared memory that is too small, and a
-/// message that is too large.
+/// [`Error::InvalidRequest`] for classes of something that has none, and a message that is too large.
 pub fn encode(
     response: &InferenceResponse,
     forms: &Forms,
@@ -55,24 +56,21 @@ pub fn encode(
     let mut raw: SmallVec<[SmallVec<[Bytes; 1]>; 4]> = SmallVec::new();
     for NamedTensor { name, tensor } in &response.outputs {
         let form = forms.iter().find(|(it, _)| it == name).map(|(_, form)| form);
-        match form {
-            None => {
-                output(&mut head, name, tensor, None);
-                raw.push(tensor.segments().iter().cloned().collect());
-            }
-            Some(form) => {
-                let classes = classified(signature, name, tensor, form)?;
-                let tensor = classes.as_ref().unwrap_or(tensor);
-                output(&mut head, name, tensor, Some(form));
-                raw.push(match &form.region {
-                    None => tensor.segments().iter().cloned().collect(),
-                    Some(region) => {
-                        region.window.write(tensor.segments())?;
-                        SmallVec::new()
-                    }
-                });
-            }
-        }
+        let classes = match form {
+            Some(Form::Classes(count)) => Some(classified(signature, name, tensor, *count)?),
+            _ => None,
+        };
+        let tensor = classes.as_ref().unwrap_or(tensor);
+        let part = match form {
+            Some(Form::Shared(part)) => Some(part),
+            _ => None,
+        };
+        output(&mut head, name, tensor, part);
+        raw.push(match part {
+            None => tensor.segments().iter().cloned().collect(),
+            // They are where they are wanted.
+            Some(_) => SmallVec::new(),
+        });
     }
     let lengths: SmallVec<[usize; 4]> =
         raw.iter().map(|it| it.iter().map(Bytes::len).sum()).collect();
@@ -137,32 +135,30 @@ impl Pieces {
     }
 }
 
-/// The best classes of an output, where they are wanted.
+/// The best classes of an output.
 fn classified(
     signature: &Signature,
     name: &str,
     tensor: &Tensor,
-    form: &Form,
-) -> Result<Option<Tensor>, Error> {
-    let Some(classes) = form.classes else { return Ok(None) };
+    classes: usize,
+) -> Result<Tensor, Error> {
     let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
     let classes = classify(tensor, signature.batches(), classes, labels);
-    let refused = |problem| {
+    classes.map_err(|problem| {
         Error::InvalidRequest(format!("model '{}', output '{name}': {problem}", signature.model))
-    };
-    classes.map(Some).map_err(refused)
+    })
 }
 
 /// An `InferOutputTensor`.
-fn output(head: &mut Vec<u8>, name: &str, tensor: &Tensor, form: Option<&Form>) {
+fn output(head: &mut Vec<u8>, name: &str, tensor: &Tensor, part: Option<&RegionPart>) {
     let dims = tensor.shape().dims();
     let shape: usize = dims.iter().map(|&it| encoded_len_varint(it as u64)).sum();
     let mut places = Vec::new();
-    if let Some(region) = form.and_then(|it| it.region.as_ref()) {
-        parameter_text(&mut places, 4, "shared_memory_region", &region.name);
+    if let Some(part) = part {
+        parameter_text(&mut places, 4, "shared_memory_region", &part.region);
         parameter(&mut places, 4, "shared_memory_byte_size", 2, tensor.byte_len() as u64);
-        if 0 < region.offset {
-            parameter(&mut places, 4, "shared_memory_offset", 2, region.offset);
+        if 0 < part.offset {
+            parameter(&mut places, 4, "shared_memory_offset", 2, part.offset);
         }
     }
     let datatype = tensor.dtype().name();
@@ -295,7 +291,7 @@ mod tests {
     #[test]
     fn classes_take_the_place_of_values() {
         let values = Tensor::from_vec(Shape::new(&[1, 2]), vec![1.0f32, 2.0]).unwrap();
-        let forms = vec![("y".into(), Form { classes: Some(1), region: None })];
+        let forms = vec![("y".into(), Form::Classes(1))];
         let given = response(vec![values]);
         let pieces = encode(&given, &forms, &signature(&["no", "yes"]), Frame::Unary).unwrap();
         let read = ModelInferResponse::decode(&*message(&pieces)).unwrap();

@@ -1,4 +1,4 @@
-//! An inference request, from its message. Pure; regions of shared memory are looked up and copied.
+//! An inference request, from its message. Pure; what lies in shared memory is named, not fetched.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,41 +8,35 @@ use bytes::Bytes;
 use super::{
     contents, parameters,
     parameters::Place,
-    proto::{
-        InferParameter, ModelInferRequest,
-        infer_parameter::ParameterChoice,
-        model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
-    },
+    proto::infer_parameter::ParameterChoice,
+    wire::{self, Input, Output, Parameters},
 };
 use crate::{
     error::Error,
-    memory::{SharedMemory, Window},
-    protocol::kserve_v2::{check_booleans, suggestion},
+    protocol::kserve_v2::{RegionPart, SharedInput, SharedParts, check_booleans, suggestion},
     request::{InferenceRequest, Parameter, Sequence, SequenceId},
     signature::{Port, Signature},
 };
 
-/// The outputs that the client wants otherwise than raw in the response; usually none.
+/// How the client wants its outputs, and where it has its inputs, beside raw in the messages.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// The outputs that are wanted otherwise; usually none.
+    pub forms: Forms,
+    /// What lies in shared memory; usually nothing.
+    pub shared: Option<Box<SharedParts>>,
+}
+
+/// Outputs that are wanted otherwise than raw.
 pub type Forms = Vec<(Arc<str>, Form)>;
 
 /// How the client wants one output.
-#[derive(Debug, Clone, Default)]
-pub struct Form {
-    /// So many of the best classes in place of the values.
-    pub classes: Option<usize>,
-    /// Written there rather than sent.
-    pub region: Option<Region>,
-}
-
-/// A place in shared memory for an output.
 #[derive(Debug, Clone)]
-pub struct Region {
-    /// The client's name for it.
-    pub name: String,
-    /// Where the place begins in it.
-    pub offset: u64,
-    /// The place itself.
-    pub window: Window,
+pub enum Form {
+    /// So many of the best classes in place of the values.
+    Classes(usize),
+    /// Written there rather than sent.
+    Shared(RegionPart),
 }
 
 /// Decodes a request to the model of `signature`, and how its outputs are wanted.
@@ -54,23 +48,25 @@ pub struct Region {
 /// What is wrong, with the name of the input, output or parameter, what was expected and what was given.
 pub fn decode(
     signature: &Signature,
-    message: ModelInferRequest,
-    memory: &SharedMemory,
-) -> Result<(InferenceRequest, Forms), Error> {
-    let ModelInferRequest { id, parameters, inputs, outputs, raw_input_contents, .. } = message;
+    message: wire::Request<'_>,
+) -> Result<(InferenceRequest, Wanted), Error> {
+    let wire::Request { id, parameters, inputs, outputs, raw, .. } = message;
     let mut request = InferenceRequest {
         id: (!id.is_empty()).then(|| id.into()),
         inputs: Vec::with_capacity(inputs.len().min(signature.inputs.len())),
         ..InferenceRequest::default()
     };
     read_parameters(&mut request, &parameters)?;
-    let mut data =
-        RawData { given: raw_input_contents.len(), rest: raw_input_contents.into_iter() };
+    let mut shared = SharedParts::default();
+    let mut data = RawData { given: raw.len(), rest: raw.into_iter() };
     let total = inputs.len();
     for input in inputs {
-        let port = input_port(signature, &request, &input.name)?;
+        let port = input_port(signature, &request, input.name)?;
+        if shared.inputs.iter().any(|it| *it.name() == port.name) {
+            return Err(Error::input(input.name, "given more than once"));
+        }
         let problem = |problem: String| Error::input(&*port.name, problem);
-        let dtype = datatype(&input.datatype).map_err(problem)?;
+        let dtype = datatype(input.datatype).map_err(problem)?;
         if dtype != port.dtype {
             return Err(problem(format!("expected datatype {}, given {dtype}", port.dtype)));
         }
@@ -78,8 +74,12 @@ pub fn decode(
         let shape = shape(&input.shape).ok_or_else(|| {
             problem(format!("expected shape {}, given {:?}", expected(), input.shape))
         })?;
-        let tensor = tensor(port, shape, input, &mut data, total, memory)?;
-        request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
+        match source(port, &shape, input, &mut data, total)? {
+            Source::Shared(part) => shared.inputs.push(SharedInput::new(port, shape, part)?),
+            Source::Here(tensor) => {
+                request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
+            }
+        }
     }
     let left = data.rest.len();
     if 0 < left {
@@ -93,23 +93,24 @@ pub fn decode(
     }
     let mut forms = Forms::new();
     for output in outputs {
-        let (name, form) = output_form(signature, &request, &output, memory)?;
+        let (name, form) = output_form(signature, &request, &output)?;
+        if let Some(Form::Shared(part)) = &form {
+            shared.outputs.push((name.clone(), part.clone()));
+        }
         forms.extend(form.map(|it| (name.clone(), it)));
         request.outputs.push(name);
     }
-    Ok((request, forms))
+    let shares = !shared.inputs.is_empty() || !shared.outputs.is_empty();
+    Ok((request, Wanted { forms, shared: shares.then(|| Box::new(shared)) }))
 }
 
 /// What `raw_input_contents` still has.
 struct RawData {
     given: usize,
-    rest: std::vec::IntoIter<Bytes>,
+    rest: smallvec::IntoIter<[Bytes; 2]>,
 }
 
-fn read_parameters(
-    request: &mut InferenceRequest,
-    given: &std::collections::BTreeMap<String, InferParameter>,
-) -> Result<(), Error> {
+fn read_parameters(request: &mut InferenceRequest, given: &Parameters) -> Result<(), Error> {
     let (mut id, mut start, mut end) = (None, false, false);
     for (key, value) in given {
         let place = Place { of: "", key };
@@ -169,31 +170,44 @@ fn input_port<'s>(
     Ok(port)
 }
 
-fn tensor(
+/// Where the data of an input are.
+enum Source {
+    /// In a region.
+    Shared(RegionPart),
+    /// In the message.
+    Here(Tensor),
+}
+
+fn source(
     port: &Port,
-    shape: Shape,
-    input: InferInputTensor,
+    shape: &Shape,
+    input: Input<'_>,
     data: &mut RawData,
     inputs: usize,
-    memory: &SharedMemory,
-) -> Result<Tensor, Error> {
+) -> Result<Source, Error> {
     let problem = |problem: String| Error::input(&*port.name, problem);
-    let of = || format!("input '{}', ", port.name);
-    let region = if input.parameters.is_empty() { None } else { region(&of(), &input.parameters)? };
-    let typed = input.contents.filter(|it| !contents::is_empty(it));
+    let region = match input.parameters.is_empty() {
+        true => None,
+        false => region(&format!("input '{}', ", port.name), &input.parameters)?,
+    };
+    let typed = match input.contents.is_empty() {
+        true => None,
+        false => contents::decode(input.contents).map_err(problem)?,
+    };
     let raw = 0 < data.given;
     let bytes = match (region, typed, raw) {
         (Some(_), Some(_), _) => {
             let text = "expected shared memory or contents, given both";
             return Err(problem(text.to_owned()));
         }
-        (Some((region, offset, size)), None, _) => memory.window(region, offset, size)?.read()?,
+        (Some(part), None, _) => return Ok(Source::Shared(part)),
         (None, Some(_), true) => {
             let text = "expected contents or raw_input_contents in one request, given both";
             return Err(problem(text.to_owned()));
         }
         (None, Some(typed), false) => {
-            return contents::tensor(port.dtype, shape, typed).map_err(problem);
+            let tensor = contents::tensor(port.dtype, shape.clone(), typed);
+            return tensor.map(Source::Here).map_err(problem);
         }
         (None, None, true) => {
             let given = data.given;
@@ -212,14 +226,12 @@ fn tensor(
         }
     };
     check_booleans(&port.name, port.dtype, &bytes)?;
-    Tensor::new(port.dtype, shape, bytes).map_err(|error| problem(error.to_string()))
+    let tensor = Tensor::new(port.dtype, shape.clone(), bytes);
+    tensor.map(Source::Here).map_err(|error| problem(error.to_string()))
 }
 
-/// Name, offset and size of a place in shared memory, where the parameters name one.
-fn region<'a>(
-    of: &str,
-    given: &'a std::collections::BTreeMap<String, InferParameter>,
-) -> Result<Option<(&'a str, u64, u64)>, Error> {
+/// The part of a region of shared memory that the parameters name, if they do.
+fn region(of: &str, given: &Parameters) -> Result<Option<RegionPart>, Error> {
     let number = |key: &str| {
         let value = given.get(key);
         value.map(|it| parameters::integer(Place { of, key }, it, 0)).transpose()
@@ -235,17 +247,20 @@ fn region<'a>(
     let name = parameters::text(Place { of, key }, name)?;
     let needed =
         || Error::InvalidRequest(format!("{of}parameter '{size_key}': expected, given none"));
-    Ok(Some((name, offset.unwrap_or(0), size.ok_or_else(needed)?)))
+    Ok(Some(RegionPart {
+        region: name.to_owned(),
+        offset: offset.unwrap_or(0),
+        byte_size: size.ok_or_else(needed)?,
+    }))
 }
 
 /// The name of an output that has not been asked for yet, and how it is wanted if not raw.
 fn output_form(
     signature: &Signature,
     request: &InferenceRequest,
-    output: &InferRequestedOutputTensor,
-    memory: &SharedMemory,
+    output: &Output<'_>,
 ) -> Result<(Arc<str>, Option<Form>), Error> {
-    let (model, name) = (&signature.model, &*output.name);
+    let (model, name) = (&signature.model, output.name);
     let Some(port) = signature.output(name) else {
         let known = suggestion(name, signature.outputs.iter().map(|it| &*it.name));
         let problem = format!("model '{model}' has no output '{}'{known}", excerpt(name));
@@ -263,15 +278,18 @@ fn output_form(
     let classes = output.parameters.get(key);
     let classes =
         classes.map(|it| parameters::integer(Place { of: &of, key }, it, 1)).transpose()?;
-    let region = match region(&of, &output.parameters)? {
-        None => None,
-        Some((name, offset, byte_size)) => {
-            let window = memory.window(name, offset, byte_size)?;
-            Some(Region { name: name.to_owned(), offset, window })
+    let form = match (classes, region(&of, &output.parameters)?) {
+        (None, None) => None,
+        (Some(classes), None) => {
+            Some(Form::Classes(usize::try_from(classes).unwrap_or(usize::MAX)))
+        }
+        (None, Some(part)) => Some(Form::Shared(part)),
+        (Some(_), Some(_)) => {
+            let expected = "expected classification or shared memory, given both";
+            return Err(Error::InvalidRequest(format!("{of}{expected}")));
         }
     };
-    let classes = classes.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
-    Ok((port.name.clone(), Some(Form { classes, region })))
+    Ok((port.name.clone(), form))
 }
 
 fn shape(dims: &[i64]) -> Option<Shape> {

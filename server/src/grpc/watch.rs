@@ -15,6 +15,8 @@ use crate::config::ConnectionAge;
 pub struct Activity {
     /// Bytes that the peer has sent, up to [`Activity::PREFACE`].
     read: AtomicU32,
+    /// Counts how often the peer has sent something.
+    heard: AtomicU32,
     /// Calls that are not answered whole.
     calls: AtomicU32,
     /// Of those, the ones of which a part waits for the peer to take it.
@@ -27,8 +29,12 @@ impl Activity {
     /// The length of HTTP/2's opening words.
     const PREFACE: u32 = 24;
 
-    /// The peer has sent so many bytes.
+    /// The peer has sent so many bytes. Only the connection itself says that.
     pub fn has_read(&self, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        self.heard.store(self.heard.load(Relaxed).wrapping_add(1), Relaxed);
         let read = self.read.load(Relaxed);
         if read < Activity::PREFACE {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -55,6 +61,7 @@ impl Activity {
             calls: self.calls.load(Relaxed),
             blocked: self.blocked.load(Relaxed),
             moved: self.moved.load(Relaxed),
+            heard: self.heard.load(Relaxed),
         }
     }
 }
@@ -89,6 +96,7 @@ struct Seen {
     calls: u32,
     blocked: u32,
     moved: u32,
+    heard: u32,
 }
 
 /// How patient a connection is.
@@ -98,6 +106,10 @@ pub struct Patience {
     pub greeting: Duration,
     /// Without the peer taking anything of what waits for it.
     pub stall: Duration,
+    /// Without a word of the peer, until it is asked whether it still lives.
+    pub silence: Duration,
+    /// How long the answer to that may take.
+    pub echo: Duration,
     /// How old it may become.
     pub age: Option<ConnectionAge>,
     /// How long a connection without calls is kept once it is to end: a call may be under way.
@@ -109,6 +121,8 @@ pub struct Patience {
 pub enum Verdict {
     /// Nothing. Look again then.
     Keep(Instant),
+    /// Ask the peer whether it still lives. Look again then.
+    Ask(Instant),
     /// Ask the peer to connect anew, finish what is there. Look again then.
     Retire(Instant),
     /// Close it.
@@ -123,18 +137,23 @@ pub struct Watch {
     retired: Option<Instant>,
     /// Since when nothing was taken that waits, and what had been seen then.
     stalled: Option<(Instant, u32)>,
+    /// When the peer was found to have spoken, and how often it had.
+    heard: (Instant, u32),
+    /// When the peer was asked whether it still lives, and has not answered.
+    asked: Option<Instant>,
 }
 
 impl Watch {
     /// Of a connection that has just been made.
     pub fn new(patience: Patience, now: Instant) -> Watch {
-        Watch { patience, born: now, retired: None, stalled: None }
+        Watch { patience, born: now, retired: None, stalled: None, heard: (now, 0), asked: None }
     }
 
     /// When to look for the first time.
     pub fn first_look(&self) -> Instant {
-        let age = self.patience.age.map(|it| it.most);
-        self.born + age.into_iter().fold(self.patience.greeting, Duration::min)
+        let Patience { greeting, silence, age, .. } = self.patience;
+        let first = greeting.min(silence);
+        self.born + age.into_iter().map(|it| it.most).fold(first, Duration::min)
     }
 
     /// The connection has been asked to end. When to look again.
@@ -149,7 +168,36 @@ impl Watch {
     }
 
     fn judge(&mut self, seen: Seen, now: Instant) -> Verdict {
-        let Patience { greeting, stall, age, last_call } = self.patience;
+        match self.judge_calls(seen, now) {
+            Verdict::Keep(next) => self.judge_silence(seen, now, next),
+            other => other,
+        }
+    }
+
+    /// Does the peer still live? `next` is when to look again for other reasons.
+    fn judge_silence(&mut self, seen: Seen, now: Instant, next: Instant) -> Verdict {
+        let Patience { silence, echo, .. } = self.patience;
+        // Who has not said that it speaks HTTP/2 cannot be asked.
+        if !seen.greeted || self.heard.1 != seen.heard {
+            self.heard = (now, seen.heard);
+            self.asked = None;
+        }
+        let due = self.heard.0 + silence;
+        match self.asked {
+            Some(asked) if asked + echo <= now => {
+                Verdict::Drop("its peer does not answer whether it still lives")
+            }
+            Some(asked) => Verdict::Keep(next.min(asked + echo)),
+            None if due <= now => {
+                self.asked = Some(now);
+                Verdict::Ask(next.min(now + echo))
+            }
+            None => Verdict::Keep(next.min(due)),
+        }
+    }
+
+    fn judge_calls(&mut self, seen: Seen, now: Instant) -> Verdict {
+        let Patience { greeting, stall, age, last_call, .. } = self.patience;
         if !seen.greeted && self.born + greeting <= now {
             return Verdict::Drop("it has not said that it speaks HTTP/2");
         }
@@ -189,12 +237,18 @@ mod tests {
 
     fn watch(age: Option<ConnectionAge>) -> (Watch, Instant) {
         let now = Instant::now();
-        let patience =
-            Patience { greeting: 10 * SECOND, stall: 60 * SECOND, age, last_call: SECOND };
+        let patience = Patience {
+            greeting: 10 * SECOND,
+            stall: 60 * SECOND,
+            silence: 7200 * SECOND,
+            echo: 20 * SECOND,
+            age,
+            last_call: SECOND,
+        };
         (Watch::new(patience, now), now)
     }
 
-    const IDLE: Seen = Seen { greeted: true, calls: 0, blocked: 0, moved: 0 };
+    const IDLE: Seen = Seen { greeted: true, calls: 0, blocked: 0, moved: 0, heard: 1 };
 
     #[test]
     fn a_peer_that_says_nothing_is_given_up_and_an_idle_one_is_kept() {
@@ -204,7 +258,23 @@ mod tests {
         let silent = Seen { greeted: false, ..IDLE };
         assert!(matches!(watch.judge(silent, later), Verdict::Drop(_)));
         assert_eq!(watch.judge(IDLE, later), Verdict::Keep(later + 30 * SECOND));
-        assert!(matches!(watch.judge(IDLE, born + 10_000 * SECOND), Verdict::Keep(_)));
+        let spoke = Seen { heard: 2, ..IDLE };
+        assert!(matches!(watch.judge(spoke, born + 10_000 * SECOND), Verdict::Keep(_)));
+    }
+
+    #[test]
+    fn a_peer_that_is_silent_is_asked_and_given_up_when_it_does_not_answer() {
+        let (mut watch, born) = watch(None);
+        assert!(matches!(watch.judge(IDLE, born), Verdict::Keep(_)));
+        let late = born + 7200 * SECOND;
+        assert_eq!(watch.judge(IDLE, late - SECOND), Verdict::Keep(late));
+        assert_eq!(watch.judge(IDLE, late), Verdict::Ask(late + 20 * SECOND));
+        assert_eq!(watch.judge(IDLE, late + SECOND), Verdict::Keep(late + 20 * SECOND));
+        let answered = Seen { heard: 2, ..IDLE };
+        assert!(matches!(watch.judge(answered, late + 20 * SECOND), Verdict::Keep(_)));
+        let later = late + 7220 * SECOND;
+        assert!(matches!(watch.judge(answered, later), Verdict::Ask(_)));
+        assert!(matches!(watch.judge(answered, later + 20 * SECOND), Verdict::Drop(_)));
     }
 
     #[test]

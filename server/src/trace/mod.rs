@@ -146,10 +146,24 @@ impl Tracing {
         version: u64,
         traceparent: impl FnOnce() -> Option<&'a str>,
     ) -> Option<Arc<Trace>> {
-        if !self.active.load(Relaxed) {
-            return None;
-        }
-        let now = Instant::now();
+        let now = self.now()?;
+        self.begin_at(now, transport, model, version, traceparent)
+    }
+
+    /// The time, where anything is traced: for a front that has to read a request before it knows the model.
+    pub fn now(&self) -> Option<Instant> {
+        self.active.load(Relaxed).then(Instant::now)
+    }
+
+    /// As [`Tracing::begin`], of a request that began to arrive `then`.
+    pub fn begin_at<'a>(
+        &self,
+        then: Instant,
+        transport: Transport,
+        model: &Arc<str>,
+        version: u64,
+        traceparent: impl FnOnce() -> Option<&'a str>,
+    ) -> Option<Arc<Trace>> {
         let parent = if self.makes_spans { traceparent().and_then(Parent::read) } else { None };
         let sampled = self.sample(model, parent);
         if sampled.is_none() && !self.logs_requests {
@@ -158,7 +172,7 @@ impl Tracing {
         let record = Record::new(transport, model.clone(), version);
         let outlet = self.outlet.clone().filter(|_| sampled.is_some());
         let trace = Trace::new(record, sampled, outlet, self.logs_requests);
-        trace.stamp_at(Moment::ReceiveStart, now);
+        trace.stamp_at(Moment::ReceiveStart, then);
         Some(Arc::new(trace))
     }
 

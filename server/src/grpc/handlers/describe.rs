@@ -1,11 +1,14 @@
 //! What the server and its models are.
 
 use super::{
-    super::proto::{
-        InferBatchStatistics, InferStatistics, MemoryUsage, ModelConfigRequest,
-        ModelConfigResponse, ModelMetadataRequest, ModelMetadataResponse, ModelStatistics,
-        ModelStatisticsRequest, ModelStatisticsResponse, ServerMetadataRequest,
-        ServerMetadataResponse, StatisticDuration, model_metadata_response::TensorMetadata,
+    super::{
+        call::Context,
+        proto::{
+            InferBatchStatistics, InferStatistics, MemoryUsage, ModelConfigRequest,
+            ModelConfigResponse, ModelMetadataRequest, ModelMetadataResponse, ModelStatistics,
+            ModelStatisticsRequest, ModelStatisticsResponse, ServerMetadataRequest,
+            ServerMetadataResponse, StatisticDuration, model_metadata_response::TensorMetadata,
+        },
     },
     find, version,
 };
@@ -29,14 +32,14 @@ pub(super) fn server(
     }
 }
 
-pub(super) fn model(
-    serving: &Serving,
+pub(super) async fn model(
+    context: &Context,
     request: &ModelMetadataRequest,
 ) -> Result<ModelMetadataResponse, Error> {
-    let model = find(serving, &request.name, &request.version)?;
+    let model = find(context, &request.name, &request.version).await?;
     let versions = match version(&request.version)? {
         Some(version) => vec![version],
-        None => serving.models.ready_versions(&request.name),
+        None => context.front.serving.models.ready_versions(&request.name),
     };
     let signature = &model.signature;
     Ok(ModelMetadataResponse {
@@ -48,11 +51,11 @@ pub(super) fn model(
     })
 }
 
-pub(super) fn config(
-    serving: &Serving,
+pub(super) async fn config(
+    context: &Context,
     request: &ModelConfigRequest,
 ) -> Result<ModelConfigResponse, Error> {
-    let model = find(serving, &request.name, &request.version)?;
+    let model = find(context, &request.name, &request.version).await?;
     Ok(ModelConfigResponse { config: Some(model.config_message.clone()) })
 }
 
@@ -78,7 +81,7 @@ pub(super) fn statistics(
     }
     let all: Vec<ModelStatistics> = versions(serving, name).collect();
     if all.is_empty() {
-        find(serving, name, version)?;
+        serving.models.get(name, number)?;
     }
     Ok(ModelStatisticsResponse { model_stats: all })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use h2::RecvStream;
 use tokio::sync::mpsc;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
         },
         status::Status,
     },
-    decode, encode, find,
+    decode, encode, version,
 };
 use crate::{error::Error, serving::Serving};
 
@@ -49,7 +49,8 @@ pub(super) fn model_ready(
     serving: &Serving,
     request: &ModelReadyRequest,
 ) -> Result<ModelReadyResponse, Error> {
-    match find(serving, &request.name, &request.version) {
+    // Who asks whether a model is ready does not want it loaded.
+    match serving.models.get(&request.name, version(&request.version)?) {
         Ok(_) => Ok(ModelReadyResponse { ready: serving.drain.is_serving() }),
         Err(Error::ModelNotReady { .. }) => Ok(ModelReadyResponse { ready: false }),
         Err(error) => Err(error),
@@ -65,7 +66,7 @@ pub(super) fn check(serving: &Serving, _: &HealthCheckRequest) -> HealthCheckRes
 }
 
 /// Starts to tell a client how the server is.
-pub(super) async fn watch(context: Context, body: Incoming) -> Result<Answered, Failure> {
+pub(super) async fn watch(context: Context, body: RecvStream) -> Result<Answered, Failure> {
     let request: HealthCheckRequest = decode(context.messages(body).only().await?.bytes)?;
     // A client that does not read is told the last state only.
     let (answers, queue) = mpsc::channel(1);

@@ -13,7 +13,7 @@ mod stream;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
-use hyper::body::Incoming;
+use h2::RecvStream;
 use prost::Message;
 
 use super::{
@@ -22,10 +22,10 @@ use super::{
     method::Method,
     reply::PREFIX,
 };
-use crate::{error::Error, models::ServedModel, serving::Serving};
+use crate::{error::Error, models::ServedModel};
 
 /// Answers a call.
-pub async fn dispatch(context: Context, body: Incoming) -> Result<Answered, Failure> {
+pub async fn dispatch(context: Context, body: RecvStream) -> Result<Answered, Failure> {
     match context.method {
         Method::ModelInfer => infer::unary(&context, body).await,
         Method::ModelStreamInfer => Ok(stream::start(context, body)),
@@ -37,7 +37,7 @@ pub async fn dispatch(context: Context, body: Incoming) -> Result<Answered, Fail
 }
 
 /// The calls with one request and one response beside inference.
-async fn unary(context: &Context, body: Incoming) -> Result<Encoded, Error> {
+async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
     let message = context.messages(body).only().await?;
     let (serving, bytes) = (&context.front.serving, message.bytes);
     Ok(match context.method {
@@ -46,8 +46,8 @@ async fn unary(context: &Context, body: Incoming) -> Result<Encoded, Error> {
         Method::ModelReady => encode(&health::model_ready(serving, &decode(bytes)?)?),
         Method::HealthCheck => encode(&health::check(serving, &decode(bytes)?)),
         Method::ServerMetadata => encode(&describe::server(serving, decode(bytes)?)),
-        Method::ModelMetadata => encode(&describe::model(serving, &decode(bytes)?)?),
-        Method::ModelConfig => encode(&describe::config(serving, &decode(bytes)?)?),
+        Method::ModelMetadata => encode(&describe::model(context, &decode(bytes)?).await?),
+        Method::ModelConfig => encode(&describe::config(context, &decode(bytes)?).await?),
         Method::ModelStatistics => encode(&describe::statistics(serving, &decode(bytes)?)?),
         Method::RepositoryIndex => encode(&repository::index(serving, &decode(bytes)?).await?),
         Method::RepositoryModelLoad => encode(&repository::load(serving, decode(bytes)?).await?),
@@ -99,9 +99,12 @@ fn encode(message: &impl Message) -> Encoded {
     Encoded { pieces: [Bytes::from(bytes)].into(), ..Encoded::default() }
 }
 
-/// The model of that name and version; an empty version stands for the highest that is ready.
-fn find(serving: &Serving, name: &str, version: &str) -> Result<Arc<ServedModel>, Error> {
-    serving.models.get(name, self::version(version)?)
+/// The model of that name and version, loaded for the purpose where models are loaded on demand; an empty version
+/// stands for the highest that is ready.
+async fn find(context: &Context, name: &str, version: &str) -> Result<Arc<ServedModel>, Error> {
+    let serving = &context.front.serving;
+    let deadline = || Ok(serving.deadline(context.timeout));
+    serving.model(name, self::version(version)?, deadline).await
 }
 
 fn version(text: &str) -> Result<Option<u64>, Error> {

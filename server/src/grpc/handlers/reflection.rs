@@ -1,6 +1,6 @@
 //! What calls there are, for tools that ask the server itself.
 
-use hyper::body::Incoming;
+use h2::RecvStream;
 use prost::Message;
 use prost_reflect::{DescriptorPool, FileDescriptor};
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ use super::{
 use crate::error::Error;
 
 /// Starts to answer questions.
-pub(super) fn start(context: Context, body: Incoming) -> Answered {
+pub(super) fn start(context: Context, body: RecvStream) -> Answered {
     let (answers, queue) = mpsc::channel(1);
     let metrics = context.front.serving.metrics.clone();
     let reader = Task::spawn(async move {
@@ -45,7 +45,7 @@ pub(super) fn start(context: Context, body: Incoming) -> Answered {
 
 async fn read(
     context: &Context,
-    body: Incoming,
+    body: RecvStream,
     answers: &mpsc::Sender<Answer>,
 ) -> Result<(), Error> {
     let pool = DescriptorPool::decode(DEFINITIONS)

@@ -32,7 +32,11 @@ pub(super) async fn index(
     let models = wanted.map(|it| ModelIndex {
         name: it.name.to_string(),
         version: it.version.map(|it| it.to_string()).unwrap_or_default(),
-        state: it.state.name().to_owned(),
+        // Of a model that was never loaded there is only the name.
+        state: match it.state {
+            State::Unknown => String::new(),
+            state => state.name().to_owned(),
+        },
         reason: it.reason,
     });
     Ok(RepositoryIndexResponse { models: models.collect() })

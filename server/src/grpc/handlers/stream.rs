@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use hyper::body::Incoming;
+use h2::RecvStream;
 use tokio::sync::mpsc;
 
 use super::{
@@ -17,12 +17,13 @@ use super::{
         reply::Frame,
         status::{Code, Status},
     },
-    encode, infer,
+    encode,
+    infer::{self, Times},
 };
 use crate::error::Error;
 
 /// Starts to answer `ModelStreamInfer`.
-pub(super) fn start(context: Context, body: Incoming) -> Answered {
+pub(super) fn start(context: Context, body: RecvStream) -> Answered {
     // One is with the reply, and there is room for the others.
     let room = context.front.settings.grpc.stream_requests.get().saturating_sub(1).max(1);
     let (answers, queue) = mpsc::channel(usize::try_from(room).unwrap_or(1));
@@ -36,7 +37,7 @@ pub(super) fn start(context: Context, body: Incoming) -> Answered {
 }
 
 /// Reads requests and starts to answer them until there are no more; how the call ends then.
-async fn read(context: Arc<Context>, body: Incoming, answers: &mpsc::Sender<Answer>) -> Status {
+async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<Answer>) -> Status {
     let front = &context.front;
     let packs = context.packs();
     let ends_at_error = metadata::errors_end_the_stream(&context.metadata);
@@ -47,6 +48,7 @@ async fn read(context: Arc<Context>, body: Incoming, answers: &mpsc::Sender<Answ
     loop {
         // A client that does not read its answers is not read either.
         let Ok(place) = answers.reserve().await else { return Status::OK };
+        let waited = front.serving.tracing.now();
         let next = tokio::select! {
             biased;
             () = closing.as_mut() => return Status::of(&Error::ShuttingDown),
@@ -63,7 +65,7 @@ async fn read(context: Arc<Context>, body: Incoming, answers: &mpsc::Sender<Answ
             Err(error) => return end(&context, Failure::from(error)),
         };
         let deadline = front.serving.deadline(None).into_iter().chain(ends).min();
-        match infer::understand(&context, received, deadline).await {
+        match infer::understand(&context, received, Times { waited, deadline }).await {
             Ok(asked) => {
                 let context = context.clone();
                 place.send(Answer::Later(Task::spawn(async move {

@@ -28,6 +28,7 @@ use crate::{
     models::ServedModel,
     protocol::{EncodedReply, kserve_v2, sagemaker, tfs},
     request::{InferenceRequest, InferenceResponse},
+    shared::attach,
     signature::Signature,
     trace::{self, Moment, Trace, Transport},
 };
@@ -191,9 +192,13 @@ where
     // Boxed, so that requests that share no memory carry no room for it.
     let windows = match form.take_shared() {
         Some(parts) => {
-            let attached = Box::pin(shared::attach(service, *parts, &mut request, permit)).await?;
-            permit = attached.1;
-            Some(attached.0)
+            let (memory, bounds) = (&service.serving.memory, shared::bounds(service));
+            let attached = attach(memory, bounds, *parts, &mut request, permit);
+            let attached = Box::pin(attached).await;
+            let (windows, grown) =
+                attached.map_err(|error| Failure { id: request.id.clone(), error })?;
+            permit = grown;
+            Some(windows)
         }
         None => None,
     };
@@ -215,10 +220,10 @@ where
     let id = request.id.clone();
     let response = service.serving.inference.run(&model, request).await;
     let response = response.map_err(|error| Failure { id: id.clone(), error })?;
-    let response = match windows {
-        Some(windows) => Box::pin(windows.store(response)).await?,
-        None => response,
-    };
+    if let Some(windows) = windows {
+        let stored = Box::pin(windows.store(&response)).await;
+        stored.map_err(|error| Failure { id: id.clone(), error })?;
+    }
 
     let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
     permit.cover(length);
