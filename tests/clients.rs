@@ -23,7 +23,7 @@ pub fn python(list: &str) -> Option<PathBuf> {
     // Tests of this and other runs may want the same folder: one of them makes it.
     let lock = File::create(named("lock")).unwrap();
     lock.lock().unwrap();
-    if fs::read_to_string(&installed).is_ok_and(|it| it == wanted) {
+    if interpreter.exists() && fs::read_to_string(&installed).is_ok_and(|it| it == wanted) {
         return Some(interpreter);
     }
     if let Err(reason) = run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)) {

@@ -130,6 +130,7 @@ fn a_store_that_refuses_fails_a_load_by_request_naming_whom_it_asked_and_what_se
     // What lies elsewhere is loaded all the same.
     load(&mut client, "here").expect(200);
     assert_eq!(index(&mut client), ["a:1 READY", "b: ", "here:1 READY"]);
+    server.wait_for_line("the object store cannot be asked");
     assert_eq!(warnings(&server), 1, "{:#?}", server.log());
     s3.tell("answer");
     load(&mut client, "b").expect(200);

@@ -392,6 +392,7 @@ fn http_settings(
         },
         body: BodyLimits {
             limit: limits.body_bytes,
+            whole: limits.inflight_bytes,
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },
@@ -415,7 +416,7 @@ fn grpc_settings(
     GrpcSettings {
         grpc: config.grpc.clone(),
         messages: MessageLimits {
-            limit: limits.body_bytes.min(i32::MAX.unsigned_abs().into()),
+            limit: limits.inflight_bytes.min(i32::MAX.unsigned_abs().into()),
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },

@@ -58,7 +58,7 @@ pub enum Error {
     NotAcceptable(String),
     /// The body is larger than the server takes.
     #[error(
-        "the body of {given} bytes is larger than the limit of {limit} bytes (--http-max-input-size)"
+        "the body of {given} bytes is larger than the limit of {limit} bytes (--http-max-input-size, or --max-inflight-bytes for raw tensors)"
     )]
     BodyTooLarge {
         /// Bytes declared or read so far.

@@ -18,6 +18,10 @@ use crate::{
     trace::Tracing,
 };
 
+/// The version in the server's metadata: that of Triton whose contract it keeps, by which clients choose what to use,
+/// and behind it muster's own.
+pub const VERSION: &str = concat!("2.70.0+muster.", env!("CARGO_PKG_VERSION"));
+
 /// Settings that hold for every protocol.
 #[derive(Debug, Clone)]
 pub struct ServingSettings {

@@ -34,6 +34,8 @@ pub(super) struct Serve {
     pub(super) path: Option<PathBuf>,
     /// Options in the order given; those with the word `serve` after those before it.
     pub(super) settings: Vec<Typed>,
+    /// Called as `tritonserver`.
+    pub(super) triton: bool,
 }
 
 /// `muster health`.
@@ -63,12 +65,22 @@ const COMMANDS: [&str; 3] = ["serve", "bench", "health"];
 /// rest is parsed without it.
 pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Parsed {
     // An image whose entry point is muster gets `tritonserver` as its first argument.
-    if args.get(1).is_some_and(|it| Path::new(it).file_name() == Some(OsStr::new(TRITON))) {
+    let is_triton = |it: Option<&OsString>| {
+        it.is_some_and(|it| Path::new(it).file_name() == Some(OsStr::new(TRITON)))
+    };
+    let word = is_triton(args.get(1));
+    if word {
         args.remove(1);
     }
+    let triton = word || is_triton(args.first());
     loop {
         let error = match command().try_get_matches_from(&args) {
-            Ok(matches) => return understood(&matches, problems),
+            Ok(matches) => {
+                return match understood(&matches, problems) {
+                    Parsed::Serve(serve) => Parsed::Serve(Serve { triton, ..serve }),
+                    other => other,
+                };
+            }
             Err(error) => error,
         };
         if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

@@ -204,7 +204,7 @@ pub(super) fn notices(
         .flatten()
         .filter_map(|it| match &it.origin {
             Origin::Foreign(variable, _) => Some(format!("{variable}: --{} {}", it.name, it.text)),
-            Origin::CommandLine | Origin::Own(_) => None,
+            Origin::CommandLine | Origin::Own(_) | Origin::Triton => None,
         })
         .collect();
     applied.sort_unstable();

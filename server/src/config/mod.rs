@@ -87,7 +87,10 @@ pub fn read(
         Parsed::Unknown => return Err(ConfigError::new(problems)),
         Parsed::Serve(serve) => serve,
     };
-    let sources = sources::gather(&serve.settings, environment, &mut problems);
+    let mut sources = sources::gather(&serve.settings, environment, &mut problems);
+    if serve.triton {
+        sources.offer_tritons();
+    }
     let config = resolve::resolve(&serve, sources, environment, machine, &mut problems);
     match problems.is_empty() {
         true => Ok(Command::Serve(Box::new(config))),

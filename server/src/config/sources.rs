@@ -20,7 +20,12 @@ pub(super) enum Origin {
     Own(String),
     /// Another container's variable, and its own text, which need not be the setting's.
     Foreign(&'static str, String),
+    /// The default of Triton, whose name the program was called by.
+    Triton,
 }
+
+/// Defaults of Triton that are others here, and that its users would miss.
+const TRITONS: [(&str, &str); 2] = [("allow-sagemaker", "false"), ("log-format", "default")];
 
 /// A text for a setting.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +40,7 @@ impl fmt::Display for Given {
         let text = flags::shown(self.name, &self.text);
         match &self.origin {
             Origin::CommandLine => write!(f, "--{} '{text}' (command line)", self.name),
+            Origin::Triton => write!(f, "--{} '{text}' (default of tritonserver)", self.name),
             Origin::Own(variable) => write!(f, "{variable}='{text}' (environment)"),
             Origin::Foreign(variable, text) => {
                 write!(f, "{variable}='{text}' (environment, for --{})", self.name)
@@ -84,6 +90,16 @@ impl Sources {
     }
 
     /// Puts texts in where no better source gave any.
+    /// Called as `tritonserver`: where nobody has said anything, it is as Triton has it.
+    pub(super) fn offer_tritons(&mut self) {
+        let given = |(name, text): (&'static str, &str)| Given {
+            name,
+            text: text.to_owned(),
+            origin: Origin::Triton,
+        };
+        self.offer(TRITONS.map(given).into());
+    }
+
     fn offer(&mut self, given: Vec<Given>) {
         let mut by_name: HashMap<&'static str, Vec<Given>> = HashMap::new();
         for it in given {

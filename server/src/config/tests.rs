@@ -208,6 +208,8 @@ fn the_command_lines_of_tritons_containers_work_behind_its_name() {
     for command in ["tritonserver", "/opt/tritonserver/bin/tritonserver"] {
         let config = config(&format!("{command} --http-port 9000 --log-verbose=true"), &[]);
         assert_eq!((ports(&config)[0], config.log.verbose), (9000, 1));
+        // Its defaults, where its users would miss them.
+        assert_eq!((config.listeners.sagemaker, config.log.format), (None, LogFormat::Default));
     }
 }
 

@@ -204,7 +204,12 @@ fn setting(text: &str) -> Parse<Setting> {
             _ => Err("triton,file= or triton,log-frequency=".to_owned()),
         },
         Some(("opentelemetry", name)) => match name {
-            "url" => value::url(value).map(|_| Setting::Url(value.to_owned())).map_err(of(name)),
+            "url" => {
+                // As Triton's own examples have it.
+                let bare = !value.contains("://");
+                let value = if bare { format!("http://{value}") } else { value.to_owned() };
+                value::url(&value).map(|_| Setting::Url(value)).map_err(of(name))
+            }
             "resource" => match value.split_once('=') {
                 Some((key, value)) if !key.is_empty() => {
                     Ok(Setting::Resource(key.to_owned(), value.to_owned()))

@@ -44,8 +44,10 @@ pub struct Received {
 /// What a body may take.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {
-    /// Most bytes of one body.
+    /// Most bytes of one body, raw tensors behind JSON not counted.
     pub limit: u64,
+    /// Most bytes of one body with those.
+    pub whole: u64,
     /// How slowly it may come.
     pub pace: BodyPace,
     /// Bytes of all bodies together.
@@ -63,8 +65,34 @@ pub async fn read(
     aligned_at: usize,
     limits: &BodyLimits,
 ) -> Result<Received, Error> {
-    let BodyLimits { limit, pace, budget } = limits;
-    let (limit, mut started) = (*limit, None);
+    read_up_to(limits.limit, body, aligned_at, limits).await
+}
+
+/// The same for a body that begins with so much JSON, to which alone the limit applies: raw tensors behind it may take
+/// what there is.
+///
+/// # Errors
+/// Those of [`read`].
+pub async fn read_with_tensors(
+    json_length: usize,
+    body: &mut Incoming,
+    limits: &BodyLimits,
+) -> Result<Received, Error> {
+    let (given, limit) = (json_length as u64, limits.limit);
+    if limit < given {
+        return Err(Error::BodyTooLarge { given, limit });
+    }
+    read_up_to(limits.whole.max(limit), body, json_length, limits).await
+}
+
+async fn read_up_to(
+    limit: u64,
+    body: &mut Incoming,
+    aligned_at: usize,
+    limits: &BodyLimits,
+) -> Result<Received, Error> {
+    let BodyLimits { pace, budget, .. } = limits;
+    let mut started = None;
     let declared = body.size_hint().exact();
     let too_large = |given| Error::BodyTooLarge { given, limit };
     if let Some(given) = declared.filter(|&it| limit < it) {

@@ -204,7 +204,7 @@ mod tests {
 
     fn limits(limit: usize, budget: usize) -> BodyLimits {
         let pace = BodyPace { grace: Duration::from_secs(1), bytes_per_second: 0 };
-        BodyLimits { limit: limit as u64, pace, budget: Budget::new(budget) }
+        BodyLimits { limit: limit as u64, whole: limit as u64, pace, budget: Budget::new(budget) }
     }
 
     fn inflate(body: &[u8], limits: &BodyLimits, aligned_at: usize) -> Result<Received, Error> {

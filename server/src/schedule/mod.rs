@@ -78,6 +78,16 @@ pub struct Settings {
 /// answered while every processor computes.
 pub const NICENESS: i32 = 3;
 
+impl Settings {
+    /// The priority that a request has that asks for this one, as clients count: 1 is the highest.
+    fn level(&self, asked: u64) -> u64 {
+        match asked {
+            1.. if asked <= self.queue_policies.len() as u64 => asked,
+            _ => self.default_level as u64 + 1,
+        }
+    }
+}
+
 /// One request on its way to an instance.
 #[derive(Debug)]
 pub struct Submission {
@@ -406,7 +416,8 @@ impl Shared {
         Error::Overloaded {
             model: self.settings.model.to_string(),
             reason: format!(
-                "its queue holds max_queue_size {limit} requests of priority {priority}"
+                "its queue holds max_queue_size {limit} requests of priority {}",
+                self.settings.level(priority)
             ),
             retry_after: Duration::from_secs(1),
         }

@@ -6,7 +6,7 @@ const SECTION: &str = "Limits";
 
 #[rustfmt::skip]
 pub(super) const SETTINGS: &[Setting] = &[
-    value(SECTION, "http-max-input-size", "1GiB", "Largest body in bytes. Triton's 64 MiB do not apply to binary tensors, so that the same number here would refuse what Triton takes. Lowered to --max-inflight-bytes where that is less and this is not given"),
+    value(SECTION, "http-max-input-size", "1GiB", "Largest body in bytes, without the raw tensors behind JSON, which --max-inflight-bytes bounds. Lowered to --max-inflight-bytes where that is less and this is not given"),
     value(SECTION, "max-inflight-bytes", "", "Bytes of all bodies and replies in memory at one time. Default: a quarter of the memory of the machine or container"),
     value(SECTION, "max-connections", "", "Open connections, all ports together. Default: by the limit of open files, at most 65536"),
     value(SECTION, "header-timeout-secs", "10", "Time for the headers of a request"),

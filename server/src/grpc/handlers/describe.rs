@@ -27,7 +27,7 @@ pub(super) fn server(
 ) -> ServerMetadataResponse {
     ServerMetadataResponse {
         name: serving.settings.server_name.to_string(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: crate::serving::VERSION.to_owned(),
         extensions: kserve_v2::EXTENSIONS.iter().map(|it| (*it).to_owned()).collect(),
     }
 }
@@ -76,14 +76,19 @@ pub(super) fn statistics(
         return Ok(ModelStatisticsResponse { model_stats: all.collect() });
     }
     if number.is_some() {
-        let model = serving.models.get(name, number)?;
+        let model = serving.models.get(name, number).map_err(not_counted)?;
         return Ok(ModelStatisticsResponse { model_stats: vec![counted(&model)] });
     }
     let all: Vec<ModelStatistics> = versions(serving, name).collect();
     if all.is_empty() {
-        serving.models.get(name, number)?;
+        serving.models.get(name, number).map_err(not_counted)?;
     }
     Ok(ModelStatisticsResponse { model_stats: all })
+}
+
+/// Whoever asks for the statistics of what does not serve has made a mistake, as Triton has it.
+fn not_counted(error: Error) -> Error {
+    Error::InvalidRequest(error.to_string())
 }
 
 /// The statistics of every version of a model that serves.

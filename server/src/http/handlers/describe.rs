@@ -12,11 +12,12 @@ use crate::{
     metrics,
     models::{IndexEntry, State},
     protocol::{kserve_v2, tfs},
+    serving,
 };
 
 pub(super) fn server(service: &Service) -> Response<Segments> {
     let name = &service.serving.settings.server_name;
-    respond::ok(kserve_v2::server_metadata(name, env!("CARGO_PKG_VERSION")))
+    respond::ok(kserve_v2::server_metadata(name, serving::VERSION))
 }
 
 pub(super) async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {

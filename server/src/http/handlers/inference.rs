@@ -171,7 +171,11 @@ where
     let encoding = encoding::of_body(&parts.headers, service.settings.compression)?;
     let deadline = service.deadline(&parts.headers)?;
     let aligned_at = json_length.unwrap_or(0);
-    let mut received = body::read(body, aligned_at, &service.settings.body).await?;
+    let limits = &service.settings.body;
+    let mut received = match json_length {
+        Some(length @ 1..) => body::read_with_tensors(length, body, limits).await?,
+        _ => body::read(body, aligned_at, limits).await?,
+    };
     trace::stamp(trace, Moment::ReceiveEnd);
     if let Some(encoding) = encoding {
         // Boxed, as what follows: plain requests carry no room for it.

@@ -130,10 +130,9 @@ fn an_engine_that_the_server_lacks_is_named_with_the_nearest() {
 #[test]
 fn what_is_not_supported_is_refused_before_anything_is_loaded() {
     refused(
-        "backend: 'onnxruntime' model_repository_agents { agents { name: 'a' } } \
-         model_transaction_policy { decoupled: true }",
+        "backend: 'onnxruntime' runtime: 'other.so' model_transaction_policy { decoupled: true }",
         &[],
         "2 problems\n- model_transaction_policy { decoupled: true } is not supported\n\
-         - model_repository_agents is not supported",
+         - runtime 'other.so' is not supported; expected nothing, or 'libtriton_onnxruntime.so'",
     );
 }

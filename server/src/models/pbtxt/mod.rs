@@ -6,7 +6,7 @@
 mod lex;
 mod parse;
 
-use std::sync::OnceLock;
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use prost::Message;
 use prost_reflect::{
@@ -78,6 +78,16 @@ impl ConfigReader {
     /// Reads JSON with the names of the text format or their `lowerCamelCase` forms. `file` is what
     /// errors call it.
     pub fn from_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
+        match self.read_json(file, json) {
+            // Names of enums may be in any case; their own is capitals.
+            Err(error) if error.to_string().contains("enum value") => {
+                self.read_json(file, &capital_enums(json, self.descriptor()))
+            }
+            read => read,
+        }
+    }
+
+    fn read_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
         let mut deserializer = serde_json::Deserializer::from_str(json);
         let options = DeserializeOptions::new();
         let message = DynamicMessage::deserialize_with_options(
@@ -164,6 +174,19 @@ fn sort_maps(json: &mut Json, desc: &MessageDescriptor) {
 
 fn typed(message: &DynamicMessage) -> RawConfig {
     RawConfig::decode(message.encode_to_vec().as_slice()).expect("both come from one definition")
+}
+
+/// The same JSON with every text in capitals that is the name of an enum's value but for its case. All that follows
+/// stays where it was.
+fn capital_enums(json: &str, message: &MessageDescriptor) -> String {
+    let names: BTreeSet<String> = message
+        .parent_pool()
+        .all_enums()
+        .flat_map(|it| it.values().map(|it| it.name().to_owned()).collect::<Vec<_>>())
+        .collect();
+    let capital = |text: &str| Some(text.to_ascii_uppercase()).filter(|it| names.contains(it));
+    let texts = json.split('"').map(|it| capital(it).unwrap_or_else(|| it.to_owned()));
+    texts.collect::<Vec<_>>().join("\"")
 }
 
 #[cfg(test)]
