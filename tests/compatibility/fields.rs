@@ -45,8 +45,6 @@ fn index_of(server: &Server) -> Value {
 const WITHOUT_EFFECT: &[(&str, &str, &str)] = &[
     ("ModelInstanceGroup.profile", r#"instance_group { profile: "1" }"#, "profile"),
     ("ModelInstanceGroup.host_policy", r#"instance_group { host_policy: "p" }"#, "host_policy"),
-    ("ModelConfig.cc_model_filenames", r#"cc_model_filenames { key: "8.0" value: "x" }"#, "cc_model_filenames"),
-    ("ModelOptimizationPolicy.priority", "optimization { priority: PRIORITY_MAX }", "optimization.priority"),
     ("ModelOptimizationPolicy.cuda", "optimization { cuda { } }", "optimization.cuda"),
     ("ModelOptimizationPolicy.input_pinned_memory", "optimization { input_pinned_memory { enable: false } }", "optimization.input_pinned_memory"),
     ("ModelOptimizationPolicy.output_pinned_memory", "optimization { output_pinned_memory { enable: false } }", "optimization.output_pinned_memory"),
@@ -81,12 +79,6 @@ const WITHOUT_A_WAY: &[(&str, &str, &str)] = &[
     ("ModelOutput.is_non_linear_format_io", r#"output { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] is_non_linear_format_io: true }"#, "is_non_linear_format_io"),
     ("ModelTransactionPolicy.decoupled", "model_transaction_policy { decoupled: true }", "decoupled"),
     ("ModelConfig.model_transaction_policy", "model_transaction_policy { decoupled: true }", "model_transaction_policy"),
-    ("ModelConfig.model_operations", r#"model_operations { op_library_filename: "x.so" }"#, "model_operations"),
-    ("ModelOperations.op_library_filename", r#"model_operations { op_library_filename: "x.so" }"#, "op_library_filename"),
-    ("ModelConfig.model_repository_agents", r#"model_repository_agents { agents { name: "checksum" parameters { key: "MD5:x" value: "y" } } }"#, "model_repository_agents"),
-    ("ModelRepositoryAgents.agents", r#"model_repository_agents { agents { name: "checksum" parameters { key: "MD5:x" value: "y" } } }"#, "model_repository_agents"),
-    ("Agent.name", r#"model_repository_agents { agents { name: "checksum" parameters { key: "MD5:x" value: "y" } } }"#, "model_repository_agents"),
-    ("Agent.parameters", r#"model_repository_agents { agents { name: "checksum" parameters { key: "MD5:x" value: "y" } } }"#, "model_repository_agents"),
     ("ModelSequenceBatching.iterative_sequence", "sequence_batching { direct { } iterative_sequence: true }", "iterative_sequence"),
 ];
 
