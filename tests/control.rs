@@ -272,3 +272,41 @@ fn memory_of_a_model_comes_back_when_it_is_unloaded() {
     let most = after.iter().max().unwrap();
     assert!(*most < before + 15, "{before} MiB before, {after:?} MiB after each unload");
 }
+
+/// A request to load an ensemble in place of what lies in the repository: `slow` and `member`, one after the other.
+fn ensemble_of(slow: &str, member: &str) -> String {
+    let port = |name: &str| json!([{"name": name, "dataType": "TYPE_FP32", "dims": ["4"]}]);
+    let step = |model: &str, from: &str, to: &str| json!({"modelName": model, "modelVersion": "-1", "inputMap": {"INPUT0": from}, "outputMap": {"OUTPUT0": to}});
+    let config = json!({
+        "platform": "ensemble",
+        "maxBatchSize": 8,
+        "input": port("INPUT0"),
+        "output": port("OUTPUT0"),
+        "ensembleScheduling": {"step": [step(slow, "INPUT0", "t"), step(member, "t", "OUTPUT0")]},
+    });
+    json!({"parameters": {"config": config.to_string()}}).to_string()
+}
+
+#[test]
+fn of_two_loads_that_would_wait_for_each_other_one_is_refused() {
+    let slow = [("creation_delay_sec", "1")];
+    // The slow ones are brought first, so that both loads hold their places before either asks for the other's.
+    let repository = Repository::identity("a1", &slow)
+        .with_identity("a2", &slow)
+        .with_identity("zea", &[])
+        .with_identity("zeb", &[]);
+    let server = Server::start(&repository, &[EXPLICIT]);
+    let (one, other) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| load(&server, "zea", &ensemble_of("a1", "zeb")));
+        let other = load(&server, "zeb", &ensemble_of("a2", "zea"));
+        (one.join().unwrap(), other)
+    });
+    let (refused, loaded) = if one.status == 400 { (one, other) } else { (other, one) };
+    let error = refused.error(400);
+    assert!(error.contains("the ensembles are made of each other: 'ze"), "{error}");
+    loaded.expect(200);
+    for model in ["zea", "zeb"] {
+        assert_eq!(first_of(&server.post(&infer(model), row(2))), 2.0);
+    }
+    unload(&server, "zea").expect(200);
+}

@@ -7,7 +7,6 @@ use super::{
     super::{
         FoundModel, ModelId, ServedModel, State,
         agents::check_files,
-        ensemble::members,
         manager::{UNLOADED, Versions},
         raw,
         versions::wanted_versions,
@@ -16,6 +15,7 @@ use super::{
     decide::{Work, decide},
     fingerprint::Fingerprint,
     lock,
+    members::members,
     overrides::PrivateFiles,
     reaper::Retired,
 };
@@ -57,7 +57,7 @@ impl Control {
         let place = self.place(&id);
         let mut kept = lock(&place);
         let wish = self.wish(&mut kept, found, given.as_ref())?;
-        let changed = self.bring(&mut kept, wish, How::Whole, &[])?;
+        let changed = self.bring(&mut kept, wish, How::Whole)?;
         (kept.given, kept.withheld) = (given, false);
         drop(kept);
         self.revalidate_if(changed, &id);
@@ -65,11 +65,12 @@ impl Control {
     }
 
     /// Loads a model as the repository has it; what came with the last request to load it still counts.
+    /// `is_member`: because an ensemble needs it, whose place is held.
     pub(super) fn bring_found(
         &self,
         found: FoundModel,
         how: How,
-        above: &[ModelId],
+        is_member: bool,
     ) -> Result<(), Error> {
         let id = found.id();
         let place = self.place(&id);
@@ -78,11 +79,11 @@ impl Control {
         let wish = self.wish(&mut kept, found, given.as_ref()).inspect_err(|error| {
             self.failed(&id, None, &error.to_string());
         })?;
-        let changed = self.bring(&mut kept, wish, how, above)?;
+        let changed = self.bring(&mut kept, wish, how)?;
         kept.withheld = false;
         drop(kept);
-        // Nobody could use a member that did not serve; and a place above it is held.
-        self.revalidate_if(changed && above.is_empty(), &id);
+        // Nobody could use a member that did not serve.
+        self.revalidate_if(changed && !is_member, &id);
         Ok(())
     }
 
@@ -111,13 +112,7 @@ impl Control {
     }
 
     /// Brings the model to what is wished, and says whether anything of it was loaded.
-    fn bring(
-        &self,
-        kept: &mut Kept,
-        wish: Wish,
-        how: How,
-        above: &[ModelId],
-    ) -> Result<bool, Error> {
+    fn bring(&self, kept: &mut Kept, wish: Wish, how: How) -> Result<bool, Error> {
         let id = wish.found.id();
         let wanted = wanted_versions(wish.raw.as_ref(), &wish.found).map_err(|reason| {
             self.failed(&id, None, &reason);
@@ -143,7 +138,8 @@ impl Control {
                 Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
             })?;
         }
-        self.bring_members(&wish, above)?;
+        let members = members(&id, &wish.basis.raw);
+        self.bring_members(&id, &members)?;
         let (mut next, failures) = self.load_versions(kept, &wish, &work, how)?;
         let kept_versions = work.keep.iter().filter_map(|it| Some((*it, serving.get(it)?)));
         for (version, model) in kept_versions {
@@ -159,7 +155,7 @@ impl Control {
         for (version, reason) in &failures {
             self.manager.note(&id, Some(*version), State::Unavailable, reason);
         }
-        lock(&self.links).insert(id, members(&wish.basis.raw));
+        lock(&self.links).insert(id, members);
         self.catalogue.serves(&wish.found.dir);
         kept.loaded = Some(wish.basis);
         Ok(!work.load.is_empty())
@@ -300,29 +296,27 @@ impl Control {
     }
 
     /// Loads the models that this one hands requests to, unless they serve.
-    fn bring_members(&self, wish: &Wish, above: &[ModelId]) -> Result<(), Error> {
-        let id = wish.found.id();
-        if let Some(circle) = self.circle(&id, &wish.basis.raw) {
-            let reason = format!("the ensembles are made of each other: {circle}");
-            self.failed(&id, None, &reason);
-            return Err(Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}")));
+    fn bring_members(&self, id: &ModelId, members: &[ModelId]) -> Result<(), Error> {
+        if members.is_empty() {
+            return Ok(());
         }
-        let above: Vec<ModelId> = above.iter().chain([&id]).cloned().collect();
-        for name in members(&wish.basis.raw) {
-            let member = ModelId { name: name.as_str().into(), namespace: id.namespace.clone() };
-            let problem = |reason: String| {
-                let text = format!("model '{id}' cannot be loaded: its member '{name}': {reason}");
-                self.failed(&id, None, &text);
+        let failed = |reason: String| {
+            self.failed(id, None, &reason);
+            Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+        };
+        let _awaiting = self
+            .await_members(id, members)
+            .map_err(|it| failed(format!("the ensembles are made of each other: {it}")))?;
+        for member in members {
+            let problem = |error: Error| {
+                let text =
+                    format!("model '{id}' cannot be loaded: its member '{}': {error}", member.name);
+                self.failed(id, None, &text);
                 Error::InvalidRequest(text)
             };
-            if above.contains(&member) {
-                // Its directory has changed since.
-                return Err(problem("it is a member of itself".to_owned()));
-            }
-            if self.manager.serving(&member).is_empty() {
-                let found = self.find_in(&member).map_err(|it| problem(it.to_string()))?;
-                let brought = self.bring_found(found, How::AsFarAsItWorks, &above);
-                brought.map_err(|it| problem(it.to_string()))?;
+            if self.manager.serving(member).is_empty() {
+                let found = self.find_in(member).map_err(problem)?;
+                self.bring_found(found, How::AsFarAsItWorks, true).map_err(problem)?;
             }
         }
         Ok(())

@@ -177,7 +177,7 @@ impl Control {
         let Some(demand) = &self.demand else { return };
         let loaded = self
             .find(name, Copies::OrLast)
-            .and_then(|found| self.bring_found(found, How::AsFarAsItWorks, &[]));
+            .and_then(|found| self.bring_found(found, How::AsFarAsItWorks, false));
         let answer = loaded.and_then(|()| self.manager.get(name, None)).map_err(|error| {
             Error::ModelNotReady {
                 model: name.to_string(),
@@ -241,7 +241,7 @@ impl Control {
         for (id, versions) in loaded {
             let is_used = versions.values().any(|it| 1 < Arc::strong_count(it));
             drop(versions);
-            if is_used || self.needs(&id.name, &id).is_some() {
+            if is_used || self.needs(&id, &id).is_some() {
                 continue;
             }
             let place = self.place(&id);

@@ -1,37 +1,81 @@
 //! Ensembles that are made of each other: found before any of them waits for another to be loaded.
 
-use std::collections::BTreeSet;
-
-use super::{
-    super::{ModelId, ensemble::members, raw},
-    Control,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
 };
 
-impl Control {
-    /// A way from a model along members back to itself, as the repository has it: `'a' -> 'b' -> 'a'`. Blocking.
-    pub(super) fn circle(&self, id: &ModelId, raw: &raw::ModelConfig) -> Option<String> {
-        circle(&id.name, members(raw), |name| {
-            let member = ModelId { name: name.into(), namespace: id.namespace.clone() };
-            let found = self.find_in(&member).ok();
-            let raw = found.and_then(|it| self.loader.read_config(&it).ok().flatten());
-            raw.map(|it| members(&it)).unwrap_or_default()
-        })
+use super::{
+    super::{ModelId, ensemble, raw},
+    Control, lock,
+};
+
+/// Guards which members the ensembles have that are being loaded: the load of each may wait for those of its members.
+/// Nothing else is taken under it.
+pub(super) type Awaited = Mutex<BTreeMap<ModelId, Vec<ModelId>>>;
+
+/// An ensemble is among those that are being loaded until this is dropped.
+pub(super) struct Awaiting<'a> {
+    id: &'a ModelId,
+    awaited: &'a Awaited,
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        lock(self.awaited).remove(self.id);
     }
 }
 
-/// The same, where `first` are the members of `name`, and `members_of` knows those of others.
+/// The members of a model: they lie in its repository.
+pub(super) fn members(id: &ModelId, raw: &raw::ModelConfig) -> Vec<ModelId> {
+    let member = |name: String| ModelId { name: name.into(), namespace: id.namespace.clone() };
+    ensemble::members(raw).into_iter().map(member).collect()
+}
+
+impl Control {
+    /// Whoever holds the place of a model asks here before waiting for its members. Two loads of which each would
+    /// wait for the other are not both let through, whatever their configurations were read from. Blocking.
+    ///
+    /// # Errors
+    /// A way from the model along members back to itself, as the repository or the loads that go on have it:
+    /// `'a' -> 'b' -> 'a'`.
+    pub(super) fn await_members<'a>(
+        &'a self,
+        id: &'a ModelId,
+        members: &[ModelId],
+    ) -> Result<Awaiting<'a>, String> {
+        if let Some(circle) = circle(id, members.to_vec(), |it| self.members_on_disk(it)) {
+            return Err(circle);
+        }
+        let mut awaited = lock(&self.awaited);
+        let of_load = |it: &ModelId| awaited.get(it).cloned().unwrap_or_default();
+        if let Some(circle) = circle(id, members.to_vec(), of_load) {
+            return Err(circle);
+        }
+        awaited.insert(id.clone(), members.to_vec());
+        Ok(Awaiting { id, awaited: &self.awaited })
+    }
+
+    fn members_on_disk(&self, id: &ModelId) -> Vec<ModelId> {
+        let found = self.find_in(id).ok();
+        let raw = found.and_then(|it| self.loader.read_config(&it).ok().flatten());
+        raw.map(|it| members(id, &it)).unwrap_or_default()
+    }
+}
+
+/// The same, where `first` are the members of `id`, and `members_of` knows those of others.
 fn circle(
-    name: &str,
-    first: Vec<String>,
-    members_of: impl Fn(&str) -> Vec<String>,
+    id: &ModelId,
+    first: Vec<ModelId>,
+    members_of: impl Fn(&ModelId) -> Vec<ModelId>,
 ) -> Option<String> {
     let mut seen = BTreeSet::new();
-    let mut open: Vec<Vec<String>> =
-        first.into_iter().map(|it| vec![name.to_owned(), it]).collect();
+    let mut open: Vec<Vec<ModelId>> = first.into_iter().map(|it| vec![id.clone(), it]).collect();
     while let Some(path) = open.pop() {
         let Some(last) = path.last() else { continue };
-        if last == name {
-            return Some(format!("'{}'", path.join("' -> '")));
+        if last == id {
+            let names: Vec<&str> = path.iter().map(|it| &*it.name).collect();
+            return Some(format!("'{}'", names.join("' -> '")));
         }
         if seen.insert(last.clone()) {
             let next = members_of(last).into_iter();
@@ -46,11 +90,12 @@ mod tests {
     use super::*;
 
     fn found(name: &str, models: &[(&str, &[&str])]) -> Option<String> {
-        let members_of = |name: &str| {
-            let model = models.iter().find(|it| it.0 == name);
-            model.map_or(&[][..], |it| it.1).iter().map(|it| (*it).to_owned()).collect()
+        let members_of = |id: &ModelId| {
+            let model = models.iter().find(|it| *it.0 == *id.name);
+            model.map_or(&[][..], |it| it.1).iter().map(|it| ModelId::named(it)).collect()
         };
-        circle(name, members_of(name), members_of)
+        let id = ModelId::named(name);
+        circle(&id, members_of(&id), members_of)
     }
 
     #[test]

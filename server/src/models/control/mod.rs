@@ -34,6 +34,7 @@ use catalogue::Wanted;
 use decide::Basis;
 use demand::Demand;
 use fingerprint::Fingerprint;
+use members::Awaited;
 use overrides::Given;
 pub use overrides::{LoadOverride, PrivateFiles};
 use permits::Permits;
@@ -53,7 +54,8 @@ pub struct Control {
     /// Guards which models have been dealt with; not what is known of each.
     places: Mutex<BTreeMap<ModelId, Place>>,
     /// Guards which members loaded models have. Taken after nothing but a [`Place`].
-    links: Mutex<BTreeMap<ModelId, Vec<String>>>,
+    links: Mutex<BTreeMap<ModelId, Vec<ModelId>>>,
+    awaited: Awaited,
 }
 
 /// Guards what is known of one model, and that one thread at a time loads or unloads it. Those of members are
@@ -97,6 +99,7 @@ impl Control {
             demand,
             places: Mutex::default(),
             links: Mutex::default(),
+            awaited: Awaited::default(),
         }
     }
 

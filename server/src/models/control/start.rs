@@ -59,7 +59,7 @@ impl Control {
         let work = || {
             while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
                 // The log and the index have the reason.
-                let _ = self.bring_found(model.clone(), How::AsFarAsItWorks, &[]);
+                let _ = self.bring_found(model.clone(), How::AsFarAsItWorks, false);
             }
         };
         let threads = self.loader.threads().get().min(models.len());

@@ -15,14 +15,18 @@ impl Control {
     /// is going on, and not for its requests.
     pub(super) fn unload_by_request(&self, name: &str, dependents: bool) {
         for id in self.manager.ids(name) {
-            let members = self.unload_one(&id);
-            for member in members.iter().filter(|_| dependents) {
-                match self.needs(member, &id) {
-                    Some(other) => {
-                        tracing::info!(model = member, "stays loaded, as '{other}' needs it");
-                    }
-                    None => self.unload_by_request(member, dependents),
+            self.unload_with(&id, dependents);
+        }
+    }
+
+    fn unload_with(&self, id: &ModelId, dependents: bool) {
+        let members = self.unload_one(id);
+        for member in members.iter().filter(|_| dependents) {
+            match self.needs(member, id) {
+                Some(other) => {
+                    tracing::info!(model = %member, "stays loaded, as '{other}' needs it");
                 }
+                None => self.unload_with(member, dependents),
             }
         }
     }
@@ -42,7 +46,7 @@ impl Control {
     }
 
     /// Unloads it, and returns its members.
-    fn unload_one(&self, id: &ModelId) -> Vec<String> {
+    fn unload_one(&self, id: &ModelId) -> Vec<ModelId> {
         let place = self.place(id);
         let mut kept = lock(&place);
         let bytes = kept.bytes;
@@ -52,10 +56,10 @@ impl Control {
     }
 
     /// A loaded model other than this one that hands requests to `member`.
-    pub(super) fn needs(&self, member: &str, but: &ModelId) -> Option<ModelId> {
+    pub(super) fn needs(&self, member: &ModelId, but: &ModelId) -> Option<ModelId> {
         let links = lock(&self.links);
         let others = links.iter().filter(|(it, _)| *it != but);
-        let mut needs = others.filter(|(_, members)| members.iter().any(|it| it == member));
+        let mut needs = others.filter(|(_, members)| members.contains(member));
         needs.next().map(|(it, _)| it.clone())
     }
 }
