@@ -1,12 +1,17 @@
 //! What changes while requests come: none of them fails, and what fails to change stays as it was.
 
-use std::fs;
+use std::{
+    fs,
+    sync::{Arc, Weak},
+};
 
+use backend::{NamedTensor, Shape, Tensor};
+use muster::{infer::Inference, models::ServedModel, request::InferenceRequest};
 use serde_json::json;
 
 use crate::{
     control::{EXPLICIT, index, load, wait_for_index},
-    support::{Page, Repository, Server, Traffic, first_of, infer, row, wait_for},
+    support::{Models, Page, Repository, Server, Traffic, first_of, infer, row, wait_for},
 };
 
 /// The configuration of a model that [`Repository::identity`] makes, with more to it.
@@ -165,4 +170,32 @@ fn a_reload_that_fails_leaves_everything_as_it_was() {
     write(&repository, &config("version_policy { all { } }"));
     load(&server, "m", "").expect(200);
     wait_for("both versions", || (index(&server) == ["m:1 READY", "m:2 READY"]).then_some(()));
+}
+
+#[test]
+fn a_request_from_before_its_instances_changed_is_answered_after_a_reload() {
+    let groups =
+        |count: u32| config(&format!("instance_group {{ count: {count} kind: KIND_CPU }}"));
+    let repository = Repository::new().model("m", &groups(1)).model("n", &config(""));
+    let models = Models::load(repository);
+    let get = |name: &str| models.manager.get(name, None).unwrap();
+    let before = get("m");
+    models.reload("m", &groups(2));
+    let resized = Arc::downgrade(&get("m"));
+    models.reload("m", &delay(1));
+    // Models are ended in the order in which they were replaced, if their requests are over.
+    let other = Arc::downgrade(&get("n"));
+    models.reload("n", &delay(1));
+    let wait_for_end = |of: &Weak<ServedModel>| {
+        wait_for("the end of a model", || (of.strong_count() == 0).then_some(()));
+    };
+    wait_for_end(&other);
+    let tensor = Tensor::from_vec(Shape::new(&[1, 4]), vec![5f32, 2.0, 3.0, 4.0]).unwrap();
+    let inputs = vec![NamedTensor { name: "INPUT0".into(), tensor }];
+    let request = InferenceRequest { inputs, ..Default::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(Inference::default().run(&before, request)).unwrap();
+    assert_eq!(answer.outputs[0].tensor.as_slice_of::<f32>().unwrap()[0], 5.0);
+    drop(before);
+    wait_for_end(&resized);
 }

@@ -109,6 +109,16 @@ impl ServedModel {
         }
     }
 
+    /// Does nobody but whoever asks hold the model, or what it was before its instances were changed in place?
+    /// Requests that began then still go to the same engine.
+    pub(super) fn is_free(model: &Arc<ServedModel>) -> bool {
+        let shared = match &model.engine {
+            Engine::Instances(scheduler) => Arc::strong_count(scheduler),
+            Engine::Sequences(_) | Engine::Ensemble(_) => 1,
+        };
+        Arc::strong_count(model) == 1 && shared == 1
+    }
+
     /// From now on nothing waits for company.
     pub(super) fn hurry(&self) {
         match &self.engine {

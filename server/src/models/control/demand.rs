@@ -239,7 +239,7 @@ impl Control {
         let mut loaded = loaded;
         loaded.sort_by_key(|(_, it)| last_use(it));
         for (id, versions) in loaded {
-            let is_used = versions.values().any(|it| 1 < Arc::strong_count(it));
+            let is_used = versions.values().any(|it| !ServedModel::is_free(it));
             drop(versions);
             if is_used || self.needs(&id, &id).is_some() {
                 continue;

@@ -110,7 +110,7 @@ impl Inner {
         loop {
             let mut state = self.lock();
             // Requests find a model in the map alone, where it is no more: nobody but us can come to have it.
-            let is_free = |it: &mut Retired| Arc::strong_count(&it.model) == 1;
+            let is_free = |it: &mut Retired| ServedModel::is_free(&it.model);
             let free: Vec<Retired> = state.waiting.extract_if(.., is_free).collect();
             state.ending = free.iter().map(|it| it.id.clone()).collect();
             if state.is_done() {
