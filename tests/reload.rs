@@ -173,6 +173,29 @@ fn a_reload_that_fails_leaves_everything_as_it_was() {
 }
 
 #[test]
+fn an_override_that_says_what_the_files_say_changes_nothing_and_other_instances_change_in_place() {
+    let repository = Repository::new().model("m", &config(""));
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
+    let port = |name: &str| json!([{"name": name, "dataType": "TYPE_FP32", "dims": ["4"]}]);
+    let mut given = json!({
+        "backend": "identity", "maxBatchSize": 8, "input": port("INPUT0"), "output": port("OUTPUT0"),
+    });
+    let loaded = || Page::read(server.http()).of("m", "nv_model_load_duration_secs");
+    let before = loaded();
+    let give = |config: &serde_json::Value| {
+        let body = json!({"parameters": {"config": config.to_string()}}).to_string();
+        load(&server, "m", &body).expect(200);
+    };
+    give(&given);
+    assert_eq!(loaded(), before);
+    given["instanceGroup"] = json!([{"count": 3, "kind": "KIND_CPU"}]);
+    give(&given);
+    assert_eq!(loaded(), before);
+    let shown = server.get("/v2/models/m/config").json()["instance_group"].clone();
+    assert_eq!(shown[0]["count"], json!(3), "{shown}");
+}
+
+#[test]
 fn a_request_from_before_its_instances_changed_is_answered_after_a_reload() {
     let groups =
         |count: u32| config(&format!("instance_group {{ count: {count} kind: KIND_CPU }}"));

@@ -107,7 +107,7 @@ impl Control {
             Some(given) => Some(given.raw.clone()),
             None => self.loader.read_config(&found).map_err(Error::Repository)?,
         };
-        let basis = Basis { raw: raw.clone().unwrap_or_default(), print };
+        let basis = Basis::new(&found.name, raw.clone(), print);
         Ok(Wish { found, raw, files: files.map(|it| it.0), basis })
     }
 

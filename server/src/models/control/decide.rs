@@ -8,10 +8,21 @@ use super::{
 /// What a model was, or is to be, made of.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Basis {
-    /// Its configuration, before it is completed; empty where there is none.
+    /// Its configuration before it is completed, but for the name.
     pub(super) raw: raw::ModelConfig,
     /// Its files.
     pub(super) print: Fingerprint,
+}
+
+impl Basis {
+    /// Of a model of that name, whether its configuration says the name or not.
+    pub(super) fn new(name: &str, raw: Option<raw::ModelConfig>, print: Fingerprint) -> Basis {
+        let mut raw = raw.unwrap_or_default();
+        if raw.name.is_empty() {
+            name.clone_into(&mut raw.name);
+        }
+        Basis { raw, print }
+    }
 }
 
 /// What is to be done.
@@ -100,6 +111,13 @@ mod tests {
         let model = basis(8, 1, &[1]);
         check(&model, &[1], &model, &[1], work(&[], &[1]));
         assert!(decide(Some(&model), &[1], &model, &[1]).is_nothing());
+    }
+
+    #[test]
+    fn a_configuration_that_says_the_name_is_the_same_as_one_that_does_not() {
+        let named = raw::ModelConfig { name: "m".to_owned(), ..Default::default() };
+        let of = |raw| Basis::new("m", raw, Fingerprint::default());
+        check(&of(None), &[1], &of(Some(named)), &[1], work(&[], &[1]));
     }
 
     #[test]
