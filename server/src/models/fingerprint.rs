@@ -14,6 +14,9 @@ use std::{
 /// By so much the clock that files are stamped with may be behind.
 const FILE_CLOCK: Duration = Duration::from_millis(10);
 
+/// Folders in folders that are read. Models are not deeper, and a link may lead into a circle.
+const DEEPEST: usize = 8;
+
 /// 256 bits. Two loads with the same ones give the same answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
@@ -42,8 +45,8 @@ impl Fingerprint {
     }
 
     /// That of every load of these files under this configuration, also in other processes and on other machines.
-    /// Reads all files; blocking. A unique one where a file cannot be read, or was written after the load had
-    /// `started`: then nobody knows which state the engine has seen.
+    /// Reads all files; blocking. A unique one where a file cannot be read, lies deeper than eight folders, or was
+    /// written after the load had `started`: then nobody knows which state the engine has seen.
     pub(super) fn of_files(config: &[u8], path: &Path, started: SystemTime) -> Fingerprint {
         let digest = || -> io::Result<Option<Fingerprint>> {
             let started = started.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -51,7 +54,8 @@ impl Fingerprint {
             let mut digest = blake3::Hasher::new();
             part(&mut digest, env!("CARGO_PKG_VERSION").as_bytes());
             part(&mut digest, config);
-            for file in files_below(path)? {
+            let Some(files) = files_below(path)? else { return Ok(None) };
+            for file in files {
                 let metadata = fs::metadata(&file)?;
                 let changed = (metadata.ctime(), metadata.ctime_nsec());
                 let limit = (started.as_secs().cast_signed(), i64::from(started.subsec_nanos()));
@@ -80,21 +84,23 @@ fn part(digest: &mut blake3::Hasher, bytes: &[u8]) {
     digest.update(bytes);
 }
 
-/// Every file in a folder and those below it, in order; or the file itself.
-fn files_below(path: &Path) -> io::Result<Vec<PathBuf>> {
+/// Every file in a folder and those below it, in order; or the file itself. `None` where folders lie too deep.
+fn files_below(path: &Path) -> io::Result<Option<Vec<PathBuf>>> {
     let mut files = Vec::new();
-    let mut open = vec![path.to_owned()];
-    while let Some(path) = open.pop() {
-        if path.is_dir() {
-            for entry in fs::read_dir(&path)? {
-                open.push(entry?.path());
-            }
-        } else {
+    let mut open = vec![(path.to_owned(), 0)];
+    while let Some((path, depth)) = open.pop() {
+        if !path.is_dir() {
             files.push(path);
+        } else if depth > DEEPEST {
+            return Ok(None);
+        } else {
+            for entry in fs::read_dir(&path)? {
+                open.push((entry?.path(), depth + 1));
+            }
         }
     }
     files.sort();
-    Ok(files)
+    Ok(Some(files))
 }
 
 #[cfg(test)]
@@ -123,6 +129,20 @@ mod tests {
         let early = SystemTime::now() - Duration::from_secs(60);
         let once = Fingerprint::of_files(b"m", &a, early);
         assert_ne!(once, Fingerprint::of_files(b"m", &a, early));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn links_that_lead_into_a_circle_are_not_followed_for_ever() {
+        let root = std::env::temp_dir().join(format!("muster-circle-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        for name in ["one", "other"] {
+            std::os::unix::fs::symlink(&root, root.join(name)).unwrap();
+        }
+        assert_eq!(files_below(&root).unwrap(), None);
+        let later = SystemTime::now() + Duration::from_secs(60);
+        let once = Fingerprint::of_files(b"m", &root, later);
+        assert_ne!(once, Fingerprint::of_files(b"m", &root, later));
         fs::remove_dir_all(&root).unwrap();
     }
 }
