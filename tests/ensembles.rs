@@ -10,7 +10,10 @@ use muster::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Models, Page, Process, Repository, Server, ask, infer, wait_for};
+use crate::{
+    control::{EXPLICIT, index},
+    support::{Models, Page, Process, Repository, Server, ask, infer, wait_for},
+};
 
 /// A step: the model, what it reads and what it writes, each the member's name and the ensemble's.
 type Step<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
@@ -431,4 +434,26 @@ fn a_step_may_name_a_version() {
     assert_eq!(page.value("nv_inference_request_success{model=\"a\",version=\"2\"}"), 1.0);
     let error = server.post(&infer("f"), body(1)).error(503);
     assert!(error.contains("step[0] ('a'): "), "{error}");
+}
+
+#[test]
+fn with_namespaces_an_ensemble_has_the_members_of_its_own_repository() {
+    let one = two(&[]).model("e", &chain("a", "b"));
+    let other = Repository::identity("a", &[("fault", "fail")]);
+    let second = format!("--model-repository={}", other.at(""));
+    let flags = [EXPLICIT, "--load-model=*", &second, "--model-namespacing=true"];
+    let server = Server::start(&one, &flags);
+    let reply = server.post(&infer("e"), body(7)).expect(200).json();
+    assert_eq!(output(&reply, "y")["data"][0], 7.0);
+    let dependents = r#"{"parameters":{"unload_dependents":true}}"#;
+    server.post("/v2/repository/models/e/unload", dependents).expect(200);
+    let gone = "UNAVAILABLE (unloaded)";
+    // The namesake of a member stays.
+    wait_for("the ensemble and its members to be gone", || {
+        let mut lines = index(&server);
+        lines.sort();
+        let left = ["a:1 READY".to_owned()].into_iter();
+        let gone = ["a", "b", "e"].map(|it| format!("{it}:1 {gone}"));
+        (lines == left.chain(gone).collect::<Vec<_>>()).then_some(())
+    });
 }

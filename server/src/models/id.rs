@@ -16,6 +16,11 @@ impl ModelId {
     pub fn named(name: &str) -> ModelId {
         ModelId { name: name.into(), namespace: Arc::default() }
     }
+
+    /// Is that the model, or may it be, as this one has no namespace?
+    pub(super) fn means(&self, id: &ModelId) -> bool {
+        self.name == id.name && (self.namespace.is_empty() || self.namespace == id.namespace)
+    }
 }
 
 impl fmt::Display for ModelId {

@@ -34,9 +34,12 @@ struct Known {
 pub struct Snapshot(Arc<Serving>);
 
 impl Snapshot {
-    /// The model of that name, in that version or in the highest.
-    pub fn find(&self, name: &str, version: Option<u64>) -> Option<Arc<ServedModel>> {
-        find(&self.0, name, version).cloned()
+    /// That model, in that version or in the highest. Without a namespace, the only one of its name.
+    pub fn find(&self, id: &ModelId, version: Option<u64>) -> Option<Arc<ServedModel>> {
+        if id.namespace.is_empty() {
+            return find(&self.0, &id.name, version).cloned();
+        }
+        of_version(self.0.get(&id.name)?.get(&id.namespace)?, version).cloned()
     }
 }
 
@@ -46,7 +49,10 @@ fn find<'a>(
     version: Option<u64>,
 ) -> Option<&'a Arc<ServedModel>> {
     let named = serving.get(name).filter(|it| it.len() == 1)?;
-    let versions = named.values().next()?;
+    of_version(named.values().next()?, version)
+}
+
+fn of_version(versions: &Versions, version: Option<u64>) -> Option<&Arc<ServedModel>> {
     match version {
         Some(version) => versions.get(&version),
         None => versions.last_key_value().map(|(_, model)| model),
@@ -75,7 +81,7 @@ impl ModelManager {
     pub fn get(&self, name: &str, version: Option<u64>) -> Result<Arc<ServedModel>, Error> {
         find(&self.serving.load(), name, version)
             .cloned()
-            .ok_or_else(|| self.explain(name, version))
+            .ok_or_else(|| self.explain(&ModelId::named(name), version))
     }
 
     /// All models as of this moment.
@@ -85,11 +91,11 @@ impl ModelManager {
 
     /// Has the ensembles that this model is a member of compared with it anew: what does not fit any more is
     /// logged.
-    pub(super) fn revalidate_ensembles(&self, member: &str) {
+    pub(super) fn revalidate_ensembles(&self, member: &ModelId) {
         let serving = self.serving.load_full();
         for model in all_of(&serving) {
             if let Engine::Ensemble(ensemble) = &model.engine
-                && ensemble.members().contains(member)
+                && ensemble.has_member(member)
             {
                 ensemble.revalidate();
             }
@@ -275,14 +281,16 @@ impl ModelManager {
     }
 
     /// Why a model that was asked for cannot be had.
-    fn explain(&self, name: &str, version: Option<u64>) -> Error {
+    pub(super) fn explain(&self, asked: &ModelId, version: Option<u64>) -> Error {
+        let name = &*asked.name;
         let shown: String = name.chars().take(128).collect();
         let known = self.lock();
         if known.states.is_empty() && !self.is_started() {
             let reason = "the server does not know its models yet".to_owned();
             return Error::ModelNotReady { model: shown, version: "any".to_owned(), reason };
         }
-        let named: Vec<(&ModelId, &States)> = known.of_name(name).collect();
+        let named: Vec<(&ModelId, &States)> =
+            known.of_name(name).filter(|(id, _)| asked.means(id)).collect();
         let states = match named.as_slice() {
             [(_, states)] => states,
             [] => {

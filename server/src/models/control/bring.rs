@@ -338,7 +338,7 @@ impl Control {
     /// Compares the ensembles of which this model is a member with what was loaded.
     fn revalidate_if(&self, changed: bool, id: &ModelId) {
         if changed {
-            self.manager.revalidate_ensembles(&id.name);
+            self.manager.revalidate_ensembles(id);
         }
     }
 }

@@ -14,19 +14,19 @@ impl Control {
     /// Unloads a model because a client asked for it, in whichever repository it lies. Waits for a load of it that
     /// is going on, and not for its requests.
     pub(super) fn unload_by_request(&self, name: &str, dependents: bool) {
-        for id in self.manager.ids(name) {
-            self.unload_with(&id, dependents);
-        }
+        self.unload_with(&ModelId::named(name), dependents);
     }
 
-    fn unload_with(&self, id: &ModelId, dependents: bool) {
-        let members = self.unload_one(id);
-        for member in members.iter().filter(|_| dependents) {
-            match self.needs(member, id) {
-                Some(other) => {
-                    tracing::info!(model = %member, "stays loaded, as '{other}' needs it");
+    fn unload_with(&self, meant: &ModelId, dependents: bool) {
+        for id in self.manager.ids(&meant.name).iter().filter(|it| meant.means(it)) {
+            let members = self.unload_one(id);
+            for member in members.iter().filter(|_| dependents) {
+                match self.needs(member, id) {
+                    Some(other) => {
+                        tracing::info!(model = %member, "stays loaded, as '{other}' needs it");
+                    }
+                    None => self.unload_with(member, dependents),
                 }
-                None => self.unload_with(member, dependents),
             }
         }
     }
@@ -59,7 +59,7 @@ impl Control {
     pub(super) fn needs(&self, member: &ModelId, but: &ModelId) -> Option<ModelId> {
         let links = lock(&self.links);
         let others = links.iter().filter(|(it, _)| *it != but);
-        let mut needs = others.filter(|(_, members)| members.contains(member));
+        let mut needs = others.filter(|(_, members)| members.iter().any(|it| it.means(member)));
         needs.next().map(|(it, _)| it.clone())
     }
 }

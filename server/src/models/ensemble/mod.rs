@@ -15,7 +15,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 
 use super::{
-    ModelManager, config::ModelConfig, raw::ModelConfig as RawConfig,
+    ModelId, ModelManager, config::ModelConfig, raw::ModelConfig as RawConfig,
     raw::model_config::SchedulingChoice,
 };
 use crate::schedule::Gate;
@@ -54,6 +54,8 @@ pub struct Ensemble {
     config: EnsembleConfig,
     /// The ensemble's own inputs and outputs.
     face: ModelConfig,
+    /// The repository that it and its members lie in; empty where names are used once.
+    namespace: Arc<str>,
     /// Where its members are. Weak: the manager holds the ensemble.
     manager: Weak<ModelManager>,
     /// One for each step, where the number of requests in it is bounded.
@@ -63,10 +65,11 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// Over the members that this manager has.
+    /// Over the members that this manager has in that namespace.
     pub(super) fn new(
         config: EnsembleConfig,
         face: ModelConfig,
+        namespace: Arc<str>,
         manager: &Arc<ModelManager>,
     ) -> Ensemble {
         let gates = match config.max_inflight {
@@ -74,12 +77,21 @@ impl Ensemble {
             most => config.steps.iter().map(|_| Gate::new(most)).collect(),
         };
         let manager = Arc::downgrade(manager);
-        Ensemble { config, face, manager, gates, planned: ArcSwapOption::empty() }
+        Ensemble { config, face, namespace, manager, gates, planned: ArcSwapOption::empty() }
     }
 
     /// Names of the members, each once, in order.
     pub fn members(&self) -> BTreeSet<&str> {
         self.config.steps.iter().map(|it| &*it.model).collect()
+    }
+
+    /// Is that model one of them?
+    pub(super) fn has_member(&self, id: &ModelId) -> bool {
+        self.config.steps.iter().any(|it| self.member(it).means(id))
+    }
+
+    fn member(&self, step: &StepConfig) -> ModelId {
+        ModelId { name: step.model.clone(), namespace: self.namespace.clone() }
     }
 
     /// What bounds the requests in that step, if anything does.

@@ -81,9 +81,9 @@ impl Ensemble {
     ) -> Result<Resolved, String> {
         let mut models = Vec::with_capacity(self.config.steps.len());
         for (i, step) in self.config.steps.iter().enumerate() {
-            let model = snapshot.find(&step.model, step.version).ok_or_else(|| {
-                let why = manager.get(&step.model, step.version).err();
-                let why = why.map_or("it was unloaded".to_owned(), |it| it.to_string());
+            let member = self.member(step);
+            let model = snapshot.find(&member, step.version).ok_or_else(|| {
+                let why = manager.explain(&member, step.version);
                 format!("step[{i}] ('{}'): {why}", step.model)
             })?;
             models.push(model);

@@ -32,7 +32,7 @@ impl Loader {
         let mut warnings = Warnings::new(&found.name, version);
         completed.warnings.iter().for_each(|it| warnings.tell(it));
         let config = completed.config;
-        let engine = Ensemble::new(steps, config.clone(), &self.manager);
+        let engine = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
         let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
         engine.resolve().map_err(|it| problem(it).to_string())?;
         let labels = read_labels(&config, &found.dir)?;
