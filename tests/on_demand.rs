@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::{Value, json};
+
 use crate::{
     control::{EXPLICIT, index, load, unload, wait_for_index},
     support::{Page, Repository, Server, Traffic, ask, first_of, infer, row, wait_for},
@@ -128,4 +130,26 @@ fn no_request_fails_where_more_models_are_asked_for_than_there_is_room_for() {
         traffic.wait_for_more(500);
         traffic.stop();
     }
+}
+
+#[test]
+fn a_model_with_an_open_sequence_is_not_unloaded_to_make_room() {
+    let names = ["taking_turns", "other", "third"];
+    let path = "taking_turns/config.pbtxt";
+    let repository = sized(&names, 8);
+    let config = fs::read_to_string(repository.path().join(path)).unwrap();
+    let idle = "max_sequence_idle_microseconds: 600000000";
+    let repository = repository.file(path, format!("{config}\nsequence_batching {{ {idle} }}\n"));
+    let server = Server::start(&repository, &[ON_DEMAND, "--model-memory-budget=12MiB"]);
+    let ask = |start: bool, end: bool| {
+        let mut body: Value = serde_json::from_slice(row(1).as_ref()).unwrap();
+        body["parameters"] =
+            json!({"sequence_id": 1, "sequence_start": start, "sequence_end": end});
+        server.post(&infer(names[0]), body.to_string()).expect(200);
+    };
+    ask(true, false);
+    let error = server.post(&infer("other"), row(1)).error(503);
+    assert!(error.contains("all of them are in use"), "{error}");
+    ask(false, true);
+    assert_eq!(first_of(&server.post(&infer("third"), row(1))), 1.0);
 }

@@ -119,6 +119,14 @@ impl ServedModel {
         Arc::strong_count(model) == 1 && shared == 1
     }
 
+    /// Are there sequences that wait for their next request, which would not find them elsewhere?
+    pub(super) fn has_open_sequences(&self) -> bool {
+        match &self.engine {
+            Engine::Sequences(scheduler) => scheduler.has_open(),
+            Engine::Instances(_) | Engine::Ensemble(_) => false,
+        }
+    }
+
     /// From now on nothing waits for company.
     pub(super) fn hurry(&self) {
         match &self.engine {

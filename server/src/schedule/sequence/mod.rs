@@ -200,6 +200,16 @@ impl SequenceScheduler {
         drop(gone);
     }
 
+    /// Is there a sequence that has begun, has not ended, and has not been idle for too long?
+    pub fn has_open(&self) -> bool {
+        let mut state = self.shared.lock();
+        let calls = self.shared.reseat(&mut state, Instant::now());
+        let has_open = state.table.has_open();
+        drop(state);
+        self.shared.call(calls);
+        has_open
+    }
+
     /// Most batches that run at once.
     pub fn instances(&self) -> usize {
         self.shared.changed.len()

@@ -112,6 +112,11 @@ impl<J> Table<J> {
         self.open.contains_key(id)
     }
 
+    /// Is there any?
+    pub fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Puts a request behind those of its sequence, or begins one where none [`Table::is_open`]: whether it may is
     /// asked before. Returns its sequence and its ticket. A start within a sequence stays in it: the new one takes the
     /// seat of the old one.
