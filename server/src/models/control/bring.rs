@@ -16,7 +16,7 @@ use super::{
     fingerprint::Fingerprint,
     lock,
     members::members,
-    overrides::PrivateFiles,
+    private::PrivateFiles,
     reaper::Retired,
 };
 use crate::{error::Error, machine::resident_bytes};

@@ -13,6 +13,7 @@ mod members;
 mod overrides;
 mod permits;
 mod poll;
+mod private;
 mod reaper;
 mod remote;
 mod start;
@@ -36,8 +37,9 @@ use demand::Demand;
 use fingerprint::Fingerprint;
 use members::Awaited;
 use overrides::Given;
-pub use overrides::{LoadOverride, PrivateFiles};
+pub use overrides::LoadOverride;
 use permits::Permits;
+pub use private::PrivateFiles;
 use reaper::Reaper;
 use remote::Copies;
 

@@ -2,16 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, DirBuilder},
-    io,
-    os::unix::fs::DirBuilderExt,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use bytes::Bytes;
 
-use super::super::{pbtxt::ConfigReader, raw};
+use super::{
+    super::{pbtxt::ConfigReader, raw},
+    private::PrivateFiles,
+};
 use crate::error::Error;
 
 /// What comes with a request to load a model, and stands in for what lies in the repository until the next
@@ -31,10 +32,6 @@ pub(super) struct Given {
     /// Where its versions lie, if files came along.
     pub(super) files: Option<(Arc<PrivateFiles>, BTreeMap<u64, PathBuf>)>,
 }
-
-/// A directory that only this process can read, deleted with the last model that uses it.
-#[derive(Debug)]
-pub struct PrivateFiles(PathBuf);
 
 impl Given {
     /// Reads what came with a request to load `model`; `None` where nothing did. Files go into a new directory
@@ -77,7 +74,7 @@ impl Given {
             let private = PrivateFiles::new(scratch)?;
             let mut versions = BTreeMap::new();
             for ((version, name), (_, content)) in places.iter().zip(&given.files) {
-                let dir = private.0.join(version.to_string());
+                let dir = private.path().join(version.to_string());
                 fs::create_dir_all(&dir)?;
                 fs::write(dir.join(name), content)?;
                 versions.insert(*version, dir);
@@ -110,37 +107,6 @@ fn place(path: &str) -> Result<(u64, &str), Error> {
             shown.escape_debug()
         ))
     })
-}
-
-impl PrivateFiles {
-    fn new(scratch: &Path) -> io::Result<PrivateFiles> {
-        let mut builder = DirBuilder::new();
-        builder.mode(0o700);
-        let process = std::process::id();
-        for number in 0_u32.. {
-            let path = scratch.join(format!("muster-{process}-{number}"));
-            // Only a directory that did not exist is certain to be nobody else's.
-            match builder.create(&path) {
-                Ok(()) => return Ok(PrivateFiles(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
-    }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for PrivateFiles {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "cannot remove files of a model that is gone");
-        }
-    }
 }
 
 #[cfg(test)]

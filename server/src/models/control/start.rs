@@ -13,6 +13,7 @@ use super::{
     Control,
     bring::How,
     catalogue::Wanted,
+    private,
 };
 use crate::config::{AtStart, ControlMode};
 
@@ -24,6 +25,9 @@ impl Control {
     /// Why there is no use in serving: nothing that was asked for is loaded; or, with `exit_on_error`, something
     /// is not.
     pub fn start(&self, exit_on_error: bool) -> Result<(), String> {
+        if self.settings.is_explicit() {
+            private::remove_leftovers(&self.settings.scratch);
+        }
         let wanted = match &self.settings.mode {
             ControlMode::Explicit(AtStart::These(names)) => Wanted::These(names),
             ControlMode::None if self.demand.is_some() => Wanted::These(&[]),
