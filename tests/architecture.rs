@@ -32,12 +32,15 @@ const MODULES: &[(&str, &[&str])] = &[
     ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),
     ("protocol", &["error", "logging", "metrics", "request", "signature"]),
     ("memory", &["error"]),
+    ("net", &["config", "drain", "error", "limits"]),
     (
         "serving",
-        &["drain", "error", "infer", "limits", "logging", "memory", "metrics", "models", "trace"],
+        &[
+            "drain", "error", "infer", "limits", "logging", "memory", "metrics", "models", "net",
+            "trace",
+        ],
     ),
     ("shared", &["error", "limits", "memory", "protocol", "request"]),
-    ("net", &["config", "drain", "limits"]),
     (
         "http",
         &[

@@ -7,7 +7,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Client, Page, Process, Reply, Repository, Server, Start, ask, first_of, infer, row, wait_for,
+    Client, Page, Process, Reply, Repository, Server, Start, ask, first_of, infer, post_head, row,
+    wait_for,
 };
 
 #[path = "../backends/onnxruntime/tests/support/onnx_file.rs"]
@@ -189,6 +190,30 @@ fn a_request_that_runs_when_its_model_is_unloaded_is_answered() {
     assert_eq!(index(&server), ["m:1 UNLOADING"]);
     assert_eq!(first_of(&client.reply()), 5.0);
     wait_for_index(&server, &["m:1 UNAVAILABLE (unloaded)"]);
+}
+
+#[test]
+fn slow_loads_keep_nobody_else_waiting() {
+    // One more than an I/O thread has threads for what computes, and the server renders its metrics there.
+    let loads = std::thread::available_parallelism().unwrap().get() + 1;
+    let delay = [("creation_delay_sec", "600")];
+    let add = |it: Repository, number: usize| it.with_identity(&format!("m{number}"), &delay);
+    let repository = (0..loads).fold(Repository::new(), add);
+    let flags = [EXPLICIT, "--http-thread-count=1"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    let load = |number: usize| {
+        let mut client = server.client();
+        let head = post_head(&format!("/v2/repository/models/m{number}/load"), &[], 0);
+        client.send(head).unwrap();
+        client
+    };
+    let _clients: Vec<Client> = (0..loads).map(load).collect();
+    wait_for("a load to begin", || {
+        let index = server.client().post("/v2/repository/index", &[], "").text();
+        index.contains("LOADING").then_some(())
+    });
+    server.client().get("/metrics").expect(200);
 }
 
 #[test]

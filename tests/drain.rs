@@ -6,9 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    Client, Page, Process, Repository, Server, ask, first_of, infer, post_head, row, wait_for,
-    wait_queued,
+use crate::{
+    control::EXPLICIT,
+    support::{
+        Client, Page, Process, Repository, Server, ask, first_of, infer, post_head, row, wait_for,
+        wait_queued,
+    },
 };
 
 /// A model `m` whose batches of up to 8 take 50 ms.
@@ -164,6 +167,26 @@ fn a_run_that_does_not_end_is_left_behind_when_the_time_is_up() {
     let finished = server.wait();
     assert_eq!(finished.status.code(), Some(1), "{:#?}", finished.log);
     assert!(finished.last().contains("were still busy"), "{:#?}", finished.log);
+}
+
+#[test]
+fn a_load_whose_client_has_left_keeps_the_process_no_longer_than_it_may_take() {
+    let repository = slow().with_identity("late", &[("creation_delay_sec", "600")]);
+    let flags = [EXPLICIT, "--load-model=m", "--exit-timeout-secs=5"];
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    let mut client = server.client();
+    client.send(post_head("/v2/repository/models/late/load", &[], 0)).unwrap();
+    wait_for("the load to begin", || {
+        let index = server.client().post("/v2/repository/index", &[], "").text();
+        index.contains("LOADING").then_some(())
+    });
+    drop(client);
+    server.signal("TERM");
+    let began = Instant::now();
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(0), "{:#?}", finished.log);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::{
     memory::SharedMemory,
     metrics::{Metrics, MetricsOptions},
     models::{Catalogue, Control, LoadSettings, Loader, ModelManager, Names},
-    net::{self, Front, IoThreads, tls::Acceptor},
+    net::{self, Apart, Front, IoThreads, tls::Acceptor},
     protocol::sagemaker,
     schedule::{
         admission::LongestStay,
@@ -147,6 +147,7 @@ impl App {
             models: manager,
             control: Arc::new(control),
             inference: Inference::new(cache.clone(), Some(tracing.clone())),
+            apart: Apart::default(),
             memory: Arc::new(SharedMemory::new(config.client_shared_memory)),
             tracing,
             log,
@@ -308,7 +309,7 @@ impl crate::config::Lifecycle {
             return Err(AppError::NotDrained { connections, threads });
         }
         if let Some(io) = Arc::into_inner(io) {
-            io.join();
+            io.join(left()).await;
         }
         tracing::info!("stopped");
         Ok(())

@@ -15,6 +15,7 @@ use crate::{
     memory::SharedMemory,
     metrics::Metrics,
     models::{Control, ModelManager, ServedModel},
+    net::Apart,
     trace::Tracing,
 };
 
@@ -40,6 +41,8 @@ pub struct Serving {
     pub models: Arc<ModelManager>,
     /// The models, to load and unload them.
     pub control: Arc<Control>,
+    /// Where `control` is asked for what takes long.
+    pub apart: Apart,
     /// How a request is run on a model.
     pub inference: Inference,
     /// Memory that clients share with the server.

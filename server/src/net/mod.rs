@@ -5,6 +5,7 @@
 //! a request that its task runs in place never crosses to another. The accepting task hands connections to
 //! the threads in turn.
 
+mod apart;
 pub mod tls;
 
 use std::{
@@ -24,6 +25,7 @@ use crate::{
     drain::{Drain, Guard},
     limits::{Budget, Permit},
 };
+pub use apart::Apart;
 
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: i32 = 4096;
@@ -79,6 +81,8 @@ pub struct IoThreads {
     fronts: Vec<Arc<dyn Front>>,
     inboxes: Vec<mpsc::UnboundedSender<(usize, Accepted)>>,
     threads: Vec<JoinHandle<()>>,
+    /// Nothing is sent; each thread closes its end when it is done.
+    ended: mpsc::Receiver<()>,
     drain: Drain,
     connections: Arc<Budget>,
 }
@@ -97,6 +101,7 @@ impl IoThreads {
         connections: Arc<Budget>,
     ) -> io::Result<IoThreads> {
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
+        let (running, ended) = mpsc::channel(1);
         for number in 0..count.get() {
             // Unbounded, but each entry has a permit of the connection budget.
             let (inbox, mut arrivals) = mpsc::unbounded_channel::<(usize, Accepted)>();
@@ -106,12 +111,11 @@ impl IoThreads {
                 // What is put aside computes: more threads than processors would only take turns.
                 .max_blocking_threads(cpus.get())
                 .thread_name(format!("{name}-aside"))
-                // A client may ask for a model to be loaded.
-                .thread_stack_size(backend::MODEL_STACK)
                 .build()?;
             let fronts: Vec<Arc<dyn Front>> = fronts.iter().map(|it| it.fork()).collect();
-            let drain = drain.clone();
+            let (drain, running) = (drain.clone(), running.clone());
             let serve = move || {
+                let _running = running;
                 runtime.block_on(async {
                     while let Some((front, accepted)) = arrivals.recv().await {
                         let Some(front) = fronts.get(front) else { continue };
@@ -120,11 +124,13 @@ impl IoThreads {
                     // The inbox closes when the server is closing; connections finish first.
                     drain.finished(Duration::MAX).await;
                 });
+                // Nobody waits for what is still aside: its client has left.
+                runtime.shutdown_background();
             };
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
             inboxes.push(inbox);
         }
-        Ok(IoThreads { fronts, inboxes, threads, drain, connections })
+        Ok(IoThreads { fronts, inboxes, threads, ended, drain, connections })
     }
 
     /// Accepts connections for the front of that number until the server closes, and spreads them over the
@@ -175,11 +181,14 @@ impl IoThreads {
         }
     }
 
-    /// Lets the threads end once their connections are done, and waits for them. Blocking.
-    pub fn join(self) {
+    /// Lets the threads end once their connections are done, and waits for them, at most for `patience`.
+    pub async fn join(mut self, patience: Duration) {
         drop(self.inboxes);
+        let is_late = tokio::time::timeout(patience, self.ended.recv()).await.is_err();
         for thread in self.threads {
-            if thread.join().is_err() {
+            if is_late && !thread.is_finished() {
+                tracing::warn!("an I/O thread did not end in time");
+            } else if thread.join().is_err() {
                 tracing::error!("an I/O thread panicked");
             }
         }

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    super::proto::{
-        ModelRepositoryParameter, RepositoryIndexRequest, RepositoryIndexResponse,
-        RepositoryModelLoadRequest, RepositoryModelLoadResponse, RepositoryModelUnloadRequest,
-        RepositoryModelUnloadResponse, model_repository_parameter::ParameterChoice,
-        repository_index_response::ModelIndex,
-    },
-    aside,
+use super::super::proto::{
+    ModelRepositoryParameter, RepositoryIndexRequest, RepositoryIndexResponse,
+    RepositoryModelLoadRequest, RepositoryModelLoadResponse, RepositoryModelUnloadRequest,
+    RepositoryModelUnloadResponse, model_repository_parameter::ParameterChoice,
+    repository_index_response::ModelIndex,
 };
 use crate::{
     error::Error,
@@ -49,7 +46,7 @@ pub(super) async fn load(
     one_repository(&request.repository_name)?;
     let given = load_override(request.parameters)?;
     let (control, name) = (serving.control.clone(), request.model_name);
-    aside(move || control.load(&name, given)).await??;
+    serving.apart.run(move || control.load(&name, given)).await??;
     Ok(RepositoryModelLoadResponse {})
 }
 
@@ -67,7 +64,7 @@ pub(super) async fn unload(
         }
     }
     let (control, name) = (serving.control.clone(), request.model_name);
-    aside(move || control.unload(&name, dependents)).await??;
+    serving.apart.run(move || control.unload(&name, dependents)).await??;
     Ok(RepositoryModelUnloadResponse {})
 }
 

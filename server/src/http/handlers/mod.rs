@@ -160,7 +160,7 @@ async fn find(
     service.serving.model(&path.name, path.version, deadline).await
 }
 
-/// Runs `work` on another thread.
+/// Runs `work`, which computes, on another thread. What may take minutes is for [`Apart`](crate::net::Apart).
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))

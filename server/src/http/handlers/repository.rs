@@ -4,7 +4,7 @@ use hyper::body::Incoming;
 
 use super::{
     super::{body, respond, router::ModelPath, service::Service},
-    Answer, aside,
+    Answer,
 };
 use crate::{
     models::{LoadOverride, State},
@@ -15,7 +15,7 @@ pub(super) async fn index(service: &Service, body: &mut Incoming) -> Answer {
     let received = body::read(body, 0, &service.settings.body).await?;
     let only_ready = kserve_v2::index_request(&received.bytes)?;
     let control = service.serving.control.clone();
-    let index = aside(move || control.index()).await?;
+    let index = service.serving.apart.run(move || control.index()).await?;
     let shown = index.iter().filter(|it| !only_ready || it.state == State::Ready);
     let entries = shown.map(|it| kserve_v2::IndexEntry {
         name: &it.name,
@@ -27,7 +27,7 @@ pub(super) async fn index(service: &Service, body: &mut Incoming) -> Answer {
     Ok(respond::ok(kserve_v2::repository_index(entries)))
 }
 
-/// Answers once the model serves. A client that leaves does not stop the load.
+/// Answers once the model serves. A client that leaves does not stop a load that has begun.
 pub(super) async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) -> Answer {
     let received = body::read(body, 0, &service.settings.body).await?;
     let (control, name) = (service.serving.control.clone(), path.name.to_string());
@@ -41,7 +41,7 @@ pub(super) async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Inc
         drop(permit);
         loaded
     };
-    aside(load).await??;
+    service.serving.apart.run(load).await??;
     Ok(respond::empty(hyper::StatusCode::OK))
 }
 
@@ -49,6 +49,6 @@ pub(super) async fn unload(service: &Service, path: &ModelPath<'_>, body: &mut I
     let received = body::read(body, 0, &service.settings.body).await?;
     let dependents = kserve_v2::unload_request(&received.bytes)?;
     let (control, name) = (service.serving.control.clone(), path.name.to_string());
-    aside(move || control.unload(&name, dependents)).await??;
+    service.serving.apart.run(move || control.unload(&name, dependents)).await??;
     Ok(respond::empty(hyper::StatusCode::OK))
 }
