@@ -231,11 +231,19 @@ impl<J> Table<J> {
         }
     }
 
-    /// Ends all sequences of an instance; returns their requests that wait.
+    /// Ends all sequences of an instance on which nothing runs any more, whether it was [`Table::finish`]ed or not;
+    /// returns their requests that wait.
     pub fn lose(&mut self, instance: usize) -> Vec<J> {
         let rows = self.seats.get(instance).into_iter().flatten();
         let numbers: Vec<Number> = rows.filter_map(|it| *it).collect();
-        numbers.into_iter().flat_map(|it| self.end(it)).collect()
+        let mut lost = Vec::new();
+        for number in numbers {
+            if let Some(sequence) = self.sequences.get_mut(&number) {
+                sequence.is_running = false;
+            }
+            lost.extend(self.end(number));
+        }
+        lost
     }
 
     fn end(&mut self, number: Number) -> Vec<J> {

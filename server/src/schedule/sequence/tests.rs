@@ -1,6 +1,9 @@
 //! The scheduler with its threads, over an engine that adds up, fails and panics on request.
 
-use std::sync::{Condvar, atomic::AtomicUsize, atomic::Ordering};
+use std::sync::{
+    Condvar,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 
@@ -16,6 +19,8 @@ struct Gate {
     closed: Mutex<bool>,
     changed: Condvar,
     runs: AtomicUsize,
+    /// Panics the next instance that goes?
+    breaks: AtomicBool,
 }
 
 impl Gate {
@@ -58,6 +63,12 @@ impl Instance for Adder {
         }
         let output = |name: &str| NamedTensor { name: name.into(), tensor: tensor(x + kept) };
         Ok(vec![output("sum"), output("kept_out")])
+    }
+}
+
+impl Drop for Adder {
+    fn drop(&mut self) {
+        assert!(!self.0.breaks.swap(false, Ordering::SeqCst), "it goes with a bang");
     }
 }
 
@@ -137,6 +148,30 @@ async fn a_panic_costs_its_own_request_and_the_state_lives_on() {
     let error = send(&scheduler, 1, NEXT, submission(666)).await.unwrap_err();
     assert!(error.to_string().contains("the engine panicked"), "{error}");
     assert_eq!(send(&scheduler, 1, NEXT, submission(1)).await, Ok(6));
+}
+
+#[tokio::test]
+async fn a_panic_of_the_thread_itself_ends_its_sequences_and_others_get_another_thread() {
+    let (scheduler, gate) = scheduler(1, settings());
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    gate.set(true);
+    // The run panics, and then the instance as it is dropped, which nothing catches but the thread.
+    gate.breaks.store(true, Ordering::SeqCst);
+    let runs = spawn(&scheduler, 1, NEXT, 666);
+    tokio::task::yield_now().await;
+    gate.wait_runs(2);
+    let (waits, unseated) = (spawn(&scheduler, 1, NEXT, 1), spawn(&scheduler, 2, START, 7));
+    tokio::task::yield_now().await;
+    gate.set(false);
+    for lost in [runs, waits] {
+        let error = lost.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Internal(_)), "{error}");
+    }
+    assert_eq!(unseated.await.unwrap(), Ok(7));
+    let error = send(&scheduler, 1, NEXT, submission(1)).await.unwrap_err();
+    assert!(error.to_string().contains("no open sequence 1"), "{error}");
+    scheduler.close();
+    assert_eq!(scheduler.wait_closed(Duration::from_secs(30)), 0);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The thread of one instance: it runs the requests of the sequences that sit there.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
@@ -25,6 +26,7 @@ use crate::{
 pub(super) fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
     let name = format!("{}#{}", shared.settings.model, instance + 1);
     let at_end = Ended(shared.clone());
+    let spare = slot.another();
     // Whoever gets it first: the thread, or this function where there is none.
     let handed_over = Arc::new(Mutex::new(Some(slot)));
     let take =
@@ -35,7 +37,11 @@ pub(super) fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
         let at_end = at_end;
         lower_priority(at_end.0.settings.niceness);
         if let Some(slot) = take(&slot) {
-            work(&at_end.0, instance, slot);
+            // What an engine does is caught before it comes here: this would be a defect of the scheduler.
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(&at_end.0, instance, slot)));
+            if outcome.is_err() {
+                recover(&at_end.0, instance, spare);
+            }
         }
     });
     if let Err(error) = spawned {
@@ -44,6 +50,21 @@ pub(super) fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
         let reason = Error::Internal(format!("no thread to run the model on: {error}"));
         shared.lose(instance, &reason);
     }
+}
+
+/// After a panic of the instance's thread: the sequences that sat there are over, and the next that sits down there
+/// gets another thread.
+fn recover(shared: &Arc<Shared>, instance: usize, spare: Slot) {
+    let model = &*shared.settings.model;
+    tracing::error!(model, instance, "the thread of an instance panicked; its sequences are lost");
+    if let Some(place) = shared.lock().unstarted.get_mut(instance) {
+        *place = Some(spare);
+    }
+    let reason = Error::Internal(format!("the thread that ran model '{model}' was lost"));
+    shared.lose(instance, &reason);
+    // Some may have waited for a seat.
+    let calls = shared.reseat(&mut shared.lock(), Instant::now());
+    shared.call(calls);
 }
 
 /// Takes a thread out of the count, however it ends.

@@ -167,6 +167,18 @@ fn a_sequence_in_the_backlog_can_be_cancelled() {
 }
 
 #[test]
+fn the_seat_of_a_request_that_was_lost_while_it_ran_is_free() {
+    let mut scene = Scene::new(1, 1);
+    scene.ask(1, FIRST, 10);
+    scene.table.take(0, &[0]);
+    scene.ask(1, 0, 11);
+    scene.ask(2, FIRST, 20);
+    assert_eq!(scene.table.lose(0), [11]);
+    scene.table.seat();
+    assert_eq!(scene.heads(0), [(0, 20)]);
+}
+
+#[test]
 fn a_lost_instance_ends_its_sequences_and_no_others() {
     let mut scene = Scene::new(2, 1);
     scene.ask(1, FIRST, 10);
