@@ -177,6 +177,30 @@ fn a_port_without_tls_beside_those_that_have_it_answers_health_and_metrics_only(
 }
 
 #[test]
+fn the_vertex_ai_port_is_entered_as_the_others_are() {
+    let place = Place::new();
+    let vertex_ai = [
+        "--allow-vertex-ai=true",
+        "--vertex-ai-port=0",
+        "--vertex-ai-predict-route=/predict",
+        "--vertex-ai-health-route=/health",
+    ];
+    let server = place.start(&vertex_ai);
+    let address = server.address("vertex-ai").unwrap();
+    let mut stream = connect(&place.authority.client(None), address);
+    let reply = ask(&mut stream, "POST", "/predict", &row(5)).unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("[5.0,"), "{reply}");
+
+    let server = place.start(&[&vertex_ai[..], &["--http-tls-ports=http"]].concat());
+    let address = server.address("vertex-ai").unwrap();
+    Client::connect(address).get("/health").expect(200);
+    let text = Client::connect(address).post("/predict", &[], row(5)).error(403);
+    assert!(text.contains("--http-tls-ports"), "{text}");
+    let index = [("x-vertex-ai-triton-redirect", "v2/repository/index")];
+    Client::connect(address).post("/predict", &index, "{}").error(403);
+}
+
+#[test]
 fn whoever_speaks_something_else_to_a_tls_port_is_cut_off_and_harms_nobody() {
     let place = Place::new();
     let server = place.start(&["--header-timeout-secs=0.2"]);

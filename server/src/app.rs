@@ -88,7 +88,7 @@ const HTTP: usize = 0;
 const HTTP_ASIDE: usize = 1;
 const GRPC: usize = 2;
 
-/// The number of the front that has the routes of Vertex AI, where that port is on.
+/// The number of the front that has the routes of Vertex AI, entered as its port is, where that is on.
 const VERTEX_AI: usize = 3;
 
 /// A server whose ports are open.
@@ -167,6 +167,10 @@ impl App {
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let settings = http_settings(&config, &serving, tokens.clone(), cpus);
         let door = tls.map_or(Door::Plain, Door::Tls);
+        let vertex_ai_door = match &config.tls {
+            Some(tls) if !tls.ports.has("vertex-ai") => Door::Aside,
+            _ => door.clone(),
+        };
         let http = Service::new(serving.clone(), settings.clone(), door);
         let aside = http.behind(Door::Aside);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
@@ -174,7 +178,7 @@ impl App {
         let mut fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];
         if config.vertex_ai.is_some() {
             let settings = HttpSettings { vertex_ai: config.vertex_ai.clone(), ..settings };
-            fronts.push(Arc::new(Service::new(serving.clone(), settings, Door::Plain)));
+            fronts.push(Arc::new(Service::new(serving.clone(), settings, vertex_ai_door)));
         }
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());

@@ -997,18 +997,24 @@ fn what_is_open_without_a_token_is_said_by_category() {
 fn tls_is_a_certificate_with_its_key() {
     assert_eq!(config("", &[]).tls, None);
     let tls = config("--http-tls-cert=a --http-tls-key=b", &[]).tls.unwrap();
-    assert_eq!(tls.ports, TlsPorts { http: true, sagemaker: true, metrics: false });
+    assert_eq!(
+        tls.ports,
+        TlsPorts { http: true, sagemaker: true, vertex_ai: true, metrics: false }
+    );
     assert_eq!(tls.files.client_ca, None);
     assert_eq!(tls.files.key.to_string(), "--http-tls-key 'b'");
-    let all = "--http-tls-cert=a --http-tls-key=b --http-tls-client-ca=c --http-tls-ports=metrics";
+    let all = "--http-tls-cert=a --http-tls-key=b --http-tls-client-ca=c --http-tls-ports=metrics,vertex-ai";
     let tls = config(all, &[]).tls.unwrap();
-    assert_eq!(tls.ports, TlsPorts { http: false, sagemaker: false, metrics: true });
+    assert_eq!(
+        tls.ports,
+        TlsPorts { http: false, sagemaker: false, vertex_ai: true, metrics: true }
+    );
     assert!(tls.files.client_ca.is_some());
     check_refused("--http-tls-cert=a", &[], &["--http-tls-cert 'a'", "--http-tls-key, too"]);
     check_refused("--http-tls-key=a", &[], &["--http-tls-key 'a'", "--http-tls-cert, too"]);
     let neither = "--http-tls-cert and --http-tls-key, too";
     check_refused("--http-tls-client-ca=a", &[], &["--http-tls-client-ca 'a'", neither]);
-    check_refused("--http-tls-ports=grpc", &[], &["http, sagemaker, metrics"]);
+    check_refused("--http-tls-ports=grpc", &[], &["http, sagemaker, vertex-ai, metrics"]);
 }
 
 #[test]

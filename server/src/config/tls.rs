@@ -55,15 +55,17 @@ pub struct HttpTls {
 pub struct TlsPorts {
     pub http: bool,
     pub sagemaker: bool,
+    pub vertex_ai: bool,
     pub metrics: bool,
 }
 
 impl TlsPorts {
-    /// Has the port of this service TLS? By its name in the log: `http`, `sagemaker` or `metrics`.
+    /// Has the port of this service TLS? By its name in the log: `http`, `sagemaker`, `vertex-ai` or `metrics`.
     pub fn has(self, service: &str) -> bool {
         match service {
             "http" => self.http,
             "sagemaker" => self.sagemaker,
+            "vertex-ai" => self.vertex_ai,
             "metrics" => self.metrics,
             _ => false,
         }
@@ -79,7 +81,8 @@ const HTTP: TlsOptions = TlsOptions {
 /// TLS of the HTTP ports; `None` without a certificate.
 pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<HttpTls> {
     let ports = sources.read("http-tls-ports", ports, problems);
-    let ports = ports.unwrap_or(TlsPorts { http: true, sagemaker: true, metrics: false });
+    let default = TlsPorts { http: true, sagemaker: true, vertex_ai: true, metrics: false };
+    let ports = ports.unwrap_or(default);
     Some(HttpTls { files: files(sources, &HTTP, problems)?, ports })
 }
 
@@ -113,13 +116,18 @@ pub(super) fn files(
 }
 
 fn ports(text: &str) -> Parse<TlsPorts> {
-    let mut ports = TlsPorts { http: false, sagemaker: false, metrics: false };
+    let mut ports = TlsPorts { http: false, sagemaker: false, vertex_ai: false, metrics: false };
     for name in text.split(',').map(str::trim) {
         match name {
             "http" => ports.http = true,
             "sagemaker" => ports.sagemaker = true,
+            "vertex-ai" => ports.vertex_ai = true,
             "metrics" => ports.metrics = true,
-            _ => return Err("http, sagemaker, metrics, or several with commas".to_owned()),
+            _ => {
+                return Err(
+                    "http, sagemaker, vertex-ai, metrics, or several with commas".to_owned()
+                );
+            }
         }
     }
     Ok(ports)
