@@ -68,11 +68,6 @@ impl Access {
         Access(Some(Arc::new(Rules { wire, tokens, open, restrictions })))
     }
 
-    /// Must a request bring a token?
-    pub fn asks_for_tokens(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| it.tokens.is_some())
-    }
-
     /// May a request that needs this, and whose header of a (lower-case) name is found by `header`, be
     /// answered?
     ///
