@@ -268,7 +268,10 @@ fn a_deadline_holds_for_all_steps_together() {
         text.contains("step[1] ('b'): the deadline of the request to model 'b' passed"),
         "{text}"
     );
-    assert_eq!(Page::read(server.http()).failures("b", "CANCELED"), 1.0);
+    let page = Page::read(server.http());
+    assert_eq!(page.failures("b", "CANCELED"), 1.0);
+    // It was the ensemble's own deadline.
+    assert_eq!((page.failures("e", "CANCELED"), page.failures("e", "OTHER")), (1.0, 0.0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use backend::{NamedTensor, Shape, Tensor};
 
 use super::{Answer, Inference, Spent};
 use crate::{
-    error::Error,
+    error::{Error, Kind},
     metrics::{BatchReason, Execution, FailureReason, ModelMetrics},
     models::{
         ServedModel,
@@ -75,10 +75,19 @@ impl Inference {
                 Ok(answer)
             }
             Err(error) => {
-                unanswered.failed(FailureReason::Other);
+                unanswered.failed(reason(&error));
                 Err(error)
             }
         }
+    }
+}
+
+/// How an ensemble counts a failure: a deadline was its own request's, whatever step it passed in; what a member has is
+/// counted by its reason there, and is something else here.
+fn reason(error: &Error) -> FailureReason {
+    match error.kind() {
+        Kind::DeadlineExceeded => FailureReason::Canceled,
+        _ => FailureReason::Other,
     }
 }
 

@@ -24,7 +24,8 @@ pub struct Statistics {
     pub execution_count: u64,
     /// Requests that were answered, cached ones included: from acceptance to the response.
     pub success: Total,
-    /// Requests that were accepted and failed.
+    /// Requests that were not answered with a result, those that were refused at once included; not those that fit no
+    /// model, which are not counted.
     pub fail: Total,
     /// From acceptance to the start of the run, or to the look into the cache where it held the answer.
     pub queue: Total,
