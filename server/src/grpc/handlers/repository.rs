@@ -24,7 +24,7 @@ pub(super) async fn index(
 ) -> Result<RepositoryIndexResponse, Error> {
     one_repository(&request.repository_name)?;
     let control = serving.control.clone();
-    let entries = aside(move || control.index()).await?.into_iter();
+    let entries = serving.apart.run(move || control.index()).await?.into_iter();
     let wanted = entries.filter(|it| !request.ready || it.state == State::Ready);
     let models = wanted.map(|it| ModelIndex {
         name: it.name.to_string(),
