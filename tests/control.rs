@@ -295,7 +295,7 @@ fn memory_of_a_model_comes_back_when_it_is_unloaded() {
         println!("{before} MiB before, {loaded} MiB loaded, {} MiB after", resident(&server));
     }
     let most = after.iter().max().unwrap();
-    assert!(*most < before + 15, "{before} MiB before, {after:?} MiB after each unload");
+    assert!(*most < before + 50, "{before} MiB before, {after:?} MiB after each unload");
 }
 
 /// A request to load an ensemble in place of what lies in the repository: `slow` and `member`, one after the other.

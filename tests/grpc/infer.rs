@@ -298,7 +298,7 @@ fn messages_are_compressed_where_both_sides_want_it() {
 
 #[test]
 fn a_message_above_the_limit_is_refused_before_it_is_read() {
-    let (_server, mut client) = start(&["--http-max-input-size=1MiB"]);
+    let (_server, mut client) = start(&["--max-inflight-bytes=1MiB"]);
     let mut large = identity("m", &[1.0]);
     large.raw_input_contents = vec![vec![0; 4 << 20].into()];
     let text = client.refused(large, Code::ResourceExhausted);
