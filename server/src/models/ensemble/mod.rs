@@ -1,6 +1,6 @@
 //! Ensembles: models that are made of other models, whose tensors go from one to the next.
 //!
-//! `check/ensemble.rs` reads the steps, [`plan`] compares them with the members, [`resolve`] finds the
+//! `check/ensemble.rs` reads the steps, `plan` compares them with the members, `resolve` finds the
 //! members of one request. That members are loaded first is the business of `control`; running is in `infer`.
 
 mod complete;
