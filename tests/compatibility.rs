@@ -3,25 +3,17 @@
 
 mod fields;
 mod lists;
+mod sagemaker;
+mod tables;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    process::Command,
-};
+use std::{collections::BTreeSet, fs, process::Command};
 
 use lists::{ENDPOINTS, FAMILIES, OPTIONS};
+use tables::{IGNORED, Row, WORKS};
 
 use crate::support::{Client, Repository, Server, Start, root, row};
 
 const DOCUMENT: &str = "docs/triton-compatibility.md";
-
-/// What a row may say.
-const WORKS: &str = "works";
-const IGNORED: &str = "accepted and ignored";
-const NOT_APPLICABLE: &str = "not applicable";
-const REFUSED: &str = "refused";
-const STATES: [&str; 4] = [WORKS, IGNORED, NOT_APPLICABLE, REFUSED];
 
 /// The headings, each above one table.
 const HEADINGS: [&str; 6] = [
@@ -33,48 +25,13 @@ const HEADINGS: [&str; 6] = [
     "gRPC calls",
 ];
 
-/// One row of a table: what is in its first column, between backticks, and the next two columns.
-struct Row {
-    item: String,
-    state: String,
-    test: String,
-}
-
-/// The rows under each heading of the second level.
-fn tables() -> BTreeMap<String, Vec<Row>> {
-    let text = fs::read_to_string(root(DOCUMENT)).unwrap();
-    let mut tables: BTreeMap<String, Vec<Row>> = BTreeMap::new();
-    let mut heading = "";
-    for line in text.lines() {
-        if let Some(it) = line.strip_prefix("## ") {
-            heading = it;
-        }
-        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, item, state, test, ..] = columns[..] else { continue };
-        let Some(item) = item.strip_prefix('`').and_then(|it| it.strip_suffix('`')) else {
-            continue;
-        };
-        let [item, state, test] = [item, state, test.trim_matches('`')].map(str::to_owned);
-        tables.entry(heading.to_owned()).or_default().push(Row { item, state, test });
-    }
-    tables
-}
-
 fn table(heading: &str) -> Vec<Row> {
-    tables().remove(heading).unwrap_or_else(|| panic!("{DOCUMENT} has no table under '{heading}'"))
+    tables::table(DOCUMENT, heading)
 }
 
-/// The table has one row for each of these, and no other.
 #[track_caller]
 fn check_complete(heading: &str, expected: impl IntoIterator<Item = String>) {
-    let rows = table(heading);
-    let listed: BTreeSet<String> = rows.iter().map(|it| it.item.clone()).collect();
-    assert_eq!(rows.len(), listed.len(), "'{heading}' lists something twice");
-    let expected: BTreeSet<String> = expected.into_iter().collect();
-    let missing: Vec<_> = expected.difference(&listed).collect();
-    assert!(missing.is_empty(), "'{heading}' lacks {missing:?}");
-    let unknown: Vec<_> = listed.difference(&expected).collect();
-    assert!(unknown.is_empty(), "'{heading}' lists what does not exist: {unknown:?}");
+    tables::check_complete(DOCUMENT, heading, expected);
 }
 
 /// `Message.field` of every field of a definition.
@@ -106,30 +63,7 @@ fn fields_of(proto: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_row_has_a_state_and_a_test_that_exists() {
-    let tables = tables();
-    assert_eq!(tables.keys().map(String::as_str).collect::<Vec<_>>(), HEADINGS);
-    for (heading, rows) in tables {
-        for Row { item, state, test } in rows {
-            assert!(STATES.contains(&&*state), "{heading}, {item}: the state is '{state}'");
-            assert!(exists(&test), "{heading}, {item}: there is no test '{test}'");
-        }
-    }
-}
-
-/// `<file>::<name>`: a test of that file, or a function of a script.
-fn exists(test: &str) -> bool {
-    let Some((file, name)) = test.split_once("::") else { return false };
-    let Ok(text) = fs::read_to_string(root(file)) else { return false };
-    match file.ends_with(".py") {
-        true => text.contains(&format!("\ndef {name}(")),
-        false => {
-            let head = format!("fn {name}() ");
-            let before = text.split(&head).next().filter(|it| it.len() < text.len());
-            // Attributes stand between this one and the function.
-            before
-                .is_some_and(|it| it.rsplit("\n\n").next().is_some_and(|it| it.contains("#[test]")))
-        }
-    }
+    tables::check_rows(DOCUMENT, &HEADINGS);
 }
 
 #[test]

@@ -48,10 +48,10 @@ mod metrics; // the metrics page
 mod statistics; // what is counted of a model
 mod tracing; // traces of requests, in files, at a collector and in the log
 
-mod model_config;
+mod model_config; // alternatives, checksums, libraries, files by name, priorities, buckets
 mod ragged; // batches of requests whose shapes differ
 mod rate_limit; // resources that instances share
-mod sequences; // sequences of requests: state, controls, seats // alternatives, checksums, libraries, files by name, priorities, buckets
+mod sequences; // sequences of requests: state, controls, seats
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{IGNORED, NOT_APPLICABLE, REFUSED, table};
+use super::{
+    table,
+    tables::{IGNORED, NOT_APPLICABLE, REFUSED},
+};
 use crate::support::{
     Form, Process, Repository, Server, Tensor, ask, first_of, infer, infer_body, row, wait_queued,
 };

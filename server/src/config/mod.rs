@@ -19,6 +19,7 @@ mod metrics;
 mod rate_limit;
 mod report;
 mod resolve;
+mod sagemaker;
 mod server;
 mod sources;
 mod stores;
@@ -41,9 +42,10 @@ pub use health::HealthCheck;
 pub use metrics::MetricsConfig;
 pub use rate_limit::{RateLimit, RateLimitResource};
 pub use report::{ConfigError, Notice, NoticeLevel};
+pub use sagemaker::SageMaker;
 pub use server::{
     BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,
-    ModelsFrom, QueueWait, Repository, SageMaker, Scheduling, ServerConfig,
+    ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,
 };
 pub use stores::{Provider, StoreSettings, StoreUrl, Variables};
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};

@@ -15,9 +15,10 @@ use super::{
     foreign, grpc, listeners, metrics,
     rate_limit::rate_limit,
     report::Notice,
+    sagemaker,
     server::{
         BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelDefaults, ModelsFrom, QueueWait,
-        Repository, SageMaker, Scheduling, ServerConfig,
+        Repository, Scheduling, ServerConfig,
     },
     sources::{Origin, Sources, variable_text},
     stores::{self, StoreUrl},
@@ -60,11 +61,7 @@ pub(super) fn resolve(
     let hosted = serve.word && (port_by_platform || platform_folder);
     let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
-    let sagemaker = SageMaker {
-        default_model: sources.read("sagemaker-default-model", value::text, problems),
-        default_accept: sources.read("default-accept", value::media_type, problems),
-        batch: sources.read("sagemaker-batch", value::boolean, problems).unwrap_or(false),
-    };
+    let sagemaker = sagemaker::resolve(&sources, problems);
     ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,

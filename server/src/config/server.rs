@@ -4,8 +4,8 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
     access::AccessConfig, cache::CacheConfig, control::ModelControl, grpc::Grpc,
-    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, stores::StoreSettings,
-    tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
+    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, sagemaker::SageMaker,
+    stores::StoreSettings, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -238,17 +238,6 @@ pub struct Lifecycle {
     /// `--drain-delay-secs`: from the signal to the moment that ports close; not ready, still serving.
     /// Part of `exit_timeout`.
     pub drain_delay: Duration,
-}
-
-/// The routes of the SageMaker port.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SageMaker {
-    /// `--sagemaker-default-model`: who answers `/invocations`; `None` for the only model.
-    pub default_model: Option<String>,
-    /// `--default-accept`: the reply's type where the client takes any.
-    pub default_accept: Option<String>,
-    /// `--sagemaker-batch`, `SAGEMAKER_BATCH`: a batch transform job, in which nothing is refused for having to wait.
-    pub batch: bool,
 }
 
 /// Which lines are logged, how, and where to.

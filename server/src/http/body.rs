@@ -41,6 +41,20 @@ pub struct Received {
     pub permit: Permit,
 }
 
+/// The body of a request that is to be run.
+pub enum Payload<'a> {
+    /// It comes over the connection of its request.
+    Coming(&'a mut Incoming),
+    /// It is here already: part of something larger, or from a file.
+    Here(Received),
+}
+
+impl<'a> From<&'a mut Incoming> for Payload<'a> {
+    fn from(body: &'a mut Incoming) -> Payload<'a> {
+        Payload::Coming(body)
+    }
+}
+
 /// What a body may take.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {

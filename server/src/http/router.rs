@@ -1,6 +1,7 @@
 //! (method, path) → route: one table for every HTTP protocol, on every port.
 
 mod extensions;
+mod tensorflow;
 
 use std::borrow::Cow;
 
@@ -204,7 +205,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
             };
             (allowed, make(model_path(name, version)?))
         }
-        ["v1", "models", rest @ ..] => tensorflow(path, rest)?,
+        ["v1", "models", rest @ ..] => tensorflow::route(path, rest)?,
         ["ping"] => (ANY, Route::Ping),
         ["invocations"] => (POST, Route::Invocations),
         ["execution-parameters"] => (GET, Route::ExecutionParameters),
@@ -220,37 +221,6 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         () => "GET",
     };
     Err(Error::MethodNotAllowed { method: method.to_string(), allowed })
-}
-
-/// `name[/versions/n][:verb | /metadata]`
-fn tensorflow<'a>(path: &str, rest: &[&'a str]) -> Result<(&'static [Method], Route<'a>), Error> {
-    let (name, version, metadata) = match rest {
-        [name] => (*name, None, false),
-        [name, "metadata"] => (*name, None, true),
-        [name, "versions", version] => (*name, Some(*version), false),
-        [name, "versions", version, "metadata"] => (*name, Some(*version), true),
-        [_, "labels", ..] => {
-            let text = "version labels are not supported; name a version, or none for the latest";
-            return Err(Error::Unimplemented(text.into()));
-        }
-        _ => return Err(unknown(path)),
-    };
-    // The verb hangs on the last part: the version where there is one, else the name.
-    let last = version.unwrap_or(name);
-    let (last, verb) = last.rsplit_once(':').map_or((last, None), |(it, verb)| (it, Some(verb)));
-    let model = match version {
-        Some(_) => model_path(name, Some(last))?,
-        None => model_path(last, None)?,
-    };
-    match (verb, metadata) {
-        (None, false) => Ok((GET, Route::ModelStatus(model))),
-        (None, true) => Ok((GET, Route::TensorFlowMetadata(model))),
-        (Some("predict"), false) => Ok((POST, Route::Predict(model))),
-        (Some(verb @ ("classify" | "regress")), false) => Err(Error::Unimplemented(format!(
-            "the method '{verb}' is not supported; use ':predict'"
-        ))),
-        _ => Err(unknown(path)),
-    }
 }
 
 fn model_path<'a>(name: &'a str, version: Option<&str>) -> Result<ModelPath<'a>, Error> {

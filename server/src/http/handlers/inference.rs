@@ -1,17 +1,14 @@
-//! Inference over HTTP: KServe v2, TensorFlow Serving, SageMaker.
+//! Inference over HTTP, whatever the protocol: admit, read, decode, run, encode. And the addresses of KServe v2 and
+//! TensorFlow Serving for it.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{
-    body::Incoming,
-    header::{ACCEPT, CONTENT_TYPE, HeaderName},
-    http::request::Parts,
-};
+use hyper::{body::Incoming, header::HeaderName, http::request::Parts};
 
 use super::{
     super::{
-        body::{self, Received},
+        body::{self, Payload, Received},
         compress,
         decompress::Inflation,
         encoding::{self, Encoding},
@@ -20,13 +17,13 @@ use super::{
         service::{Service, text},
         status::status,
     },
-    Answer, Failure, aside, find, owned_text, shared,
+    Answer, Failure, aside, find, shared,
 };
 use crate::{
     error::Error,
     limits::{Permit, out_of_bytes},
     models::ServedModel,
-    protocol::{EncodedReply, kserve_v2, sagemaker, tfs},
+    protocol::{EncodedReply, kserve_v2, tfs},
     request::{InferenceRequest, InferenceResponse},
     shared::attach,
     signature::Signature,
@@ -45,9 +42,6 @@ const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENG
 
 /// Of which trace of the client's a request is a part.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-
-/// What SageMaker passes through from client to client.
-const CUSTOM_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
 
 pub(super) async fn infer_v2(
     service: &Service,
@@ -92,25 +86,6 @@ pub(super) async fn predict(
     inference(service, model, parts, body, Codec { json_length: None, decode, encode }).await
 }
 
-pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
-    let model = service.invoked(&parts.headers).await?;
-    let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
-    let accept = owned_text(&parts.headers, &ACCEPT);
-    let json_length = content_type.as_deref().and_then(sagemaker::json_length);
-    let options = service.settings.sagemaker.clone();
-    let decode = move |signature: &Signature, body: Bytes| {
-        let (content_type, accept) = (content_type.as_deref(), accept.as_deref());
-        Ok(sagemaker::decode(signature, content_type, accept, &options, body)?)
-    };
-    let codec = Codec { json_length, decode, encode: sagemaker::encode };
-    let mut response = inference(service, model, parts, body, codec).await?;
-    if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES) {
-        // The platform passes them on to the client only if the container repeats them.
-        response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
-    }
-    Ok(response)
-}
-
 /// How a protocol reads requests and writes replies.
 pub(super) struct Codec<D, F> {
     /// Bytes of the body that are JSON; `None` for all.
@@ -126,7 +101,7 @@ pub(super) async fn inference<F, D>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: &mut Incoming,
+    body: impl Into<Payload<'_>>,
     codec: Codec<D, F>,
 ) -> Answer
 where
@@ -136,7 +111,7 @@ where
     let Signature { model: name, version, .. } = &*model.signature;
     let traceparent = || text(&parts.headers, &TRACEPARENT);
     let trace = service.serving.tracing.begin(Transport::Http, name, *version, traceparent);
-    let mut answer = run(service, model, parts, body, codec, trace.as_ref()).await;
+    let mut answer = run(service, model, parts, body.into(), codec, trace.as_ref()).await;
     if let Some(trace) = trace {
         match &mut answer {
             Ok(response) => {
@@ -157,7 +132,7 @@ async fn run<F, D>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: &mut Incoming,
+    body: Payload<'_>,
     codec: Codec<D, F>,
     trace: Option<&Arc<Trace>>,
 ) -> Answer
@@ -172,9 +147,12 @@ where
     let deadline = service.deadline(&parts.headers)?;
     let aligned_at = json_length.unwrap_or(0);
     let limits = &service.settings.body;
-    let mut received = match json_length {
-        Some(length @ 1..) => body::read_with_tensors(length, body, limits).await?,
-        _ => body::read(body, aligned_at, limits).await?,
+    let mut received = match (body, json_length) {
+        (Payload::Here(received), _) => received,
+        (Payload::Coming(body), Some(length @ 1..)) => {
+            body::read_with_tensors(length, body, limits).await?
+        }
+        (Payload::Coming(body), _) => body::read(body, aligned_at, limits).await?,
     };
     trace::stamp(trace, Moment::ReceiveEnd);
     if let Some(encoding) = encoding {

@@ -5,6 +5,7 @@ mod describe;
 mod generate;
 mod health;
 mod inference;
+mod invocations;
 mod memory;
 mod repository;
 mod settings;
@@ -124,7 +125,7 @@ async fn dispatch(
     match route {
         Route::Infer(model) => inference::infer_v2(service, &model, parts, body).await,
         Route::Predict(model) => inference::predict(service, &model, parts, body).await,
-        Route::Invocations => inference::invocations(service, parts, body).await,
+        Route::Invocations => invocations::invocations(service, parts, body).await,
         Route::Ping => Ok(health::ping(service)),
         Route::Live => Ok(health::live(service)),
         Route::Ready => Ok(health::ready(service)),

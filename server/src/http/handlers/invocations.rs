@@ -1,0 +1,51 @@
+//! SageMaker's `/invocations`: one request in whatever format, on the model that it is for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{
+    body::Incoming,
+    header::{ACCEPT, CONTENT_TYPE, HeaderName},
+    http::request::Parts,
+};
+
+use super::{
+    super::{body::Payload, service::Service},
+    Answer,
+    inference::{Codec, inference},
+    owned_text,
+};
+use crate::{models::ServedModel, protocol::sagemaker, signature::Signature};
+
+/// What SageMaker passes through from client to client.
+const CUSTOM_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
+
+/// `POST /invocations`.
+pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
+    let model = service.invoked(&parts.headers).await?;
+    invoke(service, model, parts, body.into()).await
+}
+
+/// The same on a model that is known, for every address that takes what `/invocations` takes.
+pub(super) async fn invoke(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: Payload<'_>,
+) -> Answer {
+    let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
+    let accept = owned_text(&parts.headers, &ACCEPT);
+    let json_length = content_type.as_deref().and_then(sagemaker::json_length);
+    let options = service.settings.sagemaker.clone();
+    let decode = move |signature: &Signature, body: Bytes| {
+        let (content_type, accept) = (content_type.as_deref(), accept.as_deref());
+        Ok(sagemaker::decode(signature, content_type, accept, &options, body)?)
+    };
+    let codec = Codec { json_length, decode, encode: sagemaker::encode };
+    let mut response = inference(service, model, parts, body, codec).await?;
+    if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES) {
+        // The platform passes them on to the client only if the container repeats them.
+        response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
+    }
+    Ok(response)
+}
