@@ -30,6 +30,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     ("cache", &["config", "metrics"]),
     ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),
+    ("capture", &["config", "limits"]),
+    ("emf", &["config", "machine", "metrics", "models"]),
     ("protocol", &["error", "logging", "metrics", "request", "signature"]),
     ("memory", &["error"]),
     ("net", &["config", "drain", "error", "limits"]),
@@ -46,8 +48,10 @@ const MODULES: &[(&str, &[&str])] = &[
         &[
             "access",
             "aligned",
+            "capture",
             "config",
             "drain",
+            "emf",
             "error",
             "limits",
             "logging",
@@ -90,8 +94,10 @@ const MODULES: &[(&str, &[&str])] = &[
         &[
             "access",
             "cache",
+            "capture",
             "config",
             "drain",
+            "emf",
             "grpc",
             "http",
             "infer",
@@ -123,8 +129,15 @@ const WORDS: &[(&str, &[&str])] = &[
     ("prost_reflect::", &["server/src/models/pbtxt", "server/src/grpc/handlers/reflection.rs"]),
     (
         "serde_json::",
-        &["server/src/models/pbtxt", "server/src/stores/credentials.rs", "server/loadgen"],
+        &[
+            "server/src/models/pbtxt",
+            "server/src/stores/credentials.rs",
+            "server/src/capture",
+            "server/src/emf",
+            "server/loadgen",
+        ],
     ),
+    ("chrono::", &["server/src/capture"]),
     ("object_store::", &["server/src/stores"]),
     ("futures_util::", &["server/src/stores"]),
     ("md5::", &["server/src/stores", "server/src/models/agents.rs"]),
@@ -143,7 +156,12 @@ const WORDS: &[(&str, &[&str])] = &[
     ("tokio_rustls::", &["server/src/health/tls.rs", "server/src/net/tls.rs"]),
     (
         "ring::",
-        &["server/src/access/secret.rs", "server/src/health/tls.rs", "server/src/net/tls.rs"],
+        &[
+            "server/src/capture/event.rs",
+            "server/src/access/secret.rs",
+            "server/src/health/tls.rs",
+            "server/src/net/tls.rs",
+        ],
     ),
     (
         "flate2::",

@@ -45,6 +45,7 @@ mod reload; // what changes while requests come
 
 mod log_settings; // the log, changed while it is written
 mod metrics; // the metrics page
+mod observability; // lines of metrics on standard output, captured data
 mod statistics; // what is counted of a model
 mod tracing; // traces of requests, in files, at a collector and in the log
 

@@ -2,6 +2,7 @@
 //! down as values.
 
 mod announce;
+mod observers;
 mod refresh;
 
 use std::{
@@ -14,6 +15,8 @@ use std::{
 
 use backend::{Backend, MODEL_STACK};
 use tokio::task::JoinSet;
+
+use observers::Observers;
 
 use crate::{
     access::{Access, TokenFile, Wire},
@@ -80,7 +83,7 @@ pub enum AppError {
     },
 }
 
-/// Longest wait for the last traces to be written or sent.
+/// Longest wait for the last traces to be written or sent, and again for what observers have to write.
 const LAST_TRACES: Duration = Duration::from_secs(2);
 
 /// The numbers of the fronts: HTTP, HTTP on plain ports where others have TLS, and gRPC.
@@ -103,6 +106,7 @@ pub struct App {
     watched: Vec<refresh::Watched>,
     /// Where answers are kept.
     cache: Option<Arc<Cache>>,
+    observers: Observers,
 }
 
 impl App {
@@ -165,7 +169,8 @@ impl App {
         let certificates =
             certificates.chain(grpc_tls.iter().map(|it| ("the certificate of gRPC", it)));
         let watched = refresh::watched(tokens.as_ref(), certificates);
-        let settings = http_settings(&config, &serving, tokens.clone(), cpus);
+        let observers = Observers::start(&config, &serving, machine)?;
+        let settings = http_settings(&config, &serving, &observers, tokens.clone(), cpus);
         let door = tls.map_or(Door::Plain, Door::Tls);
         let vertex_ai_door = match &config.tls {
             Some(tls) if !tls.ports.has("vertex-ai") => Door::Aside,
@@ -183,7 +188,7 @@ impl App {
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
         let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
-        Ok(App { config, serving, io, listeners, samples_gpus, watched, cache })
+        Ok(App { config, serving, io, listeners, samples_gpus, watched, cache, observers })
     }
 
     /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
@@ -252,6 +257,7 @@ impl App {
         match loaded {
             Some(Ok(())) => {
                 serving.models.finish_start();
+                self.observers.ready();
                 announce::serving(&serving, &addresses, &self.config);
                 // Looks at the repository until it is dropped.
                 let _following = follow(&self.config, &serving)?;
@@ -261,7 +267,7 @@ impl App {
             None => tracing::info!("asked to stop while models were loading"),
         }
         samplers.abort_all();
-        self.config.lifecycle.drain(&serving, tasks, io).await
+        self.config.lifecycle.drain(&serving, self.observers, tasks, io).await
     }
 }
 
@@ -288,6 +294,7 @@ impl crate::config::Lifecycle {
     async fn drain(
         &self,
         serving: &Serving,
+        observers: Observers,
         mut accepting: JoinSet<io::Result<()>>,
         io: Arc<IoThreads>,
     ) -> Result<(), AppError> {
@@ -307,6 +314,7 @@ impl crate::config::Lifecycle {
         }
         let drained = serving.drain.finished(left()).await;
         let connections = if drained { 0 } else { serving.drain.busy() };
+        observers.finish(left().min(LAST_TRACES));
         let threads = serving.control.close(left());
         serving.tracing.finish(left().min(LAST_TRACES));
         if !drained || 0 < threads {
@@ -385,6 +393,7 @@ fn rate_limiter(config: &RateLimit) -> Arc<RateLimiter> {
 fn http_settings(
     config: &ServerConfig,
     serving: &Serving,
+    observers: &Observers,
     tokens: Option<Arc<TokenFile>>,
     cpus: NonZeroUsize,
 ) -> HttpSettings {
@@ -403,6 +412,8 @@ fn http_settings(
         },
         default_model: config.sagemaker.default_model.clone(),
         sagemaker: sagemaker::Options { default_accept: config.sagemaker.default_accept.clone() },
+        recorder: observers.recorder.clone(),
+        capture: observers.capture.clone(),
         compression: limits.http_compression,
         cpus,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),

@@ -25,6 +25,8 @@ pub mod stores;
 pub mod models;
 
 pub mod cache;
+pub mod capture;
+pub mod emf;
 
 pub mod infer;
 

@@ -54,6 +54,11 @@ impl Permit {
         granted
     }
 
+    /// Makes this permit larger by `more`. False when the budget has not so much.
+    pub fn grow_by(&mut self, more: usize) -> bool {
+        self.units.checked_add(more).is_some_and(|units| self.grow_to(units))
+    }
+
     /// Makes this permit at least `units` large, whether the budget has them or not: for what is in memory
     /// already. Others are refused until it is gone.
     pub fn cover(&mut self, units: usize) {

@@ -40,6 +40,7 @@ const VARIABLES: &[(&str, Means)] = &[
     ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", Same("sagemaker-default-model")),
     ("SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT", Same("default-accept")),
     ("SAGEMAKER_BATCH", Same("sagemaker-batch")),
+    ("SAGEMAKER_ENABLE_CLOUDWATCH_METRICS", Same("emf")),
 
     (vertex::MODE, VertexMode("allow-vertex-ai")),
     ("AIP_HTTP_PORT", Same("vertex-ai-port")),
@@ -104,7 +105,6 @@ const MULTI_MODEL: &[&str] = &["SAGEMAKER_MULTI_MODEL", "SAGEMAKER_MULTI_MODE"];
 const WITHOUT_EFFECT: &[&str] = &[
     "SAGEMAKER_BATCH_STRATEGY",
     "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS",
-    "SAGEMAKER_ENABLE_CLOUDWATCH_METRICS",
     "SAGEMAKER_TFS_ENABLE_BATCHING",
     "SAGEMAKER_TFS_MAX_BATCH_SIZE",
     "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS",

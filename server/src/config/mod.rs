@@ -7,8 +7,10 @@
 
 mod access;
 mod cache;
+mod capture;
 mod command_line;
 mod control;
+mod emf;
 mod environment;
 mod flags;
 mod foreign;
@@ -35,7 +37,9 @@ use std::ffi::OsString;
 
 pub use access::{AccessConfig, WireAccess};
 pub use cache::{CacheConfig, RedisSettings, Secret};
+pub use capture::CaptureConfig;
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
+pub use emf::EmfConfig;
 pub use environment::{Environment, PathKind, ProcessEnvironment};
 pub use grpc::{Compression, ConnectionAge, Grpc, Keepalive};
 pub use health::HealthCheck;

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    access, cache,
+    access, cache, capture,
     command_line::Serve,
-    control,
+    control, emf,
     environment::{Environment, PathKind},
     foreign, grpc, listeners, metrics,
     rate_limit::rate_limit,
@@ -87,6 +87,8 @@ pub(super) fn resolve(
         metrics_interval: sources
             .read("metrics-interval-ms", value::milliseconds, problems)
             .unwrap_or(Duration::from_secs(2)),
+        emf: emf::resolve(&sources, problems),
+        capture: capture::resolve(&sources, problems),
         gpu_metrics: sources.read("allow-gpu-metrics", value::boolean, problems).unwrap_or(true),
         gpu_visibility: gpu_visibility(environment),
         log: log(&sources, problems),

@@ -3,9 +3,10 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
-    access::AccessConfig, cache::CacheConfig, control::ModelControl, grpc::Grpc,
-    metrics::MetricsConfig, rate_limit::RateLimit, report::Notice, sagemaker::SageMaker,
-    stores::StoreSettings, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
+    access::AccessConfig, cache::CacheConfig, capture::CaptureConfig, control::ModelControl,
+    emf::EmfConfig, grpc::Grpc, metrics::MetricsConfig, rate_limit::RateLimit, report::Notice,
+    sagemaker::SageMaker, stores::StoreSettings, tls::HttpTls, trace::TraceConfig,
+    vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -53,6 +54,10 @@ pub struct ServerConfig {
     pub metrics: MetricsConfig,
     /// `--metrics-interval-ms`: how often gauges of the machine are read.
     pub metrics_interval: Duration,
+    /// `--emf`: metrics as lines on standard output; `None` where there are none.
+    pub emf: Option<EmfConfig>,
+    /// `--data-capture-dir`: which invocations are written down; `None` where none are.
+    pub capture: Option<CaptureConfig>,
     /// `--allow-gpu-metrics`: are GPUs among them?
     pub gpu_metrics: bool,
     /// `CUDA_VISIBLE_DEVICES` and the like.

@@ -17,6 +17,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use crate::{
     aligned::AlignedBuffer,
     config::BodyPace,
+    emf::Invocation,
     error::Error,
     limits::{Budget, Permit, out_of_bytes},
     trace::{Sending, Trace},
@@ -196,6 +197,8 @@ pub struct Segments {
     bytes: VecDeque<Bytes>,
     /// Notes when the last of them has gone.
     sending: Option<Sending>,
+    /// Is counted until then.
+    invocation: Option<Invocation>,
 }
 
 impl Segments {
@@ -210,6 +213,16 @@ impl Segments {
         if let Some(bytes) = self.bytes.pop_back() {
             self.bytes.push_back(Bytes::from_owner(Held { bytes, _permit: permit }));
         }
+    }
+
+    /// Has an invocation counted until this body has gone.
+    pub fn count(&mut self, invocation: Invocation) {
+        self.invocation = Some(invocation);
+    }
+
+    /// The pieces that have not been written, all of them where nothing has.
+    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        self.bytes.iter()
     }
 
     /// Notes in `trace` when this body has gone.
@@ -236,14 +249,14 @@ impl From<Vec<Bytes>> for Segments {
             return Segments::from(Bytes::from(segments.concat()));
         }
         let bytes = segments.into_iter().filter(|it| !it.is_empty()).collect();
-        Segments { bytes, sending: None }
+        Segments { bytes, sending: None, invocation: None }
     }
 }
 
 impl From<Bytes> for Segments {
     fn from(bytes: Bytes) -> Segments {
         let bytes = Some(bytes).filter(|it| !it.is_empty()).into_iter().collect();
-        Segments { bytes, sending: None }
+        Segments { bytes, sending: None, invocation: None }
     }
 }
 

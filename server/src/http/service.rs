@@ -17,7 +17,9 @@ use hyper::{
 use super::{body::BodyLimits, timeouts::Timeouts};
 use crate::{
     access::{Access, Category, Forwarding, Need},
+    capture::Capture,
     config::VertexAi,
+    emf::Recorder,
     error::Error,
     models::ServedModel,
     net::tls::Acceptor,
@@ -36,6 +38,10 @@ pub struct HttpSettings {
     pub default_model: Option<String>,
     /// How `/invocations` chooses formats.
     pub sagemaker: sagemaker::Options,
+    /// Counts invocations; `None` where nobody asks.
+    pub recorder: Option<Recorder>,
+    /// Writes down some of them; `None` where none are.
+    pub capture: Option<Capture>,
     /// Are bodies and replies compressed for clients that ask for it?
     pub compression: bool,
     /// Processors of this machine.

@@ -80,6 +80,17 @@ impl Default for MetricsOptions {
     }
 }
 
+/// What the process and the GPUs said when they were last sampled.
+#[derive(Debug, Clone, Default)]
+pub struct Resources {
+    /// User and system time of the process so far; `None` where the system does not tell.
+    pub cpu_seconds: Option<f64>,
+    /// Its resident memory.
+    pub resident_bytes: Option<u64>,
+    /// GPU, sensor, value; those of one GPU stand together.
+    pub gpus: Vec<(String, Sensor, f64)>,
+}
+
 /// All metrics of one server. Clones count into the same place.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
@@ -176,6 +187,16 @@ impl Metrics {
     /// metrics interval. Blocks for a few short reads below `/proc`.
     pub fn sample_process(&self) {
         lock(&self.0.sampler).sample();
+    }
+
+    /// What the process used when it was last sampled, and what the GPUs' sensors said.
+    pub fn resources(&self) -> Resources {
+        let process = lock(&self.0.sampler).process();
+        Resources {
+            cpu_seconds: process.map(|it| it.cpu_seconds),
+            resident_bytes: process.map(|it| it.resident_bytes),
+            gpus: lock(&self.0.gpus).clone(),
+        }
     }
 
     /// Reads the sensors of GPUs, to be shown from now on. To be called every metrics interval where there

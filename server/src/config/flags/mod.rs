@@ -2,6 +2,7 @@
 
 mod access;
 mod cache;
+mod capture;
 mod grpc;
 mod limits;
 mod log;
@@ -67,6 +68,7 @@ const SECTIONS: &[&[Setting]] = &[
     limits::SETTINGS,
     scheduling::SETTINGS,
     metrics::SETTINGS,
+    capture::SETTINGS,
     cache::SETTINGS,
     log::SETTINGS,
     trace::SETTINGS,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{
     body::Incoming,
-    header::{ACCEPT, CONTENT_TYPE, HeaderName},
+    header::{ACCEPT, CONTENT_TYPE},
     http::request::Parts,
 };
 
@@ -13,12 +13,10 @@ use super::{
     super::{body::Payload, service::Service},
     Answer,
     inference::{Codec, inference},
+    observed::{CUSTOM_ATTRIBUTES, Observed},
     owned_text,
 };
 use crate::{models::ServedModel, protocol::sagemaker, signature::Signature};
-
-/// What SageMaker passes through from client to client.
-const CUSTOM_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
 
 /// `POST /invocations`.
 pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
@@ -37,12 +35,19 @@ pub(super) async fn invoke(
     let accept = owned_text(&parts.headers, &ACCEPT);
     let json_length = content_type.as_deref().and_then(sagemaker::json_length);
     let options = service.settings.sagemaker.clone();
+    let observed = Observed::begin(service, &model, parts);
+    let captured = observed.captured();
     let decode = move |signature: &Signature, body: Bytes| {
+        if let Some(captured) = captured {
+            captured.input(&body);
+        }
         let (content_type, accept) = (content_type.as_deref(), accept.as_deref());
         Ok(sagemaker::decode(signature, content_type, accept, &options, body)?)
     };
     let codec = Codec { json_length, decode, encode: sagemaker::encode };
-    let mut response = inference(service, model, parts, body, codec).await?;
+    let mut answer = inference(service, model, parts, body, codec).await;
+    observed.end(&mut answer);
+    let mut response = answer?;
     if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES) {
         // The platform passes them on to the client only if the container repeats them.
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());

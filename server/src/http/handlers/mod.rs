@@ -7,6 +7,7 @@ mod health;
 mod inference;
 mod invocations;
 mod memory;
+mod observed;
 mod repository;
 mod settings;
 mod shared;

@@ -1,0 +1,25 @@
+//! Metrics in the log's stead, where nobody scrapes: `--emf`.
+
+use std::time::Duration;
+
+use super::{sources::Sources, value};
+
+/// Lines in CloudWatch's embedded metric format on standard output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmfConfig {
+    /// `--emf-interval-secs`: how often they are written.
+    pub interval: Duration,
+    /// `--emf-namespace`: the namespace of the metrics.
+    pub namespace: String,
+}
+
+/// Reads it; `None` where it is off.
+pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<EmfConfig> {
+    let on = sources.read("emf", value::boolean, problems).unwrap_or(false);
+    let interval = sources.read("emf-interval-secs", value::seconds_above_zero, problems);
+    let namespace = sources.read("emf-namespace", value::text, problems);
+    on.then(|| EmfConfig {
+        interval: interval.unwrap_or(Duration::from_secs(60)),
+        namespace: namespace.unwrap_or_else(|| "muster".to_owned()),
+    })
+}
