@@ -10,6 +10,7 @@ use std::{
 /// The modules of the server, lowest first, and what each uses of the others. `test_only` code may use more.
 const MODULES: &[(&str, &[&str])] = &[
     ("error", &[]),
+    ("identifier", &[]),
     ("signature", &[]),
     ("machine", &[]),
     ("metrics", &["machine"]),
@@ -30,7 +31,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     ("cache", &["config", "metrics"]),
     ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),
-    ("capture", &["config", "limits"]),
+    ("capture", &["config", "identifier", "limits"]),
     ("emf", &["config", "machine", "metrics", "models"]),
     ("protocol", &["error", "logging", "metrics", "request", "signature"]),
     ("memory", &["error"]),
@@ -157,7 +158,7 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "ring::",
         &[
-            "server/src/capture/event.rs",
+            "server/src/identifier.rs",
             "server/src/access/secret.rs",
             "server/src/health/tls.rs",
             "server/src/net/tls.rs",

@@ -8,6 +8,7 @@ pub mod machine;
 pub mod health;
 
 pub mod error;
+pub mod identifier;
 pub mod request;
 pub mod signature;
 

@@ -11,8 +11,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 
-use super::event::new_id;
-use crate::config::CaptureConfig;
+use crate::{config::CaptureConfig, identifier::new_uuid};
 
 /// An endpoint's variant, where nobody names one.
 const VARIANT: &str = "AllTraffic";
@@ -58,7 +57,7 @@ impl Files {
             }
             let folder = self.dir.join(folder_of(model)).join(VARIANT).join(&hour);
             fs::create_dir_all(&folder)?;
-            let path = folder.join(format!("{}-{}.jsonl", at.format("%M-%S"), new_id()));
+            let path = folder.join(format!("{}-{}.jsonl", at.format("%M-%S"), new_uuid()));
             let file = OpenOptions::new().create_new(true).append(true).open(path)?;
             let open = Open { hour, file, written: 0 };
             self.open.insert(model.clone(), open);

@@ -3,7 +3,6 @@
 //! own behind a bounded queue: where that is full, or memory for it is spent, a record is dropped and counted. No
 //! request waits for a disk, and none fails because of one.
 
-mod event;
 mod files;
 mod line;
 
@@ -23,6 +22,7 @@ use bytes::Bytes;
 
 use crate::{
     config::CaptureConfig,
+    identifier::new_uuid,
     limits::{Budget, Permit},
 };
 use files::Files;
@@ -205,7 +205,7 @@ fn write(
     while let Ok(message) = records.recv() {
         match message {
             Message::Record(record, permit) => {
-                let line = line::line(&record, &event::new_id(), config);
+                let line = line::line(&record, &new_uuid(), config);
                 drop(permit);
                 if let Err(error) = files.write(&record.about.model, record.at, &line) {
                     dropped.fetch_add(1, Relaxed);

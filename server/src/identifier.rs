@@ -1,9 +1,9 @@
-//! Names for captured requests.
+//! Names that nobody else has given.
 
 use ring::rand::{SecureRandom, SystemRandom};
 
 /// A new identifier of version 4, as RFC 9562 has it.
-pub(super) fn new_id() -> String {
+pub fn new_uuid() -> String {
     let mut bytes = [0; 16];
     // Where the system has no randomness there are other worries; the id stays what it is.
     let _ = SystemRandom::new().fill(&mut bytes);
@@ -21,12 +21,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_has_an_id_of_its_own() {
-        let id = new_id();
+    fn every_identifier_is_another() {
+        let id = new_uuid();
         let groups: Vec<usize> = id.split('-').map(str::len).collect();
         assert_eq!(groups, [8, 4, 4, 4, 12]);
         assert_eq!(id.as_bytes()[14], b'4');
         assert!(b"89ab".contains(&id.as_bytes()[19]), "{id}");
-        assert_ne!(id, new_id());
+        assert_ne!(id, new_uuid());
     }
 }
