@@ -34,7 +34,7 @@ use std::{
 
 use crate::{
     error::Error,
-    metrics::{BatchReason, Execution, FailureReason, ModelMetrics},
+    metrics::{BatchReason, FailureReason, ModelMetrics},
 };
 use admission::{LongestStay, bound, predicted_stay};
 pub use gate::{Gate, Inside};
@@ -366,18 +366,7 @@ impl Shared {
 
     /// Tells the metrics, and whoever looks closely, of executions, and why they had their size.
     fn observe(&self, times: &[RunTime], reason: BatchReason) {
-        for it in times {
-            self.metrics.execution(Execution {
-                rows: it.rows,
-                input: it.gather,
-                infer: it.execute,
-                output: it.scatter,
-                reason,
-            });
-            let us = it.execute.as_micros();
-            let model = &*self.settings.model;
-            tracing::debug!(model, rows = it.rows, reason = reason.name(), us, "batch");
-        }
+        run::observe(times, reason, &self.settings.model, &self.metrics);
     }
 
     /// Refuses what could not be answered in time. A request that finds an idle instance, or a place for

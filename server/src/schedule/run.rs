@@ -10,7 +10,10 @@ use std::{
 use backend::{BackendError, Batch, Device, Instance, NamedTensor, Stop, Tensor};
 
 use super::{ragged::Ragged, ratelimit::Limited};
-use crate::error::Error;
+use crate::{
+    error::Error,
+    metrics::{BatchReason, Execution, ModelMetrics},
+};
 
 /// Makes one more instance of a model, warmed up. Blocking.
 pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Send + Sync;
@@ -129,6 +132,21 @@ pub struct RunTime {
     pub scatter: Duration,
     /// Rows of the whole batch.
     pub rows: usize,
+}
+
+/// Counts and logs executions of a model.
+pub(super) fn observe(times: &[RunTime], reason: BatchReason, model: &str, metrics: &ModelMetrics) {
+    for it in times {
+        metrics.execution(Execution {
+            rows: it.rows,
+            input: it.gather,
+            infer: it.execute,
+            output: it.scatter,
+            reason,
+        });
+        let us = it.execute.as_micros();
+        tracing::debug!(model, rows = it.rows, reason = reason.name(), us, "batch");
+    }
 }
 
 /// What every execution of one model needs to know.

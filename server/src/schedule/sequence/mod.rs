@@ -20,11 +20,11 @@ use std::{
 use super::{
     Submission,
     reply::{Order, Reply},
-    run::{Done, RunTime, Slot, Work},
+    run::{self, Done, RunTime, Slot, Work},
 };
 use crate::{
     error::Error,
-    metrics::{self, BatchReason, Execution, FailureReason, ModelMetrics},
+    metrics::{self, BatchReason, FailureReason, ModelMetrics},
     request::{Sequence, SequenceId},
 };
 pub use settings::{
@@ -402,18 +402,7 @@ impl Shared {
 
     /// Tells the metrics, and whoever looks closely, of executions, and why they had their size.
     fn observe(&self, times: &[RunTime], reason: BatchReason) {
-        for it in times {
-            self.metrics.execution(Execution {
-                rows: it.rows,
-                input: it.gather,
-                infer: it.execute,
-                output: it.scatter,
-                reason,
-            });
-            let us = it.execute.as_micros();
-            let model = &*self.settings.model;
-            tracing::debug!(model, rows = it.rows, reason = reason.name(), us, "batch");
-        }
+        run::observe(times, reason, &self.settings.model, &self.metrics);
     }
 }
 
