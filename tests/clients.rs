@@ -8,7 +8,10 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Repository, Server, root, skip};
+use crate::{
+    multi_model,
+    support::{Repository, Server, root, skip},
+};
 
 /// The interpreter of an environment with these packages; `None` without Python. `list` is a file of
 /// `tests/clients`.
@@ -84,8 +87,17 @@ fn check_on(
     script: &str,
     arguments: impl FnOnce(&Server) -> Vec<String>,
 ) {
+    check_against(|| Server::start(repository, flags), script, arguments);
+}
+
+/// The same against that server, which is started only where there is Python.
+fn check_against(
+    start: impl FnOnce() -> Server,
+    script: &str,
+    arguments: impl FnOnce(&Server) -> Vec<String>,
+) {
     let Some(python) = python(packages(script)) else { return };
-    let server = Server::start(repository, flags);
+    let server = start();
     let path = root(&format!("tests/clients/{script}"));
     let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
     let said = outcome.unwrap_or_else(|said| panic!("{script} failed:\n{said}"));
@@ -146,6 +158,21 @@ fn tritonclient_sends_sequences_over_http_and_grpc() {
 #[test]
 fn requests_sends_csv_and_numpy_arrays_as_users_of_sagemaker_do() {
     check("invocations.py", |server| vec![format!("http://{}", server.sagemaker())]);
+}
+
+#[test]
+fn requests_loads_and_unloads_models_under_traffic_as_sagemaker_does() {
+    let fraud = "model_repository/fraud";
+    let models = Repository::new()
+        .copy("a/model", fraud)
+        .copy("b/model/fraud", fraud)
+        .copy("c/model/model.onnx", "model_repository/fraud/1/model.onnx")
+        .file("broken/model/model.onnx", "no model");
+    check_against(
+        || multi_model::start(&models, &[]),
+        "multi_model.py",
+        |server| vec![format!("http://{}", server.sagemaker()), models.at("")],
+    );
 }
 
 #[test]

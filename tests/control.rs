@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[path = "../backends/onnxruntime/tests/support/onnx_file.rs"]
-mod onnx_file;
+pub mod onnx_file;
 
 pub const EXPLICIT: &str = "--model-control-mode=explicit";
 
@@ -261,7 +261,7 @@ fn with_namespaces_models_of_one_name_load_and_none_is_found_by_it() {
 }
 
 /// Resident memory of a process, in MiB.
-fn resident(process: &Process) -> i64 {
+pub fn resident(process: &Process) -> i64 {
     let statm = fs::read_to_string(format!("/proc/{}/statm", process.id())).unwrap();
     let pages: i64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
     (pages * 4096) >> 20

@@ -17,6 +17,7 @@ mod extensions; // statistics, settings of traces and of the log, every address 
 mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
+mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod shared_memory; // inputs and outputs in memory that clients share
 mod tfs; // predict, status and metadata as in TensorFlow Serving

@@ -156,6 +156,7 @@ impl Models {
             spin: Duration::ZERO,
             hold: 0,
             has_cache: true,
+            has_many_models: false,
             rate_limiter: None,
         };
         let catalogue =
@@ -165,6 +166,7 @@ impl Models {
         let metrics = Metrics::new(MetricsOptions::default());
         let loader = Loader::new(vec![Arc::new(Identity)], settings, manager.clone(), metrics);
         let control = ModelControl {
+            multi_model: None,
             mode: ControlMode::None,
             retries: 0,
             namespacing: false,

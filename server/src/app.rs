@@ -21,7 +21,7 @@ use observers::Observers;
 use crate::{
     access::{Access, TokenFile, Wire},
     cache::Cache,
-    config::{ControlMode, MetricsConfig, QueueWait, RateLimit, ServerConfig, TlsFiles},
+    config::{ControlMode, QueueWait, RateLimit, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
     http::{BodyLimits, Door, HttpSettings, Service, Timeouts},
@@ -45,6 +45,10 @@ use crate::{
 
 /// A run of this length costs less than handing it to another thread and back.
 const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
+
+/// Models of a multi-model endpoint that have metrics of their own: the platform reads the page from outside, and has
+/// any number of models.
+const MULTI_MODEL_SERIES: usize = 200;
 
 /// Why a server could not start, or did not stop well. The text is for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -137,7 +141,7 @@ impl App {
         announce::gpus(&gpus);
         let sensors = sensors.filter(|_| config.gpu_metrics);
         let samples_gpus = sensors.is_some();
-        let metrics = Metrics::with_gpus(metrics_options(&config.metrics), sensors);
+        let metrics = Metrics::with_gpus(metrics_options(&config), sensors);
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
         let loader = Arc::new(Loader::new(engines, settings, manager.clone(), metrics.clone()));
@@ -349,13 +353,17 @@ fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>,
     Ok(open)
 }
 
-fn metrics_options(config: &MetricsConfig) -> MetricsOptions {
+fn metrics_options(config: &ServerConfig) -> MetricsOptions {
+    let is_multi_model = config.control.multi_model.is_some();
+    let usual = MetricsOptions::default();
+    let max_models = if is_multi_model { MULTI_MODEL_SERIES } else { usual.max_models };
+    let config = &config.metrics;
     MetricsOptions {
         counter_latencies: config.counter_latencies,
         histogram_latencies: config.histogram_latencies,
         summary_quantiles: config.summary_quantiles.clone(),
         cpu_metrics: config.cpu,
-        ..MetricsOptions::default()
+        max_models,
     }
 }
 
@@ -377,6 +385,7 @@ fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadS
         spin: config.scheduling.spin,
         hold: config.scheduling.hold,
         has_cache: config.cache.is_some(),
+        has_many_models: config.control.multi_model.is_some(),
         rate_limiter: config.rate_limit.as_ref().map(rate_limiter),
     }
 }

@@ -44,6 +44,7 @@ impl Models {
             caller_runs_below: Duration::from_micros(50),
             spin: Duration::ZERO,
             hold: 0,
+            has_many_models: false,
             has_cache: true,
             rate_limiter: None,
         };

@@ -96,12 +96,18 @@ pub enum LoadFault {
     Panic,
     /// `instance`: the model loads, but no instance can be made.
     Instance,
+    /// `out_of_memory`: there is too little memory for the model.
+    OutOfMemory,
 }
 
 impl LoadFault {
     /// Every fault under its name in the parameter.
-    pub(crate) const ALL: [(&'static str, LoadFault); 3] =
-        [("fail", LoadFault::Fail), ("panic", LoadFault::Panic), ("instance", LoadFault::Instance)];
+    pub(crate) const ALL: [(&'static str, LoadFault); 4] = [
+        ("fail", LoadFault::Fail),
+        ("panic", LoadFault::Panic),
+        ("instance", LoadFault::Instance),
+        ("out_of_memory", LoadFault::OutOfMemory),
+    ];
 }
 
 /// What the parameters say about faults.

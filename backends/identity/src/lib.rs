@@ -68,6 +68,12 @@ impl Backend for Identity {
                     source.name
                 )));
             }
+            Some(LoadFault::OutOfMemory) => {
+                return Err(BackendError::OutOfMemory(format!(
+                    "model '{}': told to be out of memory by 'load_fault'",
+                    source.name
+                )));
+            }
             Some(LoadFault::Panic) => panic!("told to panic by 'load_fault'"),
             Some(LoadFault::Instance) | None => {}
         }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{environment::Environment, sources::Sources, value};
+use super::{environment::Environment, multi_model::MultiModel, sources::Sources, value};
 
 /// Where what comes with a request to load a model is kept, if the environment says nothing else.
 const SCRATCH: &str = "/tmp";
@@ -18,6 +18,8 @@ pub struct ModelControl {
     pub retries: usize,
     /// `--model-load-on-demand`: a request for a model that is not loaded loads it.
     pub on_demand: Option<OnDemand>,
+    /// `--sagemaker-multi-model`: models come and go as a platform says, and in no other way.
+    pub multi_model: Option<MultiModel>,
     /// `TMPDIR`: where files that come with a request to load a model are kept.
     pub scratch: PathBuf,
 }
@@ -56,10 +58,11 @@ impl ModelControl {
     }
 }
 
-/// Reads the settings.
+/// Reads the settings, but for those of multi-model endpoints. `is_multi_model`: it is to be one.
 pub(super) fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
+    is_multi_model: bool,
     problems: &mut Vec<String>,
 ) -> ModelControl {
     let word = sources.read("model-control-mode", value::control_mode, problems);
@@ -82,6 +85,7 @@ pub(super) fn resolve(
             ));
         }
         ControlMode::Explicit(AtStart::All) => {}
+        ControlMode::None | ControlMode::Poll(_) if is_multi_model => {}
         ControlMode::None | ControlMode::Poll(_) => {
             let named = sources.all("load-model").iter().filter(|it| !it.text.is_empty());
             problems.extend(named.map(|it| {
@@ -94,14 +98,16 @@ pub(super) fn resolve(
     }
     let demanded = sources.read("model-load-on-demand", value::boolean, problems).unwrap_or(false);
     let budget = sources.read("model-memory-budget", value::bytes_from_one, problems);
-    if let (Some(given), Some(_), false) = (sources.last("model-memory-budget"), budget, demanded) {
+    let is_used = demanded || is_multi_model;
+    if let (Some(given), Some(_), false) = (sources.last("model-memory-budget"), budget, is_used) {
         problems.push(format!(
-            "{given}: needs --model-load-on-demand=true, as a model that is unloaded to make room must come \
+            "{given}: needs --model-load-on-demand=true (or --sagemaker-multi-model=true), as a model that is unloaded to make room must come \
              back when it is asked for"
         ));
     }
     if let (Some(given), ControlMode::Poll(_)) = (sources.last("model-load-on-demand"), &mode)
         && demanded
+        && !is_multi_model
     {
         problems.push(format!(
             "{given}: expected --model-control-mode none or explicit; poll loads every model that there is"
@@ -112,6 +118,7 @@ pub(super) fn resolve(
         namespacing: sources.read("model-namespacing", value::boolean, problems).unwrap_or(false),
         retries: sources.read("model-load-retry-count", value::number, problems).unwrap_or(0),
         on_demand: demanded.then_some(OnDemand { budget }),
+        multi_model: None,
         scratch: environment
             .variable("TMPDIR")
             .filter(|it| !it.is_empty())

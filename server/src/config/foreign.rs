@@ -8,7 +8,7 @@ use super::{
     environment::Environment,
     report::Notice,
     sources::{Given, Origin, variable_text},
-    value::{Parse, boolean},
+    value::Parse,
     vertex,
 };
 
@@ -41,6 +41,8 @@ const VARIABLES: &[(&str, Means)] = &[
     ("SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT", Same("default-accept")),
     ("SAGEMAKER_BATCH", Same("sagemaker-batch")),
     ("SAGEMAKER_ENABLE_CLOUDWATCH_METRICS", Same("emf")),
+    ("SAGEMAKER_MULTI_MODEL", Same("sagemaker-multi-model")),
+    ("SAGEMAKER_MULTI_MODE", Same("sagemaker-multi-model")),
 
     (vertex::MODE, VertexMode("allow-vertex-ai")),
     ("AIP_HTTP_PORT", Same("vertex-ai-port")),
@@ -98,9 +100,6 @@ pub(super) const BASE_DIR: &str = "SAGEMAKER_BASE_DIR";
 /// The port that the platform chose; with it the process is surely hosted.
 pub(super) const BIND_TO_PORT: &str = "SAGEMAKER_BIND_TO_PORT";
 
-/// Asks for a mode that this version does not have.
-const MULTI_MODEL: &[&str] = &["SAGEMAKER_MULTI_MODEL", "SAGEMAKER_MULTI_MODE"];
-
 /// Variables that are known and do nothing; set, they get one line together.
 const WITHOUT_EFFECT: &[&str] = &[
     "SAGEMAKER_BATCH_STRATEGY",
@@ -148,19 +147,6 @@ pub(super) fn offer(
     problems: &mut Vec<String>,
     offer: &mut dyn FnMut(Vec<Given>),
 ) {
-    for variable in MULTI_MODEL {
-        let text = variable_text(environment, variable, problems);
-        match text.as_deref().map(boolean) {
-            Some(Ok(true)) => problems.push(format!(
-                "{variable}='true' (environment): this version serves no multi-model endpoints"
-            )),
-            Some(Err(allowed)) => problems.push(format!(
-                "{variable}='{}' (environment): expected {allowed}",
-                text.unwrap_or_default()
-            )),
-            Some(Ok(false)) | None => {}
-        }
-    }
     further_options(environment, problems, offer);
     for &(variable, means) in VARIABLES {
         let Some(text) = variable_text(environment, variable, problems) else { continue };
@@ -231,7 +217,6 @@ pub(super) fn notices(
 fn is_known(name: &str) -> bool {
     VARIABLES.iter().any(|it| it.0 == name)
         || WITHOUT_EFFECT.contains(&name)
-        || MULTI_MODEL.contains(&name)
         || [FURTHER_OPTIONS, MODEL_PATH, BASE_DIR].contains(&name)
 }
 

@@ -12,7 +12,7 @@ use super::{
     command_line::Serve,
     control, emf,
     environment::{Environment, PathKind},
-    foreign, grpc, listeners, metrics,
+    foreign, grpc, listeners, metrics, multi_model,
     rate_limit::rate_limit,
     report::Notice,
     sagemaker,
@@ -55,13 +55,29 @@ pub(super) fn resolve(
     problems: &mut Vec<String>,
 ) -> ServerConfig {
     let vertex_ai = vertex::is_on(&sources, problems);
-    let (from, platform_folder) = models_from(serve, vertex_ai, &sources, environment, problems);
+    let is_multi_model = multi_model::is_on(&sources, problems);
+    let (from, platform_folder) = match is_multi_model {
+        true => {
+            let from = multi_model::models_from(serve.path.as_ref(), &sources, problems);
+            (from, multi_model::is_by_platform(&sources))
+        }
+        false => models_from(serve, vertex_ai, &sources, environment, problems),
+    };
     let port_by_platform =
         environment.variable(foreign::BIND_TO_PORT).is_some_and(|it| !it.is_empty());
     let hosted = serve.word && (port_by_platform || platform_folder);
     let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = sagemaker::resolve(&sources, problems);
+    let mut control = control::resolve(&sources, environment, is_multi_model, problems);
+    multi_model::resolve(
+        is_multi_model,
+        &mut control,
+        &mut sources,
+        environment,
+        machine,
+        problems,
+    );
     ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
@@ -69,7 +85,7 @@ pub(super) fn resolve(
         grpc,
         stores: stores::resolve(&sources, environment, has_remote(&from), problems),
         repository: repository(from, &sources, machine, problems),
-        control: control::resolve(&sources, environment, problems),
+        control,
         model_defaults: model_defaults(&sources, problems),
         limits: limits(&mut sources, machine, problems),
         access: access::resolve(&sources, problems),

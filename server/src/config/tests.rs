@@ -1,6 +1,7 @@
 //! Tables over a made-up environment: what is given, what becomes of it.
 
 mod cache;
+mod multi_model;
 
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
@@ -556,8 +557,6 @@ fn modes_that_do_not_exist_yet_are_refused() {
     check_refused("--model-memory-budget=1GiB", &[], &["needs --model-load-on-demand=true"]);
     let poll = "--model-control-mode=poll --model-load-on-demand=true";
     check_refused(poll, &[], &["expected --model-control-mode none or explicit"]);
-    check_refused("", &["SAGEMAKER_MULTI_MODEL=True"], &["SAGEMAKER_MULTI_MODEL", "multi-model"]);
-    config("", &["SAGEMAKER_MULTI_MODEL=false"]);
 }
 
 #[test]

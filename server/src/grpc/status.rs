@@ -37,7 +37,7 @@ pub fn code(kind: Kind) -> Code {
     match kind {
         Kind::InvalidArgument => Code::InvalidArgument,
         Kind::NotFound => Code::NotFound,
-        Kind::AlreadyExists => Code::AlreadyExists,
+        Kind::AlreadyExists | Kind::Conflict => Code::AlreadyExists,
         Kind::Unauthenticated => Code::Unauthenticated,
         Kind::Forbidden => Code::PermissionDenied,
         // Without addresses and media types these are calls and encodings that are not offered.

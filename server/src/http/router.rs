@@ -1,6 +1,7 @@
 //! (method, path) → route: one table for every HTTP protocol, on every port.
 
 mod extensions;
+mod multi_model;
 mod tensorflow;
 
 use std::borrow::Cow;
@@ -8,6 +9,7 @@ use std::borrow::Cow;
 use hyper::Method;
 
 pub use extensions::{MemoryAction, MemoryKind, MemoryPath};
+pub use multi_model::MultiModelPath;
 
 use crate::{
     access::{Category, Need},
@@ -60,6 +62,7 @@ pub enum Route<'a> {
     Ping,
     Invocations,
     ExecutionParameters,
+    MultiModel(MultiModelPath<'a>),
     // Prometheus
     Metrics,
 }
@@ -99,7 +102,10 @@ impl Route<'_> {
             Route::Predict(_) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
                 Family::TensorFlowServing
             }
-            Route::Ping | Route::Invocations | Route::ExecutionParameters => Family::SageMaker,
+            Route::Ping
+            | Route::Invocations
+            | Route::ExecutionParameters
+            | Route::MultiModel(_) => Family::SageMaker,
             Route::Metrics => Family::Metrics,
         }
     }
@@ -136,6 +142,7 @@ impl Route<'_> {
             Route::LoadModel(_) | Route::UnloadModel(_) => {
                 Need::changing(Category::ModelRepository)
             }
+            Route::MultiModel(path) => path.need(),
             Route::Metrics => Need::reading(Category::Metrics),
         }
     }
@@ -144,6 +151,7 @@ impl Route<'_> {
 const GET: &[Method] = &[Method::GET, Method::HEAD];
 const POST: &[Method] = &[Method::POST];
 const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
+const GET_OR_DELETE: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
 
 /// The route of a request.
 ///
@@ -209,6 +217,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["ping"] => (ANY, Route::Ping),
         ["invocations"] => (POST, Route::Invocations),
         ["execution-parameters"] => (GET, Route::ExecutionParameters),
+        ["models", rest @ ..] => multi_model::route(method, rest)?.ok_or_else(|| unknown(path))?,
         ["metrics"] => (GET, Route::Metrics),
         _ => return Err(unknown(path)),
     };
@@ -218,6 +227,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
     let allowed = match () {
         () if allowed == POST => "POST",
         () if allowed == ANY => "GET, POST",
+        () if allowed == GET_OR_DELETE => "GET, DELETE",
         () => "GET",
     };
     Err(Error::MethodNotAllowed { method: method.to_string(), allowed })
@@ -237,8 +247,11 @@ fn model_path<'a>(name: &'a str, version: Option<&str>) -> Result<ModelPath<'a>,
     Ok(ModelPath { name, version: version.map(parse).transpose()? })
 }
 
-/// Undoes percent-encoding. Decoded once, and only inside one part of the path.
-fn percent_decode(text: &str) -> Result<Cow<'_, str>, Error> {
+/// Undoes percent-encoding. Decoded once, and only inside one part of the path or of the query.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for what is not percent-encoded UTF-8.
+pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, Error> {
     if !text.contains('%') {
         return Ok(Cow::Borrowed(text));
     }

@@ -90,7 +90,7 @@ const TIMEOUT_HEADERS: [HeaderName; 2] = [
 ];
 
 /// The header that names a model to `/invocations`.
-const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-model");
+pub const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-model");
 
 impl Service {
     /// A service over these models.
@@ -122,6 +122,10 @@ impl Service {
         if !self.serving.drain.is_serving() {
             return Some("the server is shutting down".to_owned());
         }
+        // Its models come and go, and none of them is the platform's condition for more.
+        if self.serving.control.is_multi_model() {
+            return None;
+        }
         if !self.serving.models.is_started() {
             return Some("models are still loading".to_owned());
         }
@@ -137,6 +141,9 @@ impl Service {
     /// The model that answers `/invocations`: the one that the target header names, if there is one of that
     /// name; the default; the only one.
     pub async fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
+        if self.serving.control.is_multi_model() {
+            return self.serving.control.labelled_or_only(text(headers, &TARGET_MODEL));
+        }
         let deadline = || self.deadline(headers);
         if let Some(target) = text(headers, &TARGET_MODEL)
             && let Ok(model) = self.serving.model(target, None, deadline).await

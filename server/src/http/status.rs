@@ -9,6 +9,7 @@ pub fn status(kind: Kind) -> StatusCode {
     match kind {
         // As Triton has it: a name that is taken is a mistake in the request.
         Kind::InvalidArgument | Kind::AlreadyExists => StatusCode::BAD_REQUEST,
+        Kind::Conflict => StatusCode::CONFLICT,
         Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
         Kind::Forbidden => StatusCode::FORBIDDEN,
         Kind::NotFound => StatusCode::NOT_FOUND,

@@ -49,7 +49,6 @@ impl Machine {
     }
 }
 
-/// The least of the three, and why. `quota` in processors, as 1.5.
 /// Memory that this process has resident, in bytes; 0 where the system does not tell.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -57,6 +56,12 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
 }
 
+/// Memory that the machine could still give without moving anything out, in bytes; `None` where it does not tell.
+pub fn available_bytes() -> Option<u64> {
+    memory_of(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
+}
+
+/// The least of the three, and why. `quota` in processors, as 1.5.
 fn decide_cpus(
     online: Option<usize>,
     affinity: Option<usize>,
@@ -124,7 +129,12 @@ fn count_list(text: &str) -> Option<usize> {
 
 /// `MemTotal` of `/proc/meminfo`, in bytes.
 fn total_memory(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
+    memory_of(meminfo, "MemTotal:")
+}
+
+/// A line of `/proc/meminfo`, in bytes.
+fn memory_of(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|it| it.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }

@@ -39,6 +39,15 @@ pub(super) fn files_of(path: &Path) -> Result<Vec<String>, String> {
     list().map_err(|it| format!("cannot list {}: {it}", path.display()))
 }
 
+/// Bytes of the files in a version's directory, or of a model that lies flat.
+pub(super) fn bytes_of(path: &Path) -> u64 {
+    let length = |it: &Path| fs::metadata(it).ok().filter(|it| it.is_file()).map(|it| it.len());
+    match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().filter_map(|it| length(&it.path())).sum(),
+        Err(_) => length(path).unwrap_or(0),
+    }
+}
+
 /// What the engine is to open: the file itself, or the one of that name in the version's directory.
 pub(super) fn model_path(path: &Path, choice: &EngineChoice) -> PathBuf {
     match &choice.default_model_filename {

@@ -24,21 +24,26 @@ use super::{
     config::ConfigErrors,
     engine::{Feed, Runs, engine},
     ensemble::is_ensemble,
-    files::{config_file, files_of, model_of_plan, read_labels},
+    files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
     hints::hints,
     instances,
-    options::{engine_options, first_response_ms, gpu_accelerators, op_libraries},
+    options::{engine_options, first_response_ms, gpu_accelerators, in_one_thread, op_libraries},
     pbtxt::ConfigReader,
     plan::{NoGpus, Places, Plan, plan},
     raw,
+    refusal::Refusal,
     told::{self, Warnings},
 };
 use crate::{
     config::{ModelDefaults, Repository},
+    error::says_out_of_memory,
     machine::gpus::{Gpu, Gpus},
     metrics::{Metrics, ModelOptions},
     schedule::{admission::LongestStay, ratelimit::RateLimiter},
 };
+
+/// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
+const SMALL: u64 = 16 << 20;
 
 /// How models are loaded and run, as far as the server decides it.
 #[derive(Debug, Clone)]
@@ -61,6 +66,8 @@ pub struct LoadSettings {
     pub hold: usize,
     /// Does the server keep answers?
     pub has_cache: bool,
+    /// May there be several hundred models? Small ones then have no threads of their own inside a run.
+    pub has_many_models: bool,
     /// Who lets instances run whose configuration names resources; `None`: nobody looks at them.
     pub rate_limiter: Option<Arc<RateLimiter>>,
 }
@@ -106,11 +113,11 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         version: u64,
         path: &Path,
-    ) -> Result<ServedModel, String> {
+    ) -> Result<ServedModel, Refusal> {
         let started = Instant::now();
         let load = AssertUnwindSafe(|| self.load_where_it_fits(found, raw, version, path));
         let loaded = catch_unwind(load)
-            .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned()));
+            .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned().into()));
         let (model, plan) = loaded?;
         let took = started.elapsed();
         model.metrics.load_duration(took);
@@ -144,15 +151,15 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         version: u64,
         path: &Path,
-    ) -> Result<(ServedModel, Plan), String> {
+    ) -> Result<(ServedModel, Plan), Refusal> {
         if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
-            return self.load_ensemble(found, raw, version);
+            return Ok(self.load_ensemble(found, raw, version)?);
         }
         let started = SystemTime::now();
         let choice = self.choose_engine(found, raw, path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
-        let options = self.engine_options(&choice);
+        let options = self.engine_options(&choice, path);
         let load = Load {
             found,
             raw,
@@ -167,8 +174,8 @@ impl Loader {
         let mut warnings = Warnings::new(&found.name, version);
         let reason = match self.make(&load, &plan, &mut warnings) {
             Ok(model) => return Ok((model, plan)),
-            Err(Unmade::Device(reason)) if plan.uses_gpus() => reason,
-            Err(Unmade::Refused(reason) | Unmade::Device(reason)) => return Err(reason),
+            Err(Unmade::Device(reason) | Unmade::Memory(reason)) if plan.uses_gpus() => reason,
+            Err(unmade) => return Err(unmade.into()),
         };
         let none = NoGpus { reason: &reason, is_there: true };
         let plan = self.plan(&found.name, raw, &load.options, Err(none))?;
@@ -176,7 +183,7 @@ impl Loader {
         tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
         match self.make(&load, &plan, &mut warnings) {
             Ok(model) => Ok((model, plan)),
-            Err(Unmade::Refused(reason) | Unmade::Device(reason)) => Err(reason),
+            Err(unmade) => Err(unmade.into()),
         }
     }
 
@@ -188,12 +195,18 @@ impl Loader {
         path: &Path,
     ) -> Result<Plan, String> {
         let choice = self.choose_engine(found, raw, path)?;
-        self.plan_here(&found.name, raw, &self.engine_options(&choice))
+        self.plan_here(&found.name, raw, &self.engine_options(&choice, path))
     }
 
-    fn engine_options(&self, choice: &EngineChoice) -> BTreeMap<String, String> {
+    fn engine_options(&self, choice: &EngineChoice, path: &Path) -> BTreeMap<String, String> {
         let Repository { backend_settings, .. } = &self.settings.repository;
-        engine_options(choice, backend_settings, &self.settings.defaults)
+        let defaults = &self.settings.defaults;
+        let mut options = engine_options(choice, backend_settings, defaults);
+        let has_many = self.settings.has_many_models && defaults.intra_op_threads.is_none();
+        if has_many && bytes_of(path) < SMALL {
+            in_one_thread(&mut options, &choice.backend);
+        }
+        options
     }
 
     fn plan_here(
@@ -275,10 +288,10 @@ impl Loader {
         let options = ModelOptions {
             tags: config.metric_tags.clone(),
             gpu_uuid: self.only_gpu(plan),
-            namespace: Some(found.namespace.to_string()).filter(|it| !it.is_empty()),
+            namespace: Some(found.id().namespace.to_string()).filter(|it| !it.is_empty()),
             first_response_ms: first_response_ms(&config),
         };
-        let metrics = self.metrics.model(&found.name, version, &options);
+        let metrics = self.metrics.model(found.shown_name(), version, &options);
         let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
         let runs = Runs { feed, slots, times, keeps_state, uses_gpus };
         let engine = engine(runs, &config, &signature, &self.settings, metrics.clone());
@@ -292,6 +305,7 @@ impl Loader {
         let (used, bytes, files) = Default::default();
         Ok(ServedModel {
             signature,
+            shown_name: found.shown_name().into(),
             config,
             config_json,
             config_message,
@@ -358,8 +372,10 @@ struct Load<'a> {
 
 /// Why a model could not be made.
 enum Unmade {
-    /// A device for it cannot be used, or has too little memory; another one may do.
+    /// A device for it cannot be used; another one may do.
     Device(String),
+    /// A device, or the machine, has too little memory; another device may do.
+    Memory(String),
     /// It cannot be served anywhere.
     Refused(String),
 }
@@ -367,10 +383,12 @@ enum Unmade {
 impl From<BackendError> for Unmade {
     fn from(error: BackendError) -> Unmade {
         match error {
-            BackendError::Device(reason) | BackendError::OutOfMemory(reason) => {
-                Unmade::Device(reason)
-            }
-            error => Unmade::Refused(error.to_string()),
+            BackendError::Device(reason) => Unmade::Device(reason),
+            BackendError::OutOfMemory(reason) => Unmade::Memory(reason),
+            error => match error.to_string() {
+                reason if says_out_of_memory(&reason) => Unmade::Memory(reason),
+                reason => Unmade::Refused(reason),
+            },
         }
     }
 }
@@ -378,6 +396,15 @@ impl From<BackendError> for Unmade {
 impl From<String> for Unmade {
     fn from(reason: String) -> Unmade {
         Unmade::Refused(reason)
+    }
+}
+
+impl From<Unmade> for Refusal {
+    fn from(unmade: Unmade) -> Refusal {
+        match unmade {
+            Unmade::Refused(reason) | Unmade::Device(reason) => reason.into(),
+            Unmade::Memory(reason) => Refusal::out_of_memory(reason),
+        }
     }
 }
 

@@ -48,8 +48,10 @@ fn find<'a>(
     name: &str,
     version: Option<u64>,
 ) -> Option<&'a Arc<ServedModel>> {
-    let named = serving.get(name).filter(|it| it.len() == 1)?;
-    of_version(named.values().next()?, version)
+    let named = serving.get(name)?;
+    // One without a namespace goes before those that are members of others.
+    let meant = named.get("").or_else(|| named.values().next().filter(|_| named.len() == 1))?;
+    of_version(meant, version)
 }
 
 fn of_version(versions: &Versions, version: Option<u64>) -> Option<&Arc<ServedModel>> {
@@ -82,6 +84,11 @@ impl ModelManager {
         find(&self.serving.load(), name, version)
             .cloned()
             .ok_or_else(|| self.explain(&ModelId::named(name), version))
+    }
+
+    /// The model in no namespace that serves under this name, in the highest version that is ready.
+    pub(super) fn keyed(&self, name: &str) -> Option<Arc<ServedModel>> {
+        of_version(self.serving.load().get(name)?.get("")?, None).cloned()
     }
 
     /// All models as of this moment.
@@ -189,6 +196,17 @@ impl ModelManager {
     pub(super) fn forget(&self, id: &ModelId) {
         self.lock().lacking.remove(id);
         self.change(id, |named| drop(named.remove(&id.namespace)));
+    }
+
+    /// The model, which serves no more, was never there.
+    pub(super) fn erase(&self, id: &ModelId) {
+        self.forget(id);
+        self.lock().states.remove(id);
+    }
+
+    /// The models in that namespace that are known.
+    pub(super) fn ids_in(&self, namespace: &str) -> Vec<ModelId> {
+        self.lock().states.keys().filter(|it| *it.namespace == *namespace).cloned().collect()
     }
 
     /// Notes what a version is doing, or a model before its versions are known.

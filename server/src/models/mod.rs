@@ -21,6 +21,7 @@ mod options;
 pub mod pbtxt;
 mod plan;
 pub mod raw;
+mod refusal;
 mod repository;
 mod resize;
 mod sequences;
@@ -33,7 +34,7 @@ mod warmup;
 
 use std::sync::Arc;
 
-pub use control::{Catalogue, Control, LoadOverride};
+pub use control::{Catalogue, Control, KeyedLoad, KeyedModel, LoadOverride};
 pub use id::ModelId;
 pub use loader::{LoadSettings, Loader};
 pub use manager::{ModelManager, Snapshot};

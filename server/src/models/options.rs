@@ -31,6 +31,16 @@ pub(super) fn engine_options(
     options
 }
 
+/// One thread for each run, unless somebody has said how many.
+pub(super) fn in_one_thread(options: &mut BTreeMap<String, String>, backend: &str) {
+    let key = match backend {
+        "onnxruntime" => "intra_op_thread_count",
+        "pytorch" => "INTRA_OP_THREAD_COUNT",
+        _ => return,
+    };
+    options.entry(key.to_owned()).or_insert_with(|| "1".to_owned());
+}
+
 /// What Triton calls the number of threads among operators, for the engines that have some.
 fn inter_op_key(backend: &str) -> Option<&'static str> {
     match backend {
@@ -113,6 +123,21 @@ mod tests {
         let own = [("execution_mode", "0"), ("inter_op_thread_count", "2")];
         let expected = ["execution_mode=0", "gpu_mem_limit=1", "inter_op_thread_count=2"];
         assert_eq!(given("onnxruntime", &own), expected);
+        assert_eq!(given("identity", &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn one_thread_for_a_run_is_under_each_engines_own_key_and_yields_to_what_was_said() {
+        let given = |backend, own: &[(&str, &str)]| {
+            let own = own.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+            let mut options = own.collect();
+            in_one_thread(&mut options, backend);
+            options.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(given("onnxruntime", &[]), ["intra_op_thread_count=1"]);
+        assert_eq!(given("pytorch", &[]), ["INTRA_OP_THREAD_COUNT=1"]);
+        let own = [("intra_op_thread_count", "4")];
+        assert_eq!(given("onnxruntime", &own), ["intra_op_thread_count=4"]);
         assert_eq!(given("identity", &[]), Vec::<String>::new());
     }
 

@@ -25,12 +25,24 @@ pub struct FoundModel {
     pub versions: BTreeMap<u64, PathBuf>,
     /// The operator has named it, whatever its directory and its configuration say.
     pub renamed: bool,
+    /// What people call it, where its name is a key that a platform has chosen. It is then in no namespace, and its
+    /// members are in its own.
+    pub label: Option<Arc<str>>,
 }
 
 impl FoundModel {
     /// Which model it is.
     pub fn id(&self) -> ModelId {
-        ModelId { name: self.name.as_str().into(), namespace: self.namespace.clone() }
+        let namespace = match self.label {
+            Some(_) => Arc::default(),
+            None => self.namespace.clone(),
+        };
+        ModelId { name: self.name.as_str().into(), namespace }
+    }
+
+    /// What metrics call it.
+    pub(super) fn shown_name(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -136,6 +148,7 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
             dir: root.to_owned(),
             versions,
             renamed: false,
+            label: None,
         });
         return Ok(found);
     }
@@ -215,7 +228,7 @@ fn model_in(dir: &Path, id: ModelId, warnings: &mut Vec<String>) -> io::Result<F
     let versions = versions_in(dir, warnings)?;
     let ModelId { name, namespace } = id;
     let (name, dir) = (name.to_string(), dir.to_owned());
-    Ok(FoundModel { name, namespace, config, dir, versions, renamed: false })
+    Ok(FoundModel { name, namespace, config, dir, versions, renamed: false, label: None })
 }
 
 /// Subdirectories whose names are whole numbers above zero, without leading zeros.
@@ -262,7 +275,15 @@ fn only_model_file(dir: &Path) -> io::Result<Option<PathBuf>> {
 fn flat(file: &Path, name: String) -> FoundModel {
     let dir = file.parent().unwrap_or(Path::new("")).to_owned();
     let versions = BTreeMap::from([(1, file.to_owned())]);
-    FoundModel { name, namespace: Arc::default(), config: None, dir, versions, renamed: false }
+    FoundModel {
+        name,
+        namespace: Arc::default(),
+        config: None,
+        dir,
+        versions,
+        renamed: false,
+        label: None,
+    }
 }
 
 fn subdirectories(dir: &Path) -> io::Result<Vec<PathBuf>> {

@@ -48,6 +48,7 @@ impl Loader {
         let used = LastUsed::default();
         used.now(served.used.get());
         Ok(Some(ServedModel {
+            shown_name: served.shown_name.clone(),
             signature: served.signature.clone(),
             config: completed.config,
             config_json: self.reader.to_json(&completed.raw).to_string().into(),

@@ -24,6 +24,8 @@ use crate::{
 pub struct ServedModel {
     /// What clients see.
     pub signature: Arc<Signature>,
+    /// What people call it: its name, unless that is a key.
+    pub shown_name: Arc<str>,
     /// The completed configuration.
     pub config: ModelConfig,
     /// The same as JSON, as clients ask for it.

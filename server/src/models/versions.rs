@@ -68,6 +68,7 @@ mod tests {
             dir: "m".into(),
             versions,
             renamed: false,
+            label: None,
         };
         let wanted = wanted_versions(Some(&raw), &found)?;
         Ok((wanted.here.iter().map(|(number, _)| *number).collect(), wanted.missing))

@@ -11,6 +11,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SECTION, "sagemaker-port", "8080", "The SageMaker port"),
     value(SECTION, "sagemaker-safe-port-range", "", "<lowest>-<highest>: all other ports must be in it; one that was not given is taken from it"),
     value(SECTION, "sagemaker-default-model", "", "The model behind /invocations. Default: the only one"),
+    value(SECTION, "sagemaker-multi-model", "false", "A multi-model endpoint: models are loaded by POST /models, and none at the start"),
+    value(SECTION, "sagemaker-models-root", "/opt/ml/models", "Where the models of such an endpoint lie"),
     value(SECTION, "default-accept", "", "Media type of a reply to a client that takes any. Default: that of the request's format"),
     value(SECTION, "sagemaker-batch", "false", "A batch transform job: nothing is refused for having to wait"),
 ];

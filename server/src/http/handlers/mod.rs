@@ -7,6 +7,7 @@ mod health;
 mod inference;
 mod invocations;
 mod memory;
+mod multi_model;
 mod observed;
 mod repository;
 mod settings;
@@ -27,7 +28,7 @@ use super::{
     body::{self, Segments},
     respond,
     router::{Family, ModelPath, Route, route},
-    service::{Service, text},
+    service::{Service, TARGET_MODEL, text},
 };
 use crate::{
     error::{Error, Kind},
@@ -95,14 +96,18 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
 /// counted, and logged only when somebody looks closely.
 fn log(parts: &Parts, error: &Error, request_id: &str) {
     let (method, path) = (&parts.method, parts.uri.path());
+    // The address of a multi-model endpoint has a name that says nothing to people.
+    let target_model = text(&parts.headers, &TARGET_MODEL);
     match error.kind() {
         Kind::Internal | Kind::OutOfMemory => {
-            tracing::error!(%method, path, request_id, %error, "request failed");
+            tracing::error!(%method, path, target_model, request_id, %error, "request failed");
         }
         Kind::Overloaded | Kind::Unavailable => {
-            tracing::debug!(%method, path, request_id, %error, "request refused");
+            tracing::debug!(%method, path, target_model, request_id, %error, "request refused");
         }
-        _ => tracing::info!(%method, path, request_id, %error, "request rejected"),
+        _ => {
+            tracing::info!(%method, path, target_model, request_id, %error, "request rejected");
+        }
     }
 }
 
@@ -136,6 +141,7 @@ async fn dispatch(
         Route::ModelConfig(path) => describe::config(service, &path, parts).await,
         Route::ModelStatus(path) => describe::status(service, &path),
         Route::TensorFlowMetadata(path) => describe::tensorflow(service, &path, parts).await,
+        Route::MultiModel(path) => multi_model::answer(service, &path, parts, body).await,
         Route::ExecutionParameters => Ok(describe::execution_parameters(service).await),
         Route::Metrics => describe::metrics(service).await,
         Route::RepositoryIndex => repository::index(service, body).await,

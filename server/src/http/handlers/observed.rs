@@ -35,7 +35,7 @@ pub(super) struct Observed {
 impl Observed {
     /// This one, on that model.
     pub(super) fn begin(service: &Service, model: &ServedModel, parts: &Parts) -> Observed {
-        let name = &model.signature.model;
+        let name = &model.shown_name;
         let counted = service.settings.recorder.as_ref().map(|it| it.begin(name));
         let captured = service.settings.capture.as_ref().and_then(|capture| {
             let id = service.request_id(&parts.headers, None);

@@ -9,6 +9,7 @@ use super::{
         agents::check_files,
         manager::{UNLOADED, Versions},
         raw,
+        refusal::Refusal,
         versions::wanted_versions,
     },
     Basis, Control, Copies, Given, Kept,
@@ -19,7 +20,10 @@ use super::{
     private::PrivateFiles,
     reaper::Retired,
 };
-use crate::{error::Error, machine::resident_bytes};
+use crate::{
+    error::{Error, Kind},
+    machine::resident_bytes,
+};
 
 /// What a model is to be made of.
 pub(super) struct Wish {
@@ -42,7 +46,7 @@ pub(super) enum How {
 }
 
 /// The versions that were loaded, and those that were not, and why.
-type Loaded = (Versions, Vec<(u64, String)>);
+type Loaded = (Versions, Vec<(u64, Refusal)>);
 
 impl Control {
     /// Loads a model because a client asked for it.
@@ -138,7 +142,7 @@ impl Control {
                 Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
             })?;
         }
-        let members = members(&id, &wish.basis.raw);
+        let members = members(&wish.found.namespace, &wish.basis.raw);
         self.bring_members(&id, &members)?;
         let (mut next, failures) = self.load_versions(kept, &wish, &work, how)?;
         let kept_versions = work.keep.iter().filter_map(|it| Some((*it, serving.get(it)?)));
@@ -153,7 +157,7 @@ impl Control {
         }
         self.switch(&id, next, UNLOADED);
         for (version, reason) in &failures {
-            self.manager.note(&id, Some(*version), State::Unavailable, reason);
+            self.manager.note(&id, Some(*version), State::Unavailable, &reason.reason);
         }
         lock(&self.links).insert(id, members);
         self.catalogue.serves(&wish.found.dir);
@@ -180,7 +184,8 @@ impl Control {
             let on_disk = wish.basis.print.bytes(work.load.iter().copied());
             let mut room = self.make_room(&id, on_disk.max(kept.bytes));
             for version in &work.load {
-                match room.clone().and_then(|()| self.load_version(wish, *version)) {
+                let room = room.clone().map_err(Refusal::from);
+                match room.and_then(|()| self.load_version(wish, *version)) {
                     Ok(model) => drop(loaded.insert(*version, Arc::new(model))),
                     Err(reason) => failures.push((*version, reason)),
                 }
@@ -190,11 +195,11 @@ impl Control {
             room = room.and_then(|()| self.make_room(&id, kept.bytes));
             if let Err(reason) = room {
                 let versions = std::mem::take(&mut loaded);
-                failures.extend(versions.into_keys().map(|it| (it, reason.clone())));
+                failures.extend(versions.into_keys().map(|it| (it, reason.clone().into())));
             }
         }
-        for (version, reason) in &failures {
-            self.failed(&id, Some(*version), reason);
+        for (version, refusal) in &failures {
+            self.failed(&id, Some(*version), &refusal.reason);
         }
         let partly = how == How::AsFarAsItWorks && serving.is_empty() && !loaded.is_empty();
         if failures.is_empty() || partly {
@@ -203,10 +208,11 @@ impl Control {
         self.give_up(&id, loaded, "another version failed to load");
         let causes: Vec<String> = failures
             .iter()
-            .map(|(version, reason)| format!("version {version} is UNAVAILABLE: {reason}"))
+            .map(|(version, it)| format!("version {version} is UNAVAILABLE: {}", it.reason))
             .collect();
-        let causes = causes.join("; ");
-        Err(Error::InvalidRequest(format!("model '{id}' cannot be loaded: {causes}")))
+        let reason = format!("model '{id}' cannot be loaded: {}", causes.join("; "));
+        let lacks_memory = failures.iter().any(|(_, it)| it.lacks_memory);
+        Err(Refusal { reason, lacks_memory }.into_error())
     }
 
     /// Ends versions that were loaded and are not to serve.
@@ -225,15 +231,15 @@ impl Control {
         self.reaper.take(new.collect());
     }
 
-    fn load_version(&self, wish: &Wish, version: u64) -> Result<ServedModel, String> {
+    fn load_version(&self, wish: &Wish, version: u64) -> Result<ServedModel, Refusal> {
         let Some(path) = wish.found.versions.get(&version) else {
-            return Err("it is not there any more".to_owned());
+            return Err("it is not there any more".to_owned().into());
         };
         let before = resident_bytes();
         let load = || self.loader.load_version(&wish.found, wish.raw.as_ref(), version, path);
         let mut outcome = load();
         for attempt in 1..=self.settings.retries {
-            let Err(reason) = &outcome else { break };
+            let Err(Refusal { reason, .. }) = &outcome else { break };
             let model = &wish.found.name;
             tracing::warn!(
                 model,
@@ -276,7 +282,8 @@ impl Control {
             // On other devices it is another model.
             None => {
                 let _permit = self.permits.take();
-                let loaded = self.loader.load_version(found, raw, version, path).map_err(failed)?;
+                let loaded = self.loader.load_version(found, raw, version, path);
+                let loaded = loaded.map_err(|it| failed(it.reason))?;
                 Ok(Arc::new(loaded))
             }
         }
@@ -312,7 +319,8 @@ impl Control {
                 let text =
                     format!("model '{id}' cannot be loaded: its member '{}': {error}", member.name);
                 self.failed(id, None, &text);
-                Error::InvalidRequest(text)
+                let lacks_memory = error.kind() == Kind::OutOfMemory;
+                Refusal { reason: text, lacks_memory }.into_error()
             };
             if self.manager.serving(member).is_empty() {
                 let found = self.find_in(member).map_err(problem)?;
@@ -326,8 +334,13 @@ impl Control {
         if id.namespace.is_empty() {
             return self.find(&id.name, Copies::OrLast);
         }
-        let found = self.catalogue.one(&id.name, Copies::OrLast);
-        let mut found = found.map_err(|it| Error::Repository(it.to_string()))?;
+        let mut found = match self.find_member(id) {
+            Some(found) => found,
+            None => self
+                .catalogue
+                .one(&id.name, Copies::OrLast)
+                .map_err(|it| Error::Repository(it.to_string()))?,
+        };
         if let Some(reason) = found.refused.remove(id) {
             return Err(Error::Repository(format!("model '{id}' cannot be loaded: {reason}")));
         }
@@ -352,6 +365,7 @@ fn only_given(name: &str) -> FoundModel {
         dir: Default::default(),
         versions: BTreeMap::new(),
         renamed: false,
+        label: None,
     }
 }
 

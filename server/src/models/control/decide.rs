@@ -145,6 +145,7 @@ mod tests {
             dir: env!("CARGO_MANIFEST_DIR").into(),
             versions: [(2, concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into())].into(),
             renamed: false,
+            label: None,
         });
         new.print.versions.extend(here.versions);
         check(&old, &[1, 2], &new, &[1, 2], work(&[2], &[1]));

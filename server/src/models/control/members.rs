@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Mutex,
+    sync::{Arc, Mutex},
 };
 
 use super::{
@@ -27,8 +27,8 @@ impl Drop for Awaiting<'_> {
 }
 
 /// The members of a model: they lie in its repository.
-pub(super) fn members(id: &ModelId, raw: &raw::ModelConfig) -> Vec<ModelId> {
-    let member = |name: String| ModelId { name: name.into(), namespace: id.namespace.clone() };
+pub(super) fn members(namespace: &Arc<str>, raw: &raw::ModelConfig) -> Vec<ModelId> {
+    let member = |name: String| ModelId { name: name.into(), namespace: namespace.clone() };
     ensemble::members(raw).into_iter().map(member).collect()
 }
 
@@ -59,7 +59,7 @@ impl Control {
     fn members_on_disk(&self, id: &ModelId) -> Vec<ModelId> {
         let found = self.find_in(id).ok();
         let raw = found.and_then(|it| self.loader.read_config(&it).ok().flatten());
-        raw.map(|it| members(id, &it)).unwrap_or_default()
+        raw.map(|it| members(&id.namespace, &it)).unwrap_or_default()
     }
 }
 

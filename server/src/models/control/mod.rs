@@ -9,6 +9,7 @@ mod catalogue;
 mod decide;
 mod demand;
 mod fingerprint;
+mod keyed;
 mod members;
 mod overrides;
 mod permits;
@@ -35,6 +36,8 @@ use catalogue::Wanted;
 use decide::Basis;
 use demand::Demand;
 use fingerprint::Fingerprint;
+use keyed::Keyed;
+pub use keyed::{KeyedLoad, KeyedModel};
 use members::Awaited;
 use overrides::Given;
 pub use overrides::LoadOverride;
@@ -58,6 +61,8 @@ pub struct Control {
     /// Guards which members loaded models have. Taken after nothing but a [`Place`].
     links: Mutex<BTreeMap<ModelId, Vec<ModelId>>>,
     awaited: Awaited,
+    /// There only where a platform loads models under keys.
+    keyed: Option<Keyed>,
 }
 
 /// Guards what is known of one model, and that one thread at a time loads or unloads it. Those of members are
@@ -94,6 +99,7 @@ impl Control {
         Control {
             permits,
             reaper: Reaper::new(loader.clone(), manager.clone()),
+            keyed: settings.multi_model.clone().map(Keyed::new),
             settings,
             loader,
             manager,

@@ -89,14 +89,14 @@ impl Reaper {
         self.wait_while(patience, |it| !it.is_done());
     }
 
-    /// Waits until that model is gone and its memory given back, no longer than that.
-    pub(super) fn wait_for(&self, id: &ModelId, patience: Duration) {
-        self.wait_while(patience, |it| it.has(id));
+    /// Waits until that model is gone and its memory given back, no longer than that. Is it?
+    pub(super) fn wait_for(&self, id: &ModelId, patience: Duration) -> bool {
+        self.wait_while(patience, |it| it.has(id))
     }
 
-    fn wait_while(&self, patience: Duration, is_there: impl Fn(&State) -> bool) {
+    fn wait_while(&self, patience: Duration, is_there: impl Fn(&State) -> bool) -> bool {
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), patience, |it| is_there(it));
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 

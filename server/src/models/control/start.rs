@@ -116,7 +116,8 @@ impl Control {
             .collect();
         let ready = index.iter().any(|it| it.state == State::Ready);
         let polls = matches!(self.settings.mode, ControlMode::Poll(_));
-        let later = polls || self.settings.is_explicit() || self.demand.is_some();
+        let later =
+            polls || self.settings.is_explicit() || self.demand.is_some() || self.is_multi_model();
         match failed.as_slice() {
             [] if ready || later => Ok(()),
             [] => Err(format!(

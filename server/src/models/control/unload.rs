@@ -46,7 +46,7 @@ impl Control {
     }
 
     /// Unloads it, and returns its members.
-    fn unload_one(&self, id: &ModelId) -> Vec<ModelId> {
+    pub(super) fn unload_one(&self, id: &ModelId) -> Vec<ModelId> {
         let place = self.place(id);
         let mut kept = lock(&place);
         let bytes = kept.bytes;

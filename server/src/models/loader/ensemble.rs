@@ -39,10 +39,10 @@ impl Loader {
         let signature = Arc::new(config.signature(version, &labels));
         let options = ModelOptions {
             tags: config.metric_tags.clone(),
-            namespace: Some(found.namespace.to_string()).filter(|it| !it.is_empty()),
+            namespace: Some(found.id().namespace.to_string()).filter(|it| !it.is_empty()),
             ..ModelOptions::default()
         };
-        let metrics = self.metrics.model(&found.name, version, &options);
+        let metrics = self.metrics.model(found.shown_name(), version, &options);
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         // Those of the members come to it with each request.
         let fingerprint = Fingerprint::of_text(&config_json);
@@ -56,6 +56,7 @@ impl Loader {
         let config_message = completed.raw;
         let model = ServedModel {
             signature,
+            shown_name: found.shown_name().into(),
             config,
             config_json,
             config_message,

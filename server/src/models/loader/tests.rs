@@ -134,6 +134,7 @@ impl Loading {
         fs::write(&file, format!("backend: 'identity' {ports} {config}")).unwrap();
         let found = FoundModel {
             renamed: false,
+            label: None,
             name: "m".into(),
             namespace: Arc::default(),
             config: Some(file),
@@ -146,10 +147,11 @@ impl Loading {
         let loader = Loader::new(engines, settings(gpus), Arc::default(), metrics.clone());
         let loaded = loader
             .read_config(&found)
+            .map_err(Refusal::from)
             .and_then(|raw| loader.load_version(&found, raw.as_ref(), 1, &dir.join("1")));
         match loaded {
             Ok(model) => drop(manager.switch(&found.id(), [(1, Arc::new(model))].into())),
-            Err(reason) => manager.note(&found.id(), Some(1), State::Unavailable, &reason),
+            Err(reason) => manager.note(&found.id(), Some(1), State::Unavailable, &reason.reason),
         }
         fs::remove_dir_all(&dir).unwrap();
         Loading { fake, manager, metrics }
@@ -206,6 +208,7 @@ fn settings(gpus: u32) -> LoadSettings {
         spin: Duration::ZERO,
         hold: 0,
         has_cache: false,
+        has_many_models: false,
         rate_limiter: None,
     }
 }

@@ -3,6 +3,7 @@
 //! reply takes the form of the request unless `Accept` asks for another.
 
 mod json;
+pub mod models;
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
