@@ -147,6 +147,7 @@ impl Models {
                 model_name: None,
                 auto_complete: true,
                 load_threads: NonZeroUsize::MIN,
+                gpu_limits: Vec::new(),
                 backend_settings: Vec::<BackendSetting>::new(),
             },
             cpus: NonZeroUsize::MIN,

@@ -50,8 +50,8 @@ pub use rate_limit::{RateLimit, RateLimitResource};
 pub use report::{ConfigError, Notice, NoticeLevel};
 pub use sagemaker::SageMaker;
 pub use server::{
-    BackendSetting, BodyPace, Lifecycle, Limits, Listeners, LogConfig, LogFormat, ModelDefaults,
-    ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,
+    BackendSetting, BodyPace, GpuLimit, Lifecycle, Limits, Listeners, LogConfig, LogFormat,
+    ModelDefaults, ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,
 };
 pub use stores::{Provider, StoreSettings, StoreUrl, Variables};
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};

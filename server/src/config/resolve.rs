@@ -227,8 +227,16 @@ fn repository(
     let explicit =
         sources.read("disable-auto-complete-config", value::boolean, problems).unwrap_or(false);
     let strict = sources.read("strict-model-config", value::boolean, problems).unwrap_or(false);
+    let limits = sources.read_all("model-load-gpu-limit", value::gpu_limit, problems);
+    let has_sensors = sources.read("allow-gpu-metrics", value::boolean, &mut Vec::new());
+    if let (Some(given), Some(false)) = (sources.last("model-load-gpu-limit"), has_sensors) {
+        problems.push(format!(
+            "{given}: needs --allow-gpu-metrics=true, by which the memory of GPUs is looked at"
+        ));
+    }
     Repository {
         from,
+        gpu_limits: limits,
         model_name: sources.read("model-name", value::model_name, problems),
         config_name: sources.read("model-config-name", value::model_name, problems),
         auto_complete: !explicit && !strict,

@@ -112,6 +112,8 @@ pub struct Repository {
     pub auto_complete: bool,
     /// `--model-load-thread-count`: models that load at the same time.
     pub load_threads: NonZeroUsize,
+    /// `--model-load-gpu-limit`, in the order given: a later one beats an earlier one.
+    pub gpu_limits: Vec<GpuLimit>,
     /// `--backend-config`, in the order given: a later one beats an earlier one.
     pub backend_settings: Vec<BackendSetting>,
 }
@@ -125,6 +127,15 @@ pub enum ModelsFrom {
     /// A model file, or a directory of any accepted layout: a repository, one model flat in it, or
     /// version directories. It existed when the configuration was read.
     Path(PathBuf),
+}
+
+/// One `--model-load-gpu-limit`: the fraction of a GPU's memory above which nothing is loaded on it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GpuLimit {
+    /// Its number; `None` for every one.
+    pub gpu: Option<u32>,
+    /// From 0 to 1.
+    pub fraction: f64,
 }
 
 /// One `--backend-config`.

@@ -571,6 +571,20 @@ fn tritons_other_options_are_taken_with_a_warning() {
 }
 
 #[test]
+fn a_limit_of_gpu_memory_is_for_one_gpu_or_for_all() {
+    let limits = |args, variables| config(args, variables).repository.gpu_limits;
+    let limit = |gpu, fraction| GpuLimit { gpu, fraction };
+    assert_eq!(limits("--model-load-gpu-limit=0:0.9", &[]), [limit(Some(0), 0.9)]);
+    let all = ["SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT=0.8"];
+    assert_eq!(limits("", &all), [limit(None, 0.8)]);
+    for text in ["x", "0:", "0:2", "-1:0.5", ":0.5", "0:-0.1", "0:nan"] {
+        check_refused(&format!("--model-load-gpu-limit={text}"), &[], &["as 0:0.9"]);
+    }
+    let blind = "--model-load-gpu-limit=0.5 --allow-gpu-metrics=false";
+    check_refused(blind, &[], &["--allow-gpu-metrics=true"]);
+}
+
+#[test]
 fn a_variable_that_is_almost_ours_gets_a_warning() {
     let said = notices(&config("", &["MUSTER_HTP_PORT=1", "MUSTER_SERVICE_HOST=10.0.0.1"]));
     assert!(said.contains("Warning: unknown variable MUSTER_HTP_PORT"), "{said}");

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::server::{BackendSetting, LogFormat, QueueWait};
+use super::server::{BackendSetting, GpuLimit, LogFormat, QueueWait};
 
 pub(super) type Parse<T> = Result<T, String>;
 
@@ -118,6 +118,17 @@ pub(super) fn media_type(text: &str) -> Parse<String> {
             .is_some_and(|(a, b)| !a.is_empty() && !b.is_empty() && it.chars().all(plain))
     });
     if good { Ok(text.to_owned()) } else { Err("a media type, as application/json".to_owned()) }
+}
+
+/// `0:0.9`, or `0.9` for every GPU.
+pub(super) fn gpu_limit(text: &str) -> Parse<GpuLimit> {
+    let (gpu, fraction) = match text.split_once(':') {
+        Some((gpu, fraction)) => (gpu.parse().ok().map(Some), fraction),
+        None => (Some(None), text),
+    };
+    let fraction = fraction.parse().ok().filter(|it| (0.0..=1.0).contains(it));
+    let limit = gpu.zip(fraction).map(|(gpu, fraction)| GpuLimit { gpu, fraction });
+    limit.ok_or_else(|| "[<GPU>:]<fraction>, as 0:0.9, the fraction from 0 to 1".to_owned())
 }
 
 pub(super) fn count(text: &str) -> Parse<NonZeroUsize> {

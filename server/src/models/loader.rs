@@ -25,6 +25,7 @@ use super::{
     engine::{Feed, Runs, engine},
     ensemble::is_ensemble,
     files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
+    gpu_limit,
     hints::hints,
     instances,
     options::{engine_options, first_response_ms, gpu_accelerators, in_one_thread, op_libraries},
@@ -171,6 +172,7 @@ impl Loader {
             started,
         };
         let plan = self.plan_here(&load.found.name, raw, &load.options)?;
+        self.check_gpu_limits(&plan)?;
         let mut warnings = Warnings::new(&found.name, version);
         let reason = match self.make(&load, &plan, &mut warnings) {
             Ok(model) => return Ok((model, plan)),
@@ -207,6 +209,18 @@ impl Loader {
             in_one_thread(&mut options, &choice.backend);
         }
         options
+    }
+
+    /// Has a GPU of the plan too much of its memory in use for one more model? Looks at it now.
+    fn check_gpu_limits(&self, plan: &Plan) -> Result<(), Refusal> {
+        let limits = &self.settings.repository.gpu_limits;
+        if limits.is_empty() || !plan.uses_gpus() {
+            return Ok(());
+        }
+        self.metrics.sample_gpus();
+        let readings = self.metrics.resources().gpus;
+        gpu_limit::check(plan, limits, &self.settings.gpus.found, &readings)
+            .map_err(Refusal::out_of_memory)
     }
 
     fn plan_here(

@@ -11,6 +11,7 @@ pub mod ensemble;
 mod files;
 mod fingerprint;
 mod fit;
+mod gpu_limit;
 mod hints;
 mod id;
 mod instances;

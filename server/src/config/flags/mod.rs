@@ -93,10 +93,7 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "grpc-http2-max-ping-strikes",
         ],
     ),
-    (
-        "not in this version",
-        &["model-load-gpu-limit", "host-policy", "min-supported-compute-capability"],
-    ),
+    ("not in this version", &["host-policy", "min-supported-compute-capability"]),
     (
         "not needed here",
         &[

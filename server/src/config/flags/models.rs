@@ -13,6 +13,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     many(SECTION, "load-model", "A model to load at the start in the control mode explicit; * for all"),
     value(SECTION, "model-namespacing", "false", "Models of several repositories may have the same name; none of them is found by that name alone"),
     value(SECTION, "model-load-retry-count", "0", "How often a load that failed is tried again"),
+    many(SECTION, "model-load-gpu-limit", "[<GPU>:]<fraction>, as 0:0.9: nothing is loaded on a GPU of whose memory more is in use; without a number, on any"),
     value(SECTION, "model-load-on-demand", "false", "A request for a model that is not loaded loads it; with the control modes none, which then loads nothing at the start, and explicit"),
     value(SECTION, "model-memory-budget", "", "Bytes that models loaded on demand may take together; those unused for longest are unloaded to make room. Default: no limit. Of a multi-model endpoint: what models may take before a load is refused"),
     Setting { name: "disable-auto-complete-config", takes: Takes::Switch, default: "false", help: "Do not fill in what config.pbtxt leaves out", section: SECTION },

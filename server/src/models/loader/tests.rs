@@ -199,6 +199,7 @@ fn settings(gpus: u32) -> LoadSettings {
             from: crate::config::ModelsFrom::Repositories(Vec::new()),
             auto_complete: true,
             load_threads: NonZeroUsize::MIN,
+            gpu_limits: Vec::new(),
             backend_settings: Vec::new(),
         },
         cpus: NonZeroUsize::new(4).unwrap(),
