@@ -33,7 +33,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),
     ("capture", &["config", "identifier", "limits"]),
     ("emf", &["config", "machine", "metrics", "models"]),
-    ("protocol", &["error", "logging", "metrics", "request", "signature"]),
+    ("protocol", &["config", "error", "logging", "metrics", "request", "signature"]),
     ("memory", &["error"]),
     ("net", &["config", "drain", "error", "limits"]),
     (

@@ -48,7 +48,7 @@ pub use metrics::MetricsConfig;
 pub use multi_model::MultiModel;
 pub use rate_limit::{RateLimit, RateLimitResource};
 pub use report::{ConfigError, Notice, NoticeLevel};
-pub use sagemaker::SageMaker;
+pub use sagemaker::{Dialect, InferenceType, SageMaker};
 pub use server::{
     BackendSetting, BodyPace, GpuLimit, Lifecycle, Limits, Listeners, LogConfig, LogFormat,
     ModelDefaults, ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,

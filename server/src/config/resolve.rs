@@ -68,7 +68,7 @@ pub(super) fn resolve(
     let hosted = serve.word && (port_by_platform || platform_folder);
     let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
-    let sagemaker = sagemaker::resolve(&sources, problems);
+    let sagemaker = sagemaker::resolve(&sources, environment, problems);
     let mut control = control::resolve(&sources, environment, is_multi_model, problems);
     multi_model::resolve(
         is_multi_model,

@@ -37,7 +37,7 @@ pub struct HttpSettings {
     /// Who answers `/invocations`; `None` for the only model.
     pub default_model: Option<String>,
     /// How `/invocations` chooses formats.
-    pub sagemaker: sagemaker::Options,
+    pub sagemaker: Arc<sagemaker::Options>,
     /// Counts invocations; `None` where nobody asks.
     pub recorder: Option<Recorder>,
     /// Writes down some of them; `None` where none are.

@@ -10,7 +10,7 @@ const BINARY: &str = "application/vnd.sagemaker-triton.binary+json";
 /// The only form of it that Triton takes: no blanks, one parameter.
 const BINARY_PREFIX: &str = "application/vnd.sagemaker-triton.binary+json;json-header-size=";
 
-/// A format that both a request and a reply can have.
+/// A format of a request or a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Media {
     /// One JSON document (or, in a request, several).
@@ -21,6 +21,8 @@ pub enum Media {
     Csv,
     /// One array in NumPy's file format.
     Npy,
+    /// Several of them, or a sparse matrix, in one archive; of requests only.
+    Npz,
     /// KServe v2 with raw tensors behind the JSON part.
     Binary,
 }
@@ -36,13 +38,14 @@ pub enum LinesName {
 
 impl Media {
     /// Every format, in the order in which error texts list them.
-    pub const ALL: [Media; 7] = [
+    pub const ALL: [Media; 8] = [
         Media::Json,
         Media::JsonLines(LinesName::JsonLines),
         Media::JsonLines(LinesName::Ndjson),
         Media::JsonLines(LinesName::Jsons),
         Media::Csv,
         Media::Npy,
+        Media::Npz,
         Media::Binary,
     ];
 
@@ -55,6 +58,7 @@ impl Media {
             Media::JsonLines(LinesName::Jsons) => "application/jsons",
             Media::Csv => "text/csv",
             Media::Npy => "application/x-npy",
+            Media::Npz => "application/x-npz",
             Media::Binary => BINARY,
         }
     }
@@ -75,14 +79,10 @@ impl fmt::Display for Media {
 pub enum Declared<'a> {
     /// Nothing of use: missing, empty, `*/*`, octets, or a form, which no body is. The content decides.
     Nothing,
-    /// One JSON document, or several.
-    Json,
-    /// One JSON document per row.
-    JsonLines(LinesName),
-    /// Comma-separated rows.
-    Csv,
-    /// One NumPy array.
-    Npy,
+    /// That format; not [`Media::Binary`].
+    As(Media),
+    /// An image or a sound: a file whose bytes are one element of a BYTES input.
+    File(&'a str),
     /// KServe v2 whose first `header` bytes are JSON.
     Binary {
         /// Bytes of JSON at the start of the body; not yet compared with its length.
@@ -120,11 +120,9 @@ pub fn declared(content_type: Option<&str>) -> Result<Declared<'_>, Error> {
         return Ok(Declared::Nothing);
     }
     Ok(match Media::from_name(name) {
-        Some(Media::Json) => Declared::Json,
-        Some(Media::JsonLines(name)) => Declared::JsonLines(name),
-        Some(Media::Csv) => Declared::Csv,
-        Some(Media::Npy) => Declared::Npy,
-        Some(Media::Binary) | None => Declared::Unknown(name),
+        Some(media) => Declared::As(media),
+        None if in_kind(name, "image") || in_kind(name, "audio") => Declared::File(name),
+        None => Declared::Unknown(name),
     })
 }
 
@@ -136,7 +134,7 @@ pub fn binary_type(header: &str) -> String {
 /// The error for a content type without a decoder.
 pub fn unsupported(content_type: &str) -> Error {
     Error::UnsupportedMediaType(format!(
-        "content type '{content_type}' is not supported; supported: {}",
+        "content type '{content_type}' is not supported; supported: {}, image/*, audio/*",
         list(&Media::ALL)
     ))
 }
@@ -222,6 +220,11 @@ fn in_range(media: Media, range: &str) -> bool {
     }
 }
 
+/// Does the type begin with this word and a slash?
+fn in_kind(name: &str, kind: &str) -> bool {
+    name.split_once('/').is_some_and(|(it, _)| it.eq_ignore_ascii_case(kind))
+}
+
 /// The type without its parameters.
 fn essence(media_type: &str) -> &str {
     media_type.split(';').next().unwrap_or_default().trim()
@@ -256,10 +259,12 @@ mod tests {
 
     #[test]
     fn parameters_and_case_of_a_content_type_do_not_matter() {
-        check_type("Application/JSON; charset=utf-8", Declared::Json);
-        check_type(" text/csv ;header=absent", Declared::Csv);
-        check_type("application/x-ndjson", Declared::JsonLines(LinesName::Ndjson));
-        check_type("image/png", Declared::Unknown("image/png"));
+        check_type("Application/JSON; charset=utf-8", Declared::As(Media::Json));
+        check_type(" text/csv ;header=absent", Declared::As(Media::Csv));
+        check_type("application/x-ndjson", Declared::As(Media::JsonLines(LinesName::Ndjson)));
+        check_type("image/png", Declared::File("image/png"));
+        check_type("Audio/ogg", Declared::File("Audio/ogg"));
+        check_type("imagery/png", Declared::Unknown("imagery/png"));
     }
 
     #[test]
@@ -287,8 +292,8 @@ mod tests {
 
     #[test]
     fn an_unsupported_type_is_named_beside_the_supported_ones() {
-        let text = unsupported("image/png").to_string();
-        assert!(text.contains("'image/png'") && text.contains("text/csv"), "{text}");
+        let text = unsupported("a/b").to_string();
+        assert!(text.contains("'a/b'") && text.contains("text/csv"), "{text}");
     }
 
     #[test]

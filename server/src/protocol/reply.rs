@@ -13,7 +13,7 @@ use crate::{
     protocol::{
         EncodedReply,
         json::write::{self, BytesAs},
-        negotiate::{LinesName, Media},
+        negotiate::Media,
         npy,
     },
     request::InferenceResponse,
@@ -58,9 +58,9 @@ pub(super) fn bare(response: &InferenceResponse) -> Result<EncodedReply, Error> 
     Ok(EncodedReply::json(out))
 }
 
-/// For each row a line with the value of the only output, or an object by output.
+/// For each row a line with the value of the only output, or an object by output. `media` is what it is sent as.
 pub(super) fn json_lines(
-    name: LinesName,
+    media: Media,
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
@@ -69,7 +69,7 @@ pub(super) fn json_lines(
         out.extend(line);
         out.push(b'\n');
     }
-    Ok(typed(Media::JsonLines(name), vec![out.into()]))
+    Ok(typed(media, vec![out.into()]))
 }
 
 /// For each row a line with the elements of all outputs. Text is quoted where it must be; bytes that are

@@ -41,8 +41,9 @@ pub(super) async fn invoke(
         if let Some(captured) = captured {
             captured.input(&body);
         }
-        let (content_type, accept) = (content_type.as_deref(), accept.as_deref());
-        Ok(sagemaker::decode(signature, content_type, accept, &options, body)?)
+        let head =
+            sagemaker::Head { content_type: content_type.as_deref(), accept: accept.as_deref() };
+        Ok(sagemaker::decode(signature, head, &options, body)?)
     };
     let codec = Codec { json_length, decode, encode: sagemaker::encode };
     let mut answer = inference(service, model, parts, body, codec).await;

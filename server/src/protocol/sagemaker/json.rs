@@ -1,4 +1,4 @@
-//! JSON on `/invocations`: which of its dialects a body is in, and the decoder of each but KServe v2.
+//! JSON on `/invocations`: what a document is, and the decoders of what TensorFlow Serving and bare lists look like.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,13 @@ use crate::{
     signature::Signature,
 };
 
-use super::{Decoded, ReplyFormat};
+use super::{Decoded, Options, ReplyFormat};
 
-/// The dialect of one JSON document that is not KServe v2.
+/// What one JSON document is, by its keys and by the shape of what is behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
+    /// An object whose `inputs` describe tensors.
+    KserveV2,
     /// An object with `instances` or `inputs`.
     Tfs,
     /// An object keyed by the names of the model's inputs.
@@ -27,34 +29,16 @@ enum Kind {
     Bare,
 }
 
-/// Does the body begin as a JSON object or array?
-pub(super) fn may_be(body: &[u8]) -> bool {
-    matches!(body.trim_ascii_start().first(), Some(b'{' | b'['))
-}
+/// Keys that may stand in front of the one that says what an object is. Where inputs have such names, the whole object
+/// is looked at.
+const IN_FRONT: [&str; 6] = ["id", "parameters", "params", "outputs", "signature_name", "context"];
 
-/// Is the body an object whose `inputs` are a list of objects with a name and a shape or type? Reads no
-/// further than it must. What is broken is not: another decoder has the better error.
-pub(super) fn is_kserve_v2(body: &[u8]) -> bool {
-    let mut found = false;
-    let Ok(mut reader) = Reader::new(body) else {
-        return false;
-    };
-    let _ = reader.object(|reader, key| match &*key {
-        "inputs" => {
-            found = holds_tensors(reader);
-            Err(rows::enough())
-        }
-        "instances" => Err(rows::enough()),
-        _ => reader.skip_value(),
-    });
-    found
-}
-
-/// The dialect of the document at the reader. Reads no further than it must.
+/// What the first document of a body is. Reads no further than it must.
 ///
 /// # Errors
-/// When it is none of them, or broken before that is known.
-fn kind<'a>(signature: &Signature, reader: &mut Reader<'a>) -> Result<Kind, Error> {
+/// When it is nothing that is known, or broken before that is.
+pub(super) fn look(signature: &Signature, _: &Options, body: &[u8]) -> Result<Kind, Error> {
+    let mut reader = Reader::new(body)?;
     match reader.peek()? {
         Token::Object => {}
         Token::Array => return Ok(Kind::Bare),
@@ -63,18 +47,24 @@ fn kind<'a>(signature: &Signature, reader: &mut Reader<'a>) -> Result<Kind, Erro
             return Err(reader.error(problem));
         }
     }
-    let (mut tfs, mut named, mut other) = (false, false, None::<Cow<'a, str>>);
+    let (mut kind, mut named, mut other) = (None, false, None::<Cow<'_, str>>);
     let result = reader.object(|reader, key| {
-        tfs = matches!(&*key, "instances" | "inputs");
-        if tfs {
+        let input = signature.input(&key).is_some();
+        kind = match &*key {
+            "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
+            "instances" | "inputs" => Some(Kind::Tfs),
+            key if input && !IN_FRONT.contains(&key) => Some(Kind::Named),
+            _ => None,
+        };
+        if kind.is_some() {
             return Err(rows::enough());
         }
-        named |= signature.input(&key).is_some();
+        named |= input;
         other.get_or_insert(key);
         reader.skip_value()
     });
-    if tfs {
-        return Ok(Kind::Tfs);
+    if let Some(kind) = kind {
+        return Ok(kind);
     }
     result?;
     if named {
@@ -107,45 +97,50 @@ fn holds_tensors(reader: &mut Reader<'_>) -> bool {
     named && typed
 }
 
-/// One document, or several that are rows.
-pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+/// One document of that kind, or several that are rows.
+pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
-    let start = reader.mark();
-    let (inputs, envelope) = match reader.revisit(start, |reader| kind(signature, reader))? {
-        Kind::Tfs => {
+    let decoded = match kind {
+        Kind::Tfs | Kind::KserveV2 => {
             let (inputs, form) = tfs::read_predict(signature, &mut reader)?;
+            reader.finish()?;
             let envelope = match form {
                 tfs::Form::Row => ReplyFormat::Rows,
                 tfs::Form::Column => ReplyFormat::Columns,
             };
-            reader.finish()?;
-            (inputs, envelope)
+            Decoded::stated(inputs, envelope)
         }
-        Kind::Named => (rows::read_row_or_columns(signature, &mut reader)?, ReplyFormat::Rows),
+        Kind::Named => Decoded {
+            envelope: ReplyFormat::Rows,
+            ..Decoded::whole(rows::read_row_or_columns(signature, &mut reader)?, Media::Json)
+        },
         Kind::Bare => {
-            (rows::read_list(signature, &mut reader, List::RowsOrOne)?, ReplyFormat::Bare)
+            Decoded::whole(rows::read_list(signature, &mut reader, List::RowsOrOne)?, Media::Json)
         }
     };
     match reader.finish() {
-        Ok(()) => Ok(Decoded { inputs, envelope, family: Media::Json }),
+        Ok(()) => Ok(decoded),
         Err(_) => decode_documents(signature, body),
     }
 }
 
-/// One document per row; a single array or object is what it would be as JSON.
-pub(super) fn decode_lines(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+/// One document per row; a single array or object is what it would be as JSON. `kind` is that of the first one.
+pub(super) fn decode_lines(
+    signature: &Signature,
+    kind: Option<Kind>,
+    body: &[u8],
+) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
     reader.skip_value()?;
-    if reader.finish().is_err() || !may_be(body) {
-        return decode_documents(signature, body);
-    }
-    let decoded = decode(signature, body)?;
+    let kind = match kind {
+        Some(kind) if reader.finish().is_ok() => kind,
+        _ => return decode_documents(signature, body),
+    };
+    let decoded = decode(signature, kind, body)?;
     // A line without a key around it came from a file of rows.
     let columns = decoded.envelope == ReplyFormat::Columns;
-    Ok(Decoded {
-        envelope: if columns { ReplyFormat::Columns } else { ReplyFormat::Rows },
-        ..decoded
-    })
+    let envelope = if columns { ReplyFormat::Columns } else { ReplyFormat::Rows };
+    Ok(Decoded { envelope, lines: true, ..decoded })
 }
 
 /// Each document is a row.
@@ -158,7 +153,7 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
             break;
         }
     }
-    Ok(Decoded { inputs: rows.finish()?, envelope: ReplyFormat::Rows, family: Media::Json })
+    Ok(Decoded::rows(rows.finish()?, Media::Json))
 }
 
 /// The same error with the record's number: a line is easier to find than a byte.

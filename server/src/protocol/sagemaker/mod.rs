@@ -2,29 +2,70 @@
 //! clients to send. The content type picks the decoder, the content where the type says nothing, and the
 //! reply takes the form of the request unless `Accept` asks for another.
 
+mod bodies;
 mod json;
 pub mod models;
+mod sniff;
 
-use backend::{DataType, NamedTensor, Shape, Tensor};
+use backend::{DataType, NamedTensor};
 use bytes::Bytes;
 
 use crate::{
+    config::{Dialect, InferenceType, SageMaker},
     error::Error,
     protocol::{
-        EncodedReply, csv, kserve_v2,
+        EncodedReply,
+        kserve_v2::{self, generate},
         negotiate::{self, Declared, LinesName, Media},
-        npy, reply, rows, shapes,
+        reply,
     },
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
+use json::Kind;
+use sniff::Content;
 
-/// What the operator has set.
+/// What the operator has set, and what the environment tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
+    /// `--sagemaker-dialect`; `None` where each request decides.
+    pub dialect: Option<Dialect>,
+    /// Whose container this one takes the place of: it decides where a request leaves a choice.
+    pub vendor: Option<Dialect>,
+    /// What bodies of KServe v2 are.
+    pub inference_type: InferenceType,
     /// `SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`: the type of replies to clients that accept any. Ignored where
     /// it cannot carry the reply.
     pub default_accept: Option<String>,
+    /// A batch job, whose replies are put together line by line: each record has one, and each reply ends with one.
+    pub batch: bool,
+}
+
+impl Options {
+    /// Those of a configuration.
+    pub fn of(config: &SageMaker) -> Options {
+        Options {
+            dialect: config.dialect,
+            vendor: config.vendor,
+            inference_type: config.inference_type,
+            default_accept: config.default_accept.clone(),
+            batch: config.batch,
+        }
+    }
+
+    /// What a request is in that may be in several dialects; `None` where nobody says.
+    fn spoken(&self) -> Option<Dialect> {
+        self.dialect.or(self.vendor)
+    }
+}
+
+/// What the head of a request says of its body and of the reply.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Head<'a> {
+    /// `Content-Type`.
+    pub content_type: Option<&'a str>,
+    /// `Accept`.
+    pub accept: Option<&'a str>,
 }
 
 /// The form that the reply will have.
@@ -32,18 +73,22 @@ pub struct Options {
 pub enum ReplyFormat {
     /// A KServe v2 response, each output as its request wanted it.
     KserveV2(kserve_v2::ReplyFormat),
+    /// A flat object of Triton's generate extension, or an event with one.
+    Generate(generate::Framing),
     /// `{"predictions": [..]}`.
     Rows,
     /// `{"outputs": ..}`.
     Columns,
     /// The value of the only output, or an object by output.
     Bare,
-    /// One line of JSON per row.
-    JsonLines(LinesName),
+    /// One line of JSON per row, sent as that type.
+    JsonLines(Media),
     /// One line per row, the elements of all outputs in it.
     Csv,
     /// One NumPy array.
     Npy,
+    /// JSON of that form on a line of its own, for who puts replies together.
+    Line(Box<ReplyFormat>),
 }
 
 /// A body that is not KServe v2, decoded.
@@ -51,8 +96,29 @@ struct Decoded {
     inputs: Vec<NamedTensor>,
     /// The form of a JSON reply.
     envelope: ReplyFormat,
+    /// Does the body itself say what that form is? Otherwise the dialect does.
+    stated: bool,
     /// The format that a reply has by itself.
     family: Media,
+    /// Has the body one line for each row?
+    lines: bool,
+}
+
+impl Decoded {
+    /// Rows that stand on lines of their own.
+    fn rows(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
+        Decoded { inputs, envelope: ReplyFormat::Rows, stated: false, family, lines: true }
+    }
+
+    /// Values without a key around them.
+    fn whole(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
+        Decoded { inputs, envelope: ReplyFormat::Bare, stated: false, family, lines: false }
+    }
+
+    /// A JSON document that says what it is.
+    fn stated(inputs: Vec<NamedTensor>, envelope: ReplyFormat) -> Decoded {
+        Decoded { inputs, envelope, stated: true, family: Media::Json, lines: false }
+    }
 }
 
 /// Bytes of JSON in front of raw tensors, where the content type says so: known before the body is.
@@ -63,7 +129,7 @@ pub fn json_length(content_type: &str) -> Option<usize> {
     }
 }
 
-/// The request in a body of this type, and the form of its reply.
+/// The request in a body with this head, and the form of its reply.
 ///
 /// # Errors
 /// [`Error::UnsupportedMediaType`] where there is no decoder for the type, or none for content without a
@@ -71,49 +137,55 @@ pub fn json_length(content_type: &str) -> Option<usize> {
 /// decoders find wrong.
 pub fn decode(
     signature: &Signature,
-    content_type: Option<&str>,
-    accept: Option<&str>,
+    head: Head<'_>,
     options: &Options,
     body: Bytes,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
-    let declared = negotiate::declared(content_type)?;
+    let declared = negotiate::declared(head.content_type)?;
     if body.is_empty() {
         return Err(Error::InvalidRequest("the body is empty, expected a request".to_owned()));
     }
-    let choose = |family, offered| {
-        negotiate::choose(accept, options.default_accept.as_deref(), family, offered)
-    };
-    let is_json = json::may_be(&body);
-    let decoded = match declared {
-        Declared::Binary { header } => {
-            choose(Media::Json, &KSERVE_V2)?;
-            return decode_kserve_v2(signature, Some(header), body);
-        }
-        // AWS's own examples send KServe v2 under other types: its content decides.
-        _ if is_json && json::is_kserve_v2(&body) => {
-            choose(Media::Json, &KSERVE_V2)?;
-            return decode_kserve_v2(signature, None, body);
-        }
-        Declared::Json => json::decode(signature, &body)?,
-        Declared::JsonLines(name) => {
-            Decoded { family: Media::JsonLines(name), ..json::decode_lines(signature, &body)? }
-        }
-        Declared::Csv => decode_csv(signature, &body)?,
-        Declared::Npy => decode_npy(signature, &body)?,
+    if let Some(framing) = framing(options.inference_type) {
+        let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
+        return Ok((request, ReplyFormat::Generate(framing)));
+    }
+    if let Declared::Binary { header } = declared {
+        return decode_kserve_v2(signature, head, options, Some(header), body);
+    }
+    // AWS's own examples send KServe v2 under other types: its content decides.
+    let json = sniff::is_json(&body).then(|| json::look(signature, options, &body));
+    if matches!(json, Some(Ok(Kind::KserveV2))) {
+        return decode_kserve_v2(signature, head, options, None, body);
+    }
+    let content = match declared {
+        Declared::As(media) => Content::Media(media),
+        Declared::File(_) => Content::Image,
+        Declared::Nothing | Declared::Binary { .. } => sniff::sniff(&body),
         Declared::Unknown(name) => return Err(negotiate::unsupported(name)),
-        Declared::Nothing if is_json => json::decode(signature, &body)?,
-        Declared::Nothing if body.starts_with(npy::MAGIC) => decode_npy(signature, &body)?,
-        Declared::Nothing if is_text(&body) => decode_csv(signature, &body)?,
-        Declared::Nothing => decode_raw(signature, &body)?,
     };
-    let Decoded { inputs, envelope, family } = decoded;
-    let format = match choose(family, offered(signature))? {
-        Media::Json | Media::Binary => envelope,
-        Media::JsonLines(name) => ReplyFormat::JsonLines(name),
-        Media::Csv => ReplyFormat::Csv,
-        Media::Npy => ReplyFormat::Npy,
+    let decoded = match content {
+        Content::Media(Media::Json) => {
+            let kind = json.unwrap_or_else(|| json::look(signature, options, &body))?;
+            json::decode(signature, kind, &body)?
+        }
+        Content::Media(Media::JsonLines(name)) => {
+            // Lines need not begin with a bracket, nor the first be of a known kind.
+            let kind = json.and_then(Result::ok);
+            let decoded = json::decode_lines(signature, kind, &body)?;
+            Decoded { family: Media::JsonLines(name), ..decoded }
+        }
+        Content::Media(Media::Csv) => bodies::csv(signature, &body)?,
+        Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
+        Content::Image => bodies::file(signature, head.content_type.unwrap_or("image/*"), &body)?,
+        Content::Media(media @ (Media::Npz | Media::Binary)) => {
+            return Err(negotiate::unsupported(media.name()));
+        }
+        Content::RecordIo => return Err(negotiate::unsupported("application/x-recordio-protobuf")),
+        Content::Libsvm => return Err(negotiate::unsupported("text/libsvm")),
+        Content::Other => bodies::raw(signature, &body)?,
     };
-    Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, format))
+    let format = reply_format(signature, head, options, &decoded)?;
+    Ok((InferenceRequest { inputs: decoded.inputs, ..InferenceRequest::default() }, format))
 }
 
 /// The reply in the form that [`decode`] found.
@@ -129,13 +201,83 @@ pub fn encode(
         ReplyFormat::KserveV2(format) => {
             kserve_v2::encode(format, signature, response).map(under_binary_type)
         }
+        ReplyFormat::Generate(framing) => generate::encode(framing, signature, response),
         ReplyFormat::Rows => reply::predictions(signature, response),
         ReplyFormat::Columns => reply::columns(response),
         ReplyFormat::Bare => reply::bare(response),
-        ReplyFormat::JsonLines(name) => reply::json_lines(*name, signature, response),
+        ReplyFormat::JsonLines(media) => reply::json_lines(*media, signature, response),
         ReplyFormat::Csv => reply::csv(signature, response),
         ReplyFormat::Npy => reply::npy(response),
+        ReplyFormat::Line(format) => {
+            let mut reply = encode(format, signature, response)?;
+            reply.body.push(Bytes::from_static(b"\n"));
+            Ok(reply)
+        }
     }
+}
+
+/// The form of the reply to what was decoded.
+fn reply_format(
+    signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
+    decoded: &Decoded,
+) -> Result<ReplyFormat, Error> {
+    let offered = offered(signature);
+    let family = family(options, decoded.family);
+    // Where the reply cannot have the form of its request, it is what is offered first.
+    let family = if offered.contains(&family) { family } else { Media::Json };
+    let media = choose(head, options, family, offered)?;
+    Ok(match media {
+        Media::JsonLines(_) if options.spoken() == Some(Dialect::Tfs) && !options.batch => {
+            ReplyFormat::Rows
+        }
+        Media::JsonLines(_) => ReplyFormat::JsonLines(media),
+        Media::Csv => ReplyFormat::Csv,
+        Media::Npy => ReplyFormat::Npy,
+        Media::Json | Media::Npz | Media::Binary if options.batch && decoded.lines => {
+            ReplyFormat::JsonLines(Media::Json)
+        }
+        Media::Json | Media::Npz | Media::Binary => on_a_line(options, envelope(options, decoded)),
+    })
+}
+
+/// The form of a JSON reply.
+fn envelope(options: &Options, decoded: &Decoded) -> ReplyFormat {
+    match options.spoken().filter(|_| !decoded.stated) {
+        Some(Dialect::Tfs | Dialect::Mlflow) => ReplyFormat::Rows,
+        Some(Dialect::Toolkit) => ReplyFormat::Bare,
+        Some(Dialect::HuggingFace | Dialect::Triton | Dialect::Xgboost) | None => {
+            decoded.envelope.clone()
+        }
+    }
+}
+
+/// The format of a reply to who accepts any. Some containers know but one.
+fn family(options: &Options, own: Media) -> Media {
+    match options.spoken() {
+        Some(Dialect::Tfs | Dialect::HuggingFace | Dialect::Mlflow) => Media::Json,
+        // Others are made with the toolkits and set their variables, too: only who says so means it.
+        Some(Dialect::Toolkit) if options.dialect.is_some() => Media::Json,
+        Some(Dialect::Toolkit | Dialect::Triton | Dialect::Xgboost) | None => own,
+    }
+}
+
+/// In a batch job, the same on a line of its own.
+fn on_a_line(options: &Options, format: ReplyFormat) -> ReplyFormat {
+    match options.batch {
+        true => ReplyFormat::Line(Box::new(format)),
+        false => format,
+    }
+}
+
+fn choose(
+    head: Head<'_>,
+    options: &Options,
+    family: Media,
+    offered: &[Media],
+) -> Result<Media, Error> {
+    negotiate::choose(head.accept, options.default_accept.as_deref(), family, offered)
 }
 
 /// The formats that a reply of this model can have.
@@ -160,9 +302,12 @@ const KSERVE_V2: [Media; 2] = [Media::Json, Media::Binary];
 
 fn decode_kserve_v2(
     signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
     header: Option<usize>,
     body: Bytes,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    choose(head, options, Media::Json, &KSERVE_V2)?;
     if let Some(header) = header.filter(|&it| it > body.len()) {
         return Err(Error::InvalidRequest(format!(
             "json-header-size: {header} bytes of JSON announced, the body has {}",
@@ -184,56 +329,13 @@ fn under_binary_type(mut reply: EncodedReply) -> EncodedReply {
     reply
 }
 
-fn decode_csv(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
-    let inputs = csv::decode(signature, body)?;
-    Ok(Decoded { inputs, envelope: ReplyFormat::Rows, family: Media::Csv })
-}
-
-fn decode_npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
-    let port = rows::only_input(signature).ok_or_else(|| {
-        let names = rows::names_of(signature);
-        Error::InvalidRequest(format!("npy carries one input, the model has {names}"))
-    })?;
-    let tensor = shapes::as_rows_or_one(signature, port, npy::decode(port, body)?);
-    // Where the reply cannot be npy, the family is what is offered first.
-    let family = if offered(signature).contains(&Media::Npy) { Media::Npy } else { Media::Json };
-    let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
-    Ok(Decoded { inputs, envelope: ReplyFormat::Bare, family })
-}
-
-/// One row of the only input, without any framing.
-fn decode_raw(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
-    let port = rows::only_input(signature);
-    let dims = port.and_then(|it| it.dims.iter().copied().collect::<Option<Vec<usize>>>());
-    let (Some(port), Some(dims)) = (port, dims) else {
-        return Err(unrecognised("the only input has a fixed size"));
-    };
-    let rows = signature.batches().then_some(1);
-    let shape: Shape = rows.into_iter().chain(dims).collect();
-    if port.dtype == DataType::Bytes {
-        return Err(unrecognised("the only input has elements of a fixed size"));
+/// How replies are framed where bodies are flat objects; `None` where they are not.
+fn framing(inference_type: InferenceType) -> Option<generate::Framing> {
+    match inference_type {
+        InferenceType::Infer => None,
+        InferenceType::Generate => Some(generate::Framing::Object),
+        InferenceType::GenerateStream => Some(generate::Framing::Events),
     }
-    let tensor = Tensor::new(port.dtype, shape, body.clone())
-        .map_err(|problem| unrecognised(&format!("it is one row of '{}': {problem}", port.name)))?;
-    if port.dtype == DataType::Bool && body.iter().any(|&it| it > 1) {
-        return Err(Error::input(&*port.name, "expected bytes of 0 or 1, given others"));
-    }
-    let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
-    Ok(Decoded { inputs, envelope: ReplyFormat::Bare, family: Media::Json })
-}
-
-fn unrecognised(unless: &str) -> Error {
-    let supported = Media::ALL.map(Media::name).join(", ");
-    Error::UnsupportedMediaType(format!(
-        "the content type says nothing, and the body is neither JSON, npy nor CSV text, nor can it be a raw \
-         tensor unless {unless}; supported content types: {supported}"
-    ))
-}
-
-/// Is it text that a person could have written?
-fn is_text(body: &[u8]) -> bool {
-    let control = |it: &u8| it.is_ascii_control() && !b"\t\r\n".contains(it);
-    !body.iter().any(control) && std::str::from_utf8(body).is_ok()
 }
 
 #[cfg(test)]

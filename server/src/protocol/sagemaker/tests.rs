@@ -1,9 +1,13 @@
+use backend::{Shape, Tensor};
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     error::Kind,
-    protocol::samples::{body as text_of, golden, model, only, respond, show},
+    protocol::{
+        npy,
+        samples::{body as text_of, golden, model, only, respond, show},
+    },
 };
 
 const NDJSON: &str = "application/x-ndjson";
@@ -15,7 +19,8 @@ fn ask(
     body: &[u8],
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let body = Bytes::copy_from_slice(body);
-    decode(signature, Some(content_type), Some(accept), &Options::default(), body)
+    let head = Head { content_type: Some(content_type), accept: Some(accept) };
+    decode(signature, head, &Options::default(), body)
 }
 
 /// A request, what was read of it, and the reply to it.
@@ -184,16 +189,17 @@ fn bytes_without_a_type_are_a_tensor_when_their_number_fits() {
 
 #[test]
 fn other_types_are_named_beside_the_supported_ones() {
-    let part = "'image/png' is not supported; supported: application/json";
-    refused(&one(), "image/png", b"[1, 2]", Kind::UnsupportedMediaType, part);
+    let part = "'text/plain' is not supported; supported: application/json";
+    refused(&one(), "text/plain", b"[1, 2]", Kind::UnsupportedMediaType, part);
     refused(&one(), "text/csv", b"", Kind::InvalidArgument, "the body is empty");
 }
 
 #[test]
 fn the_default_accept_holds_for_clients_that_take_any() {
-    let options = Options { default_accept: Some("text/csv".to_owned()) };
+    let options = Options { default_accept: Some("text/csv".to_owned()), ..Options::default() };
     let format = |accept, body: &'static str| {
-        decode(&one(), None, accept, &options, Bytes::from_static(body.as_bytes())).unwrap().1
+        let head = Head { content_type: None, accept };
+        decode(&one(), head, &options, Bytes::from_static(body.as_bytes())).unwrap().1
     };
     assert_eq!(format(None, "[1, 2]"), ReplyFormat::Csv);
     assert_eq!(format(Some("application/json"), "[1, 2]"), ReplyFormat::Bare);
