@@ -257,6 +257,11 @@ impl<'a> Reader<'a> {
         Place(self.position)
     }
 
+    /// Bytes of text between `place` and where the reader stands.
+    pub fn length_since(&self, place: Place) -> usize {
+        self.position.saturating_sub(place.0)
+    }
+
     /// Where the reader stands, to come back to. To be taken before a value is read.
     pub fn mark(&mut self) -> Mark<'a> {
         self.next_byte();

@@ -1,7 +1,9 @@
-//! TensorFlow Serving's REST API: `:predict` bodies in row and column form, the state of versions, and
-//! metadata. Source: <https://www.tensorflow.org/tfx/serving/api_rest>.
+//! TensorFlow Serving's REST API: `:predict` bodies in row and column form, `:classify` and `:regress` bodies
+//! of examples, the state of versions, and metadata. Source: <https://www.tensorflow.org/tfx/serving/api_rest>.
 
 mod describe;
+mod examples;
+mod results;
 
 use backend::NamedTensor;
 
@@ -19,9 +21,22 @@ use crate::{
 };
 
 pub use describe::{VersionState, VersionStatus, metadata, status};
+pub use examples::decode_examples;
+pub use results::{Classes, Results, Scored, encode_results, regressions};
 
 /// The one signature that every model has.
 pub const SIGNATURE: &str = "serving_default";
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Tensors in, tensors out.
+    Predict,
+    /// Examples in, labels with scores out.
+    Classify,
+    /// Examples in, a number for each out.
+    Regress,
+}
 
 /// Which form a request had, and its reply will have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,5 +121,7 @@ pub fn encode(
     }
 }
 
+#[cfg(test)]
+mod example_tests;
 #[cfg(test)]
 mod tests;
