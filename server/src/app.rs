@@ -420,7 +420,7 @@ fn http_settings(
             budget: serving.bytes.clone(),
         },
         default_model: config.sagemaker.default_model.clone(),
-        sagemaker: Arc::new(sagemaker::Options::of(&config.sagemaker)),
+        sagemaker: Arc::new(sagemaker::Options::of(&config.sagemaker, limits.body_bytes)),
         recorder: observers.recorder.clone(),
         capture: observers.capture.clone(),
         compression: limits.http_compression,

@@ -139,22 +139,26 @@ impl Service {
     }
 
     /// The model that answers `/invocations`: the one that the target header names, if there is one of that
-    /// name; the default; the only one.
-    pub async fn invoked(&self, headers: &HeaderMap) -> Result<Arc<ServedModel>, Error> {
+    /// name; the default; the only one. `version` is the one that is wanted.
+    pub async fn invoked(
+        &self,
+        headers: &HeaderMap,
+        version: Option<u64>,
+    ) -> Result<Arc<ServedModel>, Error> {
         if self.serving.control.is_multi_model() {
             return self.serving.control.labelled_or_only(text(headers, &TARGET_MODEL));
         }
         let deadline = || self.deadline(headers);
         if let Some(target) = text(headers, &TARGET_MODEL)
-            && let Ok(model) = self.serving.model(target, None, deadline).await
+            && let Ok(model) = self.serving.model(target, version, deadline).await
         {
             return Ok(model);
         }
         if let Some(name) = &self.settings.default_model {
-            return self.serving.model(name, None, deadline).await;
+            return self.serving.model(name, version, deadline).await;
         }
         match self.serving.models.names().as_slice() {
-            [only] => self.serving.model(only, None, deadline).await,
+            [only] => self.serving.model(only, version, deadline).await,
             [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
             several => Err(Error::InvalidRequest(format!(
                 "there are several models ({}); name one in X-Amzn-SageMaker-Target-Model, or start with \

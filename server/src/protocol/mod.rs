@@ -12,6 +12,7 @@ pub mod json;
 pub mod kserve_v2;
 pub mod negotiate;
 pub mod npy;
+pub mod npz;
 pub mod number;
 mod reply;
 mod rows;
@@ -19,6 +20,7 @@ pub mod sagemaker;
 #[cfg(test)]
 mod samples;
 mod shapes;
+mod table;
 pub mod tfs;
 
 /// A reply, ready to be written.

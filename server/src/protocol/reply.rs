@@ -43,6 +43,26 @@ pub(super) fn predictions(
     Ok(EncodedReply::json(out))
 }
 
+/// A list with an object by output for each row; for `one` row, the object itself where there are several outputs.
+pub(super) fn objects(
+    signature: &Signature,
+    response: &InferenceResponse,
+    one: bool,
+) -> Result<EncodedReply, Error> {
+    let bare = one && response.outputs.len() > 1;
+    let rows = rows_of(signature, response);
+    let mut columns = split_outputs(response, rows)?;
+    let mut out = if bare { Vec::new() } else { b"[".to_vec() };
+    for _ in 0..rows.unwrap_or(1) {
+        write::item(&mut out);
+        object(&mut out, &mut columns)?;
+    }
+    if !bare {
+        out.push(b']');
+    }
+    Ok(EncodedReply::json(out))
+}
+
 /// `{"outputs": ..}`: the whole of the only output, or an object by output.
 pub(super) fn columns(response: &InferenceResponse) -> Result<EncodedReply, Error> {
     let mut out = b"{\"outputs\":".to_vec();
@@ -105,6 +125,32 @@ pub(super) fn csv(
     Ok(typed(Media::Csv, vec![out.into()]))
 }
 
+/// The same under a record with the names of its columns: an output's name, with a number behind it where it has
+/// several columns.
+pub(super) fn csv_with_names(
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let rows = rows_of(signature, response).unwrap_or(1);
+    let mut head = Vec::new();
+    for NamedTensor { name, tensor } in &response.outputs {
+        let columns = tensor.elements().checked_div(rows).unwrap_or(0);
+        for at in 0..columns {
+            if !head.is_empty() {
+                head.push(b',');
+            }
+            match columns {
+                1 => field(&mut head, name.as_bytes()),
+                _ => field(&mut head, format!("{name}_{at}").as_bytes()),
+            }
+        }
+    }
+    head.push(b'\n');
+    let mut reply = csv(signature, response)?;
+    reply.body.insert(0, head.into());
+    Ok(reply)
+}
+
 /// The only output as a NumPy array.
 ///
 /// # Errors
@@ -149,20 +195,24 @@ fn row_values(response: &InferenceResponse, rows: Option<usize>) -> Result<Vec<V
                     tensor(&mut out, only.name, &row)?;
                 }
             }
-            several => {
-                out.push(b'{');
-                for Column { name, rows } in several {
-                    if let Some(row) = rows.next() {
-                        write::key(&mut out, name);
-                        tensor(&mut out, name, &row)?;
-                    }
-                }
-                out.push(b'}');
-            }
+            several => object(&mut out, several)?,
         }
         values.push(out);
     }
     Ok(values)
+}
+
+/// The next row of each output, by its name.
+fn object(out: &mut Vec<u8>, columns: &mut [Column<'_>]) -> Result<(), Error> {
+    out.push(b'{');
+    for Column { name, rows } in columns {
+        if let Some(row) = rows.next() {
+            write::key(out, name);
+            tensor(out, name, &row)?;
+        }
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 /// The rows of one output, each without the dimension that counts them.
@@ -241,14 +291,19 @@ fn fields(out: &mut Vec<u8>, row: &Tensor) {
         if at > 0 {
             out.push(b',');
         }
-        match std::str::from_utf8(bytes) {
-            Ok(text) if text.contains([',', '"', '\r', '\n']) => {
-                out.push(b'"');
-                out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-                out.push(b'"');
-            }
-            Ok(text) => out.extend_from_slice(text.as_bytes()),
-            Err(_) => out.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
+        field(out, bytes);
+    }
+}
+
+/// A string as a field: quoted where it must be, and as base64 where it is no text.
+pub(super) fn field(out: &mut Vec<u8>, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains([',', '"', '\r', '\n']) => {
+            out.push(b'"');
+            out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+            out.push(b'"');
         }
+        Ok(text) => out.extend_from_slice(text.as_bytes()),
+        Err(_) => out.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
     }
 }

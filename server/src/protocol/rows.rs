@@ -104,6 +104,8 @@ pub(super) fn read_row_or_columns(
 /// Gathers rows one after another.
 pub(super) struct RowBuilder<'s> {
     signature: &'s Signature,
+    /// Another name of the only input, where no input has it.
+    name: Option<&'static str>,
     /// The inputs of the first row, in its order.
     columns: Vec<Column<'s>>,
     rows: usize,
@@ -120,7 +122,12 @@ struct Column<'s> {
 
 impl<'s> RowBuilder<'s> {
     pub(super) fn new(signature: &'s Signature) -> RowBuilder<'s> {
-        RowBuilder { signature, columns: Vec::new(), rows: 0 }
+        RowBuilder { signature, name: None, columns: Vec::new(), rows: 0 }
+    }
+
+    /// One for rows in which the only input may have another name.
+    pub(super) fn named(signature: &'s Signature, name: &'static str) -> RowBuilder<'s> {
+        RowBuilder { name: Some(name), ..RowBuilder::new(signature) }
     }
 
     /// Reads one more row.
@@ -133,7 +140,10 @@ impl<'s> RowBuilder<'s> {
             Some(port) if !is_named(reader, &start, port)? => self.push_value(port, reader)?,
             _ if reader.peek()? == Token::Object => {
                 reader.object(|reader, key| {
-                    let port = input(self.signature, reader, &key)?;
+                    let other = only_input(self.signature).filter(|_| {
+                        self.name == Some(&*key) && self.signature.input(&key).is_none()
+                    });
+                    let port = other.map_or_else(|| input(self.signature, reader, &key), Ok)?;
                     self.push_value(port, reader)
                 })?;
             }
@@ -179,13 +189,23 @@ impl<'s> RowBuilder<'s> {
     /// # Errors
     /// Only when sizes overflow.
     pub(super) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
-        let RowBuilder { signature, columns, rows } = self;
+        let RowBuilder { signature, columns, rows, .. } = self;
         let finished = columns.into_iter().map(|Column { port, builder, shape, .. }| {
             let shape = std::iter::once(rows).chain(shape.dims().iter().copied()).collect();
             let NamedTensor { name, tensor } = finish(port, builder, shape)?;
             Ok(NamedTensor { name, tensor: shapes::as_rows(signature, port, tensor) })
         });
         finished.collect()
+    }
+}
+
+/// The same error with the record's number: a line is easier to find than a byte.
+pub(super) fn in_record(record: usize, error: Error) -> Error {
+    match error {
+        Error::InvalidRequest(problem) => {
+            Error::InvalidRequest(format!("record {record}: {problem}"))
+        }
+        other => other,
     }
 }
 

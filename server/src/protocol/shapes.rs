@@ -12,7 +12,7 @@ pub(super) fn fits(dims: &[Option<usize>], given: &[usize]) -> bool {
 
 /// The tensor, whose first dimension counts rows, in the shape that the input has.
 ///
-/// A list of scalars is taken for an input of `[1]` (or of any number of ones), a list of lists of one
+/// A list of scalars is taken for an input of `[1]` (or of any number of ones or open dimensions), a list of lists of one
 /// for an input without dimensions, and the only row of a list for an input of a model that does not
 /// batch. Whatever fits nothing keeps its shape: the check against the signature has the better words.
 pub(super) fn as_rows(signature: &Signature, port: &Port, tensor: Tensor) -> Tensor {
@@ -51,9 +51,9 @@ pub(super) fn as_rows_or_one(signature: &Signature, port: &Port, tensor: Tensor)
     }
 }
 
-/// Does one row of this input hold exactly one element, whatever its rank?
-fn scalar(port: &Port) -> bool {
-    port.dims.iter().all(|it| *it == Some(1))
+/// May one row of this input hold exactly one element, whatever its rank?
+pub(super) fn scalar(port: &Port) -> bool {
+    port.dims.iter().all(|it| it.is_none_or(|size| size == 1))
 }
 
 fn one_in_front(rows: usize, port: &Port) -> Shape {
@@ -107,7 +107,7 @@ mod tests {
     fn rows_keep_their_shape_and_one_row_gains_a_dimension() {
         check(model(8, &[Some(3)]), &[2, 3], &[2, 3], &[2, 3]);
         check(model(8, &[Some(3)]), &[3], &[3], &[1, 3]);
-        check(model(8, &[None]), &[3], &[3], &[1, 3]);
+        check(model(8, &[None]), &[3], &[3, 1], &[1, 3]);
     }
 
     #[test]

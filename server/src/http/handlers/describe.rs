@@ -66,7 +66,7 @@ pub(super) async fn tensorflow(service: &Service, path: &ModelPath<'_>, parts: &
 /// How a batch transform job should send its records.
 pub(super) async fn execution_parameters(service: &Service) -> Response<Segments> {
     const PAYLOAD_MB: u64 = 6;
-    let model = service.invoked(&HeaderMap::new()).await.ok();
+    let model = service.invoked(&HeaderMap::new(), None).await.ok();
     let instances = model.map_or(1, |it| it.instances());
     // All concurrent payloads together may have 100 MB.
     let concurrent = instances.max(service.settings.cpus.get()).min(16);

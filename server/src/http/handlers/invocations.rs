@@ -10,17 +10,32 @@ use hyper::{
 };
 
 use super::{
-    super::{body::Payload, service::Service},
+    super::{
+        body::Payload,
+        service::{Service, text},
+    },
     Answer,
     inference::{Codec, inference},
     observed::{CUSTOM_ATTRIBUTES, Observed},
     owned_text,
 };
-use crate::{models::ServedModel, protocol::sagemaker, signature::Signature};
+use crate::{
+    error::Error,
+    models::ServedModel,
+    protocol::sagemaker::{self, Attributes},
+    signature::Signature,
+};
 
 /// `POST /invocations`.
 pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
-    let model = service.invoked(&parts.headers).await?;
+    let attributes = attributes(parts)?;
+    let model = match attributes.model {
+        Some(name) => {
+            let deadline = || service.deadline(&parts.headers);
+            service.serving.model(name, attributes.version, deadline).await?
+        }
+        None => service.invoked(&parts.headers, attributes.version).await?,
+    };
     invoke(service, model, parts, body.into()).await
 }
 
@@ -34,6 +49,7 @@ pub(super) async fn invoke(
     let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
     let accept = owned_text(&parts.headers, &ACCEPT);
     let json_length = content_type.as_deref().and_then(sagemaker::json_length);
+    let method = attributes(parts)?.method;
     let options = service.settings.sagemaker.clone();
     let observed = Observed::begin(service, &model, parts);
     let captured = observed.captured();
@@ -41,8 +57,11 @@ pub(super) async fn invoke(
         if let Some(captured) = captured {
             captured.input(&body);
         }
-        let head =
-            sagemaker::Head { content_type: content_type.as_deref(), accept: accept.as_deref() };
+        let head = sagemaker::Head {
+            content_type: content_type.as_deref(),
+            accept: accept.as_deref(),
+            method,
+        };
         Ok(sagemaker::decode(signature, head, &options, body)?)
     };
     let codec = Codec { json_length, decode, encode: sagemaker::encode };
@@ -54,4 +73,10 @@ pub(super) async fn invoke(
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
     }
     Ok(response)
+}
+
+/// What clients of the TensorFlow Serving container say of model, version and method.
+fn attributes(parts: &Parts) -> Result<Attributes<'_>, Error> {
+    let header = text(&parts.headers, &CUSTOM_ATTRIBUTES);
+    header.map_or_else(|| Ok(Attributes::default()), Attributes::read)
 }

@@ -27,6 +27,7 @@ impl MayShare for sagemaker::ReplyFormat {
     fn take_shared(&mut self) -> Option<Box<SharedParts>> {
         match self {
             sagemaker::ReplyFormat::KserveV2(format) => format.take_shared(),
+            sagemaker::ReplyFormat::Line(format) => format.take_shared(),
             _ => None,
         }
     }

@@ -7,10 +7,11 @@ use std::borrow::Cow;
 
 use backend::{DataType, NamedTensor, Shape};
 use reader::Reader;
+use smallvec::SmallVec;
 
 use crate::{
     error::Error,
-    protocol::{elements::TensorBuilder, number::Excerpt, shapes},
+    protocol::{elements::TensorBuilder, number::Excerpt, shapes, table::Table},
     signature::{Port, Signature},
 };
 
@@ -28,10 +29,7 @@ use crate::{
 /// When a record has another number of columns, or a field is not of its input's type: both name the
 /// record, counted from 1.
 pub fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
-    let text = std::str::from_utf8(body).map_err(|error| {
-        let offset = error.valid_up_to();
-        Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
-    })?;
+    let text = text(body)?;
     let columns = count_columns(Reader::new(text)).map_err(Error::InvalidRequest)?;
     if columns == 0 {
         return Err(no_records());
@@ -46,6 +44,76 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Er
         return Err(no_records());
     }
     groups.into_iter().map(|it| it.finish(signature, rows)).collect()
+}
+
+/// The inputs in a CSV text whose first record names its columns: as inputs, in any order, or as whatever the
+/// columns of the only input are called.
+///
+/// # Errors
+/// Those of [`decode`], and when the columns are neither.
+pub fn decode_table(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
+    let mut reader = Reader::new(text(body)?);
+    let mut names = Vec::new();
+    while let Some(field) = reader.next().map_err(Error::InvalidRequest)? {
+        names.push(field.text.trim_ascii().to_owned());
+        if field.last {
+            break;
+        }
+    }
+    if names.is_empty() {
+        return Err(no_records());
+    }
+    let mut table = Table::new(signature, names)?;
+    let mut at = 0;
+    while let Some(field) = reader.next().map_err(Error::InvalidRequest)? {
+        let (record, last) = (field.record, field.last);
+        let pushed = table.push_cell(at, |builder| push(builder, field.text));
+        at += 1;
+        pushed.map_err(|problem| {
+            Error::InvalidRequest(format!("CSV record {record}, column {at}: {problem}"))
+        })?;
+        if last != (at == table.width()) {
+            let more = if last { 0 } else { count_columns_of_rest(&mut reader) };
+            return Err(Error::InvalidRequest(format!(
+                "CSV record {record} has {} columns, expected {} as in the first",
+                at + more,
+                table.width()
+            )));
+        }
+        if last {
+            table.end_row()?;
+            at = 0;
+        }
+    }
+    table.finish()
+}
+
+/// Are the fields of the first record names of inputs, all that are required among them?
+pub fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
+    let Ok(text) = text(body) else { return false };
+    let mut reader = Reader::new(text);
+    let mut found: SmallVec<[&str; 8]> = SmallVec::new();
+    while let Ok(Some(field)) = reader.next() {
+        let Some(port) = signature.input(field.text.trim_ascii()) else { return false };
+        found.push(&port.name);
+        if field.last {
+            break;
+        }
+    }
+    signature.inputs.iter().all(|it| it.optional || found.contains(&&*it.name))
+}
+
+/// Is the first record this name alone, and not the only one?
+pub fn is_headed(body: &[u8], name: &str) -> bool {
+    let first = body.strip_prefix(name.as_bytes());
+    first.is_some_and(|it| it.starts_with(b"\n") || it.starts_with(b"\r\n"))
+}
+
+fn text(body: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(body).map_err(|error| {
+        let offset = error.valid_up_to();
+        Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
+    })
 }
 
 fn no_records() -> Error {
@@ -66,17 +134,7 @@ impl<'a> Group<'a> {
 
     #[inline]
     fn push(&mut self, field: &str) -> Result<(), String> {
-        if self.port.dtype == DataType::Bytes {
-            return self.builder.push_text(field);
-        }
-        let field = field.trim_ascii();
-        if field.is_empty() && is_float(self.port.dtype) {
-            return self.builder.push_text("NaN");
-        }
-        self.builder.push_text(field).or_else(|problem| match respelled(self.port.dtype, field) {
-            Some(text) => self.builder.push_text(&text).map_err(|_| problem),
-            None => Err(problem),
-        })
+        push(&mut self.builder, field)
     }
 
     fn finish(self, signature: &Signature, rows: usize) -> Result<NamedTensor, Error> {
@@ -111,6 +169,23 @@ impl<'a> Group<'a> {
             _ => Cow::Owned(format!("{}_{at}", self.port.name)),
         }
     }
+}
+
+/// Adds the element that a field spells.
+#[inline]
+fn push(builder: &mut TensorBuilder, field: &str) -> Result<(), String> {
+    let dtype = builder.dtype();
+    if dtype == DataType::Bytes {
+        return builder.push_text(field);
+    }
+    let field = field.trim_ascii();
+    if field.is_empty() && is_float(dtype) {
+        return builder.push_text("NaN");
+    }
+    builder.push_text(field).or_else(|problem| match respelled(dtype, field) {
+        Some(text) => builder.push_text(&text).map_err(|_| problem),
+        None => Err(problem),
+    })
 }
 
 /// Reads records to the end. Returns their number.

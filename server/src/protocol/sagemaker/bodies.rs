@@ -3,15 +3,43 @@
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
-use super::Decoded;
+use super::{
+    Decoded, Options, ReplyFormat,
+    huggingface::{self, Pipeline},
+};
 use crate::{
+    config::Dialect,
     error::Error,
-    protocol::{csv, negotiate::Media, npy, rows, shapes},
+    protocol::{csv, negotiate::Media, npy, npz, rows, shapes, tfs},
     signature::{Port, Signature},
 };
 
-pub(super) fn csv(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
-    Ok(Decoded::rows(csv::decode(signature, body)?, Media::Csv))
+/// Rows of fields. A first record of names is one by name in the dialects that have no other, else where it has the names
+/// of inputs, or `inputs`, which is Hugging Face's name of a text.
+pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Result<Decoded, Error> {
+    let rows = |inputs| Decoded::rows(inputs, Media::Csv);
+    match options.spoken() {
+        Some(Dialect::HuggingFace | Dialect::Mlflow) => {
+            csv::decode_table(signature, body).map(rows)
+        }
+        _ if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
+            let envelope = ReplyFormat::HuggingFace(Pipeline::default());
+            let inputs = csv::decode_table(signature, body)?;
+            Ok(Decoded { envelope, ..rows(inputs) })
+        }
+        _ if csv::names_inputs(signature, body) => csv::decode_table(signature, body).map(rows),
+        _ => csv::decode(signature, body).map(rows),
+    }
+}
+
+/// Arrays by name, or a sparse matrix.
+pub(super) fn npz(
+    signature: &Signature,
+    options: &Options,
+    body: &Bytes,
+) -> Result<Decoded, Error> {
+    let inputs = npz::decode(signature, body, options.largest_body)?;
+    Ok(Decoded::whole(inputs, Media::Npy))
 }
 
 pub(super) fn npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
@@ -47,7 +75,12 @@ pub(super) fn file(signature: &Signature, kind: &str, body: &Bytes) -> Result<De
     let tensor = Tensor::from_strings(shape, [body])
         .map_err(|problem| Error::input(&*port.name, problem.to_string()))?;
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
-    Ok(Decoded::whole(inputs, Media::Json))
+    let decoded = Decoded::whole(inputs, Media::Json);
+    // A classifier says what is in it as Hugging Face's pipeline for images does.
+    match tfs::Results::of(signature, tfs::Method::Classify) {
+        Ok(_) => Ok(Decoded { envelope: ReplyFormat::HuggingFace(Pipeline::default()), ..decoded }),
+        Err(_) => Ok(decoded),
+    }
 }
 
 /// One row of the only input, without any framing.

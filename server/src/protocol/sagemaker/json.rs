@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::{
+    config::Dialect,
     error::Error,
     protocol::{
         json::{Reader, Token},
@@ -14,7 +15,7 @@ use crate::{
     signature::Signature,
 };
 
-use super::{Decoded, Options, ReplyFormat};
+use super::{Decoded, Options, ReplyFormat, huggingface, mlflow};
 
 /// What one JSON document is, by its keys and by the shape of what is behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +24,18 @@ pub(super) enum Kind {
     KserveV2,
     /// An object with `instances` or `inputs`.
     Tfs,
+    /// An object with `examples`.
+    Examples,
+    /// An object whose `inputs` are texts for a pipeline.
+    HuggingFace,
+    /// An object with a table, or in MLflow's dialect with tensors.
+    Mlflow,
     /// An object keyed by the names of the model's inputs.
     Named,
     /// An array.
     Bare,
+    /// A value without brackets, which is one row in the dialect of TensorFlow Serving's container.
+    Scalar,
 }
 
 /// Keys that may stand in front of the one that says what an object is. Where inputs have such names, the whole object
@@ -37,11 +46,12 @@ const IN_FRONT: [&str; 6] = ["id", "parameters", "params", "outputs", "signature
 ///
 /// # Errors
 /// When it is nothing that is known, or broken before that is.
-pub(super) fn look(signature: &Signature, _: &Options, body: &[u8]) -> Result<Kind, Error> {
+pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Result<Kind, Error> {
     let mut reader = Reader::new(body)?;
     match reader.peek()? {
         Token::Object => {}
         Token::Array => return Ok(Kind::Bare),
+        _ if options.spoken() == Some(Dialect::Tfs) => return Ok(Kind::Scalar),
         other => {
             let problem = format_args!("expected an object or an array, found {other}");
             return Err(reader.error(problem));
@@ -52,7 +62,11 @@ pub(super) fn look(signature: &Signature, _: &Options, body: &[u8]) -> Result<Ki
         let input = signature.input(&key).is_some();
         kind = match &*key {
             "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
-            "instances" | "inputs" => Some(Kind::Tfs),
+            "inputs" => Some(inputs(signature, options, reader)),
+            "instances" if options.spoken() == Some(Dialect::Mlflow) => Some(Kind::Mlflow),
+            "instances" => Some(Kind::Tfs),
+            "examples" => Some(Kind::Examples),
+            "dataframe_split" | "dataframe_records" => Some(Kind::Mlflow),
             key if input && !IN_FRONT.contains(&key) => Some(Kind::Named),
             _ => None,
         };
@@ -75,6 +89,19 @@ pub(super) fn look(signature: &Signature, _: &Options, body: &[u8]) -> Result<Ki
         "expected the key 'instances' or 'inputs', or the model's inputs ({}) as keys, found {found}",
         rows::names_of(signature)
     )))
+}
+
+/// What an object is whose `inputs`, at the reader, describe no tensors.
+fn inputs(signature: &Signature, options: &Options, reader: &mut Reader<'_>) -> Kind {
+    match options.spoken() {
+        Some(Dialect::Tfs) => Kind::Tfs,
+        Some(Dialect::HuggingFace) => Kind::HuggingFace,
+        Some(Dialect::Mlflow) => Kind::Mlflow,
+        Some(Dialect::Triton | Dialect::Toolkit | Dialect::Xgboost) | None => {
+            let pipeline = huggingface::is_pipeline(signature);
+            if pipeline && huggingface::holds_texts(reader) { Kind::HuggingFace } else { Kind::Tfs }
+        }
+    }
 }
 
 /// Is the value at the reader a list whose first element describes a tensor?
@@ -101,7 +128,8 @@ fn holds_tensors(reader: &mut Reader<'_>) -> bool {
 pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
     let decoded = match kind {
-        Kind::Tfs | Kind::KserveV2 => {
+        // Those with tensors or examples are decoded elsewhere; here they are what they would be without them.
+        Kind::Tfs | Kind::KserveV2 | Kind::Examples => {
             let (inputs, form) = tfs::read_predict(signature, &mut reader)?;
             reader.finish()?;
             let envelope = match form {
@@ -109,6 +137,13 @@ pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<D
                 tfs::Form::Column => ReplyFormat::Columns,
             };
             Decoded::stated(inputs, envelope)
+        }
+        Kind::HuggingFace => return huggingface::decode(signature, body),
+        Kind::Mlflow => return mlflow::decode(signature, body),
+        Kind::Scalar => {
+            let mut rows = RowBuilder::new(signature);
+            rows.push(&mut reader)?;
+            Decoded { lines: false, ..Decoded::rows(rows.finish()?, Media::Json) }
         }
         Kind::Named => Decoded {
             envelope: ReplyFormat::Rows,
@@ -138,8 +173,10 @@ pub(super) fn decode_lines(
     };
     let decoded = decode(signature, kind, body)?;
     // A line without a key around it came from a file of rows.
-    let columns = decoded.envelope == ReplyFormat::Columns;
-    let envelope = if columns { ReplyFormat::Columns } else { ReplyFormat::Rows };
+    let envelope = match decoded.envelope {
+        ReplyFormat::Bare => ReplyFormat::Rows,
+        other => other,
+    };
     Ok(Decoded { envelope, lines: true, ..decoded })
 }
 
@@ -148,20 +185,10 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
     let mut reader = Reader::new(body)?;
     let mut rows = RowBuilder::new(signature);
     for record in 1.. {
-        rows.push(&mut reader).map_err(|error| in_record(record, error))?;
+        rows.push(&mut reader).map_err(|error| rows::in_record(record, error))?;
         if reader.finish().is_ok() {
             break;
         }
     }
     Ok(Decoded::rows(rows.finish()?, Media::Json))
-}
-
-/// The same error with the record's number: a line is easier to find than a byte.
-fn in_record(record: usize, error: Error) -> Error {
-    match error {
-        Error::InvalidRequest(problem) => {
-            Error::InvalidRequest(format!("record {record}: {problem}"))
-        }
-        other => other,
-    }
 }

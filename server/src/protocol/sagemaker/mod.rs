@@ -2,8 +2,11 @@
 //! clients to send. The content type picks the decoder, the content where the type says nothing, and the
 //! reply takes the form of the request unless `Accept` asks for another.
 
+mod attributes;
 mod bodies;
+mod huggingface;
 mod json;
+mod mlflow;
 pub mod models;
 mod sniff;
 
@@ -17,13 +20,16 @@ use crate::{
         EncodedReply,
         kserve_v2::{self, generate},
         negotiate::{self, Declared, LinesName, Media},
-        reply,
+        reply, tfs,
     },
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
 use json::Kind;
 use sniff::Content;
+
+pub use attributes::Attributes;
+pub use huggingface::Pipeline;
 
 /// What the operator has set, and what the environment tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,17 +45,20 @@ pub struct Options {
     pub default_accept: Option<String>,
     /// A batch job, whose replies are put together line by line: each record has one, and each reply ends with one.
     pub batch: bool,
+    /// Most bytes of a body whose parts are compressed, when they are not; `None` for any number.
+    pub largest_body: Option<u64>,
 }
 
 impl Options {
-    /// Those of a configuration.
-    pub fn of(config: &SageMaker) -> Options {
+    /// Those of a configuration in which bodies have at most so many bytes.
+    pub fn of(config: &SageMaker, largest_body: u64) -> Options {
         Options {
             dialect: config.dialect,
             vendor: config.vendor,
             inference_type: config.inference_type,
             default_accept: config.default_accept.clone(),
             batch: config.batch,
+            largest_body: Some(largest_body),
         }
     }
 
@@ -60,12 +69,14 @@ impl Options {
 }
 
 /// What the head of a request says of its body and of the reply.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
     /// `Content-Type`.
     pub content_type: Option<&'a str>,
     /// `Accept`.
     pub accept: Option<&'a str>,
+    /// What is to be done with it, as the attributes say.
+    pub method: tfs::Method,
 }
 
 /// The form that the reply will have.
@@ -75,6 +86,14 @@ pub enum ReplyFormat {
     KserveV2(kserve_v2::ReplyFormat),
     /// A flat object of Triton's generate extension, or an event with one.
     Generate(generate::Framing),
+    /// Classes or values of examples.
+    Results(tfs::Results),
+    /// What Hugging Face's pipeline would say.
+    HuggingFace(Pipeline),
+    /// The same, one line of JSON per row, sent as that type.
+    HuggingFaceLines(Pipeline, Media),
+    /// The same as CSV, under the names of the columns.
+    HuggingFaceCsv,
     /// `{"predictions": [..]}`.
     Rows,
     /// `{"outputs": ..}`.
@@ -147,15 +166,29 @@ pub fn decode(
     }
     if let Some(framing) = framing(options.inference_type) {
         let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
-        return Ok((request, ReplyFormat::Generate(framing)));
+        return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
+    }
+    if head.method != tfs::Method::Predict {
+        return decode_examples(signature, head, options, head.method, &body);
     }
     if let Declared::Binary { header } = declared {
         return decode_kserve_v2(signature, head, options, Some(header), body);
     }
     // AWS's own examples send KServe v2 under other types: its content decides.
     let json = sniff::is_json(&body).then(|| json::look(signature, options, &body));
-    if matches!(json, Some(Ok(Kind::KserveV2))) {
-        return decode_kserve_v2(signature, head, options, None, body);
+    match json {
+        Some(Ok(Kind::KserveV2)) => {
+            return decode_kserve_v2(signature, head, options, None, body);
+        }
+        Some(_) if options.dialect == Some(Dialect::Triton) => {
+            return decode_kserve_v2(signature, head, options, None, body);
+        }
+        Some(Ok(Kind::Examples)) => {
+            let classes = tfs::Results::of(signature, tfs::Method::Classify).is_ok();
+            let method = if classes { tfs::Method::Classify } else { tfs::Method::Regress };
+            return decode_examples(signature, head, options, method, &body);
+        }
+        _ => {}
     }
     let content = match declared {
         Declared::As(media) => Content::Media(media),
@@ -174,12 +207,11 @@ pub fn decode(
             let decoded = json::decode_lines(signature, kind, &body)?;
             Decoded { family: Media::JsonLines(name), ..decoded }
         }
-        Content::Media(Media::Csv) => bodies::csv(signature, &body)?,
+        Content::Media(Media::Csv) => bodies::csv(signature, options, &body)?,
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
         Content::Image => bodies::file(signature, head.content_type.unwrap_or("image/*"), &body)?,
-        Content::Media(media @ (Media::Npz | Media::Binary)) => {
-            return Err(negotiate::unsupported(media.name()));
-        }
+        Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
+        Content::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
         Content::RecordIo => return Err(negotiate::unsupported("application/x-recordio-protobuf")),
         Content::Libsvm => return Err(negotiate::unsupported("text/libsvm")),
         Content::Other => bodies::raw(signature, &body)?,
@@ -202,6 +234,12 @@ pub fn encode(
             kserve_v2::encode(format, signature, response).map(under_binary_type)
         }
         ReplyFormat::Generate(framing) => generate::encode(framing, signature, response),
+        ReplyFormat::Results(results) => tfs::encode_results(results, signature, response),
+        ReplyFormat::HuggingFace(pipeline) => huggingface::encode(*pipeline, signature, response),
+        ReplyFormat::HuggingFaceLines(pipeline, media) => {
+            huggingface::encode_lines(*pipeline, *media, signature, response)
+        }
+        ReplyFormat::HuggingFaceCsv => huggingface::encode_csv(signature, response),
         ReplyFormat::Rows => reply::predictions(signature, response),
         ReplyFormat::Columns => reply::columns(response),
         ReplyFormat::Bare => reply::bare(response),
@@ -210,7 +248,10 @@ pub fn encode(
         ReplyFormat::Npy => reply::npy(response),
         ReplyFormat::Line(format) => {
             let mut reply = encode(format, signature, response)?;
-            reply.body.push(Bytes::from_static(b"\n"));
+            // Behind tensors, or events, a line would be part of them.
+            if reply.content_type == Media::Json.name() {
+                reply.body.push(Bytes::from_static(b"\n"));
+            }
             Ok(reply)
         }
     }
@@ -228,17 +269,25 @@ fn reply_format(
     // Where the reply cannot have the form of its request, it is what is offered first.
     let family = if offered.contains(&family) { family } else { Media::Json };
     let media = choose(head, options, family, offered)?;
+    let envelope = envelope(options, decoded);
+    let lines = |media| match envelope {
+        ReplyFormat::HuggingFace(pipeline) => ReplyFormat::HuggingFaceLines(pipeline, media),
+        _ => ReplyFormat::JsonLines(media),
+    };
     Ok(match media {
         Media::JsonLines(_) if options.spoken() == Some(Dialect::Tfs) && !options.batch => {
             ReplyFormat::Rows
         }
-        Media::JsonLines(_) => ReplyFormat::JsonLines(media),
+        Media::JsonLines(_) => lines(media),
+        Media::Csv if matches!(envelope, ReplyFormat::HuggingFace(_)) => {
+            ReplyFormat::HuggingFaceCsv
+        }
         Media::Csv => ReplyFormat::Csv,
         Media::Npy => ReplyFormat::Npy,
         Media::Json | Media::Npz | Media::Binary if options.batch && decoded.lines => {
-            ReplyFormat::JsonLines(Media::Json)
+            lines(Media::Json)
         }
-        Media::Json | Media::Npz | Media::Binary => on_a_line(options, envelope(options, decoded)),
+        Media::Json | Media::Npz | Media::Binary => on_a_line(options, envelope),
     })
 }
 
@@ -247,9 +296,8 @@ fn envelope(options: &Options, decoded: &Decoded) -> ReplyFormat {
     match options.spoken().filter(|_| !decoded.stated) {
         Some(Dialect::Tfs | Dialect::Mlflow) => ReplyFormat::Rows,
         Some(Dialect::Toolkit) => ReplyFormat::Bare,
-        Some(Dialect::HuggingFace | Dialect::Triton | Dialect::Xgboost) | None => {
-            decoded.envelope.clone()
-        }
+        Some(Dialect::HuggingFace) => ReplyFormat::HuggingFace(Pipeline::default()),
+        Some(Dialect::Triton | Dialect::Xgboost) | None => decoded.envelope.clone(),
     }
 }
 
@@ -316,7 +364,20 @@ fn decode_kserve_v2(
     }
     let decoded = kserve_v2::decode(signature, header, body);
     let (request, format) = decoded.map_err(|problem| problem.error)?;
-    Ok((request, ReplyFormat::KserveV2(format)))
+    Ok((request, on_a_line(options, ReplyFormat::KserveV2(format))))
+}
+
+/// Examples for classes or values, which have no reply but JSON.
+fn decode_examples(
+    signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
+    method: tfs::Method,
+    body: &[u8],
+) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    choose(head, options, Media::Json, &[Media::Json])?;
+    let (request, results) = tfs::decode_examples(signature, method, body)?;
+    Ok((request, on_a_line(options, ReplyFormat::Results(results))))
 }
 
 /// The same reply with the length of its JSON part in the content type, where SageMaker lets it through.

@@ -19,7 +19,11 @@ fn ask(
     body: &[u8],
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let body = Bytes::copy_from_slice(body);
-    let head = Head { content_type: Some(content_type), accept: Some(accept) };
+    let head = Head {
+        content_type: Some(content_type),
+        accept: Some(accept),
+        method: tfs::Method::Predict,
+    };
     decode(signature, head, &Options::default(), body)
 }
 
@@ -198,7 +202,7 @@ fn other_types_are_named_beside_the_supported_ones() {
 fn the_default_accept_holds_for_clients_that_take_any() {
     let options = Options { default_accept: Some("text/csv".to_owned()), ..Options::default() };
     let format = |accept, body: &'static str| {
-        let head = Head { content_type: None, accept };
+        let head = Head { content_type: None, accept, method: tfs::Method::Predict };
         decode(&one(), head, &options, Bytes::from_static(body.as_bytes())).unwrap().1
     };
     assert_eq!(format(None, "[1, 2]"), ReplyFormat::Csv);
