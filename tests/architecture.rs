@@ -170,6 +170,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/grpc/compress.rs",
             "server/src/http/compress.rs",
             "server/src/http/decompress.rs",
+            "server/src/protocol/npz/zip.rs",
         ],
     ),
     ("subtle::", &["server/src/access/secret.rs"]),

@@ -176,6 +176,23 @@ fn requests_loads_and_unloads_models_under_traffic_as_sagemaker_does() {
 }
 
 #[test]
+fn requests_numpy_and_tritonclient_send_every_body_to_invocations() {
+    let port = |name: &str, dtype: &str| format!("name: \"{name}\" data_type: {dtype} dims: [ 1 ]");
+    let (a, b) = (port("a", "TYPE_FP32"), port("b", "TYPE_STRING"));
+    let pair = format!(
+        "backend: \"identity\" max_batch_size: 8 input [ {{ {a} }}, {{ {b} }} ] output [ {{ {a} }}, {{ {b} }} ]"
+    );
+    let (input, output) = (port("INPUT0", "TYPE_STRING"), port("OUTPUT0", "TYPE_STRING"));
+    let text = format!(
+        "backend: \"identity\" max_batch_size: 8 input {{ {input} }} output {{ {output} }}"
+    );
+    let repository = Repository::identity("copy", &[]).model("text", &text).model("pair", &pair);
+    check_on(&repository, &["--sagemaker-default-model=copy"], "invocation_bodies.py", |server| {
+        vec![format!("http://{}", server.sagemaker())]
+    });
+}
+
+#[test]
 fn the_prometheus_parser_takes_the_metrics_page() {
     check("metrics.py", |server| {
         // Some traffic first, so that there is something to count.

@@ -2,6 +2,7 @@
 
 mod cache;
 mod multi_model;
+mod sagemaker;
 
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 

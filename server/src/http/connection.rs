@@ -21,7 +21,7 @@ use super::{
     service::{Door, Service},
     timeouts::{Progress, TimedStream},
 };
-use crate::{drain::Guard, error::Error, net::Accepted};
+use crate::{drain::Guard, error::Error, net::Accepted, protocol::sagemaker::ErrorForm};
 
 /// When the server closes, an idle connection is kept for that long: its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -110,7 +110,7 @@ pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
     let open = service.serving.connections.used();
     let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));
-    let body = respond::error_body(&error, None);
+    let body = respond::error_body(&error, None, ErrorForm::Plain);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
          connection: close\r\ncontent-length: {}\r\n\r\n",

@@ -9,7 +9,10 @@ use hyper::{
 use super::{body::Segments, status::status};
 use crate::{
     error::Error,
-    protocol::{EncodedReply, kserve_v2},
+    protocol::{
+        EncodedReply, kserve_v2,
+        sagemaker::{self, ErrorForm},
+    },
 };
 
 /// A reply with status 200.
@@ -42,8 +45,8 @@ pub fn raw(content_type: &'static str, body: Bytes) -> Response<Segments> {
 }
 
 /// The reply to a request that failed.
-pub fn error(error: &Error, request_id: &str) -> Response<Segments> {
-    let mut response = raw("application/json", error_body(error, Some(request_id)));
+pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segments> {
+    let mut response = raw("application/json", error_body(error, Some(request_id), form));
     *response.status_mut() = status(error.kind());
     if let Some(after) = error.retry_after() {
         // Clients that were refused together should not come back together.
@@ -63,11 +66,10 @@ pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {
 }
 
 /// The body of an error: a sentence, and the name of the request.
-pub fn error_body(error: &Error, request_id: Option<&str>) -> Bytes {
-    // The platform shows a caller only the start of an error's body: keep it short.
-    const LONGEST: usize = 1000;
-    let text: String = error.to_string().chars().take(LONGEST).collect();
-    kserve_v2::error_body(&text, request_id).body.concat().into()
+pub fn error_body(error: &Error, request_id: Option<&str>, form: ErrorForm) -> Bytes {
+    let kind = error.kind();
+    let status = status(kind).as_u16();
+    sagemaker::error_body(form, status, kind, &error.to_string(), request_id).into()
 }
 
 fn header_value(text: String) -> HeaderValue {

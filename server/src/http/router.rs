@@ -63,6 +63,8 @@ pub enum Route<'a> {
     Invocations,
     ExecutionParameters,
     MultiModel(MultiModelPath<'a>),
+    // MLflow
+    Version,
     // Prometheus
     Metrics,
 }
@@ -105,6 +107,7 @@ impl Route<'_> {
             Route::Ping
             | Route::Invocations
             | Route::ExecutionParameters
+            | Route::Version
             | Route::MultiModel(_) => Family::SageMaker,
             Route::Metrics => Family::Metrics,
         }
@@ -126,6 +129,7 @@ impl Route<'_> {
             | Route::ModelMetadata(_)
             | Route::ModelStatus(_)
             | Route::TensorFlowMetadata(_)
+            | Route::Version
             | Route::ExecutionParameters => Need::reading(Category::Metadata),
             Route::ModelConfig(_) => Need::reading(Category::ModelConfig),
             Route::Infer(_)
@@ -215,6 +219,9 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         }
         ["v1", "models", rest @ ..] => tensorflow::route(path, rest)?,
         ["ping"] => (ANY, Route::Ping),
+        // MLflow's names of health and of the version.
+        ["health"] => (GET, Route::Ping),
+        ["version"] => (GET, Route::Version),
         ["invocations"] => (POST, Route::Invocations),
         ["execution-parameters"] => (GET, Route::ExecutionParameters),
         ["models", rest @ ..] => multi_model::route(method, rest)?.ok_or_else(|| unknown(path))?,
@@ -326,6 +333,8 @@ mod tests {
         check(Method::GET, "/v1/models/m/versions/2", Route::ModelStatus(model("m", Some(2))));
         check(Method::GET, "/v1/models/m/metadata", Route::TensorFlowMetadata(model("m", None)));
         check(Method::HEAD, "/ping", Route::Ping);
+        check(Method::GET, "/health", Route::Ping);
+        check(Method::GET, "/version", Route::Version);
         check(Method::POST, "/invocations", Route::Invocations);
         check(Method::GET, "/metrics", Route::Metrics);
     }

@@ -134,9 +134,14 @@ pub fn binary_type(header: &str) -> String {
 /// The error for a content type without a decoder.
 pub fn unsupported(content_type: &str) -> Error {
     Error::UnsupportedMediaType(format!(
-        "content type '{content_type}' is not supported; supported: {}, image/*, audio/*",
-        list(&Media::ALL)
+        "content type '{content_type}' is not supported; supported: {}",
+        supported()
     ))
+}
+
+/// The content types that there are decoders for, for an error.
+pub fn supported() -> String {
+    format!("{}, image/*, audio/*", list(&Media::ALL))
 }
 
 /// Which of the `offered` formats a client gets. `family` is the format of its request, and one of them.

@@ -63,6 +63,11 @@ pub(super) async fn tensorflow(service: &Service, path: &ModelPath<'_>, parts: &
     Ok(respond::ok(tfs::metadata(&model.signature)))
 }
 
+/// What MLflow's image says of itself.
+pub(super) fn version() -> Response<Segments> {
+    respond::raw("text/plain; charset=utf-8", env!("CARGO_PKG_VERSION").into())
+}
+
 /// How a batch transform job should send its records.
 pub(super) async fn execution_parameters(service: &Service) -> Response<Segments> {
     const PAYLOAD_MB: u64 = 6;

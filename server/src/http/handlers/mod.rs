@@ -20,7 +20,9 @@ use std::sync::Arc;
 use hyper::{
     HeaderMap, Request, Response,
     body::{Body, Incoming},
-    header::{ACCEPT_ENCODING, ALLOW, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE},
+    header::{
+        ACCEPT_ENCODING, ALLOW, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+    },
     http::request::Parts,
 };
 
@@ -34,6 +36,7 @@ use crate::{
     error::{Error, Kind},
     metrics::Protocol,
     models::ServedModel,
+    protocol::sagemaker::ErrorForm,
 };
 
 /// An error, and the name that the client gave its request inside the body.
@@ -68,7 +71,15 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
             tokio::spawn(body::discard(body));
         }
-        let mut response = respond::error(&failure.error, &id);
+        let form = match family {
+            Some(Family::SageMaker) => {
+                service.settings.sagemaker.error_form(text(&parts.headers, &CONTENT_TYPE))
+            }
+            Some(Family::KServe | Family::TensorFlowServing | Family::Metrics) | None => {
+                ErrorForm::Plain
+            }
+        };
+        let mut response = respond::error(&failure.error, &id, form);
         if let Error::MethodNotAllowed { allowed, .. } = failure.error {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
         }
@@ -142,6 +153,7 @@ async fn dispatch(
         Route::ModelStatus(path) => describe::status(service, &path),
         Route::TensorFlowMetadata(path) => describe::tensorflow(service, &path, parts).await,
         Route::MultiModel(path) => multi_model::answer(service, &path, parts, body).await,
+        Route::Version => Ok(describe::version()),
         Route::ExecutionParameters => Ok(describe::execution_parameters(service).await),
         Route::Metrics => describe::metrics(service).await,
         Route::RepositoryIndex => repository::index(service, body).await,

@@ -90,6 +90,12 @@ pub fn decode_table(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTenso
 
 /// Are the fields of the first record names of inputs, all that are required among them?
 pub fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
+    // Most texts begin with a number: nothing more of them is looked at.
+    let begins = |name: &str| body.starts_with(name.as_bytes());
+    let quoted = matches!(body.first(), Some(b'"' | b' ' | b'\t' | b'\r' | b'\n'));
+    if !quoted && !signature.inputs.iter().any(|it| begins(&it.name)) {
+        return false;
+    }
     let Ok(text) = text(body) else { return false };
     let mut reader = Reader::new(text);
     let mut found: SmallVec<[&str; 8]> = SmallVec::new();

@@ -10,7 +10,11 @@ use super::{
 use crate::{
     config::Dialect,
     error::Error,
-    protocol::{csv, negotiate::Media, npy, npz, rows, shapes, tfs},
+    protocol::{
+        csv,
+        negotiate::{self, Media},
+        npy, npz, rows, shapes, tfs,
+    },
     signature::{Port, Signature},
 };
 
@@ -61,9 +65,10 @@ pub(super) fn file(signature: &Signature, kind: &str, body: &Bytes) -> Result<De
     let Some(port) = port else {
         return Err(Error::UnsupportedMediaType(format!(
             "content type '{kind}': such a body is for models whose only input is BYTES of one element, which \
-             unpack it themselves; the inputs of model '{}' are {}",
+             unpack it themselves; the inputs of model '{}' are {}; supported otherwise: {}",
             signature.model,
-            inputs_of(signature)
+            inputs_of(signature),
+            negotiate::supported()
         )));
     };
     if u32::try_from(body.len()).is_err() {
@@ -105,10 +110,10 @@ pub(super) fn raw(signature: &Signature, body: &Bytes) -> Result<Decoded, Error>
 }
 
 fn unrecognised(unless: &str) -> Error {
-    let supported = Media::ALL.map(Media::name).join(", ");
+    let supported = negotiate::supported();
     Error::UnsupportedMediaType(format!(
         "the content type says nothing, and the body is neither JSON, npy, npz nor CSV text, nor can it be a raw \
-         tensor unless {unless}; supported content types: {supported}, image/*, audio/*"
+         tensor unless {unless}; supported content types: {supported}"
     ))
 }
 

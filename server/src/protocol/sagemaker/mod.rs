@@ -4,6 +4,7 @@
 
 mod attributes;
 mod bodies;
+mod errors;
 mod huggingface;
 mod json;
 mod mlflow;
@@ -29,6 +30,7 @@ use json::Kind;
 use sniff::Content;
 
 pub use attributes::Attributes;
+pub use errors::{ErrorForm, error_body};
 pub use huggingface::Pipeline;
 
 /// What the operator has set, and what the environment tells.

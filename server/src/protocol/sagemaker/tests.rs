@@ -210,7 +210,91 @@ fn the_default_accept_holds_for_clients_that_take_any() {
     assert!(matches!(format(Some("*/*"), V2), ReplyFormat::KserveV2(_)));
 }
 
+/// The form of the reply to a body in a dialect that the operator names.
+#[track_caller]
+fn form(
+    dialect: Option<Dialect>,
+    signature: &Signature,
+    content_type: &str,
+    body: &str,
+) -> ReplyFormat {
+    let options = Options { dialect, ..Options::default() };
+    let head =
+        Head { content_type: Some(content_type), accept: None, method: tfs::Method::Predict };
+    let decoded = decode(signature, head, &options, Bytes::copy_from_slice(body.as_bytes()));
+    decoded.unwrap_or_else(|error| panic!("{dialect:?}, {body}: {error}")).1
+}
+
+#[test]
+fn a_dialect_decides_what_a_body_leaves_open() {
+    let texts = model(8, &["x BYTES [1]"], &["y BYTES [1]"]);
+    let pipeline = ReplyFormat::HuggingFace(Pipeline::default());
+    for (dialect, list, csv, inputs) in [
+        (None, ReplyFormat::Bare, ReplyFormat::Csv, pipeline.clone()),
+        (Some(Dialect::Tfs), ReplyFormat::Rows, ReplyFormat::Rows, ReplyFormat::Columns),
+        (Some(Dialect::Toolkit), ReplyFormat::Bare, ReplyFormat::Bare, pipeline.clone()),
+        (Some(Dialect::HuggingFace), pipeline.clone(), pipeline.clone(), pipeline.clone()),
+        (Some(Dialect::Mlflow), ReplyFormat::Rows, ReplyFormat::Rows, ReplyFormat::Rows),
+    ] {
+        assert_eq!(form(dialect, &texts, "application/json", r#"["a"]"#), list, "{dialect:?}");
+        assert_eq!(form(dialect, &texts, "text/csv", "x\na\n"), csv, "{dialect:?}");
+        let body = r#"{"inputs": ["a"]}"#;
+        assert_eq!(form(dialect, &texts, "application/json", body), inputs, "{dialect:?}");
+        // What a body says itself holds in all of them.
+        let body = r#"{"instances": [["a"]]}"#;
+        assert_eq!(form(dialect, &texts, "application/json", body), ReplyFormat::Rows);
+        let body =
+            r#"{"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1, 1], "data": ["a"]}]}"#;
+        let format = form(dialect, &texts, "application/json", body);
+        assert!(matches!(format, ReplyFormat::KserveV2(_)), "{dialect:?}");
+    }
+}
+
+#[test]
+fn in_tritons_dialect_json_is_nothing_but_kserve_v2() {
+    let options = Options { dialect: Some(Dialect::Triton), ..Options::default() };
+    let head = Head { content_type: None, accept: None, method: tfs::Method::Predict };
+    let body = Bytes::from_static(b"[[1, 2]]");
+    let error = decode(&one(), head, &options, body).unwrap_err().to_string();
+    assert!(error.contains("expected an object"), "{error}");
+}
+
+#[test]
+fn columns_of_a_csv_text_may_have_names_in_any_order() {
+    let narrow = model(8, &["a FP32 [1]", "b INT64 [1]"], &[]);
+    let (request, _) = ask(&narrow, "text/csv", "", b"b,a\n7,1\n").unwrap();
+    assert_eq!(show(&request), "b INT64 [1,1] [7]\na FP32 [1,1] [1.0]\n");
+}
+
 proptest! {
+    #[test]
+    fn no_bytes_make_any_dialect_panic(
+        bytes in any::<Vec<u8>>(),
+        text in r#"(\{"(inputs|instances|dataframe_split|dataframe_records|examples)":)?[\[\]{}:,"abx01\n.-]{0,40}"#,
+        batch in any::<bool>(),
+    ) {
+        let dialects = [
+            Dialect::Tfs, Dialect::Triton, Dialect::HuggingFace, Dialect::Toolkit, Dialect::Xgboost, Dialect::Mlflow,
+        ];
+        for dialect in dialects.map(Some).into_iter().chain([None]) {
+            let options = Options { dialect, batch, ..Options::default() };
+            for content_type in ["", "text/csv", "application/json", NDJSON, "application/x-npz", "image/png"] {
+                for signature in [one(), two(), model(8, &["b BYTES [1]"], &["y FP32 [2]"])] {
+                    for body in [bytes.as_slice(), text.as_bytes()] {
+                        let head =
+                            Head { content_type: Some(content_type), accept: None, method: tfs::Method::Predict };
+                        let decoded = decode(&signature, head, &options, Bytes::copy_from_slice(body));
+                        if let Ok((request, format)) = decoded {
+                            let rows = request.inputs.first().and_then(|it| it.tensor.shape().rows());
+                            let response = respond(&signature, rows.unwrap_or(1).min(4));
+                            prop_assert!(encode(&format, &signature, &response).is_ok());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn no_bytes_make_it_panic(
         bytes in any::<Vec<u8>>(),
