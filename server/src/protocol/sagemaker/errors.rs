@@ -85,7 +85,7 @@ fn body(form: ErrorForm, status: u16, kind: Kind, text: &str, request_id: Option
 /// The type of an error, in the manner of the Multi Model Server.
 fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::InvalidArgument | Kind::AlreadyExists => "InvalidInput",
+        Kind::InvalidArgument | Kind::AlreadyExists | Kind::Conflict => "InvalidInput",
         Kind::Unauthenticated | Kind::Forbidden => "AccessDenied",
         Kind::NotFound => "NotFound",
         Kind::MethodNotAllowed => "MethodNotAllowed",
