@@ -32,6 +32,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     config.compile_fds(files.clone())?;
     fs::write(out.join("services.bin"), descriptor(files))?;
+
+    let records_out = out.join("records");
+    fs::create_dir_all(&records_out)?;
+    let files = protox::compile(["aialgs_record.proto"], ["proto"])?;
+    prost_build::Config::new().btree_map(["."]).out_dir(records_out).compile_fds(files)?;
     Ok(())
 }
 

@@ -126,7 +126,15 @@ const WORDS: &[(&str, &[&str])] = &[
     ("hyper_util::", &["server/src/http"]),
     ("http_body_util::", &["server/src/http"]),
     ("socket2::", &["server/src/net"]),
-    ("prost::", &["server/src/models/pbtxt", "server/src/grpc", "server/src/trace"]),
+    (
+        "prost::",
+        &[
+            "server/src/models/pbtxt",
+            "server/src/grpc",
+            "server/src/protocol/recordio",
+            "server/src/trace",
+        ],
+    ),
     ("prost_reflect::", &["server/src/models/pbtxt", "server/src/grpc/handlers/reflection.rs"]),
     (
         "serde_json::",

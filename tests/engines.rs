@@ -241,6 +241,6 @@ fn strings_of_any_bytes_come_back_unchanged() {
 fn a_model_with_an_output_that_is_no_tensor_is_refused_and_the_rest_is_served() {
     let (_repository, server) = serve(&["sequence_map", "scalar_one"]);
     let error = server.get("/v2/models/sequence_map/ready").error(503);
-    assert!(error.contains("probabilities"), "{error}");
+    assert!(error.contains("probabilities") && error.contains("'zipmap': False"), "{error}");
     server.get("/v2/models/scalar_one/ready").expect(200);
 }

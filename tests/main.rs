@@ -22,7 +22,8 @@ mod multi_model; // multi-model endpoints: models that a platform loads and unlo
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod shared_memory; // inputs and outputs in memory that clients share
 mod tfs; // predict, status and metadata as in TensorFlow Serving
-mod vertex; // the port of Vertex AI
+mod vertex;
+mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms // the port of Vertex AI
 
 mod access; // tokens, restricted categories, forwarded headers
 mod compression; // gzip and deflate, in both directions

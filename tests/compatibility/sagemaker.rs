@@ -5,8 +5,14 @@ use super::tables;
 const DOCUMENT: &str = "docs/sagemaker.md";
 
 /// The headings, each above one table.
-const HEADINGS: &[&str] =
-    &["Bodies and replies", "Data capture", "Hosting", "Metrics", "Multi-model endpoints"];
+const HEADINGS: &[&str] = &[
+    "Bodies and replies",
+    "Data capture",
+    "Hosting",
+    "Metrics",
+    "Multi-model endpoints",
+    "XGBoost",
+];
 
 #[test]
 fn every_row_has_a_state_and_a_test_that_exists() {

@@ -30,6 +30,7 @@ mod tls;
 mod trace;
 mod value;
 mod vertex;
+mod xgboost;
 
 #[cfg(test)]
 mod tests;
@@ -57,6 +58,7 @@ pub use stores::{Provider, StoreSettings, StoreUrl, Variables};
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
 pub use trace::{Collector, TraceConfig, TraceLevels, TraceMode};
 pub use vertex::VertexAi;
+pub use xgboost::{IndexBase, OutputKey, Xgboost, XgboostCsv};
 
 use crate::machine::Machine;
 use command_line::Parsed;

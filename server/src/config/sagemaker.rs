@@ -4,6 +4,7 @@ use super::{
     environment::Environment,
     sources::Sources,
     value::{self, Parse},
+    xgboost::{self, Xgboost},
 };
 
 /// The routes of the SageMaker port.
@@ -22,6 +23,8 @@ pub struct SageMaker {
     /// `--sagemaker-batch`, `SAGEMAKER_BATCH`: a batch transform job, in which nothing is refused for having to wait,
     /// and replies are lines.
     pub batch: bool,
+    /// Bodies and replies in XGBoost's dialect.
+    pub xgboost: Xgboost,
 }
 
 /// The habits of one of SageMaker's containers, in bodies, replies and errors.
@@ -84,6 +87,7 @@ pub(super) fn resolve(
         inference_type: inference_type.unwrap_or_default(),
         default_accept: sources.read("default-accept", value::media_type, problems),
         batch: sources.read("sagemaker-batch", value::boolean, problems).unwrap_or(false),
+        xgboost: xgboost::resolve(sources, problems),
     }
 }
 

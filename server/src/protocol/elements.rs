@@ -159,6 +159,42 @@ impl TensorBuilder {
         Ok(())
     }
 
+    /// Adds a number that is known already, rounded to the width of a float type.
+    ///
+    /// # Errors
+    /// When the type is no number type, or cannot hold the number: a fraction, or one beyond its range.
+    pub fn push_f64(&mut self, value: f64) -> Result<(), String> {
+        let dtype = self.dtype();
+        // A finite number stays one.
+        let held = |is_infinite: bool| match is_infinite && value.is_finite() {
+            true => Err(number::describe(Fault::Range, dtype, &value.to_string())),
+            false => Ok(()),
+        };
+        let keep = self.count < self.most;
+        match &mut self.column {
+            Column::Fp16(values) => {
+                let value = f16::from_f64(value);
+                held(value.is_infinite())?;
+                values.extend(keep.then_some(value));
+            }
+            Column::Bf16(values) => {
+                let value = bf16::from_f64(value);
+                held(value.is_infinite())?;
+                values.extend(keep.then_some(value));
+            }
+            Column::Fp32(values) => {
+                let value = value as f32;
+                held(value.is_infinite())?;
+                values.extend(keep.then_some(value));
+            }
+            Column::Fp64(values) => values.extend(keep.then_some(value)),
+            // A whole number is spelled without a point.
+            _ => return self.push_text(&value.to_string()),
+        }
+        self.count += 1;
+        Ok(())
+    }
+
     /// The tensor.
     ///
     /// # Errors

@@ -6,14 +6,19 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+mod builtin;
 pub mod csv;
 pub mod elements;
 pub mod json;
 pub mod kserve_v2;
+pub mod libsvm;
+pub mod matrix;
 pub mod negotiate;
 pub mod npy;
 pub mod npz;
 pub mod number;
+mod predictions;
+pub mod recordio;
 mod reply;
 mod rows;
 pub mod sagemaker;
@@ -22,6 +27,7 @@ mod samples;
 mod shapes;
 mod table;
 pub mod tfs;
+pub mod xgboost;
 
 /// A reply, ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]

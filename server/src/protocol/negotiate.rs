@@ -23,6 +23,10 @@ pub enum Media {
     Npy,
     /// Several of them, or a sparse matrix, in one archive; of requests only.
     Npz,
+    /// Rows of `index:value`; of requests only.
+    Libsvm,
+    /// Records of AWS's algorithms in RecordIO frames.
+    RecordIo,
     /// KServe v2 with raw tensors behind the JSON part.
     Binary,
 }
@@ -38,7 +42,7 @@ pub enum LinesName {
 
 impl Media {
     /// Every format, in the order in which error texts list them.
-    pub const ALL: [Media; 8] = [
+    pub const ALL: [Media; 10] = [
         Media::Json,
         Media::JsonLines(LinesName::JsonLines),
         Media::JsonLines(LinesName::Ndjson),
@@ -46,6 +50,8 @@ impl Media {
         Media::Csv,
         Media::Npy,
         Media::Npz,
+        Media::Libsvm,
+        Media::RecordIo,
         Media::Binary,
     ];
 
@@ -59,12 +65,16 @@ impl Media {
             Media::Csv => "text/csv",
             Media::Npy => "application/x-npy",
             Media::Npz => "application/x-npz",
+            Media::Libsvm => "text/libsvm",
+            Media::RecordIo => "application/x-recordio-protobuf",
             Media::Binary => BINARY,
         }
     }
 
     fn from_name(name: &str) -> Option<Media> {
-        Media::ALL.into_iter().find(|it| it.name().eq_ignore_ascii_case(name))
+        let own = |it: &Media| it.name().eq_ignore_ascii_case(name);
+        let libsvm = name.eq_ignore_ascii_case("text/x-libsvm").then_some(Media::Libsvm);
+        Media::ALL.into_iter().find(own).or(libsvm)
     }
 }
 

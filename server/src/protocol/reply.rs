@@ -167,7 +167,7 @@ pub(super) fn npy(response: &InferenceResponse) -> Result<EncodedReply, Error> {
     Ok(typed(Media::Npy, parts))
 }
 
-fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
+pub(super) fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
     EncodedReply { content_type: Cow::Borrowed(media.name()), headers: Vec::new(), body }
 }
 
@@ -175,7 +175,7 @@ fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
 ///
 /// Without a batch dimension, outputs of two dimensions or more that agree in the first are rows: the model
 /// was made for a matrix.
-fn rows_of(signature: &Signature, response: &InferenceResponse) -> Option<usize> {
+pub(super) fn rows_of(signature: &Signature, response: &InferenceResponse) -> Option<usize> {
     let least_rank = if signature.batches() { 1 } else { 2 };
     let mut shapes = response.outputs.iter().map(|it| it.tensor.shape());
     let rows = shapes.next().filter(|it| it.dims().len() >= least_rank)?.rows()?;
@@ -238,7 +238,7 @@ fn split_outputs(
 }
 
 /// O(rows) and, for strings, O(bytes) in total.
-fn split_rows(tensor: &Tensor, rows: usize) -> Option<Vec<Tensor>> {
+pub(super) fn split_rows(tensor: &Tensor, rows: usize) -> Option<Vec<Tensor>> {
     let inner = Shape::new(tensor.shape().inner());
     if tensor.dtype() != DataType::Bytes {
         let row = |at| tensor.slice_rows(at, 1)?.reshape(inner.clone());
@@ -281,12 +281,12 @@ fn tensor(out: &mut Vec<u8>, name: &str, tensor: &Tensor) -> Result<(), Error> {
 }
 
 /// Both forms of bytes that are used here take any.
-fn not_text(problem: write::NotText) -> Error {
+pub(super) fn not_text(problem: write::NotText) -> Error {
     Error::Internal(format!("element {} was not written", problem.0))
 }
 
 /// The strings of a row as fields.
-fn fields(out: &mut Vec<u8>, row: &Tensor) {
+pub(super) fn fields(out: &mut Vec<u8>, row: &Tensor) {
     for (at, bytes) in row.strings().enumerate() {
         if at > 0 {
             out.push(b',');

@@ -73,6 +73,29 @@ pub(super) fn flat(dims: &[Option<usize>], columns: usize) -> Option<Vec<usize>>
     Some(dims.iter().map(|it| it.unwrap_or(deduced)).collect())
 }
 
+/// The shape of `rows` rows of `columns` values each, without any nesting; `None` where they do not fit.
+///
+/// A model that does not batch takes one row, or all rows as the matrix that its only input is.
+pub(super) fn of_rows(
+    signature: &Signature,
+    port: &Port,
+    rows: usize,
+    columns: usize,
+) -> Option<Shape> {
+    match (signature.batches(), flat(&port.dims, columns)) {
+        (true, Some(row)) => Some(std::iter::once(rows).chain(row).collect()),
+        (false, Some(row)) if rows == 1 => Some(Shape::new(&row)),
+        (false, _) if signature.inputs.len() == 1 => {
+            let matrix = [rows, columns];
+            // A single column may as well be a list.
+            let list = matrix.get(..1).filter(|_| columns == 1);
+            let whole = Some(matrix.as_slice()).into_iter().chain(list);
+            whole.into_iter().find(|it| fits(&port.dims, it)).map(Shape::new)
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

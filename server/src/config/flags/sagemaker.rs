@@ -17,4 +17,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SECTION, "sagemaker-inference-type", "infer", "What KServe v2 bodies to /invocations are: infer, generate or generate_stream"),
     value(SECTION, "default-accept", "", "Media type of a reply to a client that takes any. Default: that of the request's format"),
     value(SECTION, "sagemaker-batch", "false", "A batch transform job: nothing is refused for having to wait, and replies are lines"),
+    value(SECTION, "sagemaker-inference-output", "", "What replies in XGBoost's dialect say of each prediction, with commas between: predicted_label, labels, probability, probabilities, raw_score, raw_scores, predicted_score. Default: the prediction"),
+    value(SECTION, "xgboost-csv", "lines", "Predictions in a CSV reply in XGBoost's dialect: lines, or joined by commas as from images before 2022"),
+    value(SECTION, "libsvm-index-base", "auto", "Index of the first column in libsvm bodies: 0, 1, or auto for 1 where a body has no index 0"),
 ];

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use backend::BackendError;
 use bytes::Bytes;
 use hyper::{
-    body::Incoming,
+    StatusCode,
+    body::{Body, Incoming},
     header::{ACCEPT, CONTENT_TYPE},
     http::request::Parts,
 };
@@ -12,9 +14,10 @@ use hyper::{
 use super::{
     super::{
         body::Payload,
+        respond,
         service::{Service, text},
     },
-    Answer,
+    Answer, Failure,
     inference::{Codec, inference},
     observed::{CUSTOM_ATTRIBUTES, Observed},
     owned_text,
@@ -22,7 +25,10 @@ use super::{
 use crate::{
     error::Error,
     models::ServedModel,
-    protocol::sagemaker::{self, Attributes},
+    protocol::{
+        sagemaker::{self, Attributes},
+        xgboost,
+    },
     signature::Signature,
 };
 
@@ -50,7 +56,19 @@ pub(super) async fn invoke(
     let accept = owned_text(&parts.headers, &ACCEPT);
     let json_length = content_type.as_deref().and_then(sagemaker::json_length);
     let method = attributes(parts)?.method;
+    let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
     let options = service.settings.sagemaker.clone();
+    let head = sagemaker::Head {
+        content_type: content_type.as_deref(),
+        accept: accept.as_deref(),
+        method,
+        objective: objective.as_deref(),
+    };
+    let is_xgboost = sagemaker::speaks_xgboost(&options, head);
+    if is_xgboost && is_empty(&body) {
+        // So its container says that there is nothing to predict.
+        return Ok(respond::empty(StatusCode::NO_CONTENT));
+    }
     let observed = Observed::begin(service, &model, parts);
     let captured = observed.captured();
     let decode = move |signature: &Signature, body: Bytes| {
@@ -61,11 +79,15 @@ pub(super) async fn invoke(
             content_type: content_type.as_deref(),
             accept: accept.as_deref(),
             method,
+            objective: objective.as_deref(),
         };
         Ok(sagemaker::decode(signature, head, &options, body)?)
     };
     let codec = Codec { json_length, decode, encode: sagemaker::encode };
     let mut answer = inference(service, model, parts, body, codec).await;
+    if is_xgboost {
+        answer = answer.map_err(blame_the_body);
+    }
     observed.end(&mut answer);
     let mut response = answer?;
     if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES) {
@@ -79,4 +101,21 @@ pub(super) async fn invoke(
 fn attributes(parts: &Parts) -> Result<Attributes<'_>, Error> {
     let header = text(&parts.headers, &CUSTOM_ATTRIBUTES);
     header.map_or_else(|| Ok(Attributes::default()), Attributes::read)
+}
+
+/// Is it known before it is read that there is nothing in it?
+fn is_empty(body: &Payload<'_>) -> bool {
+    match body {
+        Payload::Coming(body) => body.is_end_stream(),
+        Payload::Here(received) => received.bytes.is_empty(),
+    }
+}
+
+/// A run that failed is the fault of its rows to XGBoost's container, and its clients look for that status.
+fn blame_the_body(failure: Failure) -> Failure {
+    let error = match failure.error {
+        Error::Backend(BackendError::Execute(problem)) => Error::InvalidRequest(problem),
+        other => other,
+    };
+    Failure { error, ..failure }
 }

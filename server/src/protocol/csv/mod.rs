@@ -5,7 +5,7 @@ mod reader;
 
 use std::borrow::Cow;
 
-use backend::{DataType, NamedTensor, Shape};
+use backend::{DataType, NamedTensor};
 use reader::Reader;
 use smallvec::SmallVec;
 
@@ -67,7 +67,7 @@ pub fn decode_table(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTenso
     let mut at = 0;
     while let Some(field) = reader.next().map_err(Error::InvalidRequest)? {
         let (record, last) = (field.record, field.last);
-        let pushed = table.push_cell(at, |builder| push(builder, field.text));
+        let pushed = table.push_cell(at, |builder| push_number(builder, field.text));
         at += 1;
         pushed.map_err(|problem| {
             Error::InvalidRequest(format!("CSV record {record}, column {at}: {problem}"))
@@ -140,25 +140,12 @@ impl<'a> Group<'a> {
 
     #[inline]
     fn push(&mut self, field: &str) -> Result<(), String> {
-        push(&mut self.builder, field)
+        push_number(&mut self.builder, field)
     }
 
     fn finish(self, signature: &Signature, rows: usize) -> Result<NamedTensor, Error> {
         let Group { port, columns, builder } = self;
-        let row = shapes::flat(&port.dims, columns);
-        let shape = match (signature.batches(), row) {
-            (true, Some(row)) => Some(std::iter::once(rows).chain(row).collect()),
-            (false, Some(row)) if rows == 1 => Some(Shape::new(&row)),
-            (false, _) if signature.inputs.len() == 1 => {
-                let matrix = [rows, columns];
-                // A single column may as well be a list.
-                let list = matrix.get(..1).filter(|_| columns == 1);
-                let whole = Some(matrix.as_slice()).into_iter().chain(list);
-                whole.into_iter().find(|it| shapes::fits(&port.dims, it)).map(Shape::new)
-            }
-            _ => None,
-        };
-        let shape = shape.ok_or_else(|| {
+        let shape = shapes::of_rows(signature, port, rows, columns).ok_or_else(|| {
             let expected = signature.shape_text(port);
             let problem = format!("expected shape {expected}, the CSV text has [{rows},{columns}]");
             Error::input(&*port.name, problem)
@@ -177,9 +164,12 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Adds the element that a field spells.
+/// Adds the element that a field spells, as [`decode`] says of numbers; for BYTES the field itself.
+///
+/// # Errors
+/// What was expected and what was found.
 #[inline]
-fn push(builder: &mut TensorBuilder, field: &str) -> Result<(), String> {
+pub(super) fn push_number(builder: &mut TensorBuilder, field: &str) -> Result<(), String> {
     let dtype = builder.dtype();
     if dtype == DataType::Bytes {
         return builder.push_text(field);
@@ -308,7 +298,8 @@ fn list(groups: &[Group<'_>]) -> String {
     columns.collect::<Vec<_>>().join(", ")
 }
 
-fn is_float(dtype: DataType) -> bool {
+/// Can elements of this type be NaN?
+pub(super) fn is_float(dtype: DataType) -> bool {
     matches!(dtype, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
 }
 

@@ -6,6 +6,7 @@ use crate::{
     config::Dialect,
     error::Error,
     protocol::{
+        builtin,
         json::{Reader, Token},
         negotiate::Media,
         number::Excerpt,
@@ -15,7 +16,7 @@ use crate::{
     signature::Signature,
 };
 
-use super::{Decoded, Options, ReplyFormat, huggingface, mlflow};
+use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects};
 
 /// What one JSON document is, by its keys and by the shape of what is behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,10 @@ pub(super) enum Kind {
     HuggingFace,
     /// An object with a table, or in MLflow's dialect with tensors.
     Mlflow,
+    /// An object whose `instances` are rows of AWS's algorithms.
+    Instances,
+    /// One such row.
+    Features,
     /// An object keyed by the names of the model's inputs.
     Named,
     /// An array.
@@ -64,9 +69,11 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
             "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
             "inputs" => Some(inputs(signature, options, reader)),
             "instances" if options.spoken() == Some(Dialect::Mlflow) => Some(Kind::Mlflow),
+            "instances" if builtin::is_list(signature, reader) => Some(Kind::Instances),
             "instances" => Some(Kind::Tfs),
             "examples" => Some(Kind::Examples),
             "dataframe_split" | "dataframe_records" => Some(Kind::Mlflow),
+            key if builtin::is_features(signature, reader, key) => Some(Kind::Features),
             key if input && !IN_FRONT.contains(&key) => Some(Kind::Named),
             _ => None,
         };
@@ -145,6 +152,8 @@ pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<D
             rows.push(&mut reader)?;
             Decoded { lines: false, ..Decoded::rows(rows.finish()?, Media::Json) }
         }
+        Kind::Instances => objects::instances(signature, &mut reader)?,
+        Kind::Features => return objects::lines(signature, &mut reader, rows::in_record),
         Kind::Named => Decoded {
             envelope: ReplyFormat::Rows,
             ..Decoded::whole(rows::read_row_or_columns(signature, &mut reader)?, Media::Json)
@@ -168,6 +177,7 @@ pub(super) fn decode_lines(
     let mut reader = Reader::new(body)?;
     reader.skip_value()?;
     let kind = match kind {
+        Some(Kind::Features) => Kind::Features,
         Some(kind) if reader.finish().is_ok() => kind,
         _ => return decode_documents(signature, body),
     };

@@ -9,19 +9,20 @@ mod huggingface;
 mod json;
 mod mlflow;
 pub mod models;
+mod objects;
 mod sniff;
 
 use backend::{DataType, NamedTensor};
 use bytes::Bytes;
 
 use crate::{
-    config::{Dialect, InferenceType, SageMaker},
+    config::{Dialect, InferenceType, SageMaker, Xgboost},
     error::Error,
     protocol::{
         EncodedReply,
         kserve_v2::{self, generate},
         negotiate::{self, Declared, LinesName, Media},
-        reply, tfs,
+        reply, tfs, xgboost,
     },
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
@@ -49,6 +50,8 @@ pub struct Options {
     pub batch: bool,
     /// Most bytes of a body whose parts are compressed, when they are not; `None` for any number.
     pub largest_body: Option<u64>,
+    /// Bodies and replies in XGBoost's dialect.
+    pub xgboost: Xgboost,
 }
 
 impl Options {
@@ -61,6 +64,7 @@ impl Options {
             default_accept: config.default_accept.clone(),
             batch: config.batch,
             largest_body: Some(largest_body),
+            xgboost: config.xgboost.clone(),
         }
     }
 
@@ -79,6 +83,8 @@ pub struct Head<'a> {
     pub accept: Option<&'a str>,
     /// What is to be done with it, as the attributes say.
     pub method: tfs::Method,
+    /// The model's parameter [`xgboost::PARAMETER`]: what it was trained for.
+    pub objective: Option<&'a str>,
 }
 
 /// The form that the reply will have.
@@ -108,6 +114,10 @@ pub enum ReplyFormat {
     Csv,
     /// One NumPy array.
     Npy,
+    /// An object for each row, as AWS's algorithms answer.
+    Objects(Media),
+    /// As XGBoost's container answers.
+    Xgboost(xgboost::Reply),
     /// JSON of that form on a line of its own, for who puts replies together.
     Line(Box<ReplyFormat>),
 }
@@ -140,6 +150,11 @@ impl Decoded {
     fn stated(inputs: Vec<NamedTensor>, envelope: ReplyFormat) -> Decoded {
         Decoded { inputs, envelope, stated: true, family: Media::Json, lines: false }
     }
+}
+
+/// Is this request to be answered as XGBoost's container would, whatever is in its body?
+pub fn speaks_xgboost(options: &Options, head: Head<'_>) -> bool {
+    objects::speaks_xgboost(options, head)
 }
 
 /// Bytes of JSON in front of raw tensors, where the content type says so: known before the body is.
@@ -198,6 +213,11 @@ pub fn decode(
         Declared::Nothing | Declared::Binary { .. } => sniff::sniff(&body),
         Declared::Unknown(name) => return Err(negotiate::unsupported(name)),
     };
+    if let Content::Media(media) = content
+        && let Some(read) = objects::xgboost(signature, head, options, media, &body)?
+    {
+        return Ok(read);
+    }
     let decoded = match content {
         Content::Media(Media::Json) => {
             let kind = json.unwrap_or_else(|| json::look(signature, options, &body))?;
@@ -213,9 +233,9 @@ pub fn decode(
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
         Content::Image => bodies::file(signature, head.content_type.unwrap_or("image/*"), &body)?,
         Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
+        Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
+        Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,
         Content::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
-        Content::RecordIo => return Err(negotiate::unsupported("application/x-recordio-protobuf")),
-        Content::Libsvm => return Err(negotiate::unsupported("text/libsvm")),
         Content::Other => bodies::raw(signature, &body)?,
     };
     let format = reply_format(signature, head, options, &decoded)?;
@@ -248,6 +268,8 @@ pub fn encode(
         ReplyFormat::JsonLines(media) => reply::json_lines(*media, signature, response),
         ReplyFormat::Csv => reply::csv(signature, response),
         ReplyFormat::Npy => reply::npy(response),
+        ReplyFormat::Objects(media) => objects::encode(*media, signature, response),
+        ReplyFormat::Xgboost(reply) => xgboost::encode(reply, signature, response),
         ReplyFormat::Line(format) => {
             let mut reply = encode(format, signature, response)?;
             // Behind tensors, or events, a line would be part of them.
@@ -266,6 +288,9 @@ fn reply_format(
     options: &Options,
     decoded: &Decoded,
 ) -> Result<ReplyFormat, Error> {
+    if let ReplyFormat::Objects(_) = decoded.envelope {
+        return objects::reply_format(signature, head, options, decoded);
+    }
     let offered = offered(signature);
     let family = family(options, decoded.family);
     // Where the reply cannot have the form of its request, it is what is offered first.
@@ -286,10 +311,14 @@ fn reply_format(
         }
         Media::Csv => ReplyFormat::Csv,
         Media::Npy => ReplyFormat::Npy,
-        Media::Json | Media::Npz | Media::Binary if options.batch && decoded.lines => {
+        Media::Json | Media::Npz | Media::Libsvm | Media::RecordIo | Media::Binary
+            if options.batch && decoded.lines =>
+        {
             lines(Media::Json)
         }
-        Media::Json | Media::Npz | Media::Binary => on_a_line(options, envelope),
+        Media::Json | Media::Npz | Media::Libsvm | Media::RecordIo | Media::Binary => {
+            on_a_line(options, envelope)
+        }
     })
 }
 

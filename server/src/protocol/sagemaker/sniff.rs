@@ -1,6 +1,6 @@
 //! What a body is whose content type says nothing, from its first bytes.
 
-use crate::protocol::{negotiate::Media, npy};
+use crate::protocol::{negotiate::Media, npy, recordio};
 
 /// What a body looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,19 +9,12 @@ pub(super) enum Content {
     Media(Media),
     /// An image.
     Image,
-    /// Records in Amazon's frame.
-    RecordIo,
-    /// Rows of `index:value`.
-    Libsvm,
     /// None of these: perhaps a tensor without any frame.
     Other,
 }
 
 /// The first bytes of a ZIP archive: npz is one.
 const ZIP: &[u8] = b"PK\x03\x04";
-
-/// The magic number 0xCED7230A, its lowest byte first.
-const RECORD_IO: &[u8] = &[0x0a, 0x23, 0xd7, 0xce];
 
 /// Lines that are looked at to tell libsvm from CSV.
 const LINES: usize = 16;
@@ -33,9 +26,9 @@ pub(super) fn sniff(body: &[u8]) -> Content {
         _ if body.starts_with(npy::MAGIC) => Content::Media(Media::Npy),
         _ if body.starts_with(ZIP) => Content::Media(Media::Npz),
         _ if is_image(body) => Content::Image,
-        _ if body.starts_with(RECORD_IO) => Content::RecordIo,
+        _ if body.starts_with(&recordio::MAGIC) => Content::Media(Media::RecordIo),
         _ => match text(body) {
-            Some(text) if is_libsvm(text) => Content::Libsvm,
+            Some(text) if is_libsvm(text) => Content::Media(Media::Libsvm),
             Some(_) => Content::Media(Media::Csv),
             None => Content::Other,
         },
@@ -98,7 +91,7 @@ mod tests {
     fn files_are_known_by_their_first_bytes() {
         check(b"\x93NUMPY\x01\x00", Content::Media(Media::Npy));
         check(b"PK\x03\x04..", Content::Media(Media::Npz));
-        check(b"\x0a\x23\xd7\xce\x01", Content::RecordIo);
+        check(b"\x0a\x23\xd7\xce\x01", Content::Media(Media::RecordIo));
         let images: [&[u8]; 6] = [
             b"\x89PNG\r\n\x1a\n.",
             b"\xff\xd8\xff\xe0",
@@ -116,9 +109,9 @@ mod tests {
 
     #[test]
     fn libsvm_has_pairs_of_index_and_value_between_blanks() {
-        check(b"1 1:0.5 7:2\n", Content::Libsvm);
-        check(b"0\n1 3:1\n", Content::Libsvm);
-        check(b"3:1e-3 4:2", Content::Libsvm);
+        check(b"1 1:0.5 7:2\n", Content::Media(Media::Libsvm));
+        check(b"0\n1 3:1\n", Content::Media(Media::Libsvm));
+        check(b"3:1e-3 4:2", Content::Media(Media::Libsvm));
         check(b"12:30,13:40\n", Content::Media(Media::Csv));
         check(b"at 12:x\n", Content::Media(Media::Csv));
         check(b"a:1 :2\n", Content::Media(Media::Csv));

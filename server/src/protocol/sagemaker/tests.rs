@@ -23,6 +23,7 @@ fn ask(
         content_type: Some(content_type),
         accept: Some(accept),
         method: tfs::Method::Predict,
+        objective: None,
     };
     decode(signature, head, &Options::default(), body)
 }
@@ -202,7 +203,8 @@ fn other_types_are_named_beside_the_supported_ones() {
 fn the_default_accept_holds_for_clients_that_take_any() {
     let options = Options { default_accept: Some("text/csv".to_owned()), ..Options::default() };
     let format = |accept, body: &'static str| {
-        let head = Head { content_type: None, accept, method: tfs::Method::Predict };
+        let head =
+            Head { content_type: None, accept, method: tfs::Method::Predict, objective: None };
         decode(&one(), head, &options, Bytes::from_static(body.as_bytes())).unwrap().1
     };
     assert_eq!(format(None, "[1, 2]"), ReplyFormat::Csv);

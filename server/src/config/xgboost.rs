@@ -1,0 +1,142 @@
+//! What XGBoost's container lets its operators choose: what replies say, and how.
+
+use std::sync::Arc;
+
+use super::{sources::Sources, value::Parse};
+
+/// Settings of bodies and replies in XGBoost's dialect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Xgboost {
+    /// `--sagemaker-inference-output`: what replies say of each prediction, in this order; empty for the prediction.
+    pub output: Arc<[OutputKey]>,
+    /// `--xgboost-csv`: how predictions stand in a CSV reply.
+    pub csv: XgboostCsv,
+    /// `--libsvm-index-base`: which index is that of the first column.
+    pub index_base: IndexBase,
+}
+
+/// Where the predictions of a CSV reply stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum XgboostCsv {
+    /// Each on a line.
+    #[default]
+    Lines,
+    /// All on one line without an end, as from images before spring 2022.
+    Joined,
+}
+
+/// Which index of libsvm is that of the first column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IndexBase {
+    /// 1 where no index of the body is 0, else 0.
+    #[default]
+    Auto,
+    /// 0, as XGBoost itself takes them.
+    Zero,
+    /// 1, as the format has it.
+    One,
+}
+
+/// What can be said of a prediction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputKey {
+    /// The class that is predicted.
+    PredictedLabel,
+    /// All classes.
+    Labels,
+    /// The probability of the class that is predicted; of two classes, of class 1.
+    Probability,
+    /// The probability of each class.
+    Probabilities,
+    /// What the model says of that class.
+    RawScore,
+    /// What it says of each.
+    RawScores,
+    /// The number that is predicted.
+    PredictedScore,
+}
+
+impl OutputKey {
+    /// Every key, in the order in which they are listed.
+    pub const ALL: [OutputKey; 7] = [
+        OutputKey::PredictedLabel,
+        OutputKey::Labels,
+        OutputKey::Probability,
+        OutputKey::Probabilities,
+        OutputKey::RawScore,
+        OutputKey::RawScores,
+        OutputKey::PredictedScore,
+    ];
+
+    /// Its name in settings and replies.
+    pub fn name(self) -> &'static str {
+        match self {
+            OutputKey::PredictedLabel => "predicted_label",
+            OutputKey::Labels => "labels",
+            OutputKey::Probability => "probability",
+            OutputKey::Probabilities => "probabilities",
+            OutputKey::RawScore => "raw_score",
+            OutputKey::RawScores => "raw_scores",
+            OutputKey::PredictedScore => "predicted_score",
+        }
+    }
+}
+
+/// Reads them.
+pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Xgboost {
+    let output = sources.read("sagemaker-inference-output", output, problems);
+    Xgboost {
+        output: output.unwrap_or_default(),
+        csv: sources.read("xgboost-csv", csv, problems).unwrap_or_default(),
+        index_base: sources.read("libsvm-index-base", index_base, problems).unwrap_or_default(),
+    }
+}
+
+/// Names of keys, in any case of letters, with commas between them.
+fn output(text: &str) -> Parse<Arc<[OutputKey]>> {
+    let key = |name: &str| {
+        let name = name.trim().to_ascii_lowercase();
+        OutputKey::ALL.into_iter().find(|it| it.name() == name)
+    };
+    let keys: Option<Vec<OutputKey>> = text.split(',').map(key).collect();
+    let distinct = |keys: &Vec<OutputKey>| {
+        let first = |key| keys.iter().position(|it| it == key);
+        keys.iter().enumerate().all(|(at, key)| first(key) == Some(at))
+    };
+    keys.filter(distinct).map(Arc::from).ok_or_else(|| {
+        let names = OutputKey::ALL.map(OutputKey::name).join(", ");
+        format!("keys with commas between them, none twice, out of {names}")
+    })
+}
+
+fn csv(text: &str) -> Parse<XgboostCsv> {
+    match text {
+        "lines" => Ok(XgboostCsv::Lines),
+        "joined" => Ok(XgboostCsv::Joined),
+        _ => Err("lines or joined".to_owned()),
+    }
+}
+
+fn index_base(text: &str) -> Parse<IndexBase> {
+    match text {
+        "auto" => Ok(IndexBase::Auto),
+        "0" => Ok(IndexBase::Zero),
+        "1" => Ok(IndexBase::One),
+        _ => Err("auto, 0 or 1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_keep_their_order_and_none_comes_twice() {
+        let keys = output("Probabilities, predicted_label").unwrap();
+        assert_eq!(*keys, [OutputKey::Probabilities, OutputKey::PredictedLabel]);
+        for wrong in ["", "labels,", "label", "labels,labels"] {
+            let allowed = output(wrong).unwrap_err();
+            assert!(allowed.ends_with("raw_score, raw_scores, predicted_score"), "{wrong}");
+        }
+    }
+}
