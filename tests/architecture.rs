@@ -157,6 +157,7 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             "server/src/access/tokens.rs",
             "server/src/models/ensemble/mod.rs",
+            "server/src/models/labels.rs",
             "server/src/models/manager.rs",
             "server/src/net/tls.rs",
             "server/src/trace/mod.rs",

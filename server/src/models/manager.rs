@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 
-use super::{Engine, IndexEntry, ModelId, ServedModel, State};
+use super::{Engine, IndexEntry, ModelId, ServedModel, State, labels::Labels};
 use crate::{error::Error, signature::nearest};
 
 /// The versions of one model that serve.
@@ -70,6 +70,8 @@ pub struct ModelManager {
     known: Mutex<Known>,
     /// Has everything been tried that was asked for at the start?
     started: AtomicBool,
+    /// Other names of versions.
+    pub(super) labels: Labels,
 }
 
 impl ModelManager {

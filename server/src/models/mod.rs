@@ -15,6 +15,7 @@ mod gpu_limit;
 mod hints;
 mod id;
 mod instances;
+mod labels;
 mod loader;
 pub mod made;
 mod manager;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 
 pub use control::{Catalogue, Control, KeyedLoad, KeyedModel, LoadOverride};
 pub use id::ModelId;
+pub use labels::VersionLabels;
 pub use loader::{LoadSettings, Loader};
 pub use manager::{ModelManager, Snapshot};
 pub use repository::{Found, FoundModel, Names, scan_path, scan_repositories};
