@@ -7,7 +7,13 @@ use prost::Message;
 use protox::prost_reflect::prost_types::FileDescriptorSet;
 
 /// The services, and what they import.
-const SERVICES: [&str; 3] = ["grpc_service.proto", "health.proto", "reflection.proto"];
+const SERVICES: [&str; 5] = [
+    "grpc_service.proto",
+    "health.proto",
+    "reflection.proto",
+    "tensorflow_serving/apis/model_service.proto",
+    "tensorflow_serving/apis/prediction_service.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
@@ -23,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut config = prost_build::Config::new();
     // Tensors are slices of the message that they came in.
     config.btree_map(["."]).bytes(["."]).out_dir(messages_out);
+    config.extern_path(".google.protobuf.Any", "::prost_reflect::prost_types::Any");
     // A model's configuration has its types already.
     for file in files.file.iter().filter(|it| it.name() == "model_config.proto") {
         let messages = file.message_type.iter().map(|it| it.name());

@@ -26,6 +26,8 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("POST", "/v2/models/m/infer", "inference", "inference"),
     ("POST", "/v2/models/m/versions/1/infer", "inference", "inference"),
     ("POST", "/v1/models/m:predict", "inference", "inference"),
+    ("POST", "/v1/models/m/versions/1:classify", "inference", "inference"),
+    ("POST", "/v1/models/m/labels/x:regress", "inference", "inference"),
     ("POST", "/invocations", "inference", "inference"),
     ("POST", "/models/m/invoke", "inference", "inference"),
     ("GET", "/models", "model-repository", "inference"),

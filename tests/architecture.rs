@@ -44,6 +44,7 @@ const MODULES: &[(&str, &[&str])] = &[
         ],
     ),
     ("shared", &["error", "limits", "memory", "protocol", "request"]),
+    ("tensorflow", &["error", "models", "protocol"]),
     (
         "http",
         &[
@@ -65,6 +66,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "serving",
             "shared",
             "signature",
+            "tensorflow",
             "trace",
         ],
     ),

@@ -37,6 +37,7 @@ pub mod trace;
 
 pub mod protocol;
 pub mod shared;
+pub mod tensorflow;
 
 pub mod net;
 

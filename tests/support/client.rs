@@ -251,14 +251,14 @@ impl Reply {
     }
 
     /// The text of an error of this status, whose body must be what every error's is: short JSON with a
-    /// sentence and the request's name.
+    /// sentence and the request's name, which TensorFlow Serving's bodies have no room for: theirs is in a header.
     #[track_caller]
     pub fn error(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("application/json"), "{}", self.text());
         assert!(self.body.len() < 5000, "{} bytes of error", self.body.len());
         let body = self.json();
-        let id = body["request_id"].as_str().unwrap_or_default();
+        let id = body["request_id"].as_str().or(self.header("x-request-id")).unwrap_or_default();
         assert!(!id.is_empty(), "no request_id: {body}");
         let text = body["error"].as_str().unwrap_or_default();
         assert!(!text.is_empty(), "no error: {body}");

@@ -1,4 +1,4 @@
-//! The messages of the services: types generated from `proto/*.proto`.
+//! The messages of the services: types generated from the definitions in `proto`.
 
 // The comments of the definitions are the documentation; not every field needs one.
 #![allow(missing_docs, clippy::all)]
@@ -13,6 +13,21 @@ pub mod health {
 /// gRPC's own list of services.
 pub mod reflection {
     include!(concat!(env!("OUT_DIR"), "/grpc/grpc.reflection.v1.rs"));
+}
+
+/// TensorFlow's tensors and examples.
+pub mod tensorflow {
+    include!(concat!(env!("OUT_DIR"), "/grpc/tensorflow.rs"));
+
+    /// How something ended.
+    pub mod error {
+        include!(concat!(env!("OUT_DIR"), "/grpc/tensorflow.error.rs"));
+    }
+
+    /// TensorFlow Serving's services.
+    pub mod serving {
+        include!(concat!(env!("OUT_DIR"), "/grpc/tensorflow.serving.rs"));
+    }
 }
 
 /// The definitions themselves, as an encoded `FileDescriptorSet`.

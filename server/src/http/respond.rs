@@ -6,7 +6,10 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 
-use super::{body::Segments, status::status};
+use super::{
+    body::Segments,
+    status::{status, tensorflow},
+};
 use crate::{
     error::Error,
     protocol::{
@@ -14,6 +17,9 @@ use crate::{
         sagemaker::{self, ErrorForm},
     },
 };
+
+/// How a reply without room for it in its body says what the request is called in the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A reply with status 200.
 pub fn ok(reply: EncodedReply) -> Response<Segments> {
@@ -46,8 +52,20 @@ pub fn raw(content_type: &'static str, body: Bytes) -> Response<Segments> {
 
 /// The reply to a request that failed.
 pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segments> {
-    let mut response = raw("application/json", error_body(error, Some(request_id), form));
-    *response.status_mut() = status(error.kind());
+    failure(error, request_id, status(error.kind()), error_body(error, Some(request_id), form))
+}
+
+/// The same as TensorFlow Serving has it: nothing but the sentence in the body, the request's name in a header.
+pub fn tensorflow_error(error: &Error, request_id: &str) -> Response<Segments> {
+    let body = error_body(error, None, ErrorForm::Plain);
+    let mut response = failure(error, request_id, tensorflow(error.kind()), body);
+    response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
+    response
+}
+
+fn failure(error: &Error, request_id: &str, status: StatusCode, body: Bytes) -> Response<Segments> {
+    let mut response = raw("application/json", body);
+    *response.status_mut() = status;
     if let Some(after) = error.retry_after() {
         // Clients that were refused together should not come back together.
         let jitter = u64::from(request_id.bytes().fold(0u8, u8::wrapping_add) % 3);

@@ -10,10 +10,12 @@ use hyper::Method;
 
 pub use extensions::{MemoryAction, MemoryKind, MemoryPath};
 pub use multi_model::MultiModelPath;
+pub use tensorflow::{VersionChoice, VersionPath};
 
 use crate::{
     access::{Category, Need},
     error::Error,
+    protocol::tfs,
 };
 
 /// A model as an address names it.
@@ -55,9 +57,9 @@ pub enum Route<'a> {
     /// Inference on that model, or on the default one.
     VertexInfer(Option<ModelPath<'a>>),
     // TensorFlow Serving
-    Predict(ModelPath<'a>),
-    ModelStatus(ModelPath<'a>),
-    TensorFlowMetadata(ModelPath<'a>),
+    Apply(tfs::Method, VersionPath<'a>),
+    ModelStatus(VersionPath<'a>),
+    TensorFlowMetadata(VersionPath<'a>),
     // SageMaker
     Ping,
     Invocations,
@@ -77,6 +79,13 @@ pub enum Family {
     TensorFlowServing,
     SageMaker,
     Metrics,
+}
+
+impl Family {
+    /// The protocol of an address that has no route.
+    pub fn of(path: &str) -> Option<Family> {
+        tensorflow::is_below(path).then_some(Family::TensorFlowServing)
+    }
 }
 
 impl Route<'_> {
@@ -101,7 +110,7 @@ impl Route<'_> {
             | Route::SharedMemory(_)
             | Route::VertexHealth
             | Route::VertexInfer(_) => Family::KServe,
-            Route::Predict(_) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
+            Route::Apply(..) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
                 Family::TensorFlowServing
             }
             Route::Ping
@@ -135,7 +144,7 @@ impl Route<'_> {
             Route::Infer(_)
             | Route::Generate(_)
             | Route::GenerateStream(_)
-            | Route::Predict(_)
+            | Route::Apply(..)
             | Route::Invocations
             | Route::VertexInfer(_) => Need::reading(Category::Inference),
             Route::Statistics(_) => Need::reading(Category::Statistics),
@@ -217,7 +226,6 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
             };
             (allowed, make(model_path(name, version)?))
         }
-        ["v1", "models", rest @ ..] => tensorflow::route(path, rest)?,
         ["ping"] => (ANY, Route::Ping),
         // MLflow's names of health and of the version.
         ["health"] => (GET, Route::Ping),
@@ -226,6 +234,9 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["execution-parameters"] => (GET, Route::ExecutionParameters),
         ["models", rest @ ..] => multi_model::route(method, rest)?.ok_or_else(|| unknown(path))?,
         ["metrics"] => (GET, Route::Metrics),
+        _ if tensorflow::is_below(path) => {
+            tensorflow::route(path, parts.get(2..length).unwrap_or(&[]))?
+        }
         _ => return Err(unknown(path)),
     };
     if allowed.contains(method) {
@@ -328,10 +339,6 @@ mod tests {
         check(Method::POST, "/v2/logging", Route::Logging);
         check(Method::POST, "/v2/models/m/infer", Route::Infer(model("m", None)));
         check(Method::POST, "/v2/models/m/versions/1/infer", Route::Infer(model("m", Some(1))));
-        check(Method::POST, "/v1/models/m:predict", Route::Predict(model("m", None)));
-        check(Method::POST, "/v1/models/m/versions/2:predict", Route::Predict(model("m", Some(2))));
-        check(Method::GET, "/v1/models/m/versions/2", Route::ModelStatus(model("m", Some(2))));
-        check(Method::GET, "/v1/models/m/metadata", Route::TensorFlowMetadata(model("m", None)));
         check(Method::HEAD, "/ping", Route::Ping);
         check(Method::GET, "/health", Route::Ping);
         check(Method::GET, "/version", Route::Version);

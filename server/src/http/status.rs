@@ -1,4 +1,4 @@
-//! Kind of failure → HTTP status: the only such table.
+//! Kind of failure → HTTP status: one table for each family of protocols that has its own.
 
 use hyper::StatusCode;
 
@@ -23,5 +23,29 @@ pub fn status(kind: Kind) -> StatusCode {
         Kind::OutOfMemory => StatusCode::INSUFFICIENT_STORAGE,
         Kind::Unimplemented => StatusCode::NOT_IMPLEMENTED,
         Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The status of a failure as TensorFlow Serving has it.
+pub fn tensorflow(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::AlreadyExists => StatusCode::CONFLICT,
+        // Its word for whatever has run out.
+        Kind::OutOfMemory => StatusCode::TOO_MANY_REQUESTS,
+        // A full queue is no lack of resources there, but a server that cannot answer now.
+        Kind::InvalidArgument
+        | Kind::NotFound
+        | Kind::Unauthenticated
+        | Kind::Forbidden
+        | Kind::MethodNotAllowed
+        | Kind::UnsupportedMediaType
+        | Kind::NotAcceptable
+        | Kind::TooLarge
+        | Kind::RequestTimeout
+        | Kind::Unavailable
+        | Kind::Overloaded
+        | Kind::DeadlineExceeded
+        | Kind::Unimplemented
+        | Kind::Internal => status(kind),
     }
 }

@@ -364,7 +364,7 @@ impl ModelManager {
     }
 }
 
-/// The reason of a version that was loaded and is not any more.
+/// The reason of a version that was loaded and is not any more begins with this.
 pub(super) const UNLOADED: &str = "unloaded";
 
 impl Known {

@@ -85,3 +85,10 @@ pub struct IndexEntry {
     /// Why it is unavailable; empty otherwise.
     pub reason: String,
 }
+
+impl IndexEntry {
+    /// Is it unavailable because something went wrong, rather than unloaded?
+    pub fn has_failed(&self) -> bool {
+        self.state == State::Unavailable && !self.reason.starts_with(manager::UNLOADED)
+    }
+}

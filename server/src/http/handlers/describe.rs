@@ -8,12 +8,7 @@ use super::{
     super::{body::Segments, respond, router::ModelPath, service::Service},
     Answer, aside, find,
 };
-use crate::{
-    metrics,
-    models::{IndexEntry, State},
-    protocol::{kserve_v2, tfs},
-    serving,
-};
+use crate::{metrics, protocol::kserve_v2, serving};
 
 pub(super) fn server(service: &Service) -> Response<Segments> {
     let name = &service.serving.settings.server_name;
@@ -33,34 +28,6 @@ pub(super) async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts
 pub(super) async fn config(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
     Ok(respond::raw("application/json", model.config_json.clone()))
-}
-
-pub(super) fn status(service: &Service, path: &ModelPath<'_>) -> Answer {
-    let states = service.serving.models.states(&path.name);
-    let wanted = |it: &&IndexEntry| path.version.is_none_or(|version| it.version == Some(version));
-    let versions: Vec<_> = states
-        .iter()
-        .filter(wanted)
-        .filter_map(|it| {
-            let state = match it.state {
-                State::Unknown | State::Unavailable => tfs::VersionState::End,
-                State::Loading => tfs::VersionState::Loading,
-                State::Ready => tfs::VersionState::Available,
-                State::Unloading => tfs::VersionState::Unloading,
-            };
-            let failure = (!it.reason.is_empty()).then_some(&*it.reason);
-            Some(tfs::VersionStatus { version: it.version?, state, failure })
-        })
-        .collect();
-    if versions.is_empty() {
-        service.serving.models.get(&path.name, path.version)?;
-    }
-    Ok(respond::ok(tfs::status(&versions)))
-}
-
-pub(super) async fn tensorflow(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
-    let model = find(service, path, parts).await?;
-    Ok(respond::ok(tfs::metadata(&model.signature)))
 }
 
 /// What MLflow's image says of itself.

@@ -1,5 +1,4 @@
-//! Inference over HTTP, whatever the protocol: admit, read, decode, run, encode. And the addresses of KServe v2 and
-//! TensorFlow Serving for it.
+//! Inference over HTTP, whatever the protocol: admit, read, decode, run, encode. And the address of KServe v2 for it.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use crate::{
     error::Error,
     limits::{Permit, out_of_bytes},
     models::ServedModel,
-    protocol::{EncodedReply, kserve_v2, tfs},
+    protocol::{EncodedReply, kserve_v2},
     request::{InferenceRequest, InferenceResponse},
     shared::attach,
     signature::Signature,
@@ -70,20 +69,6 @@ pub(super) async fn infer_v2(
     };
     let codec = Codec { json_length, decode, encode: kserve_v2::encode };
     inference(service, model, parts, body, codec).await
-}
-
-pub(super) async fn predict(
-    service: &Service,
-    path: &ModelPath<'_>,
-    parts: &Parts,
-    body: &mut Incoming,
-) -> Answer {
-    let model = find(service, path, parts).await?;
-    let decode = |signature: &Signature, body: Bytes| Ok(tfs::decode_predict(signature, &body)?);
-    let encode = |form: &tfs::Form, signature: &Signature, response: &InferenceResponse| {
-        tfs::encode(*form, signature, response)
-    };
-    inference(service, model, parts, body, Codec { json_length: None, decode, encode }).await
 }
 
 /// How a protocol reads requests and writes replies.

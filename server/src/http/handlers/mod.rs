@@ -13,6 +13,7 @@ mod repository;
 mod settings;
 mod shared;
 mod statistics;
+mod tensorflow;
 mod vertex;
 
 use std::sync::Arc;
@@ -62,7 +63,7 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
     };
     let (family, answer) = match route {
         Ok(route) => (Some(route.family()), admit(service, route, &parts, &mut body).await),
-        Err(error) => (None, Err(Failure::from(error))),
+        Err(error) => (Family::of(parts.uri.path()), Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
         let id = service.request_id(&parts.headers, failure.id.as_deref());
@@ -71,15 +72,17 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
             tokio::spawn(body::discard(body));
         }
-        let form = match family {
+        let mut response = match family {
+            Some(Family::TensorFlowServing) => respond::tensorflow_error(&failure.error, &id),
             Some(Family::SageMaker) => {
-                service.settings.sagemaker.error_form(text(&parts.headers, &CONTENT_TYPE))
+                let content_type = text(&parts.headers, &CONTENT_TYPE);
+                let form = service.settings.sagemaker.error_form(content_type);
+                respond::error(&failure.error, &id, form)
             }
-            Some(Family::KServe | Family::TensorFlowServing | Family::Metrics) | None => {
-                ErrorForm::Plain
+            Some(Family::KServe | Family::Metrics) | None => {
+                respond::error(&failure.error, &id, ErrorForm::Plain)
             }
         };
-        let mut response = respond::error(&failure.error, &id, form);
         if let Error::MethodNotAllowed { allowed, .. } = failure.error {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
         }
@@ -141,7 +144,7 @@ async fn dispatch(
 ) -> Answer {
     match route {
         Route::Infer(model) => inference::infer_v2(service, &model, parts, body).await,
-        Route::Predict(model) => inference::predict(service, &model, parts, body).await,
+        Route::Apply(method, path) => tensorflow::apply(service, method, &path, parts, body).await,
         Route::Invocations => invocations::invocations(service, parts, body).await,
         Route::Ping => Ok(health::ping(service)),
         Route::Live => Ok(health::live(service)),
@@ -150,8 +153,8 @@ async fn dispatch(
         Route::ServerMetadata => Ok(describe::server(service)),
         Route::ModelMetadata(path) => describe::model(service, &path, parts).await,
         Route::ModelConfig(path) => describe::config(service, &path, parts).await,
-        Route::ModelStatus(path) => describe::status(service, &path),
-        Route::TensorFlowMetadata(path) => describe::tensorflow(service, &path, parts).await,
+        Route::ModelStatus(path) => tensorflow::status(service, &path),
+        Route::TensorFlowMetadata(path) => tensorflow::metadata(service, &path, parts).await,
         Route::MultiModel(path) => multi_model::answer(service, &path, parts, body).await,
         Route::Version => Ok(describe::version()),
         Route::ExecutionParameters => Ok(describe::execution_parameters(service).await),

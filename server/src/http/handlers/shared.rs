@@ -33,7 +33,7 @@ impl MayShare for sagemaker::ReplyFormat {
     }
 }
 
-impl MayShare for tfs::Form {}
+impl MayShare for tfs::Results {}
 
 impl MayShare for Framing {}
 

@@ -37,17 +37,17 @@ impl VersionState {
 
 /// One version in the answer to `GET /v1/models/{name}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VersionStatus<'a> {
+pub struct VersionStatus {
     /// Its number.
     pub version: u64,
     /// Where it is.
     pub state: VersionState,
     /// Why it failed, if it did.
-    pub failure: Option<&'a str>,
+    pub failure: Option<String>,
 }
 
 /// The answer to `GET /v1/models/{name}`, for these versions in this order.
-pub fn status(versions: &[VersionStatus<'_>]) -> EncodedReply {
+pub fn status(versions: &[VersionStatus]) -> EncodedReply {
     let mut out = b"{\"model_version_status\":[".to_vec();
     for status in versions {
         write::item(&mut out);
@@ -57,7 +57,7 @@ pub fn status(versions: &[VersionStatus<'_>]) -> EncodedReply {
         write::key(&mut out, "status");
         out.push(b'{');
         field(&mut out, "error_code", if status.failure.is_none() { "OK" } else { "INTERNAL" });
-        field(&mut out, "error_message", status.failure.unwrap_or_default());
+        field(&mut out, "error_message", status.failure.as_deref().unwrap_or_default());
         out.extend_from_slice(b"}}");
     }
     out.extend_from_slice(b"]}");

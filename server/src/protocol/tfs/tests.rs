@@ -167,7 +167,11 @@ fn rows_of_several_outputs_with_strings_are_cut_where_they_begin() {
 fn status_and_metadata() {
     let versions = [
         VersionStatus { version: 123, state: VersionState::Available, failure: None },
-        VersionStatus { version: 2, state: VersionState::End, failure: Some("no \"file\"") },
+        VersionStatus {
+            version: 2,
+            state: VersionState::End,
+            failure: Some("no \"file\"".to_owned()),
+        },
     ];
     golden("tfs/status.json", &(body(&status(&versions)) + "\n"));
     let signature = model(8, &["x FP32 [-1,3]", "ids INT64 []"], &["y BYTES [1]"]);
