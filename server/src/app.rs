@@ -230,7 +230,7 @@ impl App {
         for (service, listener) in self.listeners.drain(..) {
             let io = io.clone();
             let front = match &self.config.tls {
-                _ if service == "grpc" => GRPC,
+                _ if service == "grpc" || service == "tfs-grpc" => GRPC,
                 _ if service == "vertex-ai" => VERTEX_AI,
                 Some(tls) if !tls.ports.has(service) => HTTP_ASIDE,
                 _ => HTTP,
@@ -336,6 +336,7 @@ fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>,
     let wanted = [
         ("http", config.listeners.http, config.listeners.reuse_http_port),
         ("grpc", config.listeners.grpc, config.listeners.reuse_grpc_port),
+        ("tfs-grpc", config.listeners.tfs_grpc, config.listeners.reuse_grpc_port),
         ("sagemaker", config.listeners.sagemaker, false),
         ("vertex-ai", config.listeners.vertex_ai, false),
         ("metrics", config.listeners.metrics, false),

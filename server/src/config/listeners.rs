@@ -25,23 +25,26 @@ impl Service {
 /// The settings of the services' ports, in the order in which they are asked for health.
 pub(super) const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
 
-/// The services of SageMaker, HTTP, metrics, gRPC and Vertex AI, as they were asked for. `hosted`: a platform that wants
+/// The services of SageMaker, HTTP, metrics, gRPC, Vertex AI and TensorFlow Serving's gRPC, as they were asked for. `hosted`: a platform that wants
 /// one port started the process.
 fn services(
     sources: &Sources,
     hosted: bool,
     vertex_ai: bool,
     problems: &mut Vec<String>,
-) -> [Service; 5] {
+) -> [Service; 6] {
     let address = sources
         .read("http-address", value::address, problems)
         .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let has_address = sources.last("tfs-grpc-address").is_some();
+    let tfs_address = Some(if has_address { "tfs-grpc-address" } else { "grpc-address" });
     let mut service = |name, allow, own_address: Option<&'static str>, port_setting, port| {
         let own_address = own_address.and_then(|it| sources.read(it, value::address, problems));
         let chosen = sources.last(port_setting).is_some();
         // A platform that chose one port gets no others, unless somebody asks for them.
         let on_by_default = match allow {
             "allow-sagemaker" => !vertex_ai || chosen,
+            "allow-tfs-grpc" => chosen,
             "allow-http" | "allow-grpc" => !hosted && !vertex_ai || chosen,
             _ => !hosted || chosen,
         };
@@ -63,6 +66,7 @@ fn services(
         service("metrics", "allow-metrics", Some("metrics-address"), PORTS[2], 8002),
         service("gRPC", "allow-grpc", Some("grpc-address"), "grpc-port", 8001),
         service("Vertex AI", "allow-vertex-ai", Some("vertex-ai-address"), "vertex-ai-port", 8080),
+        service("TensorFlow gRPC", "allow-tfs-grpc", tfs_address, "tfs-grpc-port", 8500),
     ]
 }
 
@@ -73,18 +77,18 @@ pub(super) fn resolve(
     vertex_ai: bool,
     problems: &mut Vec<String>,
 ) -> Listeners {
-    let [sagemaker, mut http, mut metrics, mut grpc, vertex_ai] =
+    let [sagemaker, mut http, mut metrics, mut grpc, vertex_ai, mut tfs_grpc] =
         services(sources, hosted, vertex_ai, problems);
     if let Some(range) = sources.read("sagemaker-safe-port-range", value::port_range, problems) {
-        let movable = [&mut http, &mut metrics, &mut grpc];
+        let movable = [&mut http, &mut metrics, &mut grpc, &mut tfs_grpc];
         fit_into(range, sagemaker.port, movable, &mut sources.notices, problems);
     }
-    let services = [&http, &sagemaker, &vertex_ai, &metrics, &grpc];
+    let services = [&http, &sagemaker, &vertex_ai, &metrics, &grpc, &tfs_grpc];
     check_distinct(&services, problems);
     if services.iter().all(|it| !it.on) {
         problems.push(
-            "there is nothing to listen on: --allow-http, --allow-grpc, --allow-sagemaker, --allow-vertex-ai and \
-             --allow-metrics are all false"
+            "there is nothing to listen on: --allow-http, --allow-grpc, --allow-sagemaker, --allow-vertex-ai, \
+             --allow-metrics and --allow-tfs-grpc are all false"
                 .to_owned(),
         );
     }
@@ -94,6 +98,7 @@ pub(super) fn resolve(
         vertex_ai: vertex_ai.socket(),
         metrics: metrics.socket(),
         grpc: grpc.socket(),
+        tfs_grpc: tfs_grpc.socket(),
         reuse_http_port: sources.read("reuse-http-port", value::boolean, problems).unwrap_or(false),
         reuse_grpc_port: sources.read("reuse-grpc-port", value::boolean, problems).unwrap_or(false),
         http_threads: sources
@@ -160,7 +165,7 @@ pub(super) fn to_ask(
 fn fit_into(
     (low, high): (u16, u16),
     sagemaker_port: u16,
-    services: [&mut Service; 3],
+    services: [&mut Service; 4],
     notices: &mut Vec<Notice>,
     problems: &mut Vec<String>,
 ) {

@@ -90,6 +90,8 @@ pub struct Listeners {
     pub metrics: Option<SocketAddr>,
     /// gRPC: 8001.
     pub grpc: Option<SocketAddr>,
+    /// The same on TensorFlow Serving's port: 8500.
+    pub tfs_grpc: Option<SocketAddr>,
     /// Set `SO_REUSEPORT` on the HTTP port, so that several processes may share it.
     pub reuse_http_port: bool,
     /// The same for the gRPC port.

@@ -937,6 +937,23 @@ fn grpc_is_served_unless_a_platform_wants_one_port_or_somebody_says_so() {
 }
 
 #[test]
+fn grpc_is_served_on_the_port_of_tensorflow_serving_when_somebody_says_so() {
+    let port = |args: &str, variables: &[&str]| config(args, variables).listeners.tfs_grpc;
+    assert_eq!(port("", &[]), None);
+    assert_eq!(port("--allow-tfs-grpc=true", &[]), socket("0.0.0.0:8500"));
+    assert_eq!(port("--tfs-grpc-port=9", &[]), socket("0.0.0.0:9"));
+    assert_eq!(port("--tfs-grpc-port=9 --allow-tfs-grpc=false", &[]), None);
+    let addresses = "--allow-tfs-grpc=true --grpc-address ::1";
+    assert_eq!(port(addresses, &[]), socket("[::1]:8500"));
+    let own = format!("{addresses} --tfs-grpc-address 127.0.0.1");
+    assert_eq!(port(&own, &[]), socket("127.0.0.1:8500"));
+    let platform = ["SAGEMAKER_BIND_TO_PORT=8080"];
+    assert_eq!(port("serve", &platform), None);
+    assert_eq!(port("serve --allow-tfs-grpc true", &platform), socket("0.0.0.0:8500"));
+    check_refused("--tfs-grpc-port 8001", &[], &["gRPC", "TensorFlow gRPC", "port 8001"]);
+}
+
+#[test]
 fn tls_of_grpc_needs_its_files_and_files_need_tls() {
     let files = "--grpc-server-cert c --grpc-server-key k --grpc-root-cert r";
     let tls = |args: &str| config(&format!("{args} {files}"), &[]).grpc.tls;

@@ -13,7 +13,7 @@ use super::{
     Grpc,
     body::{Answers, Encoded, Reply},
     compress::Encoding,
-    handlers,
+    handlers, layout,
     message::Messages,
     metadata,
     method::Method,
@@ -46,7 +46,11 @@ pub struct Context {
 impl Context {
     /// The messages of the call.
     pub fn messages(&self, body: RecvStream) -> Messages<'_> {
-        Messages::new(body, self.encoding, &self.front.settings.messages)
+        let way = match self.method {
+            Method::Predict => layout::TENSOR_CONTENT,
+            _ => layout::RAW_INPUT,
+        };
+        Messages::new(body, self.encoding, way, &self.front.settings.messages)
     }
 
     /// How its answers may be compressed: as the client takes it, where the operator wants it.

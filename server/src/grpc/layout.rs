@@ -1,16 +1,24 @@
 //! Where the first raw tensor of an inference request begins, told from the start of its message alone. Pure.
 
-/// Number of the field `raw_input_contents`.
-const RAW: u64 = 7;
+/// The numbers of the fields that lead to a message's first raw tensor, from the outermost in.
+pub type Way = &'static [u64];
+
+/// To `raw_input_contents` of an inference request.
+pub const RAW_INPUT: Way = &[7];
+
+/// To `tensor_content` of a request to TensorFlow Serving's `Predict`.
+pub const TENSOR_CONTENT: Way = &[2, 2, 4];
 
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const LENGTH: u64 = 2;
 const FIXED32: u64 = 5;
 
-/// Where the first raw tensor begins, if that is within `start`, the start of an inference request.
-pub fn first_tensor(start: &[u8]) -> Option<usize> {
-    Fields { bytes: start, at: 0 }.find(|it| it.number == RAW).map(|it| it.begin)
+/// Where the first raw tensor begins, if that is within `start`, the start of a message in which it is found that way.
+pub fn first_tensor(start: &[u8], way: Way) -> Option<usize> {
+    way.iter().try_fold(0, |at, number| {
+        Fields { bytes: start, at }.find(|it| it.number == *number).map(|it| it.begin)
+    })
 }
 
 /// The outermost fields of a message, as far as they can be told.
@@ -69,7 +77,14 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use crate::grpc::proto::{ModelInferRequest, model_infer_request::InferInputTensor};
+    use crate::grpc::proto::{
+        ModelInferRequest,
+        model_infer_request::InferInputTensor,
+        tensorflow::{
+            TensorProto, TensorShapeProto,
+            serving::{ModelSpec, PredictRequest},
+        },
+    };
 
     #[test]
     fn the_first_raw_tensor_is_found_though_not_all_of_it_is_there() {
@@ -80,9 +95,26 @@ mod tests {
             ..Default::default()
         };
         let message = request.encode_to_vec();
-        let at = first_tensor(&message[..message.len() - 250]).unwrap();
+        let at = first_tensor(&message[..message.len() - 250], RAW_INPUT).unwrap();
         assert_eq!(message[at - 2..at + 300], [&[0xac, 0x02][..], &[1; 300]].concat());
-        assert_eq!(first_tensor(&message[..100]), None);
-        assert_eq!(first_tensor(&[0xff; 20]), None);
+        assert_eq!(first_tensor(&message[..100], RAW_INPUT), None);
+        assert_eq!(first_tensor(&[0xff; 20], RAW_INPUT), None);
+    }
+
+    #[test]
+    fn the_first_tensor_of_tensorflow_lies_in_a_map() {
+        let tensor = TensorProto {
+            dtype: 1,
+            tensor_shape: Some(TensorShapeProto::default()),
+            tensor_content: vec![3; 300].into(),
+            ..TensorProto::default()
+        };
+        let model_spec = Some(ModelSpec { name: "m".repeat(200), ..ModelSpec::default() });
+        let inputs = [("x".to_owned(), tensor)].into();
+        let request = PredictRequest { model_spec, inputs, ..PredictRequest::default() };
+        let message = request.encode_to_vec();
+        let at = first_tensor(&message[..message.len() - 200], TENSOR_CONTENT).unwrap();
+        assert_eq!(message[at - 2..at + 300], [&[0xac, 0x02][..], &[3; 300]].concat());
+        assert_eq!(first_tensor(&message[..100], TENSOR_CONTENT), None);
     }
 }

@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream};
 use super::{
     compress::{Encoding, unpack},
     handlers::aside,
-    layout,
+    layout::{self, Way},
 };
 use crate::{
     aligned::AlignedBuffer,
@@ -54,17 +54,21 @@ pub struct Messages<'l> {
     /// What has arrived and is not read yet.
     rest: Bytes,
     encoding: Option<Encoding>,
+    /// Where tensors lie in them.
+    way: Way,
     limits: &'l MessageLimits,
 }
 
 impl<'l> Messages<'l> {
-    /// The messages in `body`, those that are compressed by `encoding`.
+    /// The messages in `body`, those that are compressed by `encoding`. The first tensor of each, found that `way`, is
+    /// aligned in memory.
     pub fn new(
         body: RecvStream,
         encoding: Option<Encoding>,
+        way: Way,
         limits: &'l MessageLimits,
     ) -> Messages<'l> {
-        Messages { body, rest: Bytes::new(), encoding, limits }
+        Messages { body, rest: Bytes::new(), encoding, way, limits }
     }
 
     /// The only message of a call that has one.
@@ -158,7 +162,8 @@ impl<'l> Messages<'l> {
             return Ok(self.rest.split_to(length));
         }
         let first = std::mem::take(&mut self.rest);
-        let mut buffer = AlignedBuffer::new(length, layout::first_tensor(&first).unwrap_or(0));
+        let mut buffer =
+            AlignedBuffer::new(length, layout::first_tensor(&first, self.way).unwrap_or(0));
         buffer.extend(&first);
         while buffer.len() < length {
             watch.received = buffer.len() as u64;

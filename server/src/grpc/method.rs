@@ -33,13 +33,27 @@ pub enum Method {
     HealthCheck,
     HealthWatch,
     Reflection,
+    Predict,
+    Classify,
+    Regress,
+    MultiInference,
+    GetModelMetadata,
+    GetModelStatus,
+    HandleReloadConfigRequest,
 }
 
 use Method::*;
 
 /// Every path, and its call. The most frequent one is asked for first.
-const PATHS: [(&str, Method); 24] = [
+const PATHS: [(&str, Method); 31] = [
     ("/inference.GRPCInferenceService/ModelInfer", ModelInfer),
+    ("/tensorflow.serving.PredictionService/Predict", Predict),
+    ("/tensorflow.serving.PredictionService/Classify", Classify),
+    ("/tensorflow.serving.PredictionService/Regress", Regress),
+    ("/tensorflow.serving.PredictionService/MultiInference", MultiInference),
+    ("/tensorflow.serving.PredictionService/GetModelMetadata", GetModelMetadata),
+    ("/tensorflow.serving.ModelService/GetModelStatus", GetModelStatus),
+    ("/tensorflow.serving.ModelService/HandleReloadConfigRequest", HandleReloadConfigRequest),
     ("/inference.GRPCInferenceService/ModelStreamInfer", ModelStreamInfer),
     ("/inference.GRPCInferenceService/ServerLive", ServerLive),
     ("/inference.GRPCInferenceService/ServerReady", ServerReady),
@@ -86,12 +100,16 @@ impl Method {
             ServerLive | ServerReady | ModelReady | HealthCheck | HealthWatch => {
                 Need::reading(Category::Health)
             }
-            ServerMetadata | ModelMetadata | Reflection => Need::reading(Category::Metadata),
-            ModelInfer | ModelStreamInfer => Need::reading(Category::Inference),
+            ServerMetadata | ModelMetadata | Reflection | GetModelMetadata | GetModelStatus => {
+                Need::reading(Category::Metadata)
+            }
+            ModelInfer | ModelStreamInfer | Predict | Classify | Regress | MultiInference => {
+                Need::reading(Category::Inference)
+            }
             Method::ModelConfig => Need::reading(Category::ModelConfig),
             ModelStatistics => Need::reading(Category::Statistics),
             RepositoryIndex => Need::reading(Category::ModelRepository),
-            RepositoryModelLoad | RepositoryModelUnload => {
+            RepositoryModelLoad | RepositoryModelUnload | HandleReloadConfigRequest => {
                 Need::changing(Category::ModelRepository)
             }
             SystemSharedMemoryStatus | CudaSharedMemoryStatus => {

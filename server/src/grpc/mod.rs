@@ -16,6 +16,7 @@ pub mod proto;
 mod reply;
 mod request;
 mod status;
+mod tfs;
 mod watch;
 mod wire;
 

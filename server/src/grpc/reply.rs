@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// Output segments up to that size are copied: that costs less than to write them apart.
-const SMALL: usize = 1 << 10;
+pub const SMALL: usize = 1 << 10;
 
 /// Most bytes of one message.
-const MOST: usize = i32::MAX as usize;
+pub const MOST: usize = i32::MAX as usize;
 
 /// Bytes in front of a message: not compressed, and its length.
 pub const PREFIX: usize = 5;
@@ -87,10 +87,7 @@ pub fn encode(
         return Err(Error::InvalidRequest(problem));
     }
     let small = lengths.iter().filter(|it| **it <= SMALL).sum::<usize>();
-    let mut pieces = Pieces {
-        open: Vec::with_capacity(PREFIX + 12 + head.len() + small + 8 * raw.len()),
-        done: VecDeque::new(),
-    };
+    let mut pieces = Pieces::with_capacity(PREFIX + 12 + head.len() + small + 8 * raw.len());
     pieces.open.put_u8(0);
     // No larger than MOST.
     pieces.open.put_u32(message as u32);
@@ -108,13 +105,24 @@ pub fn encode(
 }
 
 /// What has been written, and what is being written.
-struct Pieces {
+pub struct Pieces {
     open: Vec<u8>,
     done: VecDeque<Bytes>,
 }
 
 impl Pieces {
-    fn push(&mut self, segment: Bytes) {
+    /// Nothing yet, with room for so many bytes that are not in segments.
+    pub fn with_capacity(bytes: usize) -> Pieces {
+        Pieces { open: Vec::with_capacity(bytes), done: VecDeque::new() }
+    }
+
+    /// What is being written.
+    pub fn open(&mut self) -> &mut Vec<u8> {
+        &mut self.open
+    }
+
+    /// Appends a segment; a large one is not copied.
+    pub fn push(&mut self, segment: Bytes) {
         if segment.len() <= SMALL {
             self.open.extend_from_slice(&segment);
             return;
@@ -129,7 +137,8 @@ impl Pieces {
         }
     }
 
-    fn finish(mut self) -> VecDeque<Bytes> {
+    /// All pieces.
+    pub fn finish(mut self) -> VecDeque<Bytes> {
         self.close();
         self.done
     }
@@ -177,11 +186,12 @@ fn output(head: &mut Vec<u8>, name: &str, tensor: &Tensor, part: Option<&RegionP
 }
 
 /// Bytes of a field of that length, its key and length included. Keys up to 15 are one byte.
-fn field(length: usize) -> usize {
+pub fn field(length: usize) -> usize {
     1 + encoded_len_varint(length as u64) + length
 }
 
-fn text(out: &mut Vec<u8>, number: u32, value: &str) {
+/// Appends a text with its key and length.
+pub fn text(out: &mut Vec<u8>, number: u32, value: &str) {
     bytes(out, number, value.as_bytes());
 }
 

@@ -37,7 +37,7 @@ pub struct Request<'a> {
     pub outputs: SmallVec<[Output<'a>; 2]>,
     /// The data of those inputs that bring none themselves.
     pub raw: SmallVec<[Bytes; 2]>,
-    parts: usize,
+    parts: Parts,
 }
 
 /// An `InferInputTensor`.
@@ -74,7 +74,7 @@ struct Entry {
 }
 
 /// Why a message cannot be taken apart.
-enum Problem {
+pub enum Problem {
     /// It is no such message.
     Malformed(String),
     /// It has too many parts.
@@ -87,6 +87,34 @@ impl From<DecodeError> for Problem {
     }
 }
 
+impl Problem {
+    /// The error of a message of that name.
+    pub fn error(self, message: &str) -> Error {
+        Error::InvalidRequest(match self {
+            Problem::Malformed(text) => format!("the message is no {message}: {text}"),
+            Problem::Parts => format!(
+                "the request has too many inputs, outputs, raw tensors, dimensions and parameters together; \
+                 expected at most {MOST_PARTS}"
+            ),
+        })
+    }
+}
+
+/// Counts the parts of a message, up to the most that should be made of it.
+#[derive(Debug, Default)]
+pub struct Parts(usize);
+
+impl Parts {
+    /// Counts so many more.
+    ///
+    /// # Errors
+    /// [`Problem::Parts`] when they are too many.
+    pub fn count(&mut self, parts: usize) -> Result<(), Problem> {
+        self.0 += parts;
+        if self.0 <= MOST_PARTS { Ok(()) } else { Err(Problem::Parts) }
+    }
+}
+
 impl<'a> Request<'a> {
     /// Takes `message` apart.
     ///
@@ -94,15 +122,8 @@ impl<'a> Request<'a> {
     /// [`Error::InvalidRequest`] where it is no such message, or has more parts than should be made of it.
     pub fn of(message: &'a Bytes) -> Result<Request<'a>, Error> {
         let mut request = Request::default();
-        request.read(message).map(|()| request).map_err(|problem| {
-            Error::InvalidRequest(match problem {
-                Problem::Malformed(text) => format!("the message is no ModelInferRequest: {text}"),
-                Problem::Parts => format!(
-                    "the request has too many inputs, outputs, raw tensors, dimensions and parameters together; \
-                     expected at most {MOST_PARTS}"
-                ),
-            })
-        })
+        let read = request.read(message);
+        read.map(|()| request).map_err(|problem| problem.error("ModelInferRequest"))
     }
 
     fn read(&mut self, message: &'a Bytes) -> Result<(), Problem> {
@@ -168,34 +189,41 @@ impl<'a> Request<'a> {
     }
 
     fn count(&mut self, parts: usize) -> Result<(), Problem> {
-        self.parts += parts;
-        if self.parts <= MOST_PARTS { Ok(()) } else { Err(Problem::Parts) }
+        self.parts.count(parts)
     }
 
     /// Bytes of memory that decoding the typed contents takes at most, beside the message: an element may be sixteen
     /// times as large as it is on the wire, and a growing list has room for twice its elements.
     pub fn expanded(&self) -> usize {
         let contents = self.inputs.iter().flat_map(|it| &it.contents);
-        contents.map(|it| expanded(it)).fold(0, usize::saturating_add).saturating_mul(2)
+        contents.map(|it| expanded(it, &CONTENTS)).fold(0, usize::saturating_add).saturating_mul(2)
     }
 }
 
-/// The same for the elements of one `InferTensorContents`. What is malformed ends the count: no decoder comes
-/// further.
-fn expanded(contents: &[u8]) -> usize {
-    /// Numbers of the fields in which an element may be one byte, and the bytes of an element.
-    const NUMBERS: [(u32, usize); 5] = [(1, 1), (2, 4), (3, 8), (4, 4), (5, 8)];
-    /// Number of the field of strings: each is kept by itself, and then written behind its length.
-    const STRINGS: u32 = 8;
+/// Lists of elements in a message, by the numbers of their fields.
+pub struct Lists {
+    /// Those in which an element may be one byte, and the bytes of an element.
+    pub numbers: &'static [(u32, usize)],
+    /// That of strings: each is kept by itself, and then written behind its length.
+    pub strings: u32,
+}
+
+/// Those of `InferTensorContents`.
+const CONTENTS: Lists = Lists { numbers: &[(1, 1), (2, 4), (3, 8), (4, 4), (5, 8)], strings: 8 };
+
+/// Bytes of memory that the lists of one message take. What is malformed ends the count: no decoder comes further.
+pub fn expanded(contents: &[u8], lists: &Lists) -> usize {
     let mut rest = contents;
     let mut sum = 0usize;
     while let Ok(Some((number, kind))) = field(&mut rest) {
-        let size = NUMBERS.iter().find(|it| it.0 == number).map(|it| it.1);
+        let size = lists.numbers.iter().find(|it| it.0 == number).map(|it| it.1);
         let taken = match (kind, size) {
             (WireType::LengthDelimited, size) => {
                 let Ok(bytes) = delimited(kind, &mut rest) else { break };
                 match size {
-                    _ if number == STRINGS => size_of::<Bytes>() + size_of::<u32>() + bytes.len(),
+                    _ if number == lists.strings => {
+                        size_of::<Bytes>() + size_of::<u32>() + bytes.len()
+                    }
                     Some(size) => size.saturating_mul(bytes.len()),
                     None => bytes.len(),
                 }
@@ -214,15 +242,38 @@ fn expanded(contents: &[u8]) -> usize {
 }
 
 /// The number and kind of the next field; `None` at the end.
-fn field(rest: &mut &[u8]) -> Result<Option<(u32, WireType)>, DecodeError> {
+///
+/// # Errors
+/// When there is no sound key.
+pub fn field(rest: &mut &[u8]) -> Result<Option<(u32, WireType)>, DecodeError> {
     match rest.is_empty() {
         true => Ok(None),
         false => decode_key(rest).map(|(kind, number)| Some((kind, number))),
     }
 }
 
+/// Moves behind the value of a field that means nothing here.
+///
+/// # Errors
+/// When it is not sound.
+pub fn skip(number: u32, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem> {
+    Ok(skip_field(kind, number, rest, DecodeContext::default())?)
+}
+
+/// The value of a field that is a number.
+///
+/// # Errors
+/// When it is of another kind, or not sound.
+pub fn varint(kind: WireType, rest: &mut &[u8]) -> Result<u64, Problem> {
+    check_wire_type(WireType::Varint, kind)?;
+    Ok(decode_varint(rest)?)
+}
+
 /// The value of a field that says how long it is.
-fn delimited<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a [u8], Problem> {
+///
+/// # Errors
+/// When it is of another kind, or reaches past the end.
+pub fn delimited<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a [u8], Problem> {
     check_wire_type(WireType::LengthDelimited, kind)?;
     let length = decode_varint(rest)?;
     let there = usize::try_from(length).ok().and_then(|it| rest.split_at_checked(it));
@@ -233,7 +284,11 @@ fn delimited<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a [u8], Proble
     Ok(value)
 }
 
-fn text<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a str, Problem> {
+/// The value of a field that is a text.
+///
+/// # Errors
+/// When it is of another kind, or not UTF-8.
+pub fn text<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a str, Problem> {
     let bytes = delimited(kind, rest)?;
     std::str::from_utf8(bytes).map_err(|error| Problem::Malformed(format!("a name: {error}")))
 }

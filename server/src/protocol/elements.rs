@@ -195,6 +195,68 @@ impl TensorBuilder {
         Ok(())
     }
 
+    /// Adds the element `value`.
+    ///
+    /// # Errors
+    /// As a sentence, when the elements are no floats, or cannot hold it.
+    pub fn push_float(&mut self, value: f32) -> Result<(), String> {
+        match &self.column {
+            Column::Fp16(_) | Column::Bf16(_) | Column::Fp32(_) | Column::Fp64(_) => {
+                self.push_f64(value.into())
+            }
+            _ => Err(format!("expected {}, given a float", self.dtype())),
+        }
+    }
+
+    /// Adds the element `value`; 0 and 1 are false and true.
+    ///
+    /// # Errors
+    /// As a sentence, when the elements are neither integers nor booleans, or their type cannot hold it.
+    pub fn push_integer(&mut self, value: i64) -> Result<(), String> {
+        fn to<T: TryFrom<i64>>(values: &mut Vec<T>, value: i64) -> bool {
+            T::try_from(value).map(|it| values.push(it)).is_ok()
+        }
+        let fits = match &mut self.column {
+            Column::Bool(values) => value < 2 && to(&mut values.0, value),
+            Column::Uint8(values) => to(values, value),
+            Column::Uint16(values) => to(values, value),
+            Column::Uint32(values) => to(values, value),
+            Column::Uint64(values) => to(values, value),
+            Column::Int8(values) => to(values, value),
+            Column::Int16(values) => to(values, value),
+            Column::Int32(values) => to(values, value),
+            Column::Int64(values) => to(values, value),
+            Column::Fp16(_)
+            | Column::Bf16(_)
+            | Column::Fp32(_)
+            | Column::Fp64(_)
+            | Column::Bytes(_) => {
+                return Err(format!("expected {}, given an integer", self.dtype()));
+            }
+        };
+        if !fits {
+            return Err(format!("{value} does not fit {}", self.dtype()));
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Adds the element `value`.
+    ///
+    /// # Errors
+    /// As a sentence, when the elements are no strings, or it is too long for one.
+    pub fn push_bytes(&mut self, value: &[u8]) -> Result<(), String> {
+        let dtype = self.dtype();
+        let Column::Bytes(strings) = &mut self.column else {
+            return Err(format!("expected {dtype}, given a string"));
+        };
+        let start = strings.begin();
+        strings.0.extend_from_slice(value);
+        strings.end(start)?;
+        self.count += 1;
+        Ok(())
+    }
+
     /// The tensor.
     ///
     /// # Errors

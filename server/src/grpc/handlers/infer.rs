@@ -1,8 +1,8 @@
 //! One inference: understand the message, run, encode. The streaming call is made of the same steps.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::Bytes;
 use h2::RecvStream;
 
 use super::{
@@ -10,29 +10,24 @@ use super::{
         Grpc,
         body::Encoded,
         call::{Answered, Context, Failure},
-        compress::{self, Encoding},
+        compress::Encoding,
         message::{MessageLimits, Received},
-        metadata,
-        reply::{self, Frame, PREFIX},
+        reply::{self, Frame},
         request::{self, Forms, Wanted},
-        status::Code,
         wire,
     },
-    aside, version,
+    aside,
+    steps::{self, LARGE, Made, Times, noted},
+    version,
 };
 use crate::{
     error::Error,
-    limits::{Permit, out_of_bytes},
+    limits::Permit,
     models::ServedModel,
     request::InferenceRequest,
     shared::{Bounds, Windows, attach},
-    signature::Signature,
-    trace::{self, Moment, Trace, Transport},
+    trace::Trace,
 };
-
-/// A message with typed contents above this many bytes is read, and a response compressed, on a thread of its own, so
-/// that other clients of the same I/O thread need not wait for it.
-const LARGE: usize = 256 << 10;
 
 /// A request that is understood, and the model that it is for.
 pub(super) struct Asked {
@@ -43,15 +38,6 @@ pub(super) struct Asked {
     windows: Option<Windows>,
     permit: Permit,
     trace: Option<Arc<Trace>>,
-}
-
-/// When a request was waited for, and when its answer stops being of use.
-#[derive(Clone, Copy)]
-pub(super) struct Times {
-    /// `None` where nothing is traced.
-    pub(super) waited: Option<Instant>,
-    /// `None` for never.
-    pub(super) deadline: Option<Instant>,
 }
 
 /// Answers `ModelInfer`.
@@ -84,12 +70,7 @@ pub(super) async fn understand(
     // Before anything is made of it: a refusal must be cheap.
     let model = found.and_then(|model| model.admit().map(|()| model));
     let model = model.map_err(|error| Failure { id: id(), model: None, error })?;
-    let Signature { model: name, version, .. } = &*model.signature;
-    let trace = times.waited.and_then(|then| {
-        let parent = || metadata::traceparent(&context.metadata);
-        serving.tracing.begin_at(then, Transport::Grpc, name, *version, parent)
-    });
-    trace::stamp(trace.as_ref(), Moment::ReceiveEnd);
+    let trace = steps::begin(context, &model, times);
     match (Decoding { context, model: &model }).decode(message, &bytes, permit).await {
         Ok(Decoded { mut request, forms, windows, permit }) => {
             request.deadline = times.deadline;
@@ -129,7 +110,9 @@ impl Decoding<'_> {
         let Grpc { serving, settings } = &*self.context.front;
         let MessageLimits { limit, budget, .. } = &settings.messages;
         let expanded = message.expanded();
-        let room = self.room(expanded, &permit)?;
+        let hint = "expected raw_input_contents";
+        let name = &self.model.signature.model;
+        let room = steps::room(budget, expanded, &permit, name, hint)?;
         let (decoded, mut permit) = match bytes.len() <= LARGE || expanded == 0 {
             true => (request::decode(&self.model.signature, message), permit),
             false => {
@@ -155,49 +138,10 @@ impl Decoding<'_> {
             }
             None => None,
         };
-        // A short message can be a large tensor: too large for the budget only where others have a part of it.
-        let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-        if permit.grow_to(length) || permit.is_alone() {
-            permit.cover(length);
-        } else {
-            return Err(out_of_bytes(budget));
-        }
-        if let Some(forwarding) = &settings.forwarding {
-            let metadata = self.context.metadata.iter();
-            let metadata = metadata.map(|(name, text)| (name.as_str(), text.as_bytes()));
-            let selected = forwarding.select(metadata)?;
-            selected.into_iter().for_each(|(name, text)| request.override_parameter(name, text));
-        }
+        steps::cover(budget, &request, &mut permit)?;
+        steps::forward(self.context, &mut request)?;
         Ok(Decoded { request, forms, windows, permit })
     }
-
-    /// Room in the budget for what typed contents take while they are decoded, beside the message, which `permit` is
-    /// for.
-    fn room(&self, bytes: usize, permit: &Permit) -> Result<Option<Permit>, Error> {
-        let budget = &self.context.front.settings.messages.budget;
-        if bytes == 0 {
-            return Ok(None);
-        }
-        match budget.take(bytes) {
-            Some(room) => Ok(Some(room)),
-            // It will not fit later, either.
-            None if permit.is_alone() => Err(Error::InvalidRequest(format!(
-                "model '{}': the contents take up to {bytes} bytes while they are read, more than all requests may \
-                 take together (--max-inflight-bytes); expected raw_input_contents",
-                self.model.signature.model
-            ))),
-            None => Err(out_of_bytes(budget)),
-        }
-    }
-}
-
-/// The failure, noted in the request's trace.
-fn noted(trace: Option<&Trace>, failure: Failure) -> Failure {
-    if let Some(trace) = trace {
-        let code = failure.status().code as u16;
-        trace.answered(code, failure.id.as_ref(), Some(&failure.error));
-    }
-    failure
 }
 
 /// Runs a request, and encodes its response.
@@ -232,29 +176,6 @@ pub(super) async fn run(
         }
         false => (reply::encode(&response, &forms, &model.signature, frame), permit),
     };
-    let mut pieces = encoded.map_err(failure)?;
-    if let Some(encoding) = packs {
-        let level = front.settings.grpc.compression;
-        let mut work = move || {
-            if let Some(first) = pieces.front_mut() {
-                first.advance(PREFIX);
-            }
-            compress::pack(encoding, level, pieces.make_contiguous())
-        };
-        let packed = match LARGE < length {
-            true => aside(work).await.map_err(failure)?,
-            false => work(),
-        };
-        let problem = |error| failure(Error::Internal(format!("cannot compress: {error}")));
-        let packed = packed.map_err(problem)?;
-        let mut prefix = Vec::with_capacity(PREFIX);
-        prefix.put_u8(1);
-        prefix.put_u32(u32::try_from(packed.len()).unwrap_or(u32::MAX));
-        pieces = [Bytes::from(prefix), Bytes::from(packed)].into();
-    }
-    if let Some(trace) = &trace {
-        trace.answered(Code::Ok as u16, None, None);
-    }
-    let sending = trace.map(Trace::sending);
-    Ok(Encoded { pieces, permit: Some(permit), sending })
+    let made = Made { pieces: encoded.map_err(failure)?, length, permit, trace: trace.clone() };
+    steps::finish(front, made, packs).await.map_err(failure)
 }

@@ -1,6 +1,7 @@
 //! Each call: decode, one call of the core, encode. Here the way in and out of all of them; the calls are in files by
 //! what they are about.
 
+mod apply;
 mod describe;
 mod health;
 mod infer;
@@ -8,7 +9,9 @@ mod reflection;
 mod repository;
 mod settings;
 mod shared_memory;
+mod steps;
 mod stream;
+mod versions;
 
 use std::sync::Arc;
 
@@ -28,6 +31,9 @@ use crate::{error::Error, models::ServedModel};
 pub async fn dispatch(context: Context, body: RecvStream) -> Result<Answered, Failure> {
     match context.method {
         Method::ModelInfer => infer::unary(&context, body).await,
+        Method::Predict | Method::Classify | Method::Regress | Method::MultiInference => {
+            apply::unary(&context, body).await
+        }
         Method::ModelStreamInfer => Ok(stream::start(context, body)),
         Method::HealthWatch => Box::pin(health::watch(context, body)).await,
         Method::Reflection => Ok(reflection::start(context, body)),
@@ -70,7 +76,14 @@ async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
         }
         Method::TraceSetting => encode(&settings::trace(serving, decode(bytes)?).await?),
         Method::LogSettings => encode(&settings::log(serving, decode(bytes)?).await?),
+        Method::GetModelMetadata => encode(&versions::metadata(context, &decode(bytes)?).await?),
+        Method::GetModelStatus => encode(&versions::status(serving, &decode(bytes)?)?),
+        Method::HandleReloadConfigRequest => encode(&versions::reload(&decode(bytes)?)?),
         Method::ModelInfer
+        | Method::Predict
+        | Method::Classify
+        | Method::Regress
+        | Method::MultiInference
         | Method::ModelStreamInfer
         | Method::HealthWatch
         | Method::Reflection => {

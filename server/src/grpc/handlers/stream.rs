@@ -17,8 +17,8 @@ use super::{
         reply::Frame,
         status::{Code, Status},
     },
-    encode,
-    infer::{self, Times},
+    encode, infer,
+    steps::Times,
 };
 use crate::error::Error;
 

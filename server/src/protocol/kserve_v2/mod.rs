@@ -20,7 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use control::{LoadRequest, load_request, unload_request};
-pub(crate) use decode::check_booleans;
+pub(crate) use decode::{check_booleans, find_not_boolean};
 pub use describe::{
     EXTENSIONS, IndexEntry, error_body, index_request, model_metadata, repository_index,
     server_metadata,

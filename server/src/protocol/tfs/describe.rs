@@ -1,8 +1,6 @@
 //! What TensorFlow Serving tells about a model: the state of its versions, and its signature.
 
-use backend::DataType;
-
-use super::SIGNATURE;
+use super::{SIGNATURE, types};
 use crate::{
     protocol::{EncodedReply, json::write},
     signature::{Port, Signature},
@@ -86,7 +84,7 @@ fn ports(out: &mut Vec<u8>, key: &str, signature: &Signature, ports: &[Port]) {
     for port in ports {
         write::key(out, &port.name);
         out.push(b'{');
-        field(out, "dtype", type_name(port.dtype));
+        field(out, "dtype", types::name(port.dtype));
         write::key(out, "tensor_shape");
         out.extend_from_slice(b"{\"dim\":[");
         let batch = signature.batches().then_some(None);
@@ -107,24 +105,4 @@ fn ports(out: &mut Vec<u8>, key: &str, signature: &Signature, ports: &[Port]) {
 fn field(out: &mut Vec<u8>, key: &str, value: &str) {
     write::key(out, key);
     write::string(out, value);
-}
-
-/// TensorFlow's name of a type.
-const fn type_name(dtype: DataType) -> &'static str {
-    match dtype {
-        DataType::Bool => "DT_BOOL",
-        DataType::Uint8 => "DT_UINT8",
-        DataType::Uint16 => "DT_UINT16",
-        DataType::Uint32 => "DT_UINT32",
-        DataType::Uint64 => "DT_UINT64",
-        DataType::Int8 => "DT_INT8",
-        DataType::Int16 => "DT_INT16",
-        DataType::Int32 => "DT_INT32",
-        DataType::Int64 => "DT_INT64",
-        DataType::Fp16 => "DT_HALF",
-        DataType::Bf16 => "DT_BFLOAT16",
-        DataType::Fp32 => "DT_FLOAT",
-        DataType::Fp64 => "DT_DOUBLE",
-        DataType::Bytes => "DT_STRING",
-    }
 }

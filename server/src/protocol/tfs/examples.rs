@@ -16,9 +16,9 @@ use crate::{
     signature::{Port, Signature},
 };
 
-/// Most bytes of text that the context is read again for the examples that share it: a short body must not become a
-/// request that fills the memory.
-const MOST_SHARED: usize = 64 << 20;
+/// Most bytes of a context that are read again for the examples that share it: a short body must not become a request
+/// that fills the memory.
+pub const MOST_SHARED: usize = 64 << 20;
 
 /// The request in the body of `:classify` or `:regress`, `{"context"?, "examples": [{feature: value}]}`, or with
 /// [`Method::Predict`] in that of `:predict`; and the form of its reply.
@@ -90,7 +90,7 @@ fn read_rows<'a>(
         return Err(reader.error(format_args!("expected an array of examples, found {given}")));
     }
     let mut columns = Columns::new(signature);
-    let mut left = MOST_SHARED;
+    let mut sharing = Sharing::default();
     reader.array(|reader, _| {
         let start = reader.mark();
         let mut wrong = None;
@@ -110,12 +110,7 @@ fn read_rows<'a>(
                 let start = reader.place();
                 column.read(reader).map(|()| reader.length_since(start))
             })?;
-            left = left.checked_sub(length).ok_or_else(|| {
-                let problem = format!(
-                    "the context is repeated for more than {MOST_SHARED} bytes; send fewer examples at once"
-                );
-                reader.error_about(&start, problem)
-            })?;
+            sharing.take(length).map_err(|problem| reader.error_about(&start, problem))?;
         }
         let ended = columns.end_row(wrong.as_deref());
         ended.map_err(|problem| reader.error_about(&start, problem))
@@ -126,15 +121,35 @@ fn read_rows<'a>(
     })
 }
 
+/// How much of a context has been read again.
+#[derive(Debug, Default)]
+pub struct Sharing(usize);
+
+impl Sharing {
+    /// Counts so many bytes more.
+    ///
+    /// # Errors
+    /// As a sentence, when they are more than [`MOST_SHARED`].
+    pub fn take(&mut self, bytes: usize) -> Result<(), String> {
+        self.0 = self.0.saturating_add(bytes);
+        match self.0 <= MOST_SHARED {
+            true => Ok(()),
+            false => Err(format!(
+                "the context is repeated for more than {MOST_SHARED} bytes; send fewer examples at once"
+            )),
+        }
+    }
+}
+
 /// Inputs that are gathered example by example.
-pub(super) struct Columns<'s> {
+pub struct Columns<'s> {
     signature: &'s Signature,
     columns: Vec<Column<'s>>,
     rows: usize,
 }
 
-/// One input.
-pub(super) struct Column<'s> {
+/// One of them.
+pub struct Column<'s> {
     port: &'s Port,
     /// Dimensions of one example's value.
     dims: &'s [Option<usize>],
@@ -149,7 +164,7 @@ pub(super) struct Column<'s> {
 }
 
 /// Why examples are no request.
-pub(super) enum Unfinished {
+pub enum Unfinished {
     /// There were none.
     Empty,
     /// They do not become tensors.
@@ -157,7 +172,8 @@ pub(super) enum Unfinished {
 }
 
 impl<'s> Columns<'s> {
-    pub(super) fn new(signature: &'s Signature) -> Columns<'s> {
+    /// No examples yet.
+    pub fn new(signature: &'s Signature) -> Columns<'s> {
         let column = |port: &'s Port| Column {
             port,
             dims: match (signature.batches(), port.dims.as_slice()) {
@@ -175,7 +191,7 @@ impl<'s> Columns<'s> {
     }
 
     /// The input of that name.
-    pub(super) fn column(&mut self, name: &str) -> Option<&mut Column<'s>> {
+    pub fn column(&mut self, name: &str) -> Option<&mut Column<'s>> {
         self.columns.iter_mut().find(|it| &*it.port.name == name)
     }
 
@@ -183,7 +199,7 @@ impl<'s> Columns<'s> {
     ///
     /// # Errors
     /// As a sentence, when a feature is missing.
-    pub(super) fn end_row(&mut self, wrong: Option<&str>) -> Result<(), String> {
+    pub fn end_row(&mut self, wrong: Option<&str>) -> Result<(), String> {
         for column in &mut self.columns {
             let may_miss = match self.rows {
                 0 => column.port.optional,
@@ -202,7 +218,10 @@ impl<'s> Columns<'s> {
     }
 
     /// The inputs, each `[examples]` followed by the dimensions of one value.
-    pub(super) fn finish(self) -> Result<Vec<NamedTensor>, Unfinished> {
+    ///
+    /// # Errors
+    /// When there were no examples, or sizes overflow.
+    pub fn finish(self) -> Result<Vec<NamedTensor>, Unfinished> {
         let Columns { signature, columns, rows } = self;
         if rows == 0 {
             return Err(Unfinished::Empty);
@@ -223,8 +242,22 @@ impl<'s> Columns<'s> {
 
 impl Column<'_> {
     /// Has the example that is being read a value for it already?
-    pub(super) fn is_filled(&self) -> bool {
+    pub fn is_filled(&self) -> bool {
         self.filled
+    }
+
+    /// Where its elements go.
+    pub fn builder(&mut self) -> &mut TensorBuilder {
+        &mut self.builder
+    }
+
+    /// Ends the value of one example, a list of the elements that have gone into the builder.
+    ///
+    /// # Errors
+    /// As a sentence, when the first example had no value, or another number of elements.
+    pub fn end_list(&mut self) -> Result<(), String> {
+        let elements = self.builder.count() - self.before;
+        self.end(&Shape::new(&[elements]))
     }
 
     /// Reads the value of one example.
@@ -239,7 +272,7 @@ impl Column<'_> {
     ///
     /// # Errors
     /// As a sentence, when the first example had none, or another shape.
-    pub(super) fn end(&mut self, given: &Shape) -> Result<(), String> {
+    fn end(&mut self, given: &Shape) -> Result<(), String> {
         let elements = self.builder.count() - self.before;
         self.before = self.builder.count();
         self.filled = true;
