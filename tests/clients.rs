@@ -33,7 +33,12 @@ pub fn python(list: &str) -> Option<PathBuf> {
         return skipped(&format!("python3 -m venv does not work: {reason}"));
     }
     let mut pip = Command::new(&interpreter);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    if list == "requirements-tfs.txt" {
+        // It names all that is wanted of what its packages ask for.
+        pip.arg("--no-deps");
+    }
+    pip.arg("-r");
     if let Err(reason) = run(pip.arg(&requirements)) {
         return skipped(&format!("pip cannot install {}: {reason}", requirements.display()));
     }
@@ -62,6 +67,7 @@ fn packages(script: &str) -> &'static str {
         "kserve_client.py" => "requirements-kserve.txt",
         "mlserver_client.py" => "requirements-mlserver.txt",
         "perf_analyzer.py" => "requirements-perf.txt",
+        "tfs_client.py" => "requirements-tfs.txt",
         _ => "requirements.txt",
     }
 }
@@ -152,6 +158,23 @@ fn tritonclient_sends_sequences_over_http_and_grpc() {
         .file("text/config.pbtxt", sequences(text, ""));
     check_on(&repository, &[], "triton_sequences.py", |server| {
         vec![server.http().to_string(), server.address("grpc").unwrap().to_string()]
+    });
+}
+
+#[test]
+fn stubs_of_tensorflow_serving_and_its_rest_clients_find_what_they_expect() {
+    let types = [
+        "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "fp16",
+        "bf16", "fp32", "fp64", "string",
+    ];
+    let names = types.map(|it| format!("type_{it}"));
+    let names: Vec<&str> = names.iter().map(String::as_str).chain(["two_outputs"]).collect();
+    let repository = Repository::of(&names)
+        .copy("digits", "model_repository/digits")
+        .copy("fraud", "model_repository/fraud");
+    check_on(&repository, &["--tfs-grpc-port=0"], "tfs_client.py", |server| {
+        let address = server.address("tfs-grpc").unwrap().to_string();
+        vec![address, server.http().to_string(), root("server/proto").display().to_string()]
     });
 }
 

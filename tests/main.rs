@@ -21,9 +21,10 @@ mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod shared_memory; // inputs and outputs in memory that clients share
-mod tfs; // predict, status and metadata as in TensorFlow Serving
-mod vertex;
-mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms // the port of Vertex AI
+mod tfs; // TensorFlow Serving's REST API
+mod tfs_grpc; // TensorFlow Serving's services over gRPC
+mod vertex; // the port of Vertex AI
+mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms
 
 mod access; // tokens, restricted categories, forwarded headers
 mod compression; // gzip and deflate, in both directions
