@@ -23,6 +23,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("health", &["config"]),
     ("trace", &["config", "error", "signature"]),
     ("request", &["trace"]),
+    ("sessions", &["request"]),
     ("schedule", &["error", "metrics", "request"]),
     ("stores", &["config"]),
     (
@@ -64,6 +65,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "protocol",
             "request",
             "serving",
+            "sessions",
             "shared",
             "signature",
             "tensorflow",
@@ -172,6 +174,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/identifier.rs",
             "server/src/access/secret.rs",
             "server/src/health/tls.rs",
+            "server/src/http/sessions.rs",
             "server/src/net/tls.rs",
         ],
     ),

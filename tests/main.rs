@@ -57,6 +57,7 @@ mod model_config; // alternatives, checksums, libraries, files by name, prioriti
 mod ragged; // batches of requests whose shapes differ
 mod rate_limit; // resources that instances share
 mod sequences; // sequences of requests: state, controls, seats
+mod sessions; // stateful sessions on /invocations
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve

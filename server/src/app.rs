@@ -24,7 +24,7 @@ use crate::{
     config::{ControlMode, QueueWait, RateLimit, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
-    http::{BodyLimits, Door, HttpSettings, Service, Timeouts},
+    http::{BodyLimits, Door, HttpSettings, Service, SessionTable, Timeouts},
     infer::Inference,
     limits::Budget,
     logging::LogControl,
@@ -144,7 +144,10 @@ impl App {
         let metrics = Metrics::with_gpus(metrics_options(&config), sensors);
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
-        let loader = Arc::new(Loader::new(engines, settings, manager.clone(), metrics.clone()));
+        let loader = Loader::new(engines, settings, manager.clone(), metrics.clone())
+            // A session must not lose its state before its time only because a model says nothing.
+            .keeping_sequences(config.sessions.map(|it| it.life));
+        let loader = Arc::new(loader);
         let control = control(&config, loader, manager.clone())
             .map_err(|it| AppError::Models(it.to_string()))?;
         let limits = &config.limits;
@@ -424,6 +427,8 @@ fn http_settings(
         sagemaker: Arc::new(sagemaker::Options::of(&config.sagemaker, limits.body_bytes)),
         recorder: observers.recorder.clone(),
         capture: observers.capture.clone(),
+        sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),
+        websocket: config.allow_websocket,
         compression: limits.http_compression,
         cpus,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),

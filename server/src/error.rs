@@ -132,6 +132,9 @@ pub enum Error {
     /// Offered, but not in the server's present mode or state.
     #[error("{0}")]
     Unavailable(String),
+    /// A session could not be opened.
+    #[error("{0}")]
+    SessionFailed(String),
     /// Understood, and not offered.
     #[error("{0}")]
     Unimplemented(String),
@@ -170,6 +173,7 @@ pub enum Kind {
     Overloaded,
     DeadlineExceeded,
     OutOfMemory,
+    FailedDependency,
     Unimplemented,
     Internal,
 }
@@ -197,6 +201,7 @@ impl Error {
                 Kind::Overloaded
             }
             Error::DeadlineExceeded { .. } => Kind::DeadlineExceeded,
+            Error::SessionFailed(_) => Kind::FailedDependency,
             Error::Unimplemented(_) => Kind::Unimplemented,
             Error::Step { error, .. } => error.kind(),
             Error::Backend(BackendError::InvalidInput(_)) => Kind::InvalidArgument,

@@ -10,6 +10,7 @@ pub mod health;
 pub mod error;
 pub mod identifier;
 pub mod request;
+pub mod sessions;
 pub mod signature;
 
 pub mod access;

@@ -45,6 +45,9 @@ const VARIABLES: &[(&str, Means)] = &[
     ("SAGEMAKER_MULTI_MODEL", Same("sagemaker-multi-model")),
     ("SAGEMAKER_MULTI_MODE", Same("sagemaker-multi-model")),
 
+    ("SAGEMAKER_ENABLE_STATEFUL_SESSIONS", Same("sessions")),
+    ("SAGEMAKER_SESSIONS_EXPIRATION", Same("session-ttl")),
+
     (vertex::MODE, VertexMode("allow-vertex-ai")),
     ("AIP_HTTP_PORT", Same("vertex-ai-port")),
     ("AIP_PREDICT_ROUTE", Same("vertex-ai-predict-route")),
@@ -125,7 +128,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "SAGEMAKER_TS_BATCH_SIZE",
     "SAGEMAKER_TS_MAX_BATCH_DELAY",
     "SAGEMAKER_TS_MIN_WORKERS",
-    "SAGEMAKER_ENABLE_STATEFUL_SESSIONS",
+    "SAGEMAKER_SESSIONS_PATH",
     "SAGEMAKER_HEALTH_CHECK_OVERRIDE",
     "SAGEMAKER_INFERENCE_ENSEMBLE",
     "SAGEMAKER_TRITON_PING_MODE",

@@ -24,6 +24,7 @@ mod report;
 mod resolve;
 mod sagemaker;
 mod server;
+mod sessions;
 mod sources;
 mod stores;
 mod tls;
@@ -54,6 +55,7 @@ pub use server::{
     BackendSetting, BodyPace, GpuLimit, Lifecycle, Limits, Listeners, LogConfig, LogFormat,
     ModelDefaults, ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,
 };
+pub use sessions::SessionSettings;
 pub use stores::{Provider, StoreSettings, StoreUrl, Variables};
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
 pub use trace::{Collector, TraceConfig, TraceLevels, TraceMode};

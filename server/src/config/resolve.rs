@@ -20,6 +20,7 @@ use super::{
         BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelDefaults, ModelsFrom, QueueWait,
         Repository, Scheduling, ServerConfig,
     },
+    sessions,
     sources::{Origin, Sources, variable_text},
     stores::{self, StoreUrl},
     tls, trace, value, vertex,
@@ -95,6 +96,8 @@ pub(super) fn resolve(
         cache: cache::resolve(&mut sources, environment, problems),
         lifecycle: lifecycle(&sources, problems),
         sagemaker,
+        sessions: sessions::resolve(&sources, problems),
+        allow_websocket: sources.read("allow-websocket", value::boolean, problems).unwrap_or(true),
         vertex_ai: vertex::resolve(vertex_ai, &sources, problems),
         client_shared_memory: sources
             .read("allow-client-shm", value::boolean, problems)

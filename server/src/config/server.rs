@@ -5,8 +5,8 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 use super::{
     access::AccessConfig, cache::CacheConfig, capture::CaptureConfig, control::ModelControl,
     emf::EmfConfig, grpc::Grpc, metrics::MetricsConfig, rate_limit::RateLimit, report::Notice,
-    sagemaker::SageMaker, stores::StoreSettings, tls::HttpTls, trace::TraceConfig,
-    vertex::VertexAi,
+    sagemaker::SageMaker, sessions::SessionSettings, stores::StoreSettings, tls::HttpTls,
+    trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -46,6 +46,10 @@ pub struct ServerConfig {
     pub lifecycle: Lifecycle,
     /// The routes of the SageMaker port.
     pub sagemaker: SageMaker,
+    /// Stateful sessions there; `None` where they are off.
+    pub sessions: Option<SessionSettings>,
+    /// `--allow-websocket`: may clients talk over WebSockets?
+    pub allow_websocket: bool,
     /// The routes of the Vertex AI port; `None` where it is off.
     pub vertex_ai: Option<VertexAi>,
     /// `--allow-client-shm`: may clients register shared memory?

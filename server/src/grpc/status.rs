@@ -49,7 +49,8 @@ pub fn code(kind: Kind) -> Code {
         Kind::RequestTimeout | Kind::DeadlineExceeded => Code::DeadlineExceeded,
         // As over HTTP both are one status: come back later. Retry policies of clients know this one.
         Kind::Unavailable | Kind::Overloaded => Code::Unavailable,
-        Kind::Internal => Code::Internal,
+        // Of no call: there are no such sessions over gRPC.
+        Kind::FailedDependency | Kind::Internal => Code::Internal,
     }
 }
 

@@ -56,6 +56,26 @@ impl<'a> From<&'a mut Incoming> for Payload<'a> {
     }
 }
 
+impl Payload<'_> {
+    /// All of it. So many bytes of JSON may lie before raw tensors, `None` for nothing but one document.
+    ///
+    /// # Errors
+    /// Those of [`read`].
+    pub async fn receive(
+        self,
+        json_length: Option<usize>,
+        limits: &BodyLimits,
+    ) -> Result<Received, Error> {
+        match (self, json_length) {
+            (Payload::Here(received), _) => Ok(received),
+            (Payload::Coming(body), Some(length @ 1..)) => {
+                read_with_tensors(length, body, limits).await
+            }
+            (Payload::Coming(body), _) => read(body, 0, limits).await,
+        }
+    }
+}
+
 /// What a body may take.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {

@@ -9,6 +9,7 @@ mod handlers;
 mod respond;
 mod router;
 mod service;
+mod sessions;
 mod status;
 mod timeouts;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 pub use body::BodyLimits;
 pub use service::{Door, HttpSettings, Service};
+pub use sessions::SessionTable;
 pub use timeouts::Timeouts;
 
 use crate::net::{Accepted, Front, Served};

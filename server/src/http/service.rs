@@ -14,7 +14,7 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use super::{body::BodyLimits, timeouts::Timeouts};
+use super::{body::BodyLimits, sessions::SessionTable, timeouts::Timeouts};
 use crate::{
     access::{Access, Category, Forwarding, Need},
     capture::Capture,
@@ -42,6 +42,10 @@ pub struct HttpSettings {
     pub recorder: Option<Recorder>,
     /// Writes down some of them; `None` where none are.
     pub capture: Option<Capture>,
+    /// The sessions of `/invocations`, on whichever port they are used; `None` where there are none.
+    pub sessions: Option<Arc<SessionTable>>,
+    /// Are WebSockets taken?
+    pub websocket: bool,
     /// Are bodies and replies compressed for clients that ask for it?
     pub compression: bool,
     /// Processors of this machine.

@@ -21,6 +21,8 @@ pub fn status(kind: Kind) -> StatusCode {
         Kind::Unavailable | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
         Kind::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
         Kind::OutOfMemory => StatusCode::INSUFFICIENT_STORAGE,
+        // What SageMaker's clients of sessions expect.
+        Kind::FailedDependency => StatusCode::FAILED_DEPENDENCY,
         Kind::Unimplemented => StatusCode::NOT_IMPLEMENTED,
         Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -1,5 +1,7 @@
 //! Fills in what a configuration leaves out, checks the result, and compares it with the loaded model.
 
+use std::time::Duration;
+
 use backend::{ModelSpec, TensorSpec};
 
 use super::{
@@ -21,7 +23,7 @@ use super::{
 };
 
 /// How long a sequence may be without a request where nothing is said, as in Triton.
-const SEQUENCE_IDLE_MICROSECONDS: u64 = 1_000_000;
+const SEQUENCE_IDLE: Duration = Duration::from_secs(1);
 
 /// The server's settings for what configurations leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +33,13 @@ pub struct Defaults {
     pub max_batch_size: usize,
     /// May inputs, outputs and batching be taken from the model?
     pub completion: Completion,
+    /// How long a sequence may be without a request.
+    pub sequence_idle: Duration,
 }
 
 impl Default for Defaults {
     fn default() -> Defaults {
-        Defaults { max_batch_size: 4, completion: Completion::On }
+        Defaults { max_batch_size: 4, completion: Completion::On, sequence_idle: SEQUENCE_IDLE }
     }
 }
 
@@ -111,6 +115,7 @@ pub fn complete(
         fill_from_model(&mut raw, spec, defaults);
     }
     fill_defaults(&mut raw);
+    fill_idle_time(&mut raw, defaults.sequence_idle);
     let mut config = check(&raw, &mut report);
     match spec {
         Some(spec) if raw.max_batch_size >= 0 => fit(&mut config, &raw, spec, &mut report),
@@ -226,6 +231,15 @@ fn client_dims(spec: &TensorSpec, batches: bool) -> (Vec<i64>, Option<ModelTenso
     }
 }
 
+fn fill_idle_time(raw: &mut RawConfig, idle: Duration) {
+    if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut raw.scheduling_choice
+        && batching.max_sequence_idle_microseconds == 0
+    {
+        let idle = u64::try_from(idle.as_micros()).unwrap_or(u64::MAX);
+        batching.max_sequence_idle_microseconds = idle;
+    }
+}
+
 /// What Triton shows for everything else that is left out.
 fn fill_defaults(raw: &mut RawConfig) {
     let latest = Latest { num_versions: 1 };
@@ -238,9 +252,6 @@ fn fill_defaults(raw: &mut RawConfig) {
         batching.preferred_batch_size = vec![raw.max_batch_size];
     }
     if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut raw.scheduling_choice {
-        if batching.max_sequence_idle_microseconds == 0 {
-            batching.max_sequence_idle_microseconds = SEQUENCE_IDLE_MICROSECONDS;
-        }
         if let Some(StrategyChoice::Oldest(oldest)) = &mut batching.strategy_choice
             && oldest.preferred_batch_size.is_empty()
             && raw.max_batch_size > 0

@@ -81,6 +81,8 @@ pub struct Loader {
     manager: Arc<ModelManager>,
     metrics: Metrics,
     pub(super) reader: ConfigReader,
+    /// How long sequences may be idle on models that do not say; `None` for Triton's second.
+    sequence_idle: Option<Duration>,
 }
 
 impl Loader {
@@ -91,7 +93,13 @@ impl Loader {
         manager: Arc<ModelManager>,
         metrics: Metrics,
     ) -> Loader {
-        Loader { engines, settings, manager, metrics, reader: ConfigReader::default() }
+        let reader = ConfigReader::default();
+        Loader { engines, settings, manager, metrics, reader, sequence_idle: None }
+    }
+
+    /// The same, whose models keep idle sequences for so long where their configurations do not say.
+    pub fn keeping_sequences(self, idle: Option<Duration>) -> Loader {
+        Loader { sequence_idle: idle, ..self }
     }
 
     /// Models that may load at the same time.
@@ -367,6 +375,7 @@ impl Loader {
         let defaults = Defaults {
             max_batch_size: self.settings.repository.default_max_batch_size(&choice.backend),
             completion: self.completion(),
+            sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
         };
         complete(raw, &found.name, choice, model.spec(), &defaults).map_err(|it| it.to_string())
     }

@@ -19,6 +19,7 @@ mod labels;
 mod loader;
 pub mod made;
 mod manager;
+mod open_sequences;
 mod options;
 pub mod pbtxt;
 mod plan;

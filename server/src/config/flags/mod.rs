@@ -13,6 +13,7 @@ mod ports;
 mod sagemaker;
 mod scheduling;
 mod server;
+mod sessions;
 mod stores;
 mod trace;
 mod vertex;
@@ -62,6 +63,7 @@ const SECTIONS: &[&[Setting]] = &[
     ports::SETTINGS,
     grpc::SETTINGS,
     sagemaker::SETTINGS,
+    sessions::SETTINGS,
     access::SETTINGS,
     vertex::SETTINGS,
     memory::SETTINGS,

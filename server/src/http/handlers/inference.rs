@@ -7,7 +7,7 @@ use hyper::{body::Incoming, header::HeaderName, http::request::Parts};
 
 use super::{
     super::{
-        body::{self, Payload, Received},
+        body::{Payload, Received},
         compress,
         decompress::Inflation,
         encoding::{self, Encoding},
@@ -23,7 +23,7 @@ use crate::{
     limits::{Permit, out_of_bytes},
     models::ServedModel,
     protocol::{EncodedReply, kserve_v2},
-    request::{InferenceRequest, InferenceResponse},
+    request::{InferenceRequest, InferenceResponse, Sequence},
     shared::attach,
     signature::Signature,
     trace::{self, Moment, Trace, Transport},
@@ -132,13 +132,7 @@ where
     let deadline = service.deadline(&parts.headers)?;
     let aligned_at = json_length.unwrap_or(0);
     let limits = &service.settings.body;
-    let mut received = match (body, json_length) {
-        (Payload::Here(received), _) => received,
-        (Payload::Coming(body), Some(length @ 1..)) => {
-            body::read_with_tensors(length, body, limits).await?
-        }
-        (Payload::Coming(body), _) => body::read(body, aligned_at, limits).await?,
-    };
+    let mut received = body.receive(json_length, limits).await?;
     trace::stamp(trace, Moment::ReceiveEnd);
     if let Some(encoding) = encoding {
         // Boxed, as what follows: plain requests carry no room for it.
@@ -182,6 +176,9 @@ where
         let selected = selected.map_err(|error| Failure { id: request.id.clone(), error })?;
         selected.into_iter().for_each(|(name, text)| request.override_parameter(name, text));
     }
+    if let Some(place) = parts.extensions.get::<Sequence>() {
+        put_into_session(&mut request, place);
+    }
     request.deadline = deadline;
     request.trace = trace.cloned();
     let id = request.id.clone();
@@ -205,6 +202,15 @@ where
     let mut response = respond::ok(reply);
     response.body_mut().hold(permit);
     Ok(response)
+}
+
+/// A request of a session is of that session's sequence, whatever its body calls it. What the body says of start and end
+/// counts beside what the session knows.
+fn put_into_session(request: &mut InferenceRequest, place: &Sequence) {
+    let said = request.sequence.as_ref();
+    let start = place.start || said.is_some_and(|it| it.start);
+    let end = place.end || said.is_some_and(|it| it.end);
+    request.sequence = Some(Sequence { id: place.id.clone(), start, end });
 }
 
 /// The plain form of a compressed body. What is large is made so aside.

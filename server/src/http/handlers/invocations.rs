@@ -20,7 +20,7 @@ use super::{
     Answer, Failure,
     inference::{Codec, inference},
     observed::{CUSTOM_ATTRIBUTES, Observed},
-    owned_text,
+    owned_text, sessions,
 };
 use crate::{
     error::Error,
@@ -47,6 +47,20 @@ pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Inc
 
 /// The same on a model that is known, for every address that takes what `/invocations` takes.
 pub(super) async fn invoke(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: Payload<'_>,
+) -> Answer {
+    if parts.headers.contains_key(sessions::SESSION) {
+        // In a box: other requests carry no room for it.
+        return Box::pin(sessions::answer(service, model, parts, body)).await;
+    }
+    infer(service, model, parts, body).await
+}
+
+/// The same for what is an inference, whatever its headers say of a session.
+pub(super) async fn infer(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,

@@ -10,6 +10,7 @@ mod memory;
 mod multi_model;
 mod observed;
 mod repository;
+mod sessions;
 mod settings;
 mod shared;
 mod statistics;

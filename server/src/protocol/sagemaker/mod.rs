@@ -10,6 +10,7 @@ mod json;
 mod mlflow;
 pub mod models;
 mod objects;
+pub mod session;
 mod sniff;
 
 use backend::{DataType, NamedTensor};

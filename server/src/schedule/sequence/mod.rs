@@ -210,6 +210,33 @@ impl SequenceScheduler {
         has_open
     }
 
+    /// Is there an open sequence of that id?
+    pub fn is_open(&self, id: &SequenceId) -> bool {
+        let mut state = self.shared.lock();
+        let calls = self.shared.reseat(&mut state, Instant::now());
+        let is_open = state.table.is_open(id);
+        drop(state);
+        self.shared.call(calls);
+        is_open
+    }
+
+    /// Can the model be told that id, where it is told any?
+    pub fn takes(&self, id: &SequenceId) -> bool {
+        self.shared.settings.wiring.id_types().all(|it| it.holds(id))
+    }
+
+    /// Ends the sequence of that id once its requests are answered, without a run of its own: there is nothing to run.
+    /// Does nothing where there is none.
+    pub fn leave(&self, id: &SequenceId) {
+        let mut state = self.shared.lock();
+        let seat = state.table.leave(id);
+        drop(state);
+        // The instance's thread gives the seat to the next.
+        if let Some(seat) = seat {
+            self.shared.wake(seat.instance);
+        }
+    }
+
     /// Most batches that run at once.
     pub fn instances(&self) -> usize {
         self.shared.changed.len()

@@ -108,6 +108,16 @@ pub enum IdType {
     Text,
 }
 
+impl Wiring {
+    /// The types in which the model is told ids.
+    pub(super) fn id_types(&self) -> impl Iterator<Item = IdType> {
+        self.controls.iter().filter_map(|it| match it.signal {
+            Signal::Id(id) => Some(id),
+            Signal::Start(_) | Signal::End(_) | Signal::Ready(_) => None,
+        })
+    }
+}
+
 impl Control {
     /// Element type of the input.
     pub fn dtype(&self) -> DataType {

@@ -40,6 +40,8 @@ struct Sequence<J> {
     is_running: bool,
     /// It ends with the run that goes on.
     is_broken: bool,
+    /// It ends with the last of its requests.
+    is_left: bool,
     /// When it last had a request or an answer.
     touched: Instant,
     /// `None` before the first run.
@@ -150,6 +152,7 @@ impl<J> Table<J> {
                 jobs: VecDeque::new(),
                 is_running: false,
                 is_broken: false,
+                is_left: false,
                 touched: now,
                 kept: None,
             },
@@ -216,9 +219,21 @@ impl<J> Table<J> {
     pub fn finish(&mut self, number: Number, kept: Option<Kept>, ends: bool, now: Instant) {
         let Some(sequence) = self.sequences.get_mut(&number) else { return };
         (sequence.is_running, sequence.kept, sequence.touched) = (false, kept, now);
-        if ends || sequence.is_broken {
+        let is_over = sequence.is_left && sequence.jobs.is_empty();
+        if ends || sequence.is_broken || is_over {
             self.remove(number);
         }
+    }
+
+    /// No more requests of that id will come: its sequence ends with the answer to the last that it has, or at once
+    /// where it has none. Returns where its seat has become free.
+    pub fn leave(&mut self, id: &SequenceId) -> Option<Seat> {
+        let number = self.open.remove(id)?;
+        let sequence = self.sequences.get_mut(&number)?;
+        sequence.is_left = true;
+        let seat = sequence.seat.filter(|_| sequence.is_idle())?;
+        self.remove(number);
+        Some(seat)
     }
 
     /// Ends a sequence early if that request of it waits: a sequence with a gap is none. Returns its

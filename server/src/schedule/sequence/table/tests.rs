@@ -91,6 +91,26 @@ fn an_end_frees_the_seat_once_it_has_run_and_the_id_at_once() {
 }
 
 #[test]
+fn a_sequence_that_is_left_ends_with_its_last_request() {
+    let mut scene = Scene::new(1, 1);
+    let leave = |scene: &mut Scene, id| scene.table.leave(&SequenceId::Number(id));
+    assert_eq!(leave(&mut scene, 1), None);
+    scene.ask(1, FIRST, 10);
+    scene.ask(1, 0, 11);
+    scene.ask(2, FIRST, 20);
+    assert_eq!(leave(&mut scene, 1), None);
+    assert_eq!(scene.ask(1, 0, 12), None);
+    assert_eq!(scene.run(0, 0, false), 10);
+    assert_eq!(scene.heads(0), [(0, 11)]);
+    assert_eq!(scene.run(0, 0, false), 11);
+    // The next one sits there now, and leaves at once where it has nothing to run.
+    assert_eq!(scene.run(0, 0, false), 20);
+    assert_eq!(leave(&mut scene, 2), Some(Seat { instance: 0, row: 0 }));
+    assert_eq!(scene.table.free_seat(), Some(Seat { instance: 0, row: 0 }));
+    assert!(!scene.table.has_open());
+}
+
+#[test]
 fn a_start_within_a_sequence_takes_its_seat() {
     let mut scene = Scene::new(1, 1);
     let first = scene.ask(1, FIRST, 10).unwrap();

@@ -1,0 +1,13 @@
+//! Stateful sessions and WebSockets on SageMaker's addresses: settings.
+
+use super::{Setting, value};
+
+const SECTION: &str = "Sessions and WebSockets";
+
+#[rustfmt::skip]
+pub(super) const SETTINGS: &[Setting] = &[
+    value(SECTION, "sessions", "false", "Take stateful sessions on /invocations (X-Amzn-SageMaker-Session-Id)"),
+    value(SECTION, "session-ttl", "1200", "Seconds from the opening of a session to its end"),
+    value(SECTION, "max-sessions", "10000", "Sessions open at once"),
+    value(SECTION, "allow-websocket", "true", "Take WebSockets at /invocations-bidirectional-stream"),
+];
