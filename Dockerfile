@@ -103,7 +103,8 @@ LABEL org.opencontainers.image.title="muster" \
       org.opencontainers.image.description="A model server" \
       org.opencontainers.image.licenses="Apache-2.0" \
       com.amazonaws.sagemaker.capabilities.accept-bind-to-port="true" \
-      com.amazonaws.sagemaker.capabilities.multi-models="true"
+      com.amazonaws.sagemaker.capabilities.multi-models="true" \
+      com.amazonaws.sagemaker.capabilities.bidirectional-streaming="true"
 
 FROM runtime AS runtime-gpu
 ENV NVIDIA_VISIBLE_DEVICES=all \

@@ -34,6 +34,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("GET", "/models/m", "model-repository", "inference"),
     ("POST", "/models", "model-repository", "admin"),
     ("DELETE", "/models/m", "model-repository", "admin"),
+    ("GET", "/invocations-bidirectional-stream", "inference", "inference"),
     ("POST", "/v2/repository/index", "model-repository", "inference"),
     ("POST", "/v2/repository/models/m/load", "model-repository", "admin"),
     ("POST", "/v2/repository/models/m/unload", "model-repository", "admin"),

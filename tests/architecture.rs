@@ -174,6 +174,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/identifier.rs",
             "server/src/access/secret.rs",
             "server/src/health/tls.rs",
+            "server/src/http/handlers/websocket.rs",
             "server/src/http/sessions.rs",
             "server/src/net/tls.rs",
         ],

@@ -68,6 +68,7 @@ fn packages(script: &str) -> &'static str {
         "mlserver_client.py" => "requirements-mlserver.txt",
         "perf_analyzer.py" => "requirements-perf.txt",
         "tfs_client.py" => "requirements-tfs.txt",
+        "websocket_client.py" => "requirements-websocket.txt",
         _ => "requirements.txt",
     }
 }
@@ -212,6 +213,19 @@ fn requests_numpy_and_tritonclient_send_every_body_to_invocations() {
     let repository = Repository::identity("copy", &[]).model("text", &text).model("pair", &pair);
     check_on(&repository, &["--sagemaker-default-model=copy"], "invocation_bodies.py", |server| {
         vec![format!("http://{}", server.sagemaker())]
+    });
+}
+
+#[test]
+fn websockets_has_conversations_with_a_model() {
+    let repository = Repository::identity("m", &[]).file(
+        "m/config.pbtxt",
+        "backend: \"identity\" max_batch_size: 100000
+         input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+         output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }",
+    );
+    check_on(&repository, &["--http-max-input-size=1MiB"], "websocket_client.py", |server| {
+        vec![server.sagemaker().to_string(), (1 << 20).to_string()]
     });
 }
 

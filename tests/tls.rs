@@ -14,7 +14,10 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 
-use crate::support::{Client, PATIENCE, Repository, Server, Start, first_of, infer, row, wait_for};
+use crate::{
+    support::{Client, PATIENCE, Repository, Server, Start, first_of, infer, row, wait_for},
+    websocket::Socket,
+};
 
 /// An authority, and what it has signed.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -132,6 +135,15 @@ impl Place {
         let outcome = std::panic::catch_unwind(|| start.launch());
         *outcome.err().and_then(|it| it.downcast::<String>().ok()).expect("no start")
     }
+}
+
+#[test]
+fn a_websocket_is_encrypted_as_its_port_is() {
+    let place = Place::new();
+    let server = place.start(&[]);
+    let stream = connect(&place.authority.client(None), server.sagemaker());
+    let mut socket = Socket::open(stream, "/invocations-bidirectional-stream", &[]);
+    assert_eq!(socket.ask("[[1, 2, 3, 4]]"), "[[1.0,2.0,3.0,4.0]]");
 }
 
 #[test]

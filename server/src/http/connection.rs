@@ -1,6 +1,10 @@
 //! One connection, from accept to close.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use hyper::{
     Request, Response,
@@ -20,6 +24,7 @@ use super::{
     handlers, respond,
     service::{Door, Service},
     timeouts::{Progress, TimedStream},
+    websocket::{self, Opening},
 };
 use crate::{drain::Guard, error::Error, net::Accepted, protocol::sagemaker::ErrorForm};
 
@@ -54,12 +59,13 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
 /// Answers the requests of a connection.
 async fn speak<S>(stream: S, mut guard: Guard, service: Arc<Service>)
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let opened = Mutex::new(None);
     let progress = Arc::new(Progress::default());
     let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
     let answer = service_fn(|request: Request<Incoming>| {
-        let (service, progress) = (service.clone(), progress.clone());
+        let (service, progress, opened) = (service.clone(), progress.clone(), &opened);
         async move {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
@@ -68,12 +74,15 @@ where
                 // A client that is told goes elsewhere in time; one that is cut off sees an error.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
+            if let Some(opening) = response.extensions_mut().remove::<Opening>() {
+                *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
+            }
             Ok::<Response<Segments>, Infallible>(response)
         }
     });
     // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and
     // loses the reply to a head that cannot be read.
-    let connection = http1::Builder::new().serve_connection(io, answer);
+    let connection = http1::Builder::new().serve_connection(io, answer).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -88,7 +97,13 @@ where
     };
     if let Err(error) = ended {
         // Clients come and go as they like; that is no news.
-        tracing::debug!(%error, "a connection ended early");
+        return tracing::debug!(%error, "a connection ended early");
+    }
+    let opening = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(opening) = opening {
+        // It looks at its clock itself.
+        progress.busy();
+        websocket::serve(opening, service, &mut guard).await;
     }
 }
 

@@ -12,6 +12,7 @@ mod service;
 mod sessions;
 mod status;
 mod timeouts;
+mod websocket;
 
 use std::sync::Arc;
 

@@ -63,6 +63,8 @@ pub enum Route<'a> {
     // SageMaker
     Ping,
     Invocations,
+    /// Over a WebSocket.
+    InvocationsStream,
     ExecutionParameters,
     MultiModel(MultiModelPath<'a>),
     // MLflow
@@ -116,6 +118,7 @@ impl Route<'_> {
             Route::Ping
             | Route::Invocations
             | Route::ExecutionParameters
+            | Route::InvocationsStream
             | Route::Version
             | Route::MultiModel(_) => Family::SageMaker,
             Route::Metrics => Family::Metrics,
@@ -146,6 +149,7 @@ impl Route<'_> {
             | Route::GenerateStream(_)
             | Route::Apply(..)
             | Route::Invocations
+            | Route::InvocationsStream
             | Route::VertexInfer(_) => Need::reading(Category::Inference),
             Route::Statistics(_) => Need::reading(Category::Statistics),
             Route::TraceSetting(_) => by_method(Category::Trace),
@@ -231,6 +235,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["health"] => (GET, Route::Ping),
         ["version"] => (GET, Route::Version),
         ["invocations"] => (POST, Route::Invocations),
+        ["invocations-bidirectional-stream"] => (GET, Route::InvocationsStream),
         ["execution-parameters"] => (GET, Route::ExecutionParameters),
         ["models", rest @ ..] => multi_model::route(method, rest)?.ok_or_else(|| unknown(path))?,
         ["metrics"] => (GET, Route::Metrics),
@@ -343,6 +348,7 @@ mod tests {
         check(Method::GET, "/health", Route::Ping);
         check(Method::GET, "/version", Route::Version);
         check(Method::POST, "/invocations", Route::Invocations);
+        check(Method::GET, "/invocations-bidirectional-stream", Route::InvocationsStream);
         check(Method::GET, "/metrics", Route::Metrics);
     }
 

@@ -6,7 +6,7 @@ use backend::BackendError;
 use bytes::Bytes;
 use hyper::{
     StatusCode,
-    body::{Body, Incoming},
+    body::Body,
     header::{ACCEPT, CONTENT_TYPE},
     http::request::Parts,
 };
@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// `POST /invocations`.
-pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
+pub(super) async fn invocations(service: &Service, parts: &Parts, body: Payload<'_>) -> Answer {
     let attributes = attributes(parts)?;
     let model = match attributes.model {
         Some(name) => {
@@ -42,7 +42,7 @@ pub(super) async fn invocations(service: &Service, parts: &Parts, body: &mut Inc
         }
         None => service.invoked(&parts.headers, attributes.version).await?,
     };
-    invoke(service, model, parts, body.into()).await
+    invoke(service, model, parts, body).await
 }
 
 /// The same on a model that is known, for every address that takes what `/invocations` takes.

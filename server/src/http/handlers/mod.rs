@@ -16,6 +16,7 @@ mod shared;
 mod statistics;
 mod tensorflow;
 mod vertex;
+mod websocket;
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use hyper::{
 };
 
 use super::{
-    body::{self, Segments},
+    body::{self, Payload, Received, Segments},
     respond,
     router::{Family, ModelPath, Route, route},
     service::{Service, TARGET_MODEL, text},
@@ -67,35 +68,11 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         Err(error) => (Family::of(parts.uri.path()), Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
-        let id = service.request_id(&parts.headers, failure.id.as_deref());
-        log(&parts, &failure.error, &id);
         // Who asked whether to send the body at all has its answer now.
         if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
             tokio::spawn(body::discard(body));
         }
-        let mut response = match family {
-            Some(Family::TensorFlowServing) => respond::tensorflow_error(&failure.error, &id),
-            Some(Family::SageMaker) => {
-                let content_type = text(&parts.headers, &CONTENT_TYPE);
-                let form = service.settings.sagemaker.error_form(content_type);
-                respond::error(&failure.error, &id, form)
-            }
-            Some(Family::KServe | Family::Metrics) | None => {
-                respond::error(&failure.error, &id, ErrorForm::Plain)
-            }
-        };
-        if let Error::MethodNotAllowed { allowed, .. } = failure.error {
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-        }
-        if let Error::UnsupportedEncoding { accepted, .. } = failure.error {
-            let accepted = HeaderValue::from_static(accepted);
-            response.headers_mut().insert(ACCEPT_ENCODING, accepted);
-        }
-        if failure.error.kind() == Kind::Unauthenticated {
-            let scheme = HeaderValue::from_static("Bearer realm=\"muster\"");
-            response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
-        }
-        response
+        failed(service, &parts, family, &failure)
     });
     let protocol = match family {
         Some(Family::KServe) => Protocol::KserveV2,
@@ -104,6 +81,55 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         Some(Family::Metrics) | None => Protocol::Other,
     };
     service.serving.metrics.http(protocol, response.status().as_u16());
+    response
+}
+
+/// Answers a message of a WebSocket as the body of a request to `/invocations` with this head.
+pub async fn message(service: &Service, parts: &Parts, body: Received) -> Response<Segments> {
+    let answer = invocations::invocations(service, parts, Payload::Here(body)).await;
+    let response = answer.unwrap_or_else(|failure| failed(service, parts, &failure));
+    service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
+    response
+}
+
+/// The answer to such a message that was refused before it came.
+pub fn refused(service: &Service, parts: &Parts, error: Error) -> Response<Segments> {
+    let response = failed(service, parts, &error.into());
+    service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
+    response
+}
+
+/// What a failure looks like, which is logged.
+fn failed(
+    service: &Service,
+    parts: &Parts,
+    family: Option<Family>,
+    failure: &Failure,
+) -> Response<Segments> {
+    let id = service.request_id(&parts.headers, failure.id.as_deref());
+    log(parts, &failure.error, &id);
+    let mut response = match family {
+        Some(Family::TensorFlowServing) => respond::tensorflow_error(&failure.error, &id),
+        Some(Family::SageMaker) => {
+            let content_type = text(&parts.headers, &CONTENT_TYPE);
+            let form = service.settings.sagemaker.error_form(content_type);
+            respond::error(&failure.error, &id, form)
+        }
+        Some(Family::KServe | Family::Metrics) | None => {
+            respond::error(&failure.error, &id, ErrorForm::Plain)
+        }
+    };
+    if let Error::MethodNotAllowed { allowed, .. } = failure.error {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    }
+    if let Error::UnsupportedEncoding { accepted, .. } = failure.error {
+        let accepted = HeaderValue::from_static(accepted);
+        response.headers_mut().insert(ACCEPT_ENCODING, accepted);
+    }
+    if failure.error.kind() == Kind::Unauthenticated {
+        let scheme = HeaderValue::from_static("Bearer realm=\"muster\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+    }
     response
 }
 
@@ -146,7 +172,8 @@ async fn dispatch(
     match route {
         Route::Infer(model) => inference::infer_v2(service, &model, parts, body).await,
         Route::Apply(method, path) => tensorflow::apply(service, method, &path, parts, body).await,
-        Route::Invocations => invocations::invocations(service, parts, body).await,
+        Route::Invocations => invocations::invocations(service, parts, body.into()).await,
+        Route::InvocationsStream => websocket::open(service, parts),
         Route::Ping => Ok(health::ping(service)),
         Route::Live => Ok(health::live(service)),
         Route::Ready => Ok(health::ready(service)),

@@ -1,0 +1,109 @@
+//! How a conversation over WebSocket ends: a code, and a reason for whoever reads it. Pure.
+
+use super::frame::{LONGEST_CONTROL, Violation};
+
+/// What a close frame says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// `None` where nothing is said.
+    code: Option<u16>,
+    reason: String,
+}
+
+impl Ending {
+    /// 1000: nothing has happened for so many seconds.
+    pub fn idle(seconds: u64) -> Ending {
+        Ending::new(1000, format!("idle for {seconds} seconds (--idle-timeout-secs)"))
+    }
+
+    /// 1001: the server stops.
+    pub fn leaving() -> Ending {
+        Ending::new(1001, "the server is shutting down".to_owned())
+    }
+
+    /// 1002: the peer does not keep to the protocol.
+    pub fn violation(what: &'static str) -> Ending {
+        Ending::new(1002, what.to_owned())
+    }
+
+    /// 1007: a text is not UTF-8.
+    pub fn not_text() -> Ending {
+        Ending::new(1007, "a text message that is not UTF-8".to_owned())
+    }
+
+    /// 1008: a message takes too long to come.
+    pub fn slow(seconds: u64) -> Ending {
+        Ending::new(1008, format!("a message did not arrive within {seconds} seconds"))
+    }
+
+    /// 1009: a message has more than so many bytes.
+    pub fn too_large(limit: u64) -> Ending {
+        let reason = format!("a message of more than {limit} bytes (--http-max-input-size)");
+        Ending::new(1009, reason)
+    }
+
+    fn new(code: u16, reason: String) -> Ending {
+        Ending { code: Some(code), reason }
+    }
+
+    /// What a peer's close frame says, to be said in return.
+    ///
+    /// # Errors
+    /// What is to be said instead where it says nothing that it may.
+    pub fn read(payload: &[u8]) -> Result<Ending, Ending> {
+        let Some((code, reason)) = payload.split_first_chunk() else {
+            return match payload.is_empty() {
+                true => Ok(Ending { code: None, reason: String::new() }),
+                false => Err(Ending::violation("half a close code")),
+            };
+        };
+        let code = u16::from_be_bytes(*code);
+        let is_allowed = matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999);
+        if !is_allowed || std::str::from_utf8(reason).is_err() {
+            return Err(Ending::violation("a close code or reason that nobody may send"));
+        }
+        Ok(Ending { code: Some(code), reason: String::new() })
+    }
+
+    /// The payload of a close frame that says it.
+    pub fn payload(&self) -> Vec<u8> {
+        let Some(code) = self.code else { return Vec::new() };
+        let mut bytes = code.to_be_bytes().to_vec();
+        let room = LONGEST_CONTROL - bytes.len();
+        let end = self.reason.floor_char_boundary(room);
+        bytes.extend(self.reason.as_bytes().get(..end).unwrap_or_default());
+        bytes
+    }
+}
+
+impl From<Violation> for Ending {
+    fn from(Violation(what): Violation) -> Ending {
+        Ending::violation(what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peers_code_comes_back_and_a_wrong_one_is_a_violation() {
+        let said = |payload: &[u8]| Ending::read(payload).map(|it| it.payload());
+        assert_eq!(said(&[]), Ok(vec![]));
+        assert_eq!(said(&[3, 0xe8]), Ok(vec![3, 0xe8]));
+        assert_eq!(said(&[3, 0xe8, b'b', b'y', b'e']), Ok(vec![3, 0xe8]));
+        assert_eq!(said(&[0x0b, 0xb8]), Ok(vec![0x0b, 0xb8]));
+        for wrong in [&[3][..], &[0, 0], &[3, 0xec], &[3, 0xed], &[3, 0xee], &[3, 0xe8, 0xff]] {
+            let said = said(wrong).unwrap_err().payload();
+            assert_eq!(said[..2], [3, 0xea], "{wrong:x?}");
+        }
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_letters() {
+        let ending = Ending::new(1009, "ä".repeat(100));
+        let payload = ending.payload();
+        assert!(payload.len() <= LONGEST_CONTROL);
+        assert!(std::str::from_utf8(&payload[2..]).unwrap().chars().all(|it| it == 'ä'));
+    }
+}
