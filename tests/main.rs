@@ -21,6 +21,7 @@ mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod shared_memory; // inputs and outputs in memory that clients share
+mod streaming; // replies that are streams, and large ones
 mod tfs; // TensorFlow Serving's REST API
 mod tfs_grpc; // TensorFlow Serving's services over gRPC
 mod vertex; // the port of Vertex AI

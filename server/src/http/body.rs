@@ -219,13 +219,15 @@ pub struct Segments {
     sending: Option<Sending>,
     /// Is counted until then.
     invocation: Option<Invocation>,
+    /// Is the reader not to know how long it is?
+    is_stream: bool,
 }
 
 impl Segments {
     /// Keeps `permit`, which covers this body from now on, until the last byte is written: with a client
     /// that reads slowly, that is long after the server is done with the request.
     pub fn hold(&mut self, mut permit: Permit) {
-        let length = self.bytes.iter().map(Bytes::len).sum();
+        let length = self.length();
         if length <= SMALL {
             return;
         }
@@ -243,6 +245,16 @@ impl Segments {
     /// The pieces that have not been written, all of them where nothing has.
     pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
         self.bytes.iter()
+    }
+
+    /// Bytes that have not been written.
+    pub fn length(&self) -> usize {
+        self.bytes.iter().map(Bytes::len).sum()
+    }
+
+    /// Is written in chunks, as a stream: its reader is to take each part when it comes, and to expect another one.
+    pub fn stream(&mut self) {
+        self.is_stream = true;
     }
 
     /// Notes in `trace` when this body has gone.
@@ -269,14 +281,14 @@ impl From<Vec<Bytes>> for Segments {
             return Segments::from(Bytes::from(segments.concat()));
         }
         let bytes = segments.into_iter().filter(|it| !it.is_empty()).collect();
-        Segments { bytes, sending: None, invocation: None }
+        Segments { bytes, ..Segments::default() }
     }
 }
 
 impl From<Bytes> for Segments {
     fn from(bytes: Bytes) -> Segments {
         let bytes = Some(bytes).filter(|it| !it.is_empty()).into_iter().collect();
-        Segments { bytes, sending: None, invocation: None }
+        Segments { bytes, ..Segments::default() }
     }
 }
 
@@ -296,7 +308,10 @@ impl Body for Segments {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.iter().map(|it| it.len() as u64).sum())
+        match self.is_stream {
+            true => SizeHint::default(),
+            false => SizeHint::with_exact(self.length() as u64),
+        }
     }
 }
 
@@ -313,6 +328,13 @@ mod tests {
         // Nothing large was copied.
         assert_eq!(body.bytes[0].as_ptr(), large.as_ptr());
         assert!(Segments::from(Bytes::new()).is_end_stream());
+    }
+
+    #[test]
+    fn a_stream_keeps_its_length_to_itself() {
+        let mut body = Segments::from(Bytes::from_static(b"data: 1"));
+        body.stream();
+        assert_eq!((body.size_hint().exact(), body.length()), (None, 7));
     }
 
     #[test]

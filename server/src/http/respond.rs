@@ -21,9 +21,15 @@ use crate::{
 /// How a reply without room for it in its body says what the request is called in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The type of events, which are a stream, however many there are.
+const EVENTS: &str = "text/event-stream";
+
 /// A reply with status 200.
 pub fn ok(reply: EncodedReply) -> Response<Segments> {
     let mut response = Response::new(Segments::from(reply.body));
+    if reply.content_type.starts_with(EVENTS) {
+        response.body_mut().stream();
+    }
     let headers = response.headers_mut();
     let content_type = match reply.content_type {
         std::borrow::Cow::Borrowed(text) => HeaderValue::from_static(text),

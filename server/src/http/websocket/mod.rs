@@ -20,7 +20,6 @@ use std::{
 use http_body_util::BodyExt;
 use hyper::{
     Response,
-    body::Body,
     header::{CONTENT_TYPE, HeaderValue},
     http::request::Parts,
     upgrade::{OnUpgrade, Upgraded},
@@ -235,9 +234,7 @@ impl Talk {
         let is_text = is_error || (asked == Kind::Text && is_text(&response));
         let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
         let mut body = response.into_body();
-        let length = body.size_hint().exact().and_then(|it| usize::try_from(it).ok());
-        let length = length.ok_or(io::ErrorKind::InvalidData)?;
-        let mut head = frame::header(opcode, length);
+        let mut head = frame::header(opcode, body.length());
         while let Some(Ok(part)) = body.frame().await {
             let Ok(data) = part.into_data() else { continue };
             if head.len() + data.len() <= SMALL {
