@@ -451,7 +451,11 @@ fn grpc_settings(
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },
-        patience: grpc::Patience { greeting: limits.header_timeout, stall: limits.idle_timeout },
+        patience: grpc::Patience {
+            greeting: limits.header_timeout,
+            stall: limits.idle_timeout,
+            idle: limits.idle_timeout,
+        },
         access: Access::new(Wire::Grpc, tokens, access.open, &access.grpc.restrictions),
         forwarding: access.grpc.forwarding.clone().map(Arc::new),
         tls,

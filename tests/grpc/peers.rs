@@ -107,6 +107,18 @@ fn a_peer_that_says_nothing_or_speaks_another_protocol_is_let_go() {
 }
 
 #[test]
+fn a_connection_that_makes_no_call_is_asked_to_end_and_gives_its_place_back() {
+    let server = start(&["--idle-timeout-secs=0.3", "--max-connections=2"]);
+    // A client whose connection ends so makes another one when it has a call.
+    let mut client = Client::new(&server);
+    assert_eq!(firsts(&client.infer(identity("m", &[2.0])).unwrap()), [2.0]);
+    let mut idle = greet(&server);
+    assert!(kinds(&rest(&mut idle)).contains(&GOAWAY));
+    assert_eq!(firsts(&client.infer(identity("m", &[3.0])).unwrap()), [3.0]);
+    check_alive(&server);
+}
+
+#[test]
 fn calls_that_are_opened_and_reset_at_once_end_the_connection() {
     let server = start(&[]);
     let mut stream = greet(&server);

@@ -163,6 +163,7 @@ impl<'g> Keeper<'g> {
         let patience = Patience {
             greeting: settings.patience.greeting,
             stall: settings.patience.stall,
+            idle: settings.patience.idle,
             silence: settings.grpc.keepalive.time,
             echo: settings.grpc.keepalive.timeout,
             age: settings.grpc.age,

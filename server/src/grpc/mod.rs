@@ -57,6 +57,8 @@ pub struct Patience {
     pub greeting: std::time::Duration,
     /// Between two parts of a reply, without the peer taking anything.
     pub stall: std::time::Duration,
+    /// Without a call.
+    pub idle: std::time::Duration,
 }
 
 /// Everything that a call needs. Each I/O thread has a clone of its own.

@@ -19,6 +19,8 @@ pub struct Activity {
     heard: AtomicU32,
     /// Calls that are not answered whole.
     calls: AtomicU32,
+    /// Counts the calls that were begun.
+    begun: AtomicU32,
     /// Of those, the ones of which a part waits for the peer to take it.
     blocked: AtomicU32,
     /// Counts the parts that were handed over.
@@ -59,6 +61,7 @@ impl Activity {
         Seen {
             greeted: Activity::PREFACE <= self.read.load(Relaxed),
             calls: self.calls.load(Relaxed),
+            begun: self.begun.load(Relaxed),
             blocked: self.blocked.load(Relaxed),
             moved: self.moved.load(Relaxed),
             heard: self.heard.load(Relaxed),
@@ -74,6 +77,7 @@ impl Call {
     /// One more on this connection.
     pub fn begin(activity: Arc<Activity>) -> Call {
         activity.calls.fetch_add(1, Relaxed);
+        activity.begun.fetch_add(1, Relaxed);
         Call(activity)
     }
 
@@ -94,6 +98,7 @@ impl Drop for Call {
 struct Seen {
     greeted: bool,
     calls: u32,
+    begun: u32,
     blocked: u32,
     moved: u32,
     heard: u32,
@@ -106,6 +111,8 @@ pub struct Patience {
     pub greeting: Duration,
     /// Without the peer taking anything of what waits for it.
     pub stall: Duration,
+    /// Without a call.
+    pub idle: Duration,
     /// Without a word of the peer, until it is asked whether it still lives.
     pub silence: Duration,
     /// How long the answer to that may take.
@@ -137,6 +144,8 @@ pub struct Watch {
     retired: Option<Instant>,
     /// Since when nothing was taken that waits, and what had been seen then.
     stalled: Option<(Instant, u32)>,
+    /// When a call was last seen, and how many had begun by then.
+    called: (Instant, u32),
     /// When the peer was found to have spoken, and how often it had.
     heard: (Instant, u32),
     /// When the peer was asked whether it still lives, and has not answered.
@@ -146,13 +155,14 @@ pub struct Watch {
 impl Watch {
     /// Of a connection that has just been made.
     pub fn new(patience: Patience, now: Instant) -> Watch {
-        Watch { patience, born: now, retired: None, stalled: None, heard: (now, 0), asked: None }
+        let (called, heard) = ((now, 0), (now, 0));
+        Watch { patience, born: now, retired: None, stalled: None, called, heard, asked: None }
     }
 
     /// When to look for the first time.
     pub fn first_look(&self) -> Instant {
-        let Patience { greeting, silence, age, .. } = self.patience;
-        let first = greeting.min(silence);
+        let Patience { greeting, idle, silence, age, .. } = self.patience;
+        let first = greeting.min(idle).min(silence);
         self.born + age.into_iter().map(|it| it.most).fold(first, Duration::min)
     }
 
@@ -197,7 +207,7 @@ impl Watch {
     }
 
     fn judge_calls(&mut self, seen: Seen, now: Instant) -> Verdict {
-        let Patience { greeting, stall, age, last_call, .. } = self.patience;
+        let Patience { greeting, stall, idle, age, last_call, .. } = self.patience;
         if !seen.greeted && self.born + greeting <= now {
             return Verdict::Drop("it has not said that it speaks HTTP/2");
         }
@@ -218,14 +228,15 @@ impl Watch {
             }
             return Verdict::Keep(now + last_call);
         }
-        if let Some(age) = age {
-            let end = self.born + age.most;
-            return match end <= now {
-                true => Verdict::Retire(self.retire(now)),
-                false => Verdict::Keep(end.min(now + stall / 2)),
-            };
+        if 0 < seen.calls || self.called.1 != seen.begun {
+            self.called = (now, seen.begun);
         }
-        Verdict::Keep(now + stall / 2)
+        let by_age = age.map(|it| self.born + it.most);
+        let end = by_age.into_iter().fold(self.called.0 + idle, Instant::min);
+        match end <= now {
+            true => Verdict::Retire(self.retire(now)),
+            false => Verdict::Keep(end.min(now + stall / 2)),
+        }
     }
 }
 
@@ -240,6 +251,7 @@ mod tests {
         let patience = Patience {
             greeting: 10 * SECOND,
             stall: 60 * SECOND,
+            idle: 100_000 * SECOND,
             silence: 7200 * SECOND,
             echo: 20 * SECOND,
             age,
@@ -248,7 +260,7 @@ mod tests {
         (Watch::new(patience, now), now)
     }
 
-    const IDLE: Seen = Seen { greeted: true, calls: 0, blocked: 0, moved: 0, heard: 1 };
+    const IDLE: Seen = Seen { greeted: true, calls: 0, begun: 0, blocked: 0, moved: 0, heard: 1 };
 
     #[test]
     fn a_peer_that_says_nothing_is_given_up_and_an_idle_one_is_kept() {
@@ -260,6 +272,26 @@ mod tests {
         assert_eq!(watch.judge(IDLE, later), Verdict::Keep(later + 30 * SECOND));
         let spoke = Seen { heard: 2, ..IDLE };
         assert!(matches!(watch.judge(spoke, born + 10_000 * SECOND), Verdict::Keep(_)));
+    }
+
+    #[test]
+    fn a_connection_without_calls_is_asked_to_end_and_one_with_calls_is_not() {
+        let (mut watch, born) = watch(None);
+        watch.patience.idle = 75 * SECOND;
+        let at = |seconds| born + seconds * SECOND;
+        assert_eq!(watch.judge(IDLE, at(50)), Verdict::Keep(at(75)));
+        // One that came and went between two looks.
+        let called = Seen { begun: 1, heard: 2, ..IDLE };
+        assert_eq!(watch.judge(called, at(60)), Verdict::Keep(at(90)));
+        // One that takes its time.
+        let calls = Seen { begun: 2, calls: 1, heard: 3, ..IDLE };
+        assert_eq!(watch.judge(calls, at(130)), Verdict::Keep(at(160)));
+        assert_eq!(watch.judge(calls, at(1000)), Verdict::Keep(at(1030)));
+        // What the peer says beside calls does not count.
+        let pinged = Seen { calls: 0, heard: 9, ..calls };
+        assert_eq!(watch.judge(pinged, at(1060)), Verdict::Keep(at(1075)));
+        assert_eq!(watch.judge(pinged, at(1075)), Verdict::Retire(at(1076)));
+        assert!(matches!(watch.judge(pinged, at(1076)), Verdict::Drop(_)));
     }
 
     #[test]
