@@ -11,6 +11,7 @@ const HEADINGS: &[&str] = &[
     "Hosting",
     "Metrics",
     "Multi-model endpoints",
+    "Sessions and streaming",
     "TensorFlow Serving",
     "XGBoost",
 ];

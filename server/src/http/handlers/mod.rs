@@ -87,14 +87,15 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
 /// Answers a message of a WebSocket as the body of a request to `/invocations` with this head.
 pub async fn message(service: &Service, parts: &Parts, body: Received) -> Response<Segments> {
     let answer = invocations::invocations(service, parts, Payload::Here(body)).await;
-    let response = answer.unwrap_or_else(|failure| failed(service, parts, &failure));
+    let response =
+        answer.unwrap_or_else(|failure| failed(service, parts, Some(Family::SageMaker), &failure));
     service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
     response
 }
 
 /// The answer to such a message that was refused before it came.
 pub fn refused(service: &Service, parts: &Parts, error: Error) -> Response<Segments> {
-    let response = failed(service, parts, &error.into());
+    let response = failed(service, parts, Some(Family::SageMaker), &error.into());
     service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
     response
 }
