@@ -249,6 +249,33 @@ fn several_requests_are_under_way_and_answers_come_in_their_order() {
 }
 
 #[test]
+fn what_waits_for_its_turn_has_not_come_too_slowly() {
+    let repository = Repository::identity("m", &[("execute_delay_ms", "200")]);
+    let server = Server::start(&repository, &["--body-grace-secs=0.5", "--idle-timeout-secs=0.5"]);
+    let mut socket = Socket::to(&server);
+    let all: Vec<u8> = (0..16).flat_map(|_| frame(TEXT, ROW.as_bytes())).collect();
+    socket.0.write_all(&all).unwrap();
+    for _ in 0..16 {
+        assert_eq!(socket.text(), SAME_ROW);
+    }
+    assert_eq!(socket.closed().0, 1000);
+}
+
+#[test]
+fn a_stop_answers_what_waits_for_its_turn_too() {
+    let mut server = server(&["--scheduler-hold=30"]);
+    let mut socket = Socket::to(&server);
+    let all: Vec<u8> = (0..9).flat_map(|_| frame(TEXT, ROW.as_bytes())).collect();
+    socket.0.write_all(&all).unwrap();
+    wait_queued(server.http(), "m", 8);
+    server.begin_stop();
+    for _ in 0..9 {
+        assert_eq!(socket.text(), SAME_ROW);
+    }
+    assert_eq!(socket.closed().0, 1001);
+}
+
+#[test]
 fn a_client_that_leaves_withdraws_what_it_asked() {
     let server = server(&["--scheduler-hold=5"]);
     let mut socket = Socket::to(&server);

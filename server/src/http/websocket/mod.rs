@@ -35,7 +35,7 @@ use super::{
     handlers,
     service::Service,
 };
-use crate::drain::Guard;
+use crate::{drain::Guard, error::Error};
 use ending::Ending;
 use frame::Opcode;
 use inbox::{Event, Inbox, Kind};
@@ -97,8 +97,8 @@ struct Talk {
     inbox: Inbox,
     /// What is worked on, or answered and not written.
     queue: Queue<Response<Segments>>,
-    /// A message that the queue has no room for.
-    waiting: Option<(Kind, Received)>,
+    /// A message that the queue has no room for, or why it was refused.
+    waiting: Option<(Kind, Result<Received, Error>)>,
     /// Nothing more is read, and this is said when all is answered.
     ending: Option<Ending>,
     /// When the peer last said anything.
@@ -127,7 +127,8 @@ impl Talk {
         let mut closing = pin!(guard.closing());
         let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
         loop {
-            if let Some(ending) = self.ending.take_if(|_| self.queue.is_empty()) {
+            let is_done = self.queue.is_empty() && self.waiting.is_none();
+            if let Some(ending) = self.ending.take_if(|_| is_done) {
                 return Ok(ending);
             }
             self.wind(timer.as_mut());
@@ -146,7 +147,11 @@ impl Talk {
             };
             match step {
                 Step::Leave => self.ending = Some(Ending::leaving()),
-                Step::Answer(kind, response) => self.write(kind, response).await?,
+                Step::Answer(kind, response) => {
+                    self.write(kind, response).await?;
+                    // It was not idle until now.
+                    self.heard = Instant::now();
+                }
                 Step::Read(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Step::Read(bytes) => {
                     self.heard = Instant::now();
@@ -169,13 +174,15 @@ impl Talk {
     /// When the peer must have done something, and how it ends if it has not; `None` while it is not its turn.
     fn due(&self) -> Option<(Instant, Ending)> {
         let settings = &self.service.settings;
+        if self.waiting.is_some() || self.ending.is_some() {
+            return None;
+        }
         if let (Some(since), Some(received)) = (self.since, self.inbox.unfinished()) {
             let allowed = settings.body.pace.allowed(received)?;
             return Some((since + allowed, Ending::slow(allowed.as_secs())));
         }
         let idle = settings.timeouts.idle;
-        let is_idle = self.queue.is_empty() && self.waiting.is_none();
-        is_idle.then(|| (self.heard + idle, Ending::idle(idle.as_secs())))
+        self.queue.is_empty().then(|| (self.heard + idle, Ending::idle(idle.as_secs())))
     }
 
     /// Sets the timer to what is due first.
@@ -190,27 +197,24 @@ impl Talk {
 
     /// Takes in what has come, as far as there is room. How it is to end at once, where it is.
     async fn take_in(&mut self) -> io::Result<Option<Ending>> {
-        while self.ending.is_none() {
+        loop {
             if self.queue.has_room()
                 && let Some((kind, body)) = self.waiting.take()
             {
-                let (service, parts) = (self.service.clone(), self.parts.clone());
-                let answer = async move { handlers::message(&service, &parts, body).await };
-                self.queue.push(kind, Box::pin(answer));
+                self.ask(kind, body);
             }
-            if self.waiting.is_some() {
+            if self.waiting.is_some() || self.ending.is_some() {
                 break;
             }
             match self.inbox.next() {
                 Ok(None) => break,
                 Ok(Some(Event::Message(kind, body))) => {
                     self.since = None;
-                    self.waiting = Some((kind, body));
+                    self.waiting = Some((kind, Ok(body)));
                 }
                 Ok(Some(Event::Refused(error))) => {
                     self.since = None;
-                    let response = handlers::refused(&self.service, &self.parts, error);
-                    self.queue.push(Kind::Text, Box::pin(std::future::ready(response)));
+                    self.waiting = Some((Kind::Text, Err(error)));
                 }
                 Ok(Some(Event::Ping(payload))) => self.say(Opcode::Pong, &payload).await?,
                 Ok(Some(Event::Pong)) => {}
@@ -219,13 +223,25 @@ impl Talk {
                 Err(ending) => self.ending = Some(ending),
             }
         }
-        match self.inbox.unfinished() {
+        match self.inbox.unfinished().filter(|_| self.waiting.is_none()) {
             Some(_) => {
                 self.since.get_or_insert_with(Instant::now);
             }
             None => self.since = None,
         }
         Ok(None)
+    }
+
+    /// Has a message answered, behind those before it.
+    fn ask(&mut self, kind: Kind, body: Result<Received, Error>) {
+        let (service, parts) = (self.service.clone(), self.parts.clone());
+        let answer = async move {
+            match body {
+                Ok(body) => handlers::message(&service, &parts, body).await,
+                Err(error) => handlers::refused(&service, &parts, error),
+            }
+        };
+        self.queue.push(kind, Box::pin(answer));
     }
 
     /// Writes an answer as one message: text to a text, if it is one, and bytes to bytes. What went wrong is always text.
