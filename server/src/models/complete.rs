@@ -251,13 +251,12 @@ fn fill_defaults(raw: &mut RawConfig) {
     {
         batching.preferred_batch_size = vec![raw.max_batch_size];
     }
-    if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut raw.scheduling_choice {
-        if let Some(StrategyChoice::Oldest(oldest)) = &mut batching.strategy_choice
-            && oldest.preferred_batch_size.is_empty()
-            && raw.max_batch_size > 0
-        {
-            oldest.preferred_batch_size = vec![raw.max_batch_size];
-        }
+    if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut raw.scheduling_choice
+        && let Some(StrategyChoice::Oldest(oldest)) = &mut batching.strategy_choice
+        && oldest.preferred_batch_size.is_empty()
+        && raw.max_batch_size > 0
+    {
+        oldest.preferred_batch_size = vec![raw.max_batch_size];
     }
     if raw.instance_group.is_empty() {
         let group = ModelInstanceGroup { name: raw.name.clone(), ..Default::default() };

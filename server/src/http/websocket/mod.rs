@@ -110,6 +110,8 @@ struct Talk {
 }
 
 /// What is next.
+// Made and taken apart at once.
+#[allow(clippy::large_enum_variant)]
 enum Step {
     /// So many bytes were read.
     Read(usize),
