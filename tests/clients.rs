@@ -64,6 +64,8 @@ fn run(command: &mut Command) -> Result<String, String> {
 /// The file of `tests/clients` that lists the packages of a script.
 fn packages(script: &str) -> &'static str {
     match script {
+        "aws_boto3.py" | "aws_cli.py" => "requirements-aws.txt",
+        "locust_load.py" => "requirements-locust.txt",
         "kserve_client.py" => "requirements-kserve.txt",
         "mlserver_client.py" => "requirements-mlserver.txt",
         "perf_analyzer.py" => "requirements-perf.txt",
@@ -182,6 +184,33 @@ fn stubs_of_tensorflow_serving_and_its_rest_clients_find_what_they_expect() {
 #[test]
 fn requests_sends_csv_and_numpy_arrays_as_users_of_sagemaker_do() {
     check("invocations.py", |server| vec![format!("http://{}", server.sagemaker())]);
+}
+
+/// Runs a script against a server that stands in for SageMaker's runtime: URL, spool.
+fn check_runtime(script: &str) {
+    let spool = Repository::new();
+    let flag = format!("--async-spool={}", spool.at(""));
+    check_with(script, &["--aws-facade", &flag], |server| {
+        vec![format!("http://{}", server.sagemaker()), spool.at("")]
+    });
+}
+
+#[test]
+fn boto3_invokes_endpoints_streams_replies_and_reads_results_from_a_spool() {
+    check_runtime("aws_boto3.py");
+}
+
+#[test]
+fn the_command_line_of_aws_invokes_endpoints() {
+    check_runtime("aws_cli.py");
+}
+
+#[test]
+fn locust_puts_load_on_an_endpoint_and_no_request_fails() {
+    check_with("locust_load.py", &["--aws-facade"], |server| {
+        let payload = r#"{"instances": [[1, 2, 3]]}"#;
+        [&format!("http://{}", server.sagemaker()), "type_fp32", payload].map(str::to_owned).into()
+    });
 }
 
 #[test]

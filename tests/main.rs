@@ -12,6 +12,7 @@ mod torchscript; // the libtorch engine behind the server: the same answers, mod
 
 mod compatibility; // the table of everything that Triton has, and what becomes of it
 
+mod aws_facade; // what clients of SageMaker's runtime call
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod generate; // generate and generate_stream

@@ -18,8 +18,8 @@ pub struct S3 {
     child: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
-    port: u64,
-    key_id: String,
+    pub port: u64,
+    pub key_id: String,
     pub secret: String,
 }
 
@@ -61,6 +61,11 @@ impl S3 {
 
     pub fn put(&mut self, key: &str, file: impl AsRef<Path>) {
         self.tell(&format!("put models {key} {}", file.as_ref().display()));
+    }
+
+    /// The text of an object, if there is one.
+    pub fn get(&mut self, key: &str) -> Option<String> {
+        self.tell(&format!("get models {key}")).pop()
     }
 
     /// A model of `tests/fixtures/models`.

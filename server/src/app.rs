@@ -24,7 +24,7 @@ use crate::{
     config::{ControlMode, QueueWait, RateLimit, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
-    http::{BodyLimits, Door, HttpSettings, Service, SessionTable, Timeouts},
+    http::{BodyLimits, Door, Facade, HttpSettings, Service, SessionTable, Timeouts},
     infer::Inference,
     limits::Budget,
     logging::LogControl,
@@ -177,19 +177,26 @@ impl App {
             certificates.chain(grpc_tls.iter().map(|it| ("the certificate of gRPC", it)));
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let observers = Observers::start(&config, &serving, machine)?;
+        let (facade, waiting) =
+            config.aws.as_ref().map(|it| Facade::new(it, &config.stores)).unzip();
         let settings = http_settings(&config, &serving, &observers, tokens.clone(), cpus);
+        let settings = HttpSettings { facade, ..settings };
         let door = tls.map_or(Door::Plain, Door::Tls);
         let vertex_ai_door = match &config.tls {
             Some(tls) if !tls.ports.has("vertex-ai") => Door::Aside,
             _ => door.clone(),
         };
         let http = Service::new(serving.clone(), settings.clone(), door);
+        if let Some(waiting) = waiting.flatten() {
+            waiting.start(http.clone(), config.lifecycle.patience())?;
+        }
         let aside = http.behind(Door::Aside);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
         let grpc = Grpc::new(serving.clone(), messages);
         let mut fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];
         if config.vertex_ai.is_some() {
-            let settings = HttpSettings { vertex_ai: config.vertex_ai.clone(), ..settings };
+            let vertex_ai = config.vertex_ai.clone();
+            let settings = HttpSettings { vertex_ai, facade: None, ..settings };
             fronts.push(Arc::new(Service::new(serving.clone(), settings, vertex_ai_door)));
         }
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
@@ -297,6 +304,12 @@ async fn sample_gpus(metrics: Metrics, interval: Duration) {
 }
 
 impl crate::config::Lifecycle {
+    /// How long what runs may go on when nothing new is accepted any more, so that there is time to write what becomes
+    /// of it.
+    fn patience(&self) -> Duration {
+        self.exit_timeout.saturating_sub(self.drain_delay).mul_f64(0.8)
+    }
+
     /// Stops in order: not ready, still serving; nothing new; what is in flight finishes; models close.
     async fn drain(
         &self,
@@ -433,6 +446,7 @@ fn http_settings(
         cpus,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
         forwarding: access.http.forwarding.clone().map(Arc::new),
+        facade: None,
         vertex_ai: None,
     }
 }

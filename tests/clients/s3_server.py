@@ -2,7 +2,7 @@
 `open` it checks none.
 
 Says one line of JSON when it is ready: port, key_id, secret. Then each line on standard input is a command, and
-each answer a line: `bucket NAME`, `put BUCKET KEY FILE`, `delete BUCKET KEY`, `refuse` and `answer`, which say what others get from
+each answer a line: `bucket NAME`, `put BUCKET KEY FILE`, `get BUCKET KEY`, `delete BUCKET KEY`, `refuse` and `answer`, which say what others get from
 now on, and `requests`, which answers with what they have asked since the last time.
 """
 
@@ -71,6 +71,10 @@ for line in sys.stdin:
     elif word == "put":
         with open(given[2], "rb") as file:
             s3.put_object(Bucket=given[0], Key=given[1], Body=file.read(), **access)
+    elif word == "get":
+        found = s3.list_objects_v2(Bucket=given[0], Prefix=given[1]).get("Contents", [])
+        if any(it["Key"] == given[1] for it in found):
+            answer = [s3.get_object(Bucket=given[0], Key=given[1])["Body"].read().decode()]
     elif word == "delete":
         s3.delete_object(Bucket=given[0], Key=given[1])
     elif word == "refuse":

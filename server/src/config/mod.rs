@@ -6,6 +6,7 @@
 //! which beat the default. Whatever is wrong is reported at once, in one [`ConfigError`].
 
 mod access;
+mod aws;
 mod cache;
 mod capture;
 mod command_line;
@@ -39,6 +40,7 @@ mod tests;
 use std::ffi::OsString;
 
 pub use access::{AccessConfig, WireAccess};
+pub use aws::{AsyncInvocations, AwsFacade, ObjectsAt};
 pub use cache::{CacheConfig, RedisSettings, Secret};
 pub use capture::CaptureConfig;
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};

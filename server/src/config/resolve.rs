@@ -8,7 +8,9 @@ use std::{
 };
 
 use super::{
-    access, cache, capture,
+    access,
+    aws::{self, AwsFacade},
+    cache, capture,
     command_line::Serve,
     control, emf,
     environment::{Environment, PathKind},
@@ -70,6 +72,8 @@ pub(super) fn resolve(
     let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
+    let aws = aws::resolve(&sources, environment, problems);
+    let has_remote = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
     let mut control = control::resolve(&sources, environment, is_multi_model, problems);
     multi_model::resolve(
         is_multi_model,
@@ -84,7 +88,7 @@ pub(super) fn resolve(
         hosted,
         listeners,
         grpc,
-        stores: stores::resolve(&sources, environment, has_remote(&from), problems),
+        stores: stores::resolve(&sources, environment, has_remote, problems),
         repository: repository(from, &sources, machine, problems),
         control,
         model_defaults: model_defaults(&sources, problems),
@@ -98,6 +102,7 @@ pub(super) fn resolve(
         sagemaker,
         sessions: sessions::resolve(&sources, problems),
         allow_websocket: sources.read("allow-websocket", value::boolean, problems).unwrap_or(true),
+        aws,
         vertex_ai: vertex::resolve(vertex_ai, &sources, problems),
         client_shared_memory: sources
             .read("allow-client-shm", value::boolean, problems)

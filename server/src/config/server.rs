@@ -3,10 +3,10 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
-    access::AccessConfig, cache::CacheConfig, capture::CaptureConfig, control::ModelControl,
-    emf::EmfConfig, grpc::Grpc, metrics::MetricsConfig, rate_limit::RateLimit, report::Notice,
-    sagemaker::SageMaker, sessions::SessionSettings, stores::StoreSettings, tls::HttpTls,
-    trace::TraceConfig, vertex::VertexAi,
+    access::AccessConfig, aws::AwsFacade, cache::CacheConfig, capture::CaptureConfig,
+    control::ModelControl, emf::EmfConfig, grpc::Grpc, metrics::MetricsConfig,
+    rate_limit::RateLimit, report::Notice, sagemaker::SageMaker, sessions::SessionSettings,
+    stores::StoreSettings, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -50,6 +50,8 @@ pub struct ServerConfig {
     pub sessions: Option<SessionSettings>,
     /// `--allow-websocket`: may clients talk over WebSockets?
     pub allow_websocket: bool,
+    /// The addresses of SageMaker's runtime; `None` where they are off.
+    pub aws: Option<AwsFacade>,
     /// The routes of the Vertex AI port; `None` where it is off.
     pub vertex_ai: Option<VertexAi>,
     /// `--allow-client-shm`: may clients register shared memory?

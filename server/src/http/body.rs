@@ -215,6 +215,8 @@ async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
 #[derive(Debug, Default)]
 pub struct Segments {
     bytes: VecDeque<Bytes>,
+    /// What comes behind them, as it comes; its length is not known.
+    coming: Option<Coming>,
     /// Notes when the last of them has gone.
     sending: Option<Sending>,
     /// Is counted until then.
@@ -235,6 +237,11 @@ impl Segments {
         if let Some(bytes) = self.bytes.pop_back() {
             self.bytes.push_back(Bytes::from_owner(Held { bytes, _permit: permit }));
         }
+    }
+
+    /// A body that is made while it is sent.
+    pub fn coming(body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static) -> Segments {
+        Segments { coming: Some(Coming(Box::pin(body))), ..Segments::default() }
     }
 
     /// Has an invocation counted until this body has gone.
@@ -260,6 +267,15 @@ impl Segments {
     /// Notes in `trace` when this body has gone.
     pub fn trace(&mut self, trace: Arc<Trace>) {
         self.sending = Some(trace.sending());
+    }
+}
+
+/// A body that is made while it is sent.
+struct Coming(Pin<Box<dyn Body<Data = Bytes, Error = Infallible> + Send>>);
+
+impl std::fmt::Debug for Coming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Coming")
     }
 }
 
@@ -298,17 +314,20 @@ impl Body for Segments {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.bytes.pop_front().map(|it| Ok(Frame::data(it))))
+        match (self.bytes.pop_front(), &mut self.coming) {
+            (None, Some(coming)) => coming.0.as_mut().poll_frame(context),
+            (bytes, _) => Poll::Ready(bytes.map(|it| Ok(Frame::data(it)))),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes.is_empty() && self.coming.as_ref().is_none_or(|it| it.0.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.is_stream {
+        match self.is_stream || self.coming.is_some() {
             true => SizeHint::default(),
             false => SizeHint::with_exact(self.length() as u64),
         }

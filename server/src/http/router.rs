@@ -1,5 +1,6 @@
 //! (method, path) → route: one table for every HTTP protocol, on every port.
 
+pub mod aws;
 mod extensions;
 mod multi_model;
 mod tensorflow;

@@ -14,7 +14,7 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use super::{body::BodyLimits, sessions::SessionTable, timeouts::Timeouts};
+use super::{body::BodyLimits, facade::Facade, sessions::SessionTable, timeouts::Timeouts};
 use crate::{
     access::{Access, Category, Forwarding, Need},
     capture::Capture,
@@ -54,6 +54,8 @@ pub struct HttpSettings {
     pub access: Access,
     /// Headers that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
+    /// What stands in for SageMaker around `/invocations`; `None` where nothing does.
+    pub facade: Option<Arc<Facade>>,
     /// On the Vertex AI port, its routes, which are then all that there is; `None` on the others.
     pub vertex_ai: Option<VertexAi>,
 }

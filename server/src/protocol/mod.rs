@@ -6,9 +6,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+pub mod aws;
 mod builtin;
 pub mod csv;
 pub mod elements;
+pub mod eventstream;
 pub mod json;
 pub mod kserve_v2;
 pub mod libsvm;

@@ -7,6 +7,7 @@ mod credentials;
 mod download;
 mod error;
 mod listing;
+mod objects;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use connect::{Access, connect};
 use download::{Downloads, Failure, PARALLEL, STALL};
 pub use error::{Refusal, StoreError};
 use listing::Listing;
+pub use objects::{Object, Objects};
 
 /// Objects may change while they are read. How often that is taken for bad luck.
 const CHANGES: usize = 3;

@@ -1,6 +1,7 @@
 //! The table of settings: name, default, help. Names and defaults are Triton's where it has the option.
 
 mod access;
+mod aws;
 mod cache;
 mod capture;
 mod grpc;
@@ -63,6 +64,7 @@ const SECTIONS: &[&[Setting]] = &[
     ports::SETTINGS,
     grpc::SETTINGS,
     sagemaker::SETTINGS,
+    aws::SETTINGS,
     sessions::SETTINGS,
     access::SETTINGS,
     vertex::SETTINGS,

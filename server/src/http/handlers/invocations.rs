@@ -34,15 +34,20 @@ use crate::{
 
 /// `POST /invocations`.
 pub(super) async fn invocations(service: &Service, parts: &Parts, body: Payload<'_>) -> Answer {
+    let model = chosen(service, parts).await?;
+    invoke(service, model, parts, body).await
+}
+
+/// The model that a request's headers choose.
+pub(super) async fn chosen(service: &Service, parts: &Parts) -> Result<Arc<ServedModel>, Error> {
     let attributes = attributes(parts)?;
-    let model = match attributes.model {
+    match attributes.model {
         Some(name) => {
             let deadline = || service.deadline(&parts.headers);
-            service.serving.model(name, attributes.version, deadline).await?
+            service.serving.model(name, attributes.version, deadline).await
         }
-        None => service.invoked(&parts.headers, attributes.version).await?,
-    };
-    invoke(service, model, parts, body).await
+        None => service.invoked(&parts.headers, attributes.version).await,
+    }
 }
 
 /// The same on a model that is known, for every address that takes what `/invocations` takes.

@@ -1,6 +1,7 @@
 //! Each route: decode, one call of the core, encode. Here the way in and out of all of them; the routes are in
 //! files by what they are about.
 
+pub(super) mod aws;
 mod describe;
 mod generate;
 mod health;
@@ -59,6 +60,10 @@ type Answer = Result<Response<Segments>, Failure>;
 /// Answers any request.
 pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
     let (parts, mut body) = request.into_parts();
+    if let Some(facade) = aws::asked(service, &parts) {
+        // In a box: other requests carry no room for it.
+        return Box::pin(aws::answer(service, &facade, parts, body)).await;
+    }
     let route = match &service.settings.vertex_ai {
         None => route(&parts.method, parts.uri.path()),
         Some(routes) => vertex::route(routes, &parts),
@@ -68,10 +73,7 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         Err(error) => (Family::of(parts.uri.path()), Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
-        // Who asked whether to send the body at all has its answer now.
-        if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
-            tokio::spawn(body::discard(body));
-        }
+        forget(&parts, body);
         failed(service, &parts, family, &failure)
     });
     let protocol = match family {
@@ -98,6 +100,14 @@ pub fn refused(service: &Service, parts: &Parts, error: Error) -> Response<Segme
     let response = failed(service, parts, Some(Family::SageMaker), &error.into());
     service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
     response
+}
+
+/// The rest of a request's body is of no use.
+fn forget(parts: &Parts, body: Incoming) {
+    // Who asked whether to send the body at all has its answer now.
+    if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
+        tokio::spawn(body::discard(body));
+    }
 }
 
 /// What a failure looks like, which is logged.

@@ -1,0 +1,95 @@
+//! A local SageMaker runtime: whether its addresses are served, and where asynchronous invocations read and write.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use super::{
+    environment::{Environment, PathKind},
+    sources::Sources,
+    stores::{Provider, StoreUrl},
+    value::{self, Parse},
+};
+
+/// Where results go in a spool, unless it is said.
+const SPOOL_OUTPUT: &str = "s3://muster/async";
+
+/// Invocations that may wait, and that run at the same time, unless it is said.
+const QUEUE: usize = 64;
+const CONCURRENCY: usize = 4;
+
+/// The addresses below `/endpoints`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AwsFacade {
+    /// How asynchronous invocations are run; `None` where they are not.
+    pub later: Option<AsyncInvocations>,
+}
+
+/// How asynchronous invocations are run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AsyncInvocations {
+    /// What addresses of S3 mean.
+    pub objects: ObjectsAt,
+    /// `--async-output`: the bucket and the prefix below which results are written; the latter may be empty.
+    pub output: (String, String),
+    /// `--async-queue`: invocations that may wait.
+    pub queue: NonZeroUsize,
+    /// `--async-concurrency`: invocations that run at the same time.
+    pub concurrency: NonZeroUsize,
+}
+
+/// What addresses of S3 mean.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ObjectsAt {
+    /// `--async-spool`: files below this directory, `<bucket>/<key>`.
+    Folder(PathBuf),
+    /// Objects of S3; behind this endpoint, where one is given.
+    S3(Option<String>),
+}
+
+impl AwsFacade {
+    /// Are objects of S3 read and written?
+    pub(super) fn needs_store(&self) -> bool {
+        matches!(&self.later, Some(AsyncInvocations { objects: ObjectsAt::S3(_), .. }))
+    }
+}
+
+/// Reads it; `None` where it is off.
+pub(super) fn resolve(
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<AwsFacade> {
+    let on = sources.read("aws-facade", value::boolean, problems).unwrap_or(false);
+    let spool = sources.read("async-spool", value::path, problems);
+    let output = sources.read("async-output", output, problems);
+    let queue = sources.read("async-queue", value::count, problems);
+    let concurrency = sources.read("async-concurrency", value::count, problems);
+    let settings = ["async-spool", "async-output", "async-queue", "async-concurrency"];
+    if !on {
+        let given = settings.iter().filter_map(|it| sources.last(it));
+        problems.extend(given.map(|it| format!("{it}: expected --aws-facade beside it")));
+        return None;
+    }
+    if let (Some(given), Some(path)) = (sources.last("async-spool"), &spool)
+        && environment.kind_of(path) != Some(PathKind::Directory)
+    {
+        problems.push(format!("{given}: expected a directory, there is none"));
+    }
+    let objects = match (spool, &output) {
+        (Some(path), _) => ObjectsAt::Folder(path),
+        (None, Some(output)) => ObjectsAt::S3(output.endpoint.clone()),
+        (None, None) => return Some(AwsFacade { later: None }),
+    };
+    let output = output.or_else(|| StoreUrl::parse(SPOOL_OUTPUT).ok());
+    let output = output.map(|it| (it.bucket, it.prefix)).unwrap_or_default();
+    let count = |given: Option<NonZeroUsize>, usual| {
+        given.or(NonZeroUsize::new(usual)).unwrap_or(NonZeroUsize::MIN)
+    };
+    let (queue, concurrency) = (count(queue, QUEUE), count(concurrency, CONCURRENCY));
+    Some(AwsFacade { later: Some(AsyncInvocations { objects, output, queue, concurrency }) })
+}
+
+/// A place in S3.
+fn output(text: &str) -> Parse<StoreUrl> {
+    let url = StoreUrl::parse(text).ok().filter(|it| it.provider == Provider::S3);
+    url.ok_or_else(|| "s3://bucket/prefix or s3://[https://]host:port/bucket/prefix".to_owned())
+}

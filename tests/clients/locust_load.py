@@ -1,0 +1,92 @@
+"""Load on an endpoint of SageMaker's runtime from Locust, in the form of the script that AWS publishes for it: each user
+calls `invoke_endpoint` of boto3 without retries, and each call is a request of Locust's statistics.
+
+Usage: REGION=us-east-1 CONTENT_TYPE=application/json PAYLOAD='..' locust -f locust_load.py -H https://my-ep --headless ..
+
+The endpoint's name is the last part of the host. Where the calls go is boto3's business: set
+AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME for a server that is not AWS's. Run with an interpreter instead, it checks itself:
+`locust_load.py URL ENDPOINT PAYLOAD` has four users for some seconds, and fails where one request does.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+REGION = os.environ.get("REGION", "us-east-1")
+CONTENT_TYPE = os.environ.get("CONTENT_TYPE", "application/json")
+PAYLOAD = os.environ.get("PAYLOAD", "")
+
+if __name__ != "__main__":
+    import boto3
+    from botocore.config import Config
+    from locust import User, constant, task
+
+    class EndpointClient:
+        """Invokes an endpoint, and tells Locust how that went."""
+
+        def __init__(self, host, environment):
+            self.endpoint = host.rstrip("/").split("/")[-1]
+            self.request = environment.events.request
+            config = Config(retries={"max_attempts": 0, "mode": "standard"})
+            self.runtime = boto3.client("sagemaker-runtime", region_name=REGION, config=config)
+
+        def send(self):
+            event = {
+                "request_type": "InvokeEndpoint",
+                "name": "SageMaker",
+                "response_length": 0,
+                "response": None,
+                "context": {},
+                "exception": None,
+            }
+            started = time.perf_counter()
+            try:
+                response = self.runtime.invoke_endpoint(
+                    EndpointName=self.endpoint, Body=PAYLOAD, ContentType=CONTENT_TYPE
+                )
+                event["response"] = response["Body"].read()
+                event["response_length"] = len(event["response"])
+            except Exception as error:  # Whatever it is, it is a failed request.
+                event["exception"] = error
+            event["response_time"] = (time.perf_counter() - started) * 1000
+            self.request.fire(**event)
+
+    class EndpointUser(User):
+        """One of those who wait for nothing between two calls."""
+
+        wait_time = constant(0)
+
+        def __init__(self, environment):
+            super().__init__(environment)
+            self.client = EndpointClient(self.host, environment)
+
+        @task
+        def invoke(self):
+            self.client.send()
+
+
+def main():
+    url, endpoint, payload = sys.argv[1:4]
+    environment = os.environ | {
+        "REGION": "us-east-1",
+        "CONTENT_TYPE": "application/json",
+        "PAYLOAD": payload,
+        "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": url,
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "y",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    users = ["--headless", "-u", "4", "-r", "4", "-t", "4s", "--json", "--exit-code-on-error", "1"]
+    whole = [sys.executable, "-m", "locust", "-f", __file__, "-H", f"https://{endpoint}", *users]
+    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (statistics,) = json.loads(done.stdout)
+    count, failures = statistics["num_requests"], statistics["num_failures"]
+    assert count > 0 and failures == 0, statistics
+    print(f"{count} requests of 4 users, no failures")
+
+
+if __name__ == "__main__":
+    main()
