@@ -484,7 +484,7 @@ fn a_stop_that_has_no_more_time_notes_what_was_running() {
 fn asynchronous_invocations_read_from_s3_and_write_to_it() {
     let Some(mut s3) = S3::start() else { return };
     let row = Repository::new().file("row", ROW);
-    s3.put("in/row.json", row.at("row"));
+    s3.put("in/row~1.json", row.at("row"));
     let output = format!("--async-output=s3://http://127.0.0.1:{}/models/out", s3.port);
     let server = Start::new(&Repository::identity("m", &[]))
         .flags(&[ON, &output])
@@ -500,7 +500,7 @@ fn asynchronous_invocations_read_from_s3_and_write_to_it() {
         let note: Value = serde_json::from_str(&note).unwrap();
         (s3.get(&format!("out/{key}")), note)
     };
-    let (reply, note) = invoke("s3://models/in/row.json");
+    let (reply, note) = invoke("s3://models/in/row~1.json");
     assert_eq!(note["invocationStatus"], "Completed", "{note}");
     assert_eq!(reply.as_deref(), Some(REPLY));
     let (_, note) = invoke("https://s3.eu-west-1.amazonaws.com/models/in/none");

@@ -55,7 +55,7 @@ impl Objects {
     /// When there is none, or the store cannot be asked.
     pub async fn open(&self, bucket: &str, key: &str) -> Result<Object, StoreError> {
         let access = self.access(bucket)?;
-        let path = Key::from(key);
+        let path = Key::parse(key).map_err(|it| access.error("read", key, &it))?;
         let found = timeout(STALL, access.store.get(&path)).await;
         let found = found.map_err(|_| access.error("read", key, &silent()))?;
         let found = found.map_err(|it| access.error("read", key, &it))?;
@@ -81,7 +81,8 @@ impl Objects {
         }
         let options = PutOptions { attributes, ..PutOptions::default() };
         let body = PutPayload::from_iter(body);
-        let written = access.store.put_opts(&Key::from(key), body, options).await;
+        let path = Key::parse(key).map_err(|it| access.error("write", key, &it))?;
+        let written = access.store.put_opts(&path, body, options).await;
         written.map(drop).map_err(|it| access.error("write", key, &it))
     }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use crate::{
     aligned::AlignedBuffer,
     config::{ObjectsAt, StoreSettings},
+    identifier::new_uuid,
     limits::{Budget, Permit},
     protocol::aws::Location,
     stores,
@@ -190,7 +191,8 @@ fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), Pr
     };
     fs::create_dir_all(parent).map_err(failed)?;
     let parent = inside(root, parent).map_err(failed)?;
-    let part = parent.join(format!(".{}.part", name.to_string_lossy()));
+    // Clients may give two results one name; the last one counts, and is whole.
+    let part = parent.join(format!(".{}.part", new_uuid()));
     let write = || {
         let mut file = fs::File::create(&part)?;
         body.iter().try_for_each(|it| file.write_all(it))?;

@@ -121,3 +121,27 @@ pub(super) fn respond(name: &'static str, status: StatusCode, body: Vec<u8>) -> 
     response.headers_mut().insert(ERROR_TYPE, HeaderValue::from_static(name));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_before_a_model_has_its_exception() {
+        let check = |error: Error, status: u16, name: &str| {
+            let plain = super::super::respond::error(&error, "i");
+            let (failure, exception) = Refusal::from(error).into_parts();
+            let response = exception.unwrap().respond(plain, &failure.error);
+            assert_eq!(response.status().as_u16(), status, "{name}");
+            assert_eq!(response.headers().get(ERROR_TYPE).unwrap(), name);
+        };
+        let text = || "x".to_owned();
+        check(Error::InvalidRequest(text()), 400, "ValidationError");
+        check(Error::ShuttingDown, 503, "ServiceUnavailable");
+        check(Error::OutOfBudget(text()), 503, "ServiceUnavailable");
+        check(Error::Internal(text()), 500, "InternalFailure");
+        check(Error::Unauthenticated(text()), 401, "AccessDeniedException");
+        check(Error::Forbidden(text()), 403, "AccessDeniedException");
+        check(Error::NotFound(text()), 404, "UnknownOperationException");
+    }
+}
