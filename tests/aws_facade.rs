@@ -515,7 +515,7 @@ fn settings_that_do_not_fit_together_are_refused_by_name() {
         let text = Start::new(&repository).flags(flags).config().unwrap_err();
         assert!(parts.iter().all(|it| text.contains(it)), "{text}");
     };
-    refused(&["--async-queue=3"], &["--async-queue '3'", "--aws-facade"]);
+    refused(&["--async-output=s3://b"], &["--async-output 's3://b'", "--aws-facade"]);
     refused(&[ON, "--async-spool=/none/at/all"], &["--async-spool", "expected a directory"]);
     refused(&[ON, "--async-output=gs://b/p"], &["--async-output", "s3://bucket/prefix"]);
     refused(&[ON, "--async-queue=0"], &["--async-queue '0'", "from 1"]);

@@ -63,10 +63,14 @@ pub(super) fn resolve(
     let output = sources.read("async-output", output, problems);
     let queue = sources.read("async-queue", value::count, problems);
     let concurrency = sources.read("async-concurrency", value::count, problems);
-    let settings = ["async-spool", "async-output", "async-queue", "async-concurrency"];
     if !on {
-        let given = settings.iter().filter_map(|it| sources.last(it));
-        problems.extend(given.map(|it| format!("{it}: expected --aws-facade beside it")));
+        // Whoever says where results go expects some.
+        for (name, is_given) in
+            [("async-spool", spool.is_some()), ("async-output", output.is_some())]
+        {
+            let given = sources.last(name).filter(|_| is_given);
+            problems.extend(given.map(|it| format!("{it}: expected --aws-facade beside it")));
+        }
         return None;
     }
     if let (Some(given), Some(path)) = (sources.last("async-spool"), &spool)
