@@ -5,7 +5,17 @@ use super::tables;
 const DOCUMENT: &str = "docs/sagemaker.md";
 
 /// The headings, each above one table.
-const HEADINGS: &[&str] = &["A local SageMaker runtime", "Bodies and replies", "Data capture", "Hosting", "Metrics", "Multi-model endpoints", "Sessions and streaming", "TensorFlow Serving", "XGBoost"];
+const HEADINGS: &[&str] = &[
+    "A local SageMaker runtime",
+    "Bodies and replies",
+    "Data capture",
+    "Hosting",
+    "Metrics",
+    "Multi-model endpoints",
+    "Sessions and streaming",
+    "TensorFlow Serving",
+    "XGBoost",
+];
 
 #[test]
 fn every_row_has_a_state_and_a_test_that_exists() {

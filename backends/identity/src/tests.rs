@@ -288,7 +288,7 @@ fn a_bad_value_is_refused_by_name_with_what_is_allowed() {
     );
     check_refused(
         &[("load_fault", "abort")],
-        "'load_fault': expected one of fail, panic, instance, given 'abort'",
+        "'load_fault': expected one of fail, panic, instance, out_of_memory, given 'abort'",
     );
     check_refused(
         &[("fail_marked_rows", "true")],

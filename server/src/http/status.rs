@@ -48,6 +48,8 @@ pub fn tensorflow(kind: Kind) -> StatusCode {
         | Kind::Overloaded
         | Kind::DeadlineExceeded
         | Kind::Unimplemented
+        | Kind::Conflict
+        | Kind::FailedDependency
         | Kind::Internal => status(kind),
     }
 }

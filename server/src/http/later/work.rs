@@ -31,7 +31,10 @@ use crate::{
     drain::Guard,
     error::Error,
     limits::Permit,
-    protocol::aws::{Location, Note, Outcome},
+    protocol::{
+        aws::{Location, Note, Outcome},
+        sagemaker::ErrorForm,
+    },
 };
 
 /// What is written beside each reply.
@@ -242,6 +245,6 @@ impl Work {
 
 /// The end of a job of which no model has answered.
 fn failure(reason: &str) -> Ended {
-    let body = respond::error_body(&Error::Unavailable(reason.to_owned()), None);
+    let body = respond::error_body(&Error::Unavailable(reason.to_owned()), None, ErrorForm::Plain);
     Ended::Failure { body, reason: reason.to_owned() }
 }

@@ -93,7 +93,7 @@ fn name(kind: Kind) -> &'static str {
         Kind::NotAcceptable => "NotAcceptable",
         Kind::TooLarge => "RequestTooLarge",
         Kind::RequestTimeout | Kind::DeadlineExceeded => "Timeout",
-        Kind::Unavailable | Kind::Overloaded => "ServiceUnavailable",
+        Kind::Unavailable | Kind::Overloaded | Kind::FailedDependency => "ServiceUnavailable",
         Kind::OutOfMemory => "OutOfMemory",
         Kind::Unimplemented => "NotImplemented",
         Kind::Internal => "InternalServerError",

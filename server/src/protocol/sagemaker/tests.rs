@@ -221,8 +221,12 @@ fn form(
     body: &str,
 ) -> ReplyFormat {
     let options = Options { dialect, ..Options::default() };
-    let head =
-        Head { content_type: Some(content_type), accept: None, method: tfs::Method::Predict };
+    let head = Head {
+        content_type: Some(content_type),
+        accept: None,
+        method: tfs::Method::Predict,
+        objective: None,
+    };
     let decoded = decode(signature, head, &options, Bytes::copy_from_slice(body.as_bytes()));
     decoded.unwrap_or_else(|error| panic!("{dialect:?}, {body}: {error}")).1
 }
@@ -255,7 +259,8 @@ fn a_dialect_decides_what_a_body_leaves_open() {
 #[test]
 fn in_tritons_dialect_json_is_nothing_but_kserve_v2() {
     let options = Options { dialect: Some(Dialect::Triton), ..Options::default() };
-    let head = Head { content_type: None, accept: None, method: tfs::Method::Predict };
+    let head =
+        Head { content_type: None, accept: None, method: tfs::Method::Predict, objective: None };
     let body = Bytes::from_static(b"[[1, 2]]");
     let error = decode(&one(), head, &options, body).unwrap_err().to_string();
     assert!(error.contains("expected an object"), "{error}");
@@ -284,7 +289,7 @@ proptest! {
                 for signature in [one(), two(), model(8, &["b BYTES [1]"], &["y FP32 [2]"])] {
                     for body in [bytes.as_slice(), text.as_bytes()] {
                         let head =
-                            Head { content_type: Some(content_type), accept: None, method: tfs::Method::Predict };
+                            Head { content_type: Some(content_type), accept: None, method: tfs::Method::Predict, objective: None };
                         let decoded = decode(&signature, head, &options, Bytes::copy_from_slice(body));
                         if let Ok((request, format)) = decoded {
                             let rows = request.inputs.first().and_then(|it| it.tensor.shape().rows());

@@ -64,7 +64,7 @@ pub(super) async fn accept(
         return Err(Error::ShuttingDown.into());
     }
     // Unknown endpoints are told now; the model is looked up again when it is the invocation's turn.
-    model_of(service, endpoint, &parts.headers).await?;
+    model_of(service, endpoint, parts).await?;
     let headers = &parts.headers;
     let input = text(headers, &INPUT_LOCATION).map(input_location).transpose()?;
     let wait = seconds(headers, &TIME_TO_LIVE, WAIT)?;

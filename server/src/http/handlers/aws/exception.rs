@@ -69,6 +69,8 @@ impl Exception {
         match kind {
             Kind::InvalidArgument
             | Kind::AlreadyExists
+            | Kind::Conflict
+            | Kind::FailedDependency
             | Kind::UnsupportedMediaType
             | Kind::NotAcceptable
             | Kind::TooLarge
@@ -125,11 +127,12 @@ pub(super) fn respond(name: &'static str, status: StatusCode, body: Vec<u8>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::sagemaker::ErrorForm;
 
     #[test]
     fn each_failure_before_a_model_has_its_exception() {
         let check = |error: Error, status: u16, name: &str| {
-            let plain = super::super::respond::error(&error, "i");
+            let plain = super::super::respond::error(&error, "i", ErrorForm::Plain);
             let (failure, exception) = Refusal::from(error).into_parts();
             let response = exception.unwrap().respond(plain, &failure.error);
             assert_eq!(response.status().as_u16(), status, "{name}");
