@@ -12,7 +12,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SECTION, "reuse-grpc-port", "false", "Let several processes share the gRPC port"),
     value(SECTION, "allow-tfs-grpc", "", "Serve gRPC on TensorFlow Serving's port, too. Default: false, unless --tfs-grpc-port is given"),
     value(SECTION, "tfs-grpc-address", "", "Address of that port. Default: the gRPC address"),
-    value(SECTION, "tfs-grpc-port", "8500", "TensorFlow Serving's gRPC port; 0 takes any free one. What else is said of gRPC holds there, too"),
+    value(SECTION, "tfs-grpc-port", "", "TensorFlow Serving's gRPC port, which this opens; 0 takes any free one. What else is said of gRPC holds there, too. Default: 8500"),
     value(SECTION, "grpc-infer-response-compression-level", "none", "How hard responses to inference are compressed for clients that accept gzip or deflate: none, low, medium or high"),
     value(SECTION, "grpc-max-concurrent-streams", "256", "Calls at the same time on one connection"),
     value(SECTION, "grpc-stream-requests", "16", "Requests at the same time in one call of ModelStreamInfer; more are not read until one is answered"),

@@ -18,7 +18,7 @@ use crate::{
 pub struct Request<'a> {
     /// The model that it is for.
     pub spec: Spec<'a>,
-    inputs: SmallVec<[(&'a str, Given); 2]>,
+    inputs: SmallVec<[(&'a str, Given); 1]>,
     /// The outputs that are wanted; none for all.
     filter: SmallVec<[&'a str; 2]>,
 }

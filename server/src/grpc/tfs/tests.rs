@@ -354,7 +354,8 @@ fn features_of_each_list_become_inputs_and_the_context_fills_in() {
 #[test]
 fn mistakes_in_examples_are_named_by_index_and_feature() {
     let good = || vec![("f", floats(&[1.0, 2.0])), ("s", strings(&["a"])), ("i", integers(&[1]))];
-    let check = |change: &dyn Fn(&mut Vec<(&'static str, Feature)>), expected: &str| {
+    type Features = Vec<(&'static str, Feature)>;
+    let check = |change: &dyn Fn(&mut Features), expected: &str| {
         let mut wrong = good();
         change(&mut wrong);
         let request = classify(vec![example(&good()), example(&wrong)], None);
