@@ -93,6 +93,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "serving",
             "shared",
             "signature",
+            "tensorflow",
             "trace",
         ],
     ),
@@ -141,7 +142,14 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/trace",
         ],
     ),
-    ("prost_reflect::", &["server/src/models/pbtxt", "server/src/grpc/handlers/reflection.rs"]),
+    (
+        "prost_reflect::",
+        &[
+            "server/src/models/pbtxt",
+            "server/src/grpc/handlers/reflection.rs",
+            "server/src/grpc/handlers/versions.rs",
+        ],
+    ),
     (
         "serde_json::",
         &[

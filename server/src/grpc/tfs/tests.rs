@@ -274,6 +274,17 @@ fn names_and_the_filter_are_checked() {
 }
 
 #[test]
+fn fields_for_language_models_are_passed_over() {
+    let tensor = TensorProto { dtype: 1, tensor_shape: shape(&[1]), ..TensorProto::default() };
+    let mut bytes = predict(tensor).encode_to_vec();
+    // An empty message, two bytes, and a message with a flag.
+    bytes.extend_from_slice(b"\x2a\x00\x32\x02id\x3a\x02\x18\x01");
+    let bytes = Bytes::from(bytes);
+    let asked = Asked::of(Method::Predict, &bytes).unwrap();
+    assert_eq!(asked.decode(&one(DataType::Fp32)).unwrap().0.inputs.len(), 1);
+}
+
+#[test]
 fn large_floats_leave_as_they_are() {
     let large = Tensor::from_vec(Shape::new(&[1, 3000]), vec![3.0f32; 3000]).unwrap();
     let empty = Tensor::zeros(DataType::Int64, Shape::new(&[0, 2])).unwrap();

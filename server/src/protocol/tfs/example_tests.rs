@@ -1,3 +1,5 @@
+//! Facts about requests made of examples, and about what is made of their outputs.
+
 use backend::{NamedTensor, Shape, Tensor};
 use proptest::prelude::*;
 
