@@ -1,6 +1,8 @@
 //! The `muster` command: parse, start, wait for a signal, stop.
 #![forbid(unsafe_code)]
 
+mod signals;
+
 use std::{ffi::OsString, io::Write, process::ExitCode, sync::Arc};
 
 use backend::Backend;
@@ -15,11 +17,14 @@ use muster::{
 };
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
-use tokio::signal::unix::{SignalKind, signal};
+use signals::Signals;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 fn main() -> ExitCode {
     onnxruntime::disable_telemetry();
     onnxruntime::number_gpus_by_bus();
+    // Before anything that may take time: process 1 of a container gets no signal that it has not asked for.
+    let signals = Signals::start();
     let machine = Machine::read();
     match config::read(std::env::args_os(), &ProcessEnvironment, &machine) {
         Ok(Command::Print(text)) => {
@@ -27,9 +32,12 @@ fn main() -> ExitCode {
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
-        Ok(Command::Bench(args)) => bench(args),
+        Ok(Command::Bench(args)) => {
+            signals.end_as_usual();
+            bench(args)
+        }
         Ok(Command::Health(check)) => ask(&check),
-        Ok(Command::Serve(config)) => serve(*config, &machine),
+        Ok(Command::Serve(config)) => serve(*config, &machine, &signals),
         Err(error) => fail(&error),
     }
 }
@@ -39,7 +47,7 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
+fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode {
     let log = match logging::start(&config.log) {
         Ok(guard) => Arc::new(guard),
         Err(error) => return fail(&error),
@@ -63,7 +71,7 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
         Arc::new(Identity),
     ];
     let outcome = App::build(config, machine, engines, log.control())
-        .and_then(|app| app.run(signalled(log.clone())));
+        .and_then(|app| app.run(signalled(signals.tell(), log.clone())));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -76,28 +84,16 @@ fn serve(config: ServerConfig, machine: &Machine) -> ExitCode {
 }
 
 /// Ready at the first signal to stop; a second one ends the process at once.
-async fn signalled(log: Arc<LogGuard>) {
-    let signals =
-        signal(SignalKind::terminate()).and_then(|it| Ok((it, signal(SignalKind::interrupt())?)));
-    let (mut terminate, mut interrupt) = match signals {
-        Ok(signals) => signals,
-        Err(error) => {
-            tracing::error!(%error, "cannot listen for signals; only SIGKILL will stop this process");
-            return std::future::pending().await;
-        }
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+async fn signalled(mut signals: UnboundedReceiver<()>, log: Arc<LogGuard>) {
+    if signals.recv().await.is_none() {
+        return std::future::pending().await;
     }
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        if signals.recv().await.is_some() {
+            tracing::warn!("asked a second time to stop: stopping at once");
+            log.flush();
+            std::process::exit(1);
         }
-        tracing::warn!("asked a second time to stop: stopping at once");
-        log.flush();
-        std::process::exit(1);
     });
 }
 

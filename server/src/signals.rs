@@ -1,0 +1,85 @@
+//! SIGTERM and SIGINT, from the first moment of the process on: before there is a server, they end it.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+};
+
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+
+/// Hears them, on a thread of its own.
+pub(super) struct Signals(Arc<Mutex<Then>>);
+
+/// What a signal does.
+enum Then {
+    /// The process ends, with 0 at SIGTERM: nothing was begun.
+    End,
+    /// The process ends as if nobody heard.
+    EndAsUsual,
+    /// The server is told.
+    Tell(UnboundedSender<()>),
+}
+
+impl Signals {
+    /// Hears signals from when it returns. Where the system does not let it, they do what they do by themselves.
+    pub(super) fn start() -> Signals {
+        let then = Arc::new(Mutex::new(Then::End));
+        let (begun, has_begun) = mpsc::channel();
+        let shared = then.clone();
+        let hear = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let heard = runtime.and_then(|it| it.block_on(async { hear(&shared, begun).await }));
+            if let Err(error) = heard {
+                eprintln!("cannot listen for signals, SIGKILL will stop this process: {error}");
+            }
+        };
+        // Whoever listens or cannot lets go of the other end.
+        let started = thread::Builder::new().name("signals".to_owned()).spawn(hear);
+        if started.is_ok() {
+            let _ = has_begun.recv();
+        }
+        Signals(then)
+    }
+
+    /// From now on each is told here.
+    pub(super) fn tell(&self) -> UnboundedReceiver<()> {
+        let (tell, told) = unbounded_channel();
+        self.set(Then::Tell(tell));
+        told
+    }
+
+    /// From now on they end the process as they do where nobody hears them.
+    pub(super) fn end_as_usual(&self) {
+        self.set(Then::EndAsUsual);
+    }
+
+    fn set(&self, then: Then) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = then;
+    }
+}
+
+/// Hears for ever.
+async fn hear(then: &Mutex<Then>, begun: mpsc::Sender<()>) -> io::Result<()> {
+    let both = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
+    let [mut terminate, mut interrupt]: [Signal; 2] = match both {
+        [Ok(terminate), Ok(interrupt)] => [terminate, interrupt],
+        [Err(error), _] | [_, Err(error)] => return Err(error),
+    };
+    drop(begun);
+    loop {
+        let kind = tokio::select! {
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = interrupt.recv() => SignalKind::interrupt(),
+        };
+        let as_usual = 128 + kind.as_raw_value();
+        match &*then.lock().unwrap_or_else(PoisonError::into_inner) {
+            Then::Tell(server) => drop(server.send(())),
+            Then::End if kind == SignalKind::terminate() => std::process::exit(0),
+            Then::End | Then::EndAsUsual => std::process::exit(as_usual),
+        }
+    }
+}
