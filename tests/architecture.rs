@@ -221,6 +221,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/src/cache/redis",
             "server/src/stores",
             "server/src/app.rs",
+            "server/src/app/hosting.rs",
             "server/src/app/refresh.rs",
             "server/src/drain.rs",
             "server/src/main.rs",

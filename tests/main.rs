@@ -17,6 +17,7 @@ mod clients; // tritonclient, requests and the Prometheus parser, in Python
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
+mod hosting; // what a hosting platform starts, sets and asks, and its variables
 mod invocation_bodies; // every body that the containers of SageMaker have taught clients to send
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys

@@ -2,6 +2,7 @@
 //! down as values.
 
 mod announce;
+mod hosting;
 mod observers;
 mod refresh;
 
@@ -21,10 +22,10 @@ use observers::Observers;
 use crate::{
     access::{Access, TokenFile, Wire},
     cache::Cache,
-    config::{ControlMode, QueueWait, RateLimit, ServerConfig, TlsFiles},
+    config::{ControlMode, HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
-    http::{BodyLimits, Door, Facade, HttpSettings, Service, SessionTable, Timeouts},
+    http::{BodyLimits, Door, Facade, Hosted, HttpSettings, Service, SessionTable, Timeouts},
     infer::Inference,
     limits::Budget,
     logging::LogControl,
@@ -126,6 +127,7 @@ impl App {
         log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = open_ports(&config)?;
+        hosting::user_scripts(&config.hosting)?;
         let tokens = config.access.tokens_file.clone().map(|path| {
             let problem = |it| AppError::File(format!("--auth-tokens-file {it}"));
             TokenFile::open(path).map(Arc::new).map_err(problem)
@@ -267,6 +269,7 @@ impl App {
         let loaded = tokio::select! {
             loaded = load => Some(loaded),
             () = &mut stop => None,
+            overdue = hosting::overdue(&self.config.hosting, &serving.control) => Some(Err(overdue)),
         };
         match loaded {
             Some(Ok(())) => {
@@ -277,7 +280,7 @@ impl App {
                 let _following = follow(&self.config, &serving)?;
                 stop.await;
             }
-            Some(Err(error)) => return Err(error),
+            Some(Err(error)) => return Err(self.config.hosting.explain(error, &serving)),
             None => tracing::info!("asked to stop while models were loading"),
         }
         samplers.abort_all();
@@ -437,6 +440,15 @@ fn http_settings(
             budget: serving.bytes.clone(),
         },
         default_model: config.sagemaker.default_model.clone(),
+        hosted: Hosted {
+            ping: config.hosting.ping,
+            echo_attributes: config.hosting.echo_attributes,
+            max_payload_mb: config.hosting.max_payload_mb,
+            first_of_several: matches!(
+                config.control.hosted,
+                Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
+            ),
+        },
         sagemaker: Arc::new(sagemaker::Options::of(&config.sagemaker, limits.body_bytes)),
         recorder: observers.recorder.clone(),
         capture: observers.capture.clone(),

@@ -1,14 +1,19 @@
 //! `docs/sagemaker.md`: everything in the contracts of SageMaker and of the containers that run there has one row.
 
-use super::tables;
+use muster::config::{VariableState, sagemaker_variables};
+
+use super::tables::{self, IGNORED, WORKS};
 
 const DOCUMENT: &str = "docs/sagemaker.md";
+
+const VARIABLES: &str = "Environment variables";
 
 /// The headings, each above one table.
 const HEADINGS: &[&str] = &[
     "A local SageMaker runtime",
     "Bodies and replies",
     "Data capture",
+    VARIABLES,
     "Hosting",
     "Metrics",
     "Multi-model endpoints",
@@ -20,4 +25,18 @@ const HEADINGS: &[&str] = &[
 #[test]
 fn every_row_has_a_state_and_a_test_that_exists() {
     tables::check_rows(DOCUMENT, HEADINGS);
+}
+
+#[test]
+fn every_variable_has_a_row() {
+    let variables = sagemaker_variables();
+    tables::check_complete(DOCUMENT, VARIABLES, variables.iter().map(|it| it.0.clone()));
+    for row in tables::table(DOCUMENT, VARIABLES) {
+        let (_, state) = variables.iter().find(|it| it.0 == row.item).unwrap();
+        let state = match state {
+            VariableState::Works => WORKS,
+            VariableState::WithoutEffect => IGNORED,
+        };
+        assert_eq!(row.state, state, "{}", row.item);
+    }
 }

@@ -32,11 +32,7 @@ impl Models {
             Catalogue::open(&config.repository, false, Names::Once, &config.stores).unwrap();
         let (gpus, _) = Gpus::read(&Visibility { cuda: Some("-1".into()), container: None });
         let settings = LoadSettings {
-            defaults: ModelDefaults {
-                instance_count: None,
-                intra_op_threads: None,
-                inter_op_threads: None,
-            },
+            defaults: ModelDefaults::default(),
             repository: config.repository,
             cpus: NonZeroUsize::MIN,
             gpus,

@@ -20,6 +20,8 @@ pub(super) enum Parsed {
     Serve(Serve),
     Bench(Vec<OsString>),
     Health(Health),
+    /// `muster env`: the options that it was given.
+    Env(Vec<Typed>),
     Print(String),
     /// A command that does not exist: what else was typed may mean anything.
     Unknown,
@@ -36,6 +38,8 @@ pub(super) struct Serve {
     pub(super) settings: Vec<Typed>,
     /// Called as `tritonserver`.
     pub(super) triton: bool,
+    /// Nothing will be served: models need not be there.
+    pub(super) rehearsed: bool,
 }
 
 /// `muster health`.
@@ -59,7 +63,7 @@ pub(super) struct Typed {
 const TRITON: &str = "tritonserver";
 
 /// The commands that exist.
-const COMMANDS: [&str; 3] = ["serve", "bench", "health"];
+const COMMANDS: [&str; 4] = ["serve", "bench", "health", "env"];
 
 /// Parses the command line, program name first. What cannot be understood goes to `problems`, and the
 /// rest is parsed without it.
@@ -184,6 +188,10 @@ fn understood(matches: &ArgMatches, problems: &mut Vec<String>) -> Parsed {
                 matches.get_many::<OsString>("url").and_then(|mut it| it.next_back()).cloned();
             return Parsed::Health(Health { url, settings: serve.settings });
         }
+        Some(("env", matches)) => {
+            serve.settings.extend(typed(matches));
+            return Parsed::Env(serve.settings);
+        }
         Some((other, _)) => {
             problems.push(format!(
                 "the command '{other}' is not offered: muster serves models and does not train them"
@@ -218,7 +226,11 @@ pub(super) fn parse_words(words: Vec<String>, problems: &mut Vec<String>) -> Vec
     let args = std::iter::once("muster".to_owned()).chain(words).map(OsString::from);
     match parse(args.collect(), problems) {
         Parsed::Serve(serve) => serve.settings,
-        Parsed::Bench(_) | Parsed::Health(_) | Parsed::Print(_) | Parsed::Unknown => Vec::new(),
+        Parsed::Bench(_)
+        | Parsed::Health(_)
+        | Parsed::Env(_)
+        | Parsed::Print(_)
+        | Parsed::Unknown => Vec::new(),
     }
 }
 
@@ -268,6 +280,19 @@ fn command() -> Command {
                 .arg(plain("url").value_name("URL").help(
                     "Ask this address instead: http[s]://<host>[:<port>][/<path>]; without a path, /ping",
                 ))
+                .args(options().map(|it| it.hide(true))),
+        )
+        .subcommand(
+            Command::new("env")
+                .about("Show what the environment comes to: settings, and what has no effect")
+                .after_help(
+                    "Prints each variable of muster and of the containers that it replaces which is set: what it \
+                     became, which lost against which, which have no effect, which nobody knows; then the settings \
+                     that differ from their defaults, as `muster serve` would have them. Secrets are not shown, and \
+                     whether there are models is not looked at. Options of the server may be given, too. Exit \
+                     status: 0, or 1 and everything that is wrong.",
+                )
+                .infer_long_args(true)
                 .args(options().map(|it| it.hide(true))),
         )
         // Platforms start images with the word `train` by mistake.

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{environment::Environment, multi_model::MultiModel, sources::Sources, value};
+use super::{
+    environment::Environment, hosting::HostedStart, multi_model::MultiModel, sources::Sources,
+    value,
+};
 
 /// Where what comes with a request to load a model is kept, if the environment says nothing else.
 const SCRATCH: &str = "/tmp";
@@ -20,6 +23,8 @@ pub struct ModelControl {
     pub on_demand: Option<OnDemand>,
     /// `--sagemaker-multi-model`: models come and go as a platform says, and in no other way.
     pub multi_model: Option<MultiModel>,
+    /// Which models of a platform's folder are loaded at the start; `None` where `mode` says it all.
+    pub hosted: Option<HostedStart>,
     /// `TMPDIR`: where files that come with a request to load a model are kept.
     pub scratch: PathBuf,
 }
@@ -119,6 +124,7 @@ pub(super) fn resolve(
         retries: sources.read("model-load-retry-count", value::number, problems).unwrap_or(0),
         on_demand: demanded.then_some(OnDemand { budget }),
         multi_model: None,
+        hosted: None,
         scratch: environment
             .variable("TMPDIR")
             .filter(|it| !it.is_empty())

@@ -80,7 +80,7 @@ pub(super) fn resolve(
     let [sagemaker, mut http, mut metrics, mut grpc, vertex_ai, mut tfs_grpc] =
         services(sources, hosted, vertex_ai, problems);
     if let Some(range) = sources.read("sagemaker-safe-port-range", value::port_range, problems) {
-        let movable = [&mut http, &mut metrics, &mut grpc, &mut tfs_grpc];
+        let movable = [&mut grpc, &mut http, &mut metrics, &mut tfs_grpc];
         fit_into(range, sagemaker.port, movable, &mut sources.notices, problems);
     }
     let services = [&http, &sagemaker, &vertex_ai, &metrics, &grpc, &tfs_grpc];
@@ -160,8 +160,8 @@ pub(super) fn to_ask(
     Some(ToAsk { address, tls: has_tls(service), sagemaker: at == 0 })
 }
 
-/// Moves ports that nobody chose into the platform's range, lowest first, and complains about chosen
-/// ones outside it. The platform's own port need not be inside.
+/// Moves ports that nobody chose into the platform's range, lowest first and in this order, and complains about
+/// chosen ones outside it. The platform's own port need not be inside.
 fn fit_into(
     (low, high): (u16, u16),
     sagemaker_port: u16,

@@ -17,8 +17,11 @@ mod flags;
 mod foreign;
 mod grpc;
 mod health;
+mod hosting;
+mod inventory;
 mod listeners;
 mod metrics;
+mod model_defaults;
 mod multi_model;
 mod rate_limit;
 mod report;
@@ -46,16 +49,19 @@ pub use capture::CaptureConfig;
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
 pub use emf::EmfConfig;
 pub use environment::{Environment, PathKind, ProcessEnvironment};
+pub use foreign::{VariableState, sagemaker_variables};
 pub use grpc::{Compression, ConnectionAge, Grpc, Keepalive};
 pub use health::HealthCheck;
+pub use hosting::{HostedStart, HostedWay, Hosting, PingMode, PlatformFolder};
 pub use metrics::MetricsConfig;
+pub use model_defaults::ModelDefaults;
 pub use multi_model::MultiModel;
 pub use rate_limit::{RateLimit, RateLimitResource};
 pub use report::{ConfigError, Notice, NoticeLevel};
 pub use sagemaker::{Dialect, InferenceType, SageMaker};
 pub use server::{
     BackendSetting, BodyPace, GpuLimit, Lifecycle, Limits, Listeners, LogConfig, LogFormat,
-    ModelDefaults, ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,
+    ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,
 };
 pub use sessions::SessionSettings;
 pub use stores::{Provider, StoreSettings, StoreUrl, Variables};
@@ -76,7 +82,7 @@ pub enum Command {
     Bench(Vec<OsString>),
     /// Ask a running server: `muster health`.
     Health(HealthCheck),
-    /// Print this text to standard output and exit 0: `--help`, `--version`.
+    /// Print this text to standard output and exit 0: `--help`, `--version`, `muster env`.
     Print(String),
 }
 
@@ -97,6 +103,9 @@ pub fn read(
                 Some(check) if problems.is_empty() => Ok(Command::Health(check)),
                 _ => Err(ConfigError::of_health(problems)),
             };
+        }
+        Parsed::Env(settings) => {
+            return inventory::of(settings, environment, machine).map(Command::Print);
         }
         Parsed::Unknown => return Err(ConfigError::new(problems)),
         Parsed::Serve(serve) => serve,

@@ -22,6 +22,11 @@ impl ConfigError {
         ConfigError { failed: "the server cannot be asked", problems }
     }
 
+    /// Of `muster env`. `problems` is not empty.
+    pub(super) fn of_env(problems: Vec<String>) -> ConfigError {
+        ConfigError { failed: "muster could not start", problems }
+    }
+
     /// One text for each problem.
     pub fn problems(&self) -> &[String] {
         &self.problems

@@ -14,13 +14,17 @@ use super::{
     command_line::Serve,
     control, emf,
     environment::{Environment, PathKind},
-    foreign, grpc, listeners, metrics, multi_model,
+    foreign, grpc,
+    hosting::{self, PlatformFolder},
+    listeners, metrics,
+    model_defaults::{self, Start},
+    multi_model,
     rate_limit::rate_limit,
     report::Notice,
     sagemaker,
     server::{
-        BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelDefaults, ModelsFrom, QueueWait,
-        Repository, Scheduling, ServerConfig,
+        BodyPace, Lifecycle, Limits, LogConfig, LogFormat, ModelsFrom, QueueWait, Repository,
+        Scheduling, ServerConfig,
     },
     sessions,
     sources::{Origin, Sources, variable_text},
@@ -69,6 +73,10 @@ pub(super) fn resolve(
     let port_by_platform =
         environment.variable(foreign::BIND_TO_PORT).is_some_and(|it| !it.is_empty());
     let hosted = serve.word && (port_by_platform || platform_folder);
+    let platforms = match &from {
+        ModelsFrom::Path(path) if hosted && platform_folder => Some(path.clone()),
+        _ => None,
+    };
     let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
@@ -83,15 +91,21 @@ pub(super) fn resolve(
         machine,
         problems,
     );
+    if hosted && !is_multi_model && !has_remote(&from) {
+        control.hosted = hosting::start(&sources, environment, sagemaker.default_model.as_ref());
+    }
+    let hosting = hosting::resolve(&sources, environment, (&from, hosted), problems);
+    let platform = hosting::folder(&sources, environment, platforms.as_deref(), problems);
+    let start = Start { hosted, batch: sagemaker.batch };
     ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
         listeners,
         grpc,
         stores: stores::resolve(&sources, environment, has_remote, problems),
-        repository: repository(from, &sources, machine, problems),
+        repository: Repository { platform, ..repository(from, &sources, machine, problems) },
         control,
-        model_defaults: model_defaults(&sources, problems),
+        model_defaults: model_defaults::resolve(&sources, start, problems),
         limits: limits(&mut sources, machine, problems),
         access: access::resolve(&sources, problems),
         tls: tls::resolve(&sources, problems),
@@ -103,6 +117,7 @@ pub(super) fn resolve(
         sessions: sessions::resolve(&sources, problems),
         allow_websocket: sources.read("allow-websocket", value::boolean, problems).unwrap_or(true),
         aws,
+        hosting,
         vertex_ai: vertex::resolve(vertex_ai, &sources, problems),
         client_shared_memory: sources
             .read("allow-client-shm", value::boolean, problems)
@@ -198,12 +213,17 @@ fn models_from(
     if environment.kind_of(Path::new(HOSTED_MODEL)) == Some(PathKind::Directory) {
         return (ModelsFrom::Path(HOSTED_MODEL.into()), true);
     }
-    if environment.kind_of(Path::new(LOCAL_REPOSITORY)) != Some(PathKind::Directory) {
+    let hub = variable_text(environment, foreign::HUB_MODEL, problems);
+    let hub = hub.map_or(String::new(), |model| {
+        format!("; nothing is fetched from a hub ({}='{model}')", foreign::HUB_MODEL)
+    });
+    let is_there = environment.kind_of(Path::new(LOCAL_REPOSITORY)) == Some(PathKind::Directory);
+    if !is_there && !serve.rehearsed {
         problems.push(format!(
             "there are no models: neither {HOSTED_MODEL} nor ./{LOCAL_REPOSITORY} exists; name a \
              directory with --model-repository (or MUSTER_MODEL_REPOSITORY), or a model with \
              'muster serve path/to/model.onnx'; in a container, mount them: docker run -v \
-             /path/to/models:{HOSTED_MODEL}:ro"
+             /path/to/models:{HOSTED_MODEL}:ro{hub}"
         ));
     }
     (ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]), false)
@@ -253,15 +273,8 @@ fn repository(
             .or_else(|| NonZeroUsize::new(machine.cpus))
             .unwrap_or(NonZeroUsize::MIN),
         backend_settings: sources.read_all("backend-config", value::backend_setting, problems),
-    }
-}
-
-fn model_defaults(sources: &Sources, problems: &mut Vec<String>) -> ModelDefaults {
-    let mut count = |name| sources.read(name, value::count_or_auto, problems).unwrap_or_default();
-    ModelDefaults {
-        instance_count: count("default-instance-count"),
-        intra_op_threads: count("default-intra-op-threads"),
-        inter_op_threads: count("default-inter-op-threads"),
+        platform: PlatformFolder::default(),
+        refuse_code: sources.read("secure-mode", value::boolean, problems).unwrap_or(false),
     }
 }
 

@@ -3,10 +3,24 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
-    access::AccessConfig, aws::AwsFacade, cache::CacheConfig, capture::CaptureConfig,
-    control::ModelControl, emf::EmfConfig, grpc::Grpc, metrics::MetricsConfig,
-    rate_limit::RateLimit, report::Notice, sagemaker::SageMaker, sessions::SessionSettings,
-    stores::StoreSettings, tls::HttpTls, trace::TraceConfig, vertex::VertexAi,
+    access::AccessConfig,
+    aws::AwsFacade,
+    cache::CacheConfig,
+    capture::CaptureConfig,
+    control::ModelControl,
+    emf::EmfConfig,
+    grpc::Grpc,
+    hosting::{Hosting, PlatformFolder},
+    metrics::MetricsConfig,
+    model_defaults::ModelDefaults,
+    rate_limit::RateLimit,
+    report::Notice,
+    sagemaker::SageMaker,
+    sessions::SessionSettings,
+    stores::StoreSettings,
+    tls::HttpTls,
+    trace::TraceConfig,
+    vertex::VertexAi,
 };
 use crate::machine::gpus::Visibility;
 
@@ -52,6 +66,8 @@ pub struct ServerConfig {
     pub allow_websocket: bool,
     /// The addresses of SageMaker's runtime; `None` where they are off.
     pub aws: Option<AwsFacade>,
+    /// What a hosting platform's container is told.
+    pub hosting: Hosting,
     /// The routes of the Vertex AI port; `None` where it is off.
     pub vertex_ai: Option<VertexAi>,
     /// `--allow-client-shm`: may clients register shared memory?
@@ -124,6 +140,10 @@ pub struct Repository {
     pub gpu_limits: Vec<GpuLimit>,
     /// `--backend-config`, in the order given: a later one beats an earlier one.
     pub backend_settings: Vec<BackendSetting>,
+    /// What else may be in a platform's folder.
+    pub platform: PlatformFolder,
+    /// `--secure-mode`: are models refused that bring code?
+    pub refuse_code: bool,
 }
 
 /// Where models are.
@@ -167,23 +187,11 @@ impl Repository {
         find(Some(backend)).or_else(|| find(None)).map(|it| &*it.value)
     }
 
-    /// `max_batch_size` of a model of this engine that can batch and does not say how much. 4, as in
-    /// Triton, unless `--backend-config=default-max-batch-size=<n>` says otherwise.
-    pub fn default_max_batch_size(&self, backend: &str) -> usize {
-        let given = self.backend_setting(backend, super::value::DEFAULT_MAX_BATCH_SIZE);
-        given.and_then(|it| it.parse().ok()).unwrap_or(4)
+    /// `max_batch_size` of a model of this engine that can batch and does not say how much, by
+    /// `--backend-config=default-max-batch-size=<n>`.
+    pub fn default_max_batch_size(&self, backend: &str) -> Option<usize> {
+        self.backend_setting(backend, super::value::DEFAULT_MAX_BATCH_SIZE)?.parse().ok()
     }
-}
-
-/// What a model gets whose configuration does not say; `None` for the server's choice.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelDefaults {
-    /// `--default-instance-count`: copies of a model that run at the same time.
-    pub instance_count: Option<NonZeroUsize>,
-    /// `--default-intra-op-threads`: threads inside an operator, of one instance.
-    pub intra_op_threads: Option<NonZeroUsize>,
-    /// `--default-inter-op-threads`: operators at the same time, of one instance.
-    pub inter_op_threads: Option<NonZeroUsize>,
 }
 
 /// What clients may use up.

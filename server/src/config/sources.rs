@@ -1,6 +1,9 @@
 //! Which text counts for which setting: the command line, then `MUSTER_*`, then foreign variables.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+};
 
 use super::{
     command_line::Typed,
@@ -54,6 +57,8 @@ impl fmt::Display for Given {
 pub(super) struct Sources {
     /// Never empty vectors; more than one text only where the setting takes many.
     given: HashMap<&'static str, Vec<Given>>,
+    /// Texts for settings for which a better source gave some.
+    lost: Vec<Given>,
     pub(super) notices: Vec<Notice>,
 }
 
@@ -76,6 +81,11 @@ impl Sources {
         problems: &mut Vec<String>,
     ) -> Option<T> {
         debug_assert!(flags::setting(name).is_some(), "{name} is in the table");
+        // Nobody sees what is wrong with a foreign variable that does not count, until one day it does.
+        let is_foreign = |it: &&Given| matches!(it.origin, Origin::Foreign(..));
+        for it in self.lost.iter().filter(|it| it.name == name).filter(is_foreign) {
+            let _ = read_one(it, parse, problems);
+        }
         self.last(name).and_then(|it| read_one(it, parse, problems))
     }
 
@@ -89,7 +99,18 @@ impl Sources {
         self.all(name).iter().filter_map(|it| read_one(it, parse, problems)).collect()
     }
 
-    /// Puts texts in where no better source gave any.
+    /// Every setting that something was given for, with its texts, by name.
+    pub(super) fn given(&self) -> Vec<(&'static str, &[Given])> {
+        let mut given: Vec<_> = self.given.iter().map(|(name, it)| (*name, &**it)).collect();
+        given.sort_unstable_by_key(|it| it.0);
+        given
+    }
+
+    /// Texts that do not count, as a better source gave some for the same setting.
+    pub(super) fn lost(&self) -> &[Given] {
+        &self.lost
+    }
+
     /// Called as `tritonserver`: where nobody has said anything, it is as Triton has it.
     pub(super) fn offer_tritons(&mut self) {
         let given = |(name, text): (&'static str, &str)| Given {
@@ -100,13 +121,17 @@ impl Sources {
         self.offer(TRITONS.map(given).into());
     }
 
+    /// Puts texts in where no better source gave any.
     fn offer(&mut self, given: Vec<Given>) {
         let mut by_name: HashMap<&'static str, Vec<Given>> = HashMap::new();
         for it in given {
             by_name.entry(it.name).or_default().push(it);
         }
         for (name, given) in by_name {
-            self.given.entry(name).or_insert(given);
+            match self.given.entry(name) {
+                Entry::Vacant(free) => drop(free.insert(given)),
+                Entry::Occupied(_) => self.lost.extend(given),
+            }
         }
     }
 }

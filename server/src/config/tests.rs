@@ -149,7 +149,7 @@ fn without_arguments_the_defaults_are_these() {
     assert_eq!(config.repository.from, ModelsFrom::Repositories(vec!["model_repository".into()]));
     assert!(config.repository.auto_complete);
     assert_eq!(config.repository.load_threads.get(), 2);
-    assert_eq!(config.repository.default_max_batch_size("onnxruntime"), 4);
+    assert_eq!(config.repository.default_max_batch_size("onnxruntime"), None);
     assert_eq!(config.limits.body_bytes, GIB);
     assert_eq!(config.limits.inflight_bytes, 4 * GIB);
     assert_eq!(config.limits.connections.get(), 768);
@@ -510,12 +510,12 @@ fn a_hosted_server_has_one_port_unless_more_are_asked_for() {
 fn ports_nobody_chose_are_taken_from_the_safe_range() {
     let range = "SAGEMAKER_SAFE_PORT_RANGE=9000-9002";
     let config = config("", &[range, "SAGEMAKER_BIND_TO_PORT=8080"]);
-    assert_eq!(ports(&config), [9000, 8080, 9001]);
-    assert_eq!(config.listeners.grpc, socket("0.0.0.0:9002"));
-    assert!(notices(&config).contains("HTTP service takes port 9000"), "{}", notices(&config));
+    assert_eq!(ports(&config), [9001, 8080, 9002]);
+    assert_eq!(config.listeners.grpc, socket("0.0.0.0:9000"));
+    assert!(notices(&config).contains("HTTP service takes port 9001"), "{}", notices(&config));
     let config = super::tests::config("--metrics-port 9000 --sagemaker-port 8080", &[range]);
-    assert_eq!(ports(&config), [9001, 8080, 9000]);
-    check_refused("--sagemaker-port 9000", &[range], &["9000-9002", "no port left", "gRPC"]);
+    assert_eq!(ports(&config), [9002, 8080, 9000]);
+    check_refused("--sagemaker-port 9000", &[range], &["9000-9002", "no port left", "metrics"]);
 }
 
 #[test]
@@ -616,6 +616,7 @@ fn foreign_variables_become_settings() {
             "ORT_DYLIB_PATH=/lib/ort.so",
             "TRITONSERVER_DELAY_SCHEDULER=8",
             "SAGEMAKER_REGION=eu-central-1",
+            "SAGEMAKER_TELEPATHY=1",
             "SAGEMAKER_GUNICORN_WORKERS=2",
         ],
     );
@@ -633,7 +634,8 @@ fn foreign_variables_become_settings() {
     assert!(said.contains("SAGEMAKER_MAX_PAYLOAD_IN_MB: --http-max-input-size 6MiB"), "{said}");
     assert!(!said.contains("MAX_CONTENT_LENGTH"), "it was not applied: {said}");
     assert!(said.contains("without effect: SAGEMAKER_GUNICORN_WORKERS"), "{said}");
-    assert!(said.contains("Debug: unknown variables: SAGEMAKER_REGION"), "{said}");
+    assert!(said.contains("noted from the environment: SAGEMAKER_REGION=eu-central-1"), "{said}");
+    assert!(said.contains("Debug: unknown variables: SAGEMAKER_TELEPATHY"), "{said}");
 }
 
 #[test]
@@ -702,8 +704,8 @@ fn settings_of_an_engine_beat_those_of_all() {
         &[],
     );
     let repository = config.repository;
-    assert_eq!(repository.default_max_batch_size("onnxruntime"), 16);
-    assert_eq!(repository.default_max_batch_size("pytorch"), 8);
+    assert_eq!(repository.default_max_batch_size("onnxruntime"), Some(16));
+    assert_eq!(repository.default_max_batch_size("pytorch"), Some(8));
     assert_eq!(repository.backend_setting("onnxruntime", "intra_op_thread_count"), Some("2"));
     assert_eq!(repository.backend_setting("pytorch", "intra_op_thread_count"), None);
     check_refused("--backend-config=x", &[], &["[<backend>,]<key>=<value>"]);

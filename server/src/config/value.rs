@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use super::server::{BackendSetting, GpuLimit, LogFormat, QueueWait};
+use super::{
+    hosting::PingMode,
+    server::{BackendSetting, GpuLimit, LogFormat, QueueWait},
+};
 
 pub(super) type Parse<T> = Result<T, String>;
 
@@ -200,6 +203,40 @@ pub(super) fn milliseconds_or_none(text: &str) -> Parse<Option<Duration>> {
     }
     let time = milliseconds(text).map_err(|it| format!("{it}, or none"))?;
     Ok(Some(time).filter(|it| !it.is_zero()))
+}
+
+pub(super) fn microseconds(text: &str) -> Parse<Duration> {
+    let time = text.parse().ok().map(Duration::from_micros).filter(|&it| it <= LONGEST);
+    time.ok_or_else(|| "a whole number of microseconds, at most a year".to_owned())
+}
+
+/// As [`seconds`]; 0 and `none` are no limit.
+pub(super) fn seconds_or_none(text: &str) -> Parse<Option<Duration>> {
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(None);
+    }
+    let time = seconds(text).map_err(|it| format!("{it}, or none"))?;
+    Ok(Some(time).filter(|it| !it.is_zero()))
+}
+
+/// A part of a whole that is not the whole.
+pub(super) fn margin(text: &str) -> Parse<f64> {
+    let part = text.parse().ok().filter(|it| (0.0..1.0).contains(it));
+    part.ok_or_else(|| "a number from 0 to below 1, as 0.2".to_owned())
+}
+
+/// What fits into `max_batch_size`.
+pub(super) fn batch_size(text: &str) -> Parse<usize> {
+    let size = text.parse().ok().filter(|&it| i32::try_from(it).is_ok());
+    size.ok_or_else(|| format!("a whole number from 0 to {}", i32::MAX))
+}
+
+pub(super) fn ping_mode(text: &str) -> Parse<PingMode> {
+    match &*text.to_ascii_lowercase() {
+        "ready" => Ok(PingMode::Ready),
+        "live" => Ok(PingMode::Live),
+        _ => Err("ready or live".to_owned()),
+    }
 }
 
 pub(super) fn queue_wait(text: &str) -> Parse<QueueWait> {

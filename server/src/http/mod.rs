@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub use body::BodyLimits;
 pub use facade::Facade;
 pub use later::Waiting;
-pub use service::{Door, HttpSettings, Service};
+pub use service::{Door, Hosted, HttpSettings, Service};
 pub use sessions::SessionTable;
 pub use timeouts::Timeouts;
 

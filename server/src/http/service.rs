@@ -1,6 +1,7 @@
 //! What the handlers work with: the models, the limits, the settings of the HTTP front.
 
 use std::{
+    borrow::Cow,
     num::NonZeroUsize,
     sync::{
         Arc,
@@ -18,7 +19,7 @@ use super::{body::BodyLimits, facade::Facade, sessions::SessionTable, timeouts::
 use crate::{
     access::{Access, Category, Forwarding, Need},
     capture::Capture,
-    config::VertexAi,
+    config::{PingMode, VertexAi},
     emf::Recorder,
     error::Error,
     models::ServedModel,
@@ -36,6 +37,8 @@ pub struct HttpSettings {
     pub body: BodyLimits,
     /// Who answers `/invocations`; `None` for the only model.
     pub default_model: Option<String>,
+    /// How a hosting platform is answered.
+    pub hosted: Hosted,
     /// How `/invocations` chooses formats.
     pub sagemaker: Arc<sagemaker::Options>,
     /// Counts invocations; `None` where nobody asks.
@@ -58,6 +61,19 @@ pub struct HttpSettings {
     pub facade: Option<Arc<Facade>>,
     /// On the Vertex AI port, its routes, which are then all that there is; `None` on the others.
     pub vertex_ai: Option<VertexAi>,
+}
+
+/// How a hosting platform is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hosted {
+    /// When `/ping` says yes.
+    pub ping: PingMode,
+    /// Are custom attributes given back?
+    pub echo_attributes: bool,
+    /// What batch jobs are told, unless the product with the number of their requests is too large. At least 1.
+    pub max_payload_mb: u64,
+    /// Without a default model the first of several by name is meant.
+    pub first_of_several: bool,
 }
 
 /// How a port is entered.
@@ -129,14 +145,14 @@ impl Service {
             return Some("the server is shutting down".to_owned());
         }
         // Its models come and go, and none of them is the platform's condition for more.
-        if self.serving.control.is_multi_model() {
+        if self.serving.control.is_multi_model() || self.settings.hosted.ping == PingMode::Live {
             return None;
         }
         if !self.serving.models.is_started() {
             return Some("models are still loading".to_owned());
         }
-        match &self.settings.default_model {
-            Some(name) => self.serving.models.get(name, None).err().map(|it| it.to_string()),
+        match self.default_model() {
+            Some(name) => self.serving.models.get(&name, None).err().map(|it| it.to_string()),
             None if self.serving.models.ready_names().is_empty() => {
                 Some("no model is ready".to_owned())
             }
@@ -160,8 +176,8 @@ impl Service {
         {
             return Ok(model);
         }
-        if let Some(name) = &self.settings.default_model {
-            return self.serving.model(name, version, deadline).await;
+        if let Some(name) = self.default_model() {
+            return self.serving.model(&name, version, deadline).await;
         }
         match self.serving.models.names().as_slice() {
             [only] => self.serving.model(only, version, deadline).await,
@@ -171,6 +187,18 @@ impl Service {
                  --sagemaker-default-model",
                 several.join(", ")
             ))),
+        }
+    }
+
+    /// The name of the model that answers where a request names none; `None` for the only one.
+    fn default_model(&self) -> Option<Cow<'_, str>> {
+        match &self.settings.default_model {
+            Some(name) => Some(Cow::Borrowed(name)),
+            None if self.settings.hosted.first_of_several => {
+                let first = self.serving.models.names().into_iter().next()?;
+                Some(Cow::Owned(first.to_string()))
+            }
+            None => None,
         }
     }
 

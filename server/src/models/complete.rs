@@ -29,8 +29,14 @@ const SEQUENCE_IDLE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defaults {
     /// `max_batch_size` of a model that can batch and does not say
-    /// (`--backend-config=default-max-batch-size=`, 4 by default).
+    /// (`--backend-config=default-max-batch-size=`, `--default-max-batch-size`, 4 by default).
     pub max_batch_size: usize,
+    /// Are requests merged also where all else is written down? (`--default-dynamic-batching`)
+    pub dynamic_batching: bool,
+    /// Longest wait for company; zero for none.
+    pub queue_delay: Duration,
+    /// Requests that may wait; 0 for any number.
+    pub max_queue_size: usize,
     /// May inputs, outputs and batching be taken from the model?
     pub completion: Completion,
     /// How long a sequence may be without a request.
@@ -39,7 +45,14 @@ pub struct Defaults {
 
 impl Default for Defaults {
     fn default() -> Defaults {
-        Defaults { max_batch_size: 4, completion: Completion::On, sequence_idle: SEQUENCE_IDLE }
+        Defaults {
+            max_batch_size: 4,
+            dynamic_batching: false,
+            queue_delay: Duration::ZERO,
+            max_queue_size: 0,
+            completion: Completion::On,
+            sequence_idle: SEQUENCE_IDLE,
+        }
     }
 }
 
@@ -114,6 +127,7 @@ pub fn complete(
     if let Some(spec) = spec.filter(|_| defaults.completion == Completion::On) {
         fill_from_model(&mut raw, spec, defaults);
     }
+    fill_batching(&mut raw, defaults);
     fill_defaults(&mut raw);
     fill_idle_time(&mut raw, defaults.sequence_idle);
     let mut config = check(&raw, &mut report);
@@ -165,6 +179,26 @@ fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
         raw.output = shown.map(|it| output(it, batches)).collect();
     }
     fill_ports(raw, spec, batches);
+}
+
+/// What the server's settings say of merging requests, where the configuration does not.
+fn fill_batching(raw: &mut RawConfig, defaults: &Defaults) {
+    if defaults.dynamic_batching && raw.max_batch_size > 1 && raw.scheduling_choice.is_none() {
+        let batching = ModelDynamicBatching::default();
+        raw.scheduling_choice = Some(SchedulingChoice::DynamicBatching(batching));
+    }
+    let Some(SchedulingChoice::DynamicBatching(batching)) = &mut raw.scheduling_choice else {
+        return;
+    };
+    if batching.max_queue_delay_microseconds == 0 {
+        let delay = defaults.queue_delay.as_micros();
+        batching.max_queue_delay_microseconds = delay.try_into().unwrap_or(u64::MAX);
+    }
+    let size = defaults.max_queue_size.try_into().unwrap_or(u32::MAX);
+    let policy = &mut batching.default_queue_policy;
+    if 0 < size && policy.as_ref().is_none_or(|it| it.max_queue_size == 0) {
+        policy.get_or_insert_default().max_queue_size = size;
+    }
 }
 
 /// Do the configured inputs, outputs or states include the batch dimension? Then the model is not to batch.

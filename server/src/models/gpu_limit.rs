@@ -73,8 +73,7 @@ mod tests {
             capability: None,
         };
         let gpus = [gpu(0), gpu(1)];
-        let defaults =
-            ModelDefaults { instance_count: None, intra_op_threads: None, inter_op_threads: None };
+        let defaults = ModelDefaults::default();
         let places = Places { cpus: NonZeroUsize::MIN, gpus: Ok(&gpus) };
         let plan = plan(&[], &BTreeMap::new(), &defaults, places).unwrap();
         let readings = [(0, 4.0), (1, 12.0)].map(|(number, used)| {

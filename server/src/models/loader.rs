@@ -28,12 +28,15 @@ use super::{
     gpu_limit,
     hints::hints,
     instances,
-    options::{engine_options, first_response_ms, gpu_accelerators, in_one_thread, op_libraries},
+    options::{
+        engine_options, first_response_ms, gpu_accelerators, gpu_share, in_one_thread, op_libraries,
+    },
     pbtxt::ConfigReader,
     plan::{NoGpus, Places, Plan, plan},
     raw,
     refusal::Refusal,
     told::{self, Warnings},
+    unapplied::unapplied,
 };
 use crate::{
     config::{ModelDefaults, Repository},
@@ -45,6 +48,12 @@ use crate::{
 
 /// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
 const SMALL: u64 = 16 << 20;
+
+/// `max_batch_size` of a model that can batch where nobody says, as in Triton.
+const MAX_BATCH_SIZE: usize = 4;
+
+/// The setting of ONNX Runtime for the GPU memory of a session, in bytes.
+const GPU_MEMORY: &str = "gpu_mem_limit";
 
 /// How models are loaded and run, as far as the server decides it.
 #[derive(Debug, Clone)]
@@ -164,6 +173,16 @@ impl Loader {
         if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
             return Ok(self.load_ensemble(found, raw, version)?);
         }
+        let libraries = raw.map_or(0, |it| {
+            it.model_operations.iter().flat_map(|it| &it.op_library_filename).count()
+        });
+        if self.settings.repository.refuse_code && 0 < libraries {
+            return Err(
+                "model_operations: libraries of operators are code, which --secure-mode (SAGEMAKER_SECURE_MODE) refuses"
+                    .to_owned()
+                    .into(),
+            );
+        }
         let started = SystemTime::now();
         let choice = self.choose_engine(found, raw, path)?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
@@ -271,7 +290,7 @@ impl Loader {
         let source = ModelSource {
             name: found.name.clone(),
             path: model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
-            options: load.options.clone(),
+            options: self.options_here(load, plan, warnings),
             default_threads: plan.threads,
             placements: plan.placements(),
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
@@ -291,6 +310,11 @@ impl Loader {
                 "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
                  runs on a GPU",
             );
+        }
+        let unapplied = unapplied(raw, &completed.raw, choice, &self.settings.defaults);
+        if !unapplied.is_empty() {
+            let model = &found.name;
+            tracing::info!(model, version, "not applied to it: {}", unapplied.join(", "));
         }
         completed.show_instances(&plan.groups);
         let labels = read_labels(&completed.config, &found.dir)?;
@@ -340,6 +364,28 @@ impl Loader {
         })
     }
 
+    /// The settings of the engine, with the part of the GPUs' memory that is the model's by the server's settings.
+    fn options_here(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        warnings: &mut Warnings<'_>,
+    ) -> BTreeMap<String, String> {
+        let mut options = load.options.clone();
+        let Some(margin) = self.settings.defaults.gpu_memory_margin else { return options };
+        if !plan.uses_gpus() || options.contains_key(GPU_MEMORY) {
+            return options;
+        }
+        match gpu_share(margin, plan, &self.settings.gpus.found) {
+            Some(bytes) if load.choice.backend == READS_ACCELERATORS => {
+                options.insert(GPU_MEMORY.to_owned(), bytes.to_string());
+            }
+            Some(_) => warnings.tell("--gpu-memory-margin has no effect on models of its engine"),
+            None => warnings.tell("--gpu-memory-margin has no effect: the driver does not say how much memory there is"),
+        }
+        options
+    }
+
     /// The GPU on which all instances run, if that is one.
     fn only_gpu(&self, plan: &Plan) -> Option<String> {
         let [Placement { device: Device::Gpu(number), .. }] = plan.placements()[..] else {
@@ -373,7 +419,15 @@ impl Loader {
         model: &dyn Model,
     ) -> Result<Completed, String> {
         let defaults = Defaults {
-            max_batch_size: self.settings.repository.default_max_batch_size(&choice.backend),
+            max_batch_size: self
+                .settings
+                .repository
+                .default_max_batch_size(&choice.backend)
+                .or(self.settings.defaults.max_batch_size)
+                .unwrap_or(MAX_BATCH_SIZE),
+            dynamic_batching: self.settings.defaults.dynamic_batching,
+            queue_delay: self.settings.defaults.queue_delay.unwrap_or_default(),
+            max_queue_size: self.settings.defaults.max_queue_size.map_or(0, NonZeroUsize::get),
             completion: self.completion(),
             sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
         };

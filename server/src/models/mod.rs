@@ -31,6 +31,7 @@ mod sequences;
 mod served;
 mod settings;
 mod told;
+mod unapplied;
 mod validate;
 mod versions;
 mod warmup;

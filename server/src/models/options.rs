@@ -6,11 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use backend::Accelerator;
+use backend::{Accelerator, Device, Placement};
 
-use super::{check::FIRST_RESPONSE, choose::EngineChoice, config::ModelConfig, raw};
+use super::{check::FIRST_RESPONSE, choose::EngineChoice, config::ModelConfig, plan::Plan, raw};
 use crate::{
     config::{BackendSetting, ModelDefaults},
+    machine::gpus::Gpu,
     metrics::ModelOptions,
 };
 
@@ -42,12 +43,28 @@ pub(super) fn in_one_thread(options: &mut BTreeMap<String, String>, backend: &st
 }
 
 /// What Triton calls the number of threads among operators, for the engines that have some.
-fn inter_op_key(backend: &str) -> Option<&'static str> {
+pub(super) fn inter_op_key(backend: &str) -> Option<&'static str> {
     match backend {
         "onnxruntime" => Some("inter_op_thread_count"),
         "pytorch" => Some("INTER_OP_THREAD_COUNT"),
         _ => None,
     }
+}
+
+/// Bytes of GPU memory that each of the planned instances may take, so that `margin` of every GPU stays free; `None`
+/// where none runs on a GPU, or a GPU's memory is not known. As the container of TensorFlow Serving, which rounds the
+/// part to four decimals.
+pub(super) fn gpu_share(margin: f64, plan: &Plan, gpus: &[Gpu]) -> Option<u64> {
+    let share = |it: &Placement| {
+        let Device::Gpu(number) = it.device else { return Some(None) };
+        let memory = gpus.iter().find(|it| it.number == number)?.memory?;
+        let part = (1.0 - margin) / it.instances.get() as f64;
+        let part = (part * 10_000.0).round() / 10_000.0;
+        Some(Some((memory as f64 * part) as u64))
+    };
+    let shares: Vec<Option<u64>> =
+        plan.placements().iter().map(share).collect::<Option<Vec<_>>>()?;
+    shares.into_iter().flatten().min()
 }
 
 /// The configured accelerators for GPUs, for the engine to check.
@@ -101,11 +118,8 @@ mod tests {
             setting("onnxruntime", "execution_mode", "1"),
             setting("pytorch", "FREEZE", "false"),
         ];
-        let defaults = ModelDefaults {
-            instance_count: None,
-            intra_op_threads: None,
-            inter_op_threads: NonZeroUsize::new(3),
-        };
+        let defaults =
+            ModelDefaults { inter_op_threads: NonZeroUsize::new(3), ..ModelDefaults::default() };
         let own = own.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
         let choice = EngineChoice {
             platform: String::new(),
@@ -139,6 +153,26 @@ mod tests {
         let own = [("intra_op_thread_count", "4")];
         assert_eq!(given("onnxruntime", &own), ["intra_op_thread_count=4"]);
         assert_eq!(given("identity", &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn instances_of_a_gpu_share_what_the_margin_leaves() {
+        let gpu = |number, memory| Gpu {
+            number,
+            uuid: String::new(),
+            name: String::new(),
+            memory,
+            capability: None,
+        };
+        let plan =
+            |devices: &[Device]| Plan { devices: devices.to_vec(), ..Plan::none(String::new()) };
+        let gpus = [gpu(0, Some(30_000)), gpu(1, Some(10_000)), gpu(2, None)];
+        let three = plan(&[Device::Gpu(0), Device::Gpu(0), Device::Gpu(0), Device::Cpu]);
+        assert_eq!(gpu_share(0.2, &three, &gpus), Some(8001));
+        let both = plan(&[Device::Gpu(0), Device::Gpu(1)]);
+        assert_eq!(gpu_share(0.2, &both, &gpus), Some(8000));
+        assert_eq!(gpu_share(0.2, &plan(&[Device::Cpu]), &gpus), None);
+        assert_eq!(gpu_share(0.2, &plan(&[Device::Gpu(2)]), &gpus), None);
     }
 
     #[test]

@@ -114,7 +114,7 @@ const DEFAULT_INSTANCES: usize = 2;
 
 /// The model's own setting of threads, as Triton calls it for ONNX Runtime and for libtorch; 0 leaves it to
 /// the server.
-const THREADS: [&str; 2] = ["intra_op_thread_count", "INTRA_OP_THREAD_COUNT"];
+pub(super) const THREADS: [&str; 2] = ["intra_op_thread_count", "INTRA_OP_THREAD_COUNT"];
 
 /// The plan for a model with these groups and settings of its engine.
 ///
@@ -152,8 +152,8 @@ pub(super) fn plan(
     let on_cpu: usize = of_cpu.iter().map(|it| counts.of(it)).sum();
     let from = CountFrom::of(&of_cpu, defaults);
     let at_load = match from {
-        CountFrom::Nobody => on_cpu.min(1),
-        CountFrom::Groups | CountFrom::Default => on_cpu,
+        CountFrom::Nobody if !defaults.eager_instances => on_cpu.min(1),
+        CountFrom::Groups | CountFrom::Default | CountFrom::Nobody => on_cpu,
     };
     let mut why = match (CountFrom::of(&of_gpus, defaults).on_gpus(), from.on_cpu()) {
         (gpu, _) if of_cpu.is_empty() => gpu.to_owned(),

@@ -1,6 +1,8 @@
 //! What lies in a model repository: models, their versions, their configuration files. Looks at names only;
 //! nothing is read.
 
+mod platform;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
@@ -77,6 +79,17 @@ pub struct Found {
     pub remote: BTreeSet<ModelId>,
     /// Things to log that keep nothing from being served.
     pub warnings: Vec<String>,
+    /// What was passed over as nobody's model, for who looks for a cause.
+    pub skipped: Vec<String>,
+}
+
+/// Which directories are versions?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Names without leading zeros.
+    Triton,
+    /// The same, but zeros are taken off where no `config.pbtxt` tells that it is a model of Triton's.
+    Platforms,
 }
 
 /// Directories beside the versions of a model that are not versions.
@@ -122,13 +135,14 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
     if path.join("config.pbtxt").is_file() {
         if hosted {
             let reason = format!(
-                "'config.pbtxt' lies directly in {0}; put the model into a directory of its own: \
-                 {0}/<name>/config.pbtxt and {0}/<name>/1/model.onnx",
+                "'config.pbtxt' lies directly in {0}; put the model into a directory of its own, \
+                 {0}/<name>/config.pbtxt and {0}/<name>/1/model.onnx, or set MUSTER_ROOT_MODEL=true",
                 path.display()
             );
             found.refused.insert(ModelId::named(&name), reason);
         } else {
-            let model = model_in(path, ModelId::named(&name), &mut found.warnings)?;
+            let id = ModelId::named(&name);
+            let model = model_in(path, id, Style::Triton, &mut found.warnings)?;
             found.add(model);
         }
         return Ok(found);
@@ -139,7 +153,7 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
         found.add(flat(&file, if hosted { name } else { file_stem(&file) }));
         return Ok(found);
     }
-    let versions = versions_in(root, &mut Vec::new())?;
+    let versions = versions_in(root, Style::Platforms, &mut Vec::new())?;
     if !versions.is_empty() {
         found.add(FoundModel {
             name,
@@ -152,8 +166,7 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
         });
         return Ok(found);
     }
-    let mut found = scan_repositories(&[path.to_owned()], Names::Once)?;
-    found.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
+    found.look_into_archive(path, if hosted { Style::Platforms } else { Style::Triton })?;
     Ok(found)
 }
 
@@ -203,12 +216,16 @@ impl Found {
 
     /// Takes in the model in this directory, as one of a repository, unless its name is taken.
     pub(super) fn look(&mut self, dir: &Path, repository: &Path, names: Names) {
+        self.look_as(dir, repository, names, Style::Triton);
+    }
+
+    fn look_as(&mut self, dir: &Path, repository: &Path, names: Names, style: Style) {
         let id = names.id(&directory_name(dir), repository);
         if let Some(other) = self.models.remove(&id) {
             let (first, second) = (other.dir.display(), dir.display());
             self.refused.insert(id, format!("the name is used twice: {first} and {second}"));
         } else if !self.refused.contains_key(&id) {
-            let model = model_in(dir, id.clone(), &mut self.warnings);
+            let model = model_in(dir, id.clone(), style, &mut self.warnings);
             self.add_or_refuse(id, model);
         }
     }
@@ -223,23 +240,40 @@ pub(super) fn is_model_name(name: &str) -> bool {
     !is_unfinished(name) && !NOT_MODELS.contains(&name)
 }
 
-fn model_in(dir: &Path, id: ModelId, warnings: &mut Vec<String>) -> io::Result<FoundModel> {
+fn model_in(
+    dir: &Path,
+    id: ModelId,
+    style: Style,
+    warnings: &mut Vec<String>,
+) -> io::Result<FoundModel> {
     let config = Some(dir.join("config.pbtxt")).filter(|it| it.is_file());
-    let versions = versions_in(dir, warnings)?;
+    let style = if config.is_some() { Style::Triton } else { style };
+    let versions = versions_in(dir, style, warnings)?;
     let ModelId { name, namespace } = id;
     let (name, dir) = (name.to_string(), dir.to_owned());
     Ok(FoundModel { name, namespace, config, dir, versions, renamed: false, label: None })
 }
 
-/// Subdirectories whose names are whole numbers above zero, without leading zeros.
-fn versions_in(dir: &Path, warnings: &mut Vec<String>) -> io::Result<BTreeMap<u64, PathBuf>> {
-    let mut versions = BTreeMap::new();
+/// Subdirectories whose names are whole numbers above zero. Of two that mean the same number the first counts.
+fn versions_in(
+    dir: &Path,
+    style: Style,
+    warnings: &mut Vec<String>,
+) -> io::Result<BTreeMap<u64, PathBuf>> {
+    let mut versions: BTreeMap<u64, PathBuf> = BTreeMap::new();
     for path in subdirectories(dir)? {
         let name = directory_name(&path);
         let digits = !name.is_empty() && name.bytes().all(|it| it.is_ascii_digit());
-        let number = name.parse().ok().filter(|_| digits && !name.starts_with('0'));
-        match number {
-            Some(number) => drop(versions.insert(number, path)),
+        let may_be = digits && (style == Style::Platforms || !name.starts_with('0'));
+        match name.parse().ok().filter(|it| may_be && 0 < *it) {
+            Some(number) => match versions.get(&number) {
+                None => drop(versions.insert(number, path)),
+                Some(other) => warnings.push(format!(
+                    "{} is passed over: it is version {number}, as {}",
+                    path.display(),
+                    other.display()
+                )),
+            },
             None if NOT_VERSIONS.contains(&&*name) || is_unfinished(&name) => {}
             None => warnings.push(format!(
                 "{} is not a version: a version's directory is a whole number above zero",
@@ -383,6 +417,46 @@ mod tests {
     }
 
     #[test]
+    fn zeros_are_taken_off_versions_of_a_platforms_folder_but_not_off_those_of_triton() {
+        let tree = Tree::new(
+            "zeros",
+            &[
+                "tf/0000123/",
+                "tf/5/",
+                "tf/05/",
+                "triton/config.pbtxt",
+                "triton/01/",
+                "x.tar.gz",
+                "code/",
+            ],
+        );
+        let found = scan_path(&tree.0, true).unwrap();
+        assert_eq!(summary(&found), [("tf", vec![5, 123]), ("triton", vec![])]);
+        assert!(found.skipped[0].ends_with("as no models: code, x.tar.gz"), "{:?}", found.skipped);
+        assert!(found.warnings.iter().any(|it| it.contains("triton/01")), "{:?}", found.warnings);
+        let plain = scan_path(&tree.0, false).unwrap();
+        assert_eq!(summary(&plain), [("tf", vec![5]), ("triton", vec![])]);
+    }
+
+    #[test]
+    fn repositories_in_channels_are_found_and_a_name_in_two_of_them_is_refused() {
+        let tree = Tree::new(
+            "channels",
+            &[
+                "model/a/1/",
+                "channels/one/b/1/",
+                "channels/one/junk/",
+                "channels/two/b/1/",
+                "channels/two/c/1/",
+            ],
+        );
+        let mut found = scan_path(&tree.0.join("model"), true).unwrap();
+        found.look_into_channels(&tree.0.join("channels")).unwrap();
+        assert_eq!(summary(&found), [("a", vec![1]), ("c", vec![1])]);
+        assert!(found.refused[&id("b")].contains("used twice"));
+    }
+
+    #[test]
     fn a_name_in_two_repositories_is_refused_naming_both() {
         let tree = Tree::new("twice", &["r/m/1/", "s/m/1/", "s/n/1/"]);
         let repositories = [tree.0.join("r"), tree.0.join("s")];
@@ -418,7 +492,7 @@ mod tests {
     fn a_directory_that_cannot_be_read_is_refused_and_hides_no_other() {
         let tree = Tree::new("unreadable", &["m/1/"]);
         let mut found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
-        let missing = model_in(&tree.0.join("n"), id("n"), &mut Vec::new());
+        let missing = model_in(&tree.0.join("n"), id("n"), Style::Triton, &mut Vec::new());
         found.add_or_refuse(id("n"), missing);
         assert_eq!(summary(&found), [("m", vec![1])]);
         assert!(found.refused[&id("n")].starts_with("cannot list "), "{}", found.refused[&id("n")]);

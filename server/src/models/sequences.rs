@@ -92,7 +92,7 @@ pub(super) fn settings(
         idle: batching.idle,
         longest_backlog: match server.longest_stay {
             LongestStay::Fixed(longest) => Some(longest),
-            LongestStay::Auto | LongestStay::Unbounded => None,
+            LongestStay::Auto | LongestStay::Unbounded => server.defaults.queue_timeout,
         },
         wiring,
         seats: batching.seats,

@@ -1,5 +1,7 @@
 //! A model's configuration in the terms of the scheduler.
 
+use std::{num::NonZeroUsize, time::Duration};
+
 use super::{
     config::{DynamicBatching, ModelConfig, Priority, QueuePolicy, Scheduling, TimeoutAction},
     loader::LoadSettings,
@@ -15,7 +17,11 @@ pub(super) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
     let plain = Settings {
         model: config.name.as_str().into(),
         batching: BatchPolicy::one_by_one(),
-        queue_policies: vec![queue::QueuePolicy::default()],
+        queue_policies: vec![queue::QueuePolicy {
+            max_size: server.defaults.max_queue_size.map(NonZeroUsize::get),
+            default_timeout: server.defaults.queue_timeout,
+            ..queue::QueuePolicy::default()
+        }],
         default_level: 0,
         preserve_ordering: false,
         hold: server.hold,
@@ -27,7 +33,9 @@ pub(super) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
     match &config.scheduling {
         // Sequences have a scheduler of their own.
         Scheduling::Plain | Scheduling::Sequences(_) => plain,
-        Scheduling::Dynamic(dynamic) => merged(plain, dynamic, config.max_batch_size),
+        Scheduling::Dynamic(dynamic) => {
+            merged(plain, dynamic, config.max_batch_size, server.defaults.queue_timeout)
+        }
     }
 }
 
@@ -40,7 +48,13 @@ pub(super) fn niceness(priority: Priority) -> i32 {
     }
 }
 
-fn merged(plain: Settings, dynamic: &DynamicBatching, max_batch_size: usize) -> Settings {
+fn merged(
+    plain: Settings,
+    dynamic: &DynamicBatching,
+    max_batch_size: usize,
+    queue_timeout: Option<Duration>,
+) -> Settings {
+    let queue_policy = |it: &QueuePolicy| queue_policy(it, queue_timeout);
     let mut preferred_rows = dynamic.preferred_batch_sizes.clone();
     preferred_rows.sort_unstable();
     if preferred_rows.is_empty() {
@@ -69,10 +83,12 @@ fn merged(plain: Settings, dynamic: &DynamicBatching, max_batch_size: usize) -> 
     }
 }
 
-fn queue_policy(policy: &QueuePolicy) -> queue::QueuePolicy {
+/// `longest` is the wait that is too long where the model does not say. It does where it puts late requests off.
+fn queue_policy(policy: &QueuePolicy, longest: Option<Duration>) -> queue::QueuePolicy {
+    let longest = longest.filter(|_| policy.timeout_action == TimeoutAction::Reject);
     queue::QueuePolicy {
         max_size: Some(policy.max_queue_size).filter(|it| *it > 0),
-        default_timeout: Some(policy.default_timeout).filter(|it| !it.is_zero()),
+        default_timeout: Some(policy.default_timeout).filter(|it| !it.is_zero()).or(longest),
         allow_timeout_override: policy.allow_timeout_override,
         timeout_action: match policy.timeout_action {
             TimeoutAction::Reject => queue::TimeoutAction::Reject,

@@ -4,7 +4,9 @@ mod access;
 mod aws;
 mod cache;
 mod capture;
+mod defaults;
 mod grpc;
+mod hosting;
 mod limits;
 mod log;
 mod memory;
@@ -60,12 +62,14 @@ const fn many(section: &'static str, name: &'static str, help: &'static str) -> 
 const SECTIONS: &[&[Setting]] = &[
     server::SETTINGS,
     models::SETTINGS,
+    defaults::SETTINGS,
     stores::SETTINGS,
     ports::SETTINGS,
     grpc::SETTINGS,
     sagemaker::SETTINGS,
     aws::SETTINGS,
     sessions::SETTINGS,
+    hosting::SETTINGS,
     access::SETTINGS,
     vertex::SETTINGS,
     memory::SETTINGS,

@@ -37,14 +37,18 @@ pub(super) fn version() -> Response<Segments> {
 
 /// How a batch transform job should send its records.
 pub(super) async fn execution_parameters(service: &Service) -> Response<Segments> {
-    const PAYLOAD_MB: u64 = 6;
+    /// Of all payloads at the same time, in MB.
+    const TOGETHER: u64 = 100;
     let model = service.invoked(&HeaderMap::new(), None).await.ok();
     let instances = model.map_or(1, |it| it.instances());
-    // All concurrent payloads together may have 100 MB.
-    let concurrent = instances.max(service.settings.cpus.get()).min(16);
+    let concurrent = instances.max(service.settings.cpus.get()).clamp(1, 16);
+    // No more than would be taken.
+    let taken = (service.settings.body.limit >> 20).max(1);
+    let payload = service.settings.hosted.max_payload_mb.min(taken);
+    let payload = payload.min(TOGETHER / concurrent as u64);
     let body = format!(
         "{{\"MaxConcurrentTransforms\":{concurrent},\"BatchStrategy\":\"MULTI_RECORD\",\
-         \"MaxPayloadInMB\":{PAYLOAD_MB}}}"
+         \"MaxPayloadInMB\":{payload}}}"
     );
     respond::raw("application/json", body.into())
 }

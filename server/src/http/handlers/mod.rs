@@ -43,6 +43,15 @@ use crate::{
     protocol::sagemaker::ErrorForm,
 };
 
+/// What SageMaker tells a container of a request, and the log repeats beside its errors.
+const LOGGED_HEADERS: [HeaderName; 5] = [
+    TARGET_MODEL,
+    HeaderName::from_static("x-amzn-sagemaker-target-variant"),
+    HeaderName::from_static("x-amzn-sagemaker-target-container-hostname"),
+    HeaderName::from_static("x-amzn-sagemaker-inference-component"),
+    HeaderName::from_static("x-amzn-sagemaker-custom-attributes"),
+];
+
 /// An error, and the name that the client gave its request inside the body.
 struct Failure {
     id: Option<Arc<str>>,
@@ -148,18 +157,25 @@ fn failed(
 /// counted, and logged only when somebody looks closely.
 fn log(parts: &Parts, error: &Error, request_id: &str) {
     let (method, path) = (&parts.method, parts.uri.path());
-    // The address of a multi-model endpoint has a name that says nothing to people.
-    let target_model = text(&parts.headers, &TARGET_MODEL);
+    let [target_model, target_variant, target_container, inference_component, custom_attributes] =
+        LOGGED_HEADERS.each_ref().map(|it| text(&parts.headers, it));
     match error.kind() {
         Kind::Internal | Kind::OutOfMemory => {
-            tracing::error!(%method, path, target_model, request_id, %error, "request failed");
+            tracing::error!(
+                %method, path, request_id, target_model, target_variant, target_container, inference_component,
+                custom_attributes, %error, "request failed"
+            );
         }
         Kind::Overloaded | Kind::Unavailable => {
-            tracing::debug!(%method, path, target_model, request_id, %error, "request refused");
+            tracing::debug!(
+                %method, path, request_id, target_model, target_variant, target_container, inference_component,
+                custom_attributes, %error, "request refused"
+            );
         }
-        _ => {
-            tracing::info!(%method, path, target_model, request_id, %error, "request rejected");
-        }
+        _ => tracing::info!(
+            %method, path, request_id, target_model, target_variant, target_container, inference_component,
+            custom_attributes, %error, "request rejected"
+        ),
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     remote::{Copies, Remote},
 };
 use crate::{
-    config::{ModelsFrom, Repository, StoreSettings, StoreUrl},
+    config::{ModelsFrom, PlatformFolder, Repository, StoreSettings, StoreUrl},
     stores::StoreError,
 };
 
@@ -22,7 +22,11 @@ pub struct Catalogue {
     model_name: Option<String>,
     hosted: bool,
     names: Names,
+    platform: PlatformFolder,
 }
+
+/// What a model is called that lies directly in a platform's folder, with its configuration.
+const ROOT_MODEL: &str = "model";
 
 #[derive(Debug)]
 enum Place {
@@ -61,7 +65,8 @@ impl Catalogue {
             ModelsFrom::Repositories(all) => all.iter().map(open).collect::<Result<_, _>>()?,
             ModelsFrom::Path(path) => vec![Place::Path(path.clone())],
         };
-        Ok(Catalogue { places, model_name: repository.model_name.clone(), hosted, names })
+        let (model_name, platform) = (repository.model_name.clone(), repository.platform.clone());
+        Ok(Catalogue { places, model_name, hosted, names, platform })
     }
 
     /// Every model that there is now. Blocking.
@@ -72,7 +77,7 @@ impl Catalogue {
         let mut found = Found::default();
         for place in &self.places {
             match (place, wanted) {
-                (Place::Path(path), _) => found = scan_path(path, self.hosted)?,
+                (Place::Path(path), _) => found = self.look_at_path(path)?,
                 (Place::Repository(path), _) => found.look_into(path, self.names)?,
                 // How many there are decides what the name is for.
                 (Place::Remote(remote), Wanted::These(names)) if self.model_name.is_none() => {
@@ -151,6 +156,20 @@ impl Catalogue {
                 remote.serves(dir);
             }
         }
+    }
+
+    /// Whatever lies there, and in the folders that a platform has put beside it.
+    fn look_at_path(&self, path: &Path) -> io::Result<Found> {
+        let PlatformFolder { channels, root_model } = &self.platform;
+        let is_root_model = self.hosted && *root_model && path.join("config.pbtxt").is_file();
+        let mut found = scan_path(path, self.hosted && !is_root_model)?;
+        if is_root_model {
+            found.name_the_only(ROOT_MODEL);
+        }
+        if let Some(channels) = channels {
+            found.look_into_channels(channels)?;
+        }
+        Ok(found)
     }
 
     /// Where it looks, for people.

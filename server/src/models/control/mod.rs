@@ -9,6 +9,7 @@ mod catalogue;
 mod decide;
 mod demand;
 mod fingerprint;
+mod hosted;
 mod keyed;
 mod members;
 mod overrides;
@@ -24,7 +25,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use backend::MODEL_STACK;
@@ -61,6 +62,8 @@ pub struct Control {
     /// Guards which members loaded models have. Taken after nothing but a [`Place`].
     links: Mutex<BTreeMap<ModelId, Vec<ModelId>>>,
     awaited: Awaited,
+    /// Guards which models are being loaded at the start, and since when. Nothing else is taken under it.
+    loading: Mutex<BTreeMap<ModelId, Instant>>,
     /// There only where a platform loads models under keys.
     keyed: Option<Keyed>,
 }
@@ -108,6 +111,7 @@ impl Control {
             places: Mutex::default(),
             links: Mutex::default(),
             awaited: Awaited::default(),
+            loading: Mutex::default(),
         }
     }
 
@@ -153,13 +157,18 @@ impl Control {
         self.manager.index()
     }
 
+    /// The models that are being loaded at the start, or after a look at the repository, and for how long.
+    pub fn loading(&self) -> Vec<(ModelId, Duration)> {
+        lock(&self.loading).iter().map(|(id, since)| (id.clone(), since.elapsed())).collect()
+    }
+
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.
     ///
     /// Returns the number of threads that were still running after `patience`.
     pub fn close(&self, patience: Duration) -> usize {
-        let until = std::time::Instant::now() + patience;
+        let until = Instant::now() + patience;
         let running = self.manager.close(patience);
-        self.reaper.wait(until.saturating_duration_since(std::time::Instant::now()));
+        self.reaper.wait(until.saturating_duration_since(Instant::now()));
         running
     }
 

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
+    time::Instant,
 };
 
 use backend::MODEL_STACK;
@@ -13,7 +14,7 @@ use super::{
     Control,
     bring::How,
     catalogue::Wanted,
-    private,
+    hosted, lock, private,
 };
 use crate::config::{AtStart, ControlMode};
 
@@ -37,6 +38,16 @@ impl Control {
         };
         let mut found = self.catalogue.look(wanted).map_err(|it| it.to_string())?;
         found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
+        found.skipped.iter().for_each(|it| tracing::debug!("{it}"));
+        if let Some(rule) = &self.settings.hosted {
+            let others = hosted::choose(rule, &mut found, &self.catalogue.places())?;
+            if !others.is_empty() {
+                tracing::info!(
+                    "not loaded but as far as the default model is made of them: {}",
+                    others.join(", ")
+                );
+            }
+        }
         if self.settings.is_explicit() || self.demand.is_some() {
             found.models.keys().chain(&found.remote).for_each(|id| self.manager.know(id));
             let asked = self.asked_for(&mut found);
@@ -62,8 +73,10 @@ impl Control {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
+                lock(&self.loading).insert(model.id(), Instant::now());
                 // The log and the index have the reason.
                 let _ = self.bring_found(model.clone(), How::AsFarAsItWorks, false);
+                lock(&self.loading).remove(&model.id());
             }
         };
         let threads = self.loader.threads().get().min(models.len());

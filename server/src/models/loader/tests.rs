@@ -188,11 +188,7 @@ fn settings(gpus: u32) -> LoadSettings {
         capability: None,
     });
     LoadSettings {
-        defaults: ModelDefaults {
-            instance_count: None,
-            intra_op_threads: None,
-            inter_op_threads: None,
-        },
+        defaults: ModelDefaults::default(),
         repository: Repository {
             config_name: None,
             model_name: None,
@@ -201,6 +197,8 @@ fn settings(gpus: u32) -> LoadSettings {
             load_threads: NonZeroUsize::MIN,
             gpu_limits: Vec::new(),
             backend_settings: Vec::new(),
+            platform: Default::default(),
+            refuse_code: false,
         },
         cpus: NonZeroUsize::new(4).unwrap(),
         gpus: Gpus { found: found.collect(), reason: "no driver".to_owned(), lack: Lack::NoDriver },

@@ -10,7 +10,7 @@ fn number(n: usize) -> NonZeroUsize {
 }
 
 fn defaults() -> ModelDefaults {
-    ModelDefaults { instance_count: None, intra_op_threads: None, inter_op_threads: None }
+    ModelDefaults::default()
 }
 
 fn gpus(count: u32) -> Vec<Gpu> {
@@ -89,6 +89,13 @@ fn a_configured_count_beats_the_default_and_the_default_beats_the_choice() {
     };
     assert_eq!(shape(&on_cpu("", &defaults, 8)), (4, 4, 3));
     assert_eq!(shape(&on_cpu("instance_group { count: 1 }", &defaults, 8)), (1, 1, 3));
+}
+
+#[test]
+fn further_instances_are_made_at_once_where_that_is_asked_for() {
+    assert_eq!(on_cpu("", &defaults(), 8).made_at_load.get(), 1);
+    let eager = ModelDefaults { eager_instances: true, ..defaults() };
+    assert_eq!(on_cpu("", &eager, 8).made_at_load.get(), 2);
 }
 
 #[test]

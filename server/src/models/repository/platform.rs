@@ -1,0 +1,41 @@
+//! What lies in a hosting platform's folder besides what the operator meant to be there, and in the folders beside it.
+
+use std::{fs, io, path::Path};
+
+use super::{Found, Names, Style, directory_name, is_model_name, subdirectories};
+
+impl Found {
+    /// Takes in the models of a folder into which a platform has unpacked an archive: directories that hold no
+    /// model are passed over, and so are files.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    pub(super) fn look_into_archive(&mut self, folder: &Path, style: Style) -> io::Result<()> {
+        let dirs = subdirectories(folder)?;
+        for dir in dirs.iter().filter(|it| is_model_name(&directory_name(it))) {
+            self.look_as(dir, folder, Names::Once, style);
+        }
+        self.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
+        let is_model = |path: &Path| self.models.values().any(|it| it.dir == path);
+        let entries = fs::read_dir(folder)?.filter_map(|it| Some(it.ok()?.path()));
+        let mut others: Vec<String> =
+            entries.filter(|it| !is_model(it)).map(|it| directory_name(&it)).collect();
+        others.retain(|it| !self.refused.keys().any(|id| *id.name == **it));
+        others.sort_unstable();
+        if !others.is_empty() {
+            let (folder, others) = (folder.display(), others.join(", "));
+            self.skipped.push(format!("passed over in {folder}, as no models: {others}"));
+        }
+        Ok(())
+    }
+
+    /// Takes in the repositories in the folders of `channels`, which a platform has put beside that of the model.
+    ///
+    /// # Errors
+    /// When one cannot be listed.
+    pub fn look_into_channels(&mut self, channels: &Path) -> io::Result<()> {
+        subdirectories(channels)?
+            .iter()
+            .try_for_each(|it| self.look_into_archive(it, Style::Platforms))
+    }
+}
