@@ -81,7 +81,7 @@ pub(super) fn resolve(
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
     let aws = aws::resolve(&sources, environment, problems);
-    let has_remote = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
+    let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
     let mut control = control::resolve(&sources, environment, is_multi_model, problems);
     multi_model::resolve(
         is_multi_model,
@@ -102,7 +102,7 @@ pub(super) fn resolve(
         hosted,
         listeners,
         grpc,
-        stores: stores::resolve(&sources, environment, has_remote, problems),
+        stores: stores::resolve(&sources, environment, opens_stores, problems),
         repository: Repository { platform, ..repository(from, &sources, machine, problems) },
         control,
         model_defaults: model_defaults::resolve(&sources, start, problems),
