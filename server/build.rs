@@ -15,6 +15,13 @@ const SERVICES: [&str; 5] = [
     "tensorflow_serving/apis/prediction_service.proto",
 ];
 
+/// What operators of TensorFlow Serving write down.
+const TENSORFLOW_SERVING: [&str; 3] = [
+    "tensorflow_serving/config/model_server_config.proto",
+    "tensorflow_serving/config/monitoring_config.proto",
+    "tensorflow_serving/servables/tensorflow/session_bundle_config.proto",
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -22,6 +29,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Maps are sorted, so that printing and comparing a configuration does not depend on chance.
     prost_build::Config::new().btree_map(["."]).compile_fds(files.clone())?;
     fs::write(out.join("model_config.bin"), descriptor(files))?;
+
+    let files = protox::compile(TENSORFLOW_SERVING, ["proto"])?;
+    let mut config = prost_build::Config::new();
+    config
+        .btree_map(["."])
+        .extern_path(".google.protobuf.Any", "::prost_reflect::prost_types::Any");
+    config.compile_fds(files.clone())?;
+    fs::write(out.join("tensorflow_serving.bin"), descriptor(files))?;
 
     let files = protox::compile(SERVICES, ["proto"])?;
     let messages_out = out.join("grpc");

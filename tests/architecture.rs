@@ -12,6 +12,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("identifier", &[]),
     ("signature", &[]),
+    ("textproto", &["signature"]),
     ("machine", &[]),
     ("metrics", &["machine"]),
     ("aligned", &[]),
@@ -28,7 +29,17 @@ const MODULES: &[(&str, &[&str])] = &[
     ("stores", &["config"]),
     (
         "models",
-        &["config", "error", "machine", "metrics", "request", "schedule", "signature", "stores"],
+        &[
+            "config",
+            "error",
+            "machine",
+            "metrics",
+            "request",
+            "schedule",
+            "signature",
+            "stores",
+            "textproto",
+        ],
     ),
     ("cache", &["config", "metrics"]),
     ("infer", &["cache", "error", "metrics", "models", "request", "schedule", "trace"]),
@@ -136,6 +147,7 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "prost::",
         &[
+            "server/src/textproto",
             "server/src/models/pbtxt",
             "server/src/grpc",
             "server/src/protocol/recordio",
@@ -145,6 +157,7 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "prost_reflect::",
         &[
+            "server/src/textproto",
             "server/src/models/pbtxt",
             "server/src/grpc/handlers/reflection.rs",
             "server/src/grpc/handlers/versions.rs",

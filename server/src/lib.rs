@@ -12,6 +12,7 @@ pub mod identifier;
 pub mod request;
 pub mod sessions;
 pub mod signature;
+pub mod textproto;
 
 pub mod access;
 pub mod aligned;

@@ -1,10 +1,4 @@
 //! Reads and writes a model's configuration: `config.pbtxt` text, and JSON as clients know it.
-//!
-//! The text parser is our own: positions and nearest names in its errors, all errors at once, and
-//! `input [ .. ]` without a colon, which nearly every existing file has and reflection libraries refuse.
-
-mod lex;
-mod parse;
 
 use std::{collections::BTreeSet, sync::OnceLock};
 
@@ -15,51 +9,11 @@ use prost_reflect::{
 use serde_json::Value as Json;
 
 use super::raw::ModelConfig as RawConfig;
-use crate::signature::nearest;
+pub use crate::textproto::{Problem, ReadError};
+use crate::{signature::nearest, textproto};
 
-/// One thing that is wrong in a text, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Counted from 1.
-    pub line: usize,
-    /// In characters, counted from 1.
-    pub column: usize,
-    /// The field, what was expected, what was given.
-    pub text: String,
-}
-
-impl Problem {
-    fn new(source: &str, offset: usize, text: String) -> Problem {
-        let before = source.get(..offset).unwrap_or(source);
-        let line_start = before.rfind('\n').map_or(0, |it| it + 1);
-        Problem {
-            line: before.matches('\n').count() + 1,
-            column: before.get(line_start..).unwrap_or_default().chars().count() + 1,
-            text,
-        }
-    }
-}
-
-/// A configuration that cannot be read. Shown as one line per problem: `config.pbtxt:3:7: ..`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadError {
-    /// Where the text came from.
-    pub file: String,
-    /// In the order of the text; never empty.
-    pub problems: Vec<Problem>,
-}
-
-impl std::error::Error for ReadError {}
-
-impl std::fmt::Display for ReadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (i, Problem { line, column, text }) in self.problems.iter().enumerate() {
-            let separator = if i == 0 { "" } else { "\n" };
-            write!(f, "{separator}{}:{line}:{column}: {text}", self.file)?;
-        }
-        Ok(())
-    }
-}
+/// What errors call it.
+const WHOLE: &str = "a model's configuration";
 
 /// Knows the fields of a model's configuration. Made once and shared; costs nothing until first used.
 #[derive(Default)]
@@ -70,7 +24,7 @@ pub struct ConfigReader {
 impl ConfigReader {
     /// Reads `config.pbtxt` text. `file` is what errors call it.
     pub fn from_text(&self, file: &str, text: &str) -> Result<RawConfig, ReadError> {
-        parse::parse(self.descriptor().clone(), text)
+        textproto::parse(self.descriptor().clone(), WHOLE, text)
             .map(|it| typed(&it))
             .map_err(|problems| ReadError { file: file.to_owned(), problems })
     }
@@ -151,7 +105,7 @@ impl ConfigReader {
         let hint = nearest(name, fields.iter().map(String::as_str))
             .map(|it| format!("; did you mean '{it}'?"))
             .unwrap_or_default();
-        format!("'{name}' is not a field of a model's configuration{hint}")
+        format!("'{name}' is not a field of {WHOLE}{hint}")
     }
 }
 

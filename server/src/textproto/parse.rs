@@ -12,11 +12,19 @@ use super::{
 };
 use crate::signature::nearest;
 
-/// The message that `text` describes, or everything that is wrong with it.
+/// The message that `text` describes. `whole` is what errors call all of it: `a model's configuration`.
 ///
 /// The message types must not contain themselves: nesting is bounded by the definition.
-pub(super) fn parse(desc: MessageDescriptor, text: &str) -> Result<DynamicMessage, Vec<Problem>> {
-    let mut parser = Parser { text, token: token_at(text, 0), path: vec![], problems: vec![] };
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(
+    desc: MessageDescriptor,
+    whole: &'static str,
+    text: &str,
+) -> Result<DynamicMessage, Vec<Problem>> {
+    let token = token_at(text, 0);
+    let mut parser = Parser { text, whole, token, path: vec![], problems: vec![] };
     let message = parser.message(desc, None);
     match message {
         Ok(message) if parser.problems.is_empty() => Ok(message),
@@ -26,6 +34,8 @@ pub(super) fn parse(desc: MessageDescriptor, text: &str) -> Result<DynamicMessag
 
 struct Parser<'a> {
     text: &'a str,
+    /// What all of it is called.
+    whole: &'static str,
     /// The next token, not yet taken.
     token: Token<'a>,
     /// Names of the fields around the current place.
@@ -353,7 +363,7 @@ impl<'a> Parser<'a> {
             None => format!("its fields are {}", fields.join(", ")),
         };
         let of = match self.path.is_empty() {
-            true => "a model's configuration".to_owned(),
+            true => self.whole.to_owned(),
             false => format!("'{}'", self.place()),
         };
         self.problem(name, &format!("'{}' is not a field of {of}; {hint}", name.text));
