@@ -47,6 +47,7 @@ mod ensembles; // models that are made of other models
 mod lifecycle; // starting, and starts that fail
 
 mod control; // loading and unloading by request
+mod model_config_file; // models that are named one by one, their versions and reloads
 mod on_demand; // loading at the first request, and making room
 mod poll; // following the repository
 mod reload; // what changes while requests come

@@ -136,11 +136,7 @@ impl Models {
         }
         let (gpus, _) = Gpus::read(&Visibility { cuda: Some("-1".into()), container: None });
         let settings = LoadSettings {
-            defaults: ModelDefaults {
-                instance_count: None,
-                intra_op_threads: None,
-                inter_op_threads: None,
-            },
+            defaults: ModelDefaults::default(),
             repository: Repository {
                 config_name: None,
                 from: ModelsFrom::Repositories(vec![dir.clone()]),

@@ -2,6 +2,7 @@
 //! down as values.
 
 mod announce;
+mod follow;
 mod hosting;
 mod observers;
 mod refresh;
@@ -10,7 +11,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
-    sync::{Arc, mpsc},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,7 @@ use observers::Observers;
 use crate::{
     access::{Access, TokenFile, Wire},
     cache::Cache,
-    config::{ControlMode, HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig, TlsFiles},
+    config::{HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig, TlsFiles},
     drain::{Drain, Stage},
     grpc::{self, Grpc, GrpcSettings, MessageLimits},
     http::{BodyLimits, Door, Facade, Hosted, HttpSettings, Service, SessionTable, Timeouts},
@@ -277,7 +278,7 @@ impl App {
                 self.observers.ready();
                 announce::serving(&serving, &addresses, &self.config);
                 // Looks at the repository until it is dropped.
-                let _following = follow(&self.config, &serving)?;
+                let _following = follow::start(&self.config, &serving)?;
                 stop.await;
             }
             Some(Err(error)) => return Err(self.config.hosting.explain(error, &serving)),
@@ -503,14 +504,4 @@ async fn load(control: Arc<Control>, exit_on_error: bool) -> Result<(), AppError
     let work = tokio::task::spawn_blocking(move || control.start(exit_on_error));
     let outcome = work.await.unwrap_or_else(|error| Err(format!("loading models failed: {error}")));
     outcome.map_err(AppError::Models)
-}
-
-/// Starts to follow the repository, in the mode that does, until what is returned is dropped.
-fn follow(config: &ServerConfig, serving: &Serving) -> io::Result<Option<mpsc::Sender<()>>> {
-    let ControlMode::Poll(every) = config.control.mode else { return Ok(None) };
-    let (stop, stopped) = mpsc::channel();
-    let control = serving.control.clone();
-    let builder = std::thread::Builder::new().name("poll".to_owned());
-    builder.spawn(move || control.follow(every, &stopped))?;
-    Ok(Some(stop))
 }

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{
-    environment::Environment, hosting::HostedStart, multi_model::MultiModel, sources::Sources,
-    value,
+    environment::Environment, hosting::HostedStart, multi_model::MultiModel, named,
+    sources::Sources, value,
 };
 
 /// Where what comes with a request to load a model is kept, if the environment says nothing else.
@@ -27,6 +27,8 @@ pub struct ModelControl {
     pub hosted: Option<HostedStart>,
     /// `TMPDIR`: where files that come with a request to load a model are kept.
     pub scratch: PathBuf,
+    /// Which versions labels may stand for.
+    pub labels: named::LabelRule,
 }
 
 /// When models are loaded.
@@ -63,8 +65,10 @@ impl ModelControl {
     }
 }
 
-/// Reads the settings, but for those of multi-model endpoints. `is_multi_model`: it is to be one.
+/// Reads the settings, but for those of multi-model endpoints. `are_named`: the models are named one by one.
+/// `is_multi_model`: it is to be such an endpoint.
 pub(super) fn resolve(
+    are_named: bool,
     sources: &Sources,
     environment: &dyn Environment,
     is_multi_model: bool,
@@ -76,6 +80,7 @@ pub(super) fn resolve(
         .read("repository-poll-secs", value::seconds_above_zero, problems)
         .unwrap_or(Duration::from_secs(15));
     let mode = match word.unwrap_or_default() {
+        _ if are_named => named::mode(word, sources, problems),
         value::ModeWord::None => ControlMode::None,
         value::ModeWord::Poll => ControlMode::Poll(interval),
         value::ModeWord::Explicit => ControlMode::Explicit(match names.as_slice() {
@@ -129,5 +134,6 @@ pub(super) fn resolve(
             .variable("TMPDIR")
             .filter(|it| !it.is_empty())
             .map_or(SCRATCH.into(), PathBuf::from),
+        labels: named::labels(sources, problems),
     }
 }

@@ -158,7 +158,7 @@ fn user_scripts(
     let submitted = submitted.filter(|it| !it.contains("://")).map(PathBuf::from);
     let model = match from {
         ModelsFrom::Path(path) => Some(path.join("code")),
-        ModelsFrom::Repositories(_) => None,
+        ModelsFrom::Repositories(_) | ModelsFrom::Named(_) => None,
     };
     let mut scripts: Vec<PathBuf> =
         submitted.into_iter().chain(model).map(|it| it.join(&program)).collect();

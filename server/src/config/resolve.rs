@@ -18,7 +18,7 @@ use super::{
     hosting::{self, PlatformFolder},
     listeners, metrics,
     model_defaults::{self, Start},
-    multi_model,
+    multi_model, named,
     rate_limit::rate_limit,
     report::Notice,
     sagemaker,
@@ -82,7 +82,8 @@ pub(super) fn resolve(
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
     let aws = aws::resolve(&sources, environment, problems);
     let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
-    let mut control = control::resolve(&sources, environment, is_multi_model, problems);
+    let are_named = matches!(from, ModelsFrom::Named(_));
+    let mut control = control::resolve(are_named, &sources, environment, is_multi_model, problems);
     multi_model::resolve(
         is_multi_model,
         &mut control,
@@ -154,6 +155,17 @@ fn models_from(
     problems: &mut Vec<String>,
 ) -> (ModelsFrom, bool) {
     let repositories = sources.read_all("model-repository", value::path, problems);
+    let named = named::resolve(sources, environment, problems);
+    if let Some(named) = named {
+        if let Some(path) = &serve.path {
+            problems.push(format!(
+                "'muster serve {}' says where the model is, and so does --model-config-file or \
+                 --model-base-path: give one of them",
+                path.display()
+            ));
+        }
+        return (ModelsFrom::Named(named), false);
+    }
     if let Some(path) = &serve.path {
         let remote = path.to_str().filter(|it| StoreUrl::is_one(it));
         let typed = sources

@@ -13,6 +13,7 @@ use super::{
     hosting::{Hosting, PlatformFolder},
     metrics::MetricsConfig,
     model_defaults::ModelDefaults,
+    named::NamedModels,
     rate_limit::RateLimit,
     report::Notice,
     sagemaker::SageMaker,
@@ -155,6 +156,8 @@ pub enum ModelsFrom {
     /// A model file, or a directory of any accepted layout: a repository, one model flat in it, or
     /// version directories. It existed when the configuration was read.
     Path(PathBuf),
+    /// Each with a directory of its own.
+    Named(NamedModels),
 }
 
 /// One `--model-load-gpu-limit`: the fraction of a GPU's memory above which nothing is loaded on it.

@@ -61,6 +61,9 @@ const FORMATS: [Format; 6] = [
     format("", "python", "model.py"),
 ];
 
+/// What TensorFlow serves, and no engine here.
+const SAVED_MODEL: &str = "saved_model.pb";
+
 const fn format(platform: &'static str, backend: &'static str, file: &'static str) -> Format {
     Format { platform, backend, file, is_served: false }
 }
@@ -167,6 +170,13 @@ fn detected(
     }
     if let Some(backend) = ending(found.model).filter(|it| engines.contains(&it.as_str())) {
         return given("", &backend, found.files);
+    }
+    if found.files.iter().any(|it| it == SAVED_MODEL) {
+        let dir = found.directory.display();
+        return Err(format!(
+            "'{dir}' holds a SavedModel of TensorFlow, and muster serves ONNX and TorchScript models; convert it: \
+             python -m tf2onnx.convert --saved-model {dir} --output {dir}/model.onnx"
+        ));
     }
     let offered = FORMATS.iter().filter(|it| it.is_served && engines.contains(&it.backend));
     let files: Vec<&str> = offered.map(|it| it.file).collect();

@@ -1,10 +1,12 @@
 //! Which models are served: looked up by every request, changed by whoever loads and unloads.
 
 mod agents;
+mod base_path;
 mod check;
 pub mod choose;
 pub mod complete;
 pub mod config;
+mod configured;
 mod control;
 mod engine;
 pub mod ensemble;
@@ -38,6 +40,7 @@ mod warmup;
 
 use std::sync::Arc;
 
+pub use configured::{ConfiguredModel, configured_models};
 pub use control::{Catalogue, Control, KeyedLoad, KeyedModel, LoadOverride};
 pub use id::ModelId;
 pub use labels::VersionLabels;

@@ -18,6 +18,7 @@ mod scheduling;
 mod server;
 mod sessions;
 mod stores;
+mod tensorflow;
 mod trace;
 mod vertex;
 
@@ -72,6 +73,7 @@ const SECTIONS: &[&[Setting]] = &[
     hosting::SETTINGS,
     access::SETTINGS,
     vertex::SETTINGS,
+    tensorflow::SETTINGS,
     memory::SETTINGS,
     limits::SETTINGS,
     scheduling::SETTINGS,

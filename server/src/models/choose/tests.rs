@@ -136,3 +136,15 @@ fn what_is_not_supported_is_refused_before_anything_is_loaded() {
          - runtime 'other.so' is not supported; expected nothing, or 'libtriton_onnxruntime.so'",
     );
 }
+
+#[test]
+fn a_saved_model_is_named_with_the_command_that_converts_it_unless_that_was_done() {
+    refused(
+        "",
+        &["saved_model.pb", "variables"],
+        "'/repository/m/1' holds a SavedModel of TensorFlow, and muster serves ONNX and TorchScript models; \
+         convert it: python -m tf2onnx.convert --saved-model /repository/m/1 --output /repository/m/1/model.onnx",
+    );
+    let choice = chosen("m", None, &["saved_model.pb", "model.onnx"], Completion::On).unwrap();
+    assert_eq!(choice.backend, "onnxruntime");
+}

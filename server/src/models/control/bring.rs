@@ -111,6 +111,7 @@ impl Control {
             Some(given) => Some(given.raw.clone()),
             None => self.loader.read_config(&found).map_err(Error::Repository)?,
         };
+        let raw = self.catalogue.with_policy(&found, raw);
         let basis = Basis::new(&found.name, raw.clone(), print);
         Ok(Wish { found, raw, files: files.map(|it| it.0), basis })
     }

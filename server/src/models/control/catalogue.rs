@@ -7,7 +7,8 @@ use std::{
 };
 
 use super::{
-    super::{Found, FoundModel, Names, repository::is_model_name, scan_path},
+    super::{Found, FoundModel, Names, raw, repository::is_model_name, scan_path},
+    configured::Configured,
     remote::{Copies, Remote},
 };
 use crate::{
@@ -36,6 +37,8 @@ enum Place {
     Remote(Box<Remote>),
     /// Whatever it is, by itself.
     Path(PathBuf),
+    /// Models that are named one by one.
+    Configured(Configured),
 }
 
 /// Which models are to be brought here, of those in object stores. Those in directories are here.
@@ -64,8 +67,13 @@ impl Catalogue {
         let places = match &repository.from {
             ModelsFrom::Repositories(all) => all.iter().map(open).collect::<Result<_, _>>()?,
             ModelsFrom::Path(path) => vec![Place::Path(path.clone())],
+            ModelsFrom::Named(named) => {
+                vec![Place::Configured(Configured::new(named.clone()))]
+            }
         };
-        let (model_name, platform) = (repository.model_name.clone(), repository.platform.clone());
+        let is_named = matches!(repository.from, ModelsFrom::Named(_));
+        let model_name = repository.model_name.clone().filter(|_| !is_named);
+        let platform = repository.platform.clone();
         Ok(Catalogue { places, model_name, hosted, names, platform })
     }
 
@@ -78,6 +86,7 @@ impl Catalogue {
         for place in &self.places {
             match (place, wanted) {
                 (Place::Path(path), _) => found = self.look_at_path(path)?,
+                (Place::Configured(configured), _) => configured.look(&mut found, None),
                 (Place::Repository(path), _) => found.look_into(path, self.names)?,
                 // How many there are decides what the name is for.
                 (Place::Remote(remote), Wanted::These(names)) if self.model_name.is_none() => {
@@ -114,6 +123,7 @@ impl Catalogue {
                     Ok(None) => {}
                     Err(error) => failed.push((remote, error)),
                 },
+                Place::Configured(configured) => configured.look(&mut found, Some(name)),
                 Place::Remote(_) | Place::Path(_) => {}
             }
         }
@@ -149,6 +159,26 @@ impl Catalogue {
         found
     }
 
+    /// The models that are named one by one, where that is how they are found.
+    pub(super) fn configured(&self) -> Option<&Configured> {
+        self.places.iter().find_map(|it| match it {
+            Place::Configured(configured) => Some(configured),
+            Place::Repository(_) | Place::Remote(_) | Place::Path(_) => None,
+        })
+    }
+
+    /// The model's configuration with the version policy that it was named with.
+    pub(super) fn with_policy(
+        &self,
+        found: &FoundModel,
+        raw: Option<raw::ModelConfig>,
+    ) -> Option<raw::ModelConfig> {
+        match self.configured() {
+            Some(configured) => configured.with_policy(found, raw),
+            None => raw,
+        }
+    }
+
     /// A model was loaded from this directory, whose files are needed for as long as it serves.
     pub(super) fn serves(&self, dir: &Path) {
         for place in &self.places {
@@ -177,6 +207,7 @@ impl Catalogue {
         let show = |place: &Place| match place {
             Place::Repository(path) | Place::Path(path) => path.display().to_string(),
             Place::Remote(remote) => remote.address().display().to_string(),
+            Place::Configured(configured) => configured.places(),
         };
         self.places.iter().map(show).collect::<Vec<_>>().join(", ")
     }

@@ -6,6 +6,8 @@
 
 mod bring;
 mod catalogue;
+mod configure;
+mod configured;
 mod decide;
 mod demand;
 mod fingerprint;
@@ -66,6 +68,10 @@ pub struct Control {
     loading: Mutex<BTreeMap<ModelId, Instant>>,
     /// There only where a platform loads models under keys.
     keyed: Option<Keyed>,
+    /// Held by whoever compares the models with what they should be: those that are named are replaced as a whole.
+    turn: Mutex<()>,
+    /// Guards the text of the model config file that was taken up last.
+    config_text: Mutex<Option<String>>,
 }
 
 /// Guards what is known of one model, and that one thread at a time loads or unloads it. Those of members are
@@ -112,6 +118,8 @@ impl Control {
             links: Mutex::default(),
             awaited: Awaited::default(),
             loading: Mutex::default(),
+            turn: Mutex::default(),
+            config_text: Mutex::default(),
         }
     }
 

@@ -34,6 +34,7 @@ impl Control {
     }
 
     fn look(&self, seen: &mut Seen) {
+        let _turn = lock(&self.turn);
         let mut found = match self.catalogue.look(Wanted::All) {
             Ok(found) => found,
             // A disk that is away for a moment is no reason to unload everything.

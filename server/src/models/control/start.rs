@@ -36,6 +36,9 @@ impl Control {
                 Wanted::All
             }
         };
+        if let Some(configured) = self.catalogue.configured() {
+            self.configure_start(configured)?;
+        }
         let mut found = self.catalogue.look(wanted).map_err(|it| it.to_string())?;
         found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
         found.skipped.iter().for_each(|it| tracing::debug!("{it}"));
@@ -65,6 +68,9 @@ impl Control {
             self.manager.note(&model.id(), None, State::Loading, "");
         }
         self.bring_all(models);
+        if let Some(configured) = self.catalogue.configured() {
+            self.label_start(configured);
+        }
         self.judge(exit_on_error)
     }
 
@@ -133,6 +139,8 @@ impl Control {
             polls || self.settings.is_explicit() || self.demand.is_some() || self.is_multi_model();
         match failed.as_slice() {
             [] if ready || later => Ok(()),
+            // An empty list may be replaced by request.
+            [] if self.catalogue.configured().is_some() => Ok(()),
             [] => Err(format!(
                 "no models found in {}: expected <name>/<version>/model.onnx there, or a single \
                  model.onnx; in a container, see what is mounted there",

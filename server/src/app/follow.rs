@@ -1,0 +1,34 @@
+//! What is looked at again and again while the server runs, so that models come and go: their directories, and the file
+//! that names them.
+
+use std::{io, sync::mpsc, thread};
+
+use crate::{
+    config::{ControlMode, ModelsFrom, NamedModels, ServerConfig},
+    serving::Serving,
+};
+
+/// Starts to follow the repository and the model config file, where that is wished, until what is returned is
+/// dropped.
+pub(super) fn start(config: &ServerConfig, serving: &Serving) -> io::Result<Vec<mpsc::Sender<()>>> {
+    let mut following = Vec::new();
+    let mut spawn = |name: &str, work: Box<dyn FnOnce(mpsc::Receiver<()>) + Send>| {
+        let (stop, stopped) = mpsc::channel();
+        following.push(stop);
+        let builder = thread::Builder::new().name(name.to_owned());
+        builder.spawn(move || work(stopped)).map(drop)
+    };
+    if let ControlMode::Poll(every) = config.control.mode {
+        let control = serving.control.clone();
+        spawn("poll", Box::new(move |stopped| control.follow(every, &stopped)))?;
+    }
+    let named = match &config.repository.from {
+        ModelsFrom::Named(named) => Some(named.clone()),
+        ModelsFrom::Repositories(_) | ModelsFrom::Path(_) => None,
+    };
+    if let Some(NamedModels::File { path, every: Some(every) }) = named {
+        let control = serving.control.clone();
+        spawn("config-file", Box::new(move |stopped| control.follow_file(&path, every, &stopped)))?;
+    }
+    Ok(following)
+}

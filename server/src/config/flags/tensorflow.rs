@@ -1,0 +1,15 @@
+//! What operators of TensorFlow Serving know: settings.
+
+use super::{Setting, value};
+
+const SECTION: &str = "TensorFlow Serving";
+
+#[rustfmt::skip]
+pub(super) const SETTINGS: &[Setting] = &[
+    value(SECTION, "model-config-file", "", "File in the text format of protobufs that names the models, each with the directory of its versions, their policy and labels: model_config_list { config { name: \"m\" base_path: \"/models/m\" } }"),
+    value(SECTION, "model-config-file-poll-wait-seconds", "0", "How often the model config file is looked at again; 0 for never. What has changed in it replaces the whole configuration"),
+    value(SECTION, "model-base-path", "", "Directory of the versions of one model, <number>/model.onnx, which --model-name names [default]"),
+    value(SECTION, "file-system-poll-wait-seconds", "1", "How often the directories of models that are named are looked at; 0 for never. A change is taken up at the second look that finds it the same"),
+    value(SECTION, "allow-version-labels-for-unavailable-models", "false", "Labels that are not in use may stand for versions that are not loaded"),
+    value(SECTION, "force-allow-any-version-labels-for-unavailable-models", "false", "All labels may"),
+];

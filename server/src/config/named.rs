@@ -1,0 +1,153 @@
+//! Models that are named one by one, each with the directory of its versions, as TensorFlow Serving does.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    control::ControlMode,
+    environment::{Environment, PathKind},
+    sources::{Origin, Sources},
+    value,
+};
+
+/// What a model is called of which nothing but the directory was given, as in TensorFlow Serving.
+const NAME: &str = "default";
+
+/// How often the directories are looked at, if nothing is said.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Which models there are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NamedModels {
+    /// `--model-config-file`: those in the file.
+    File {
+        /// Where it is. It existed when the configuration was read.
+        path: PathBuf,
+        /// `--model-config-file-poll-wait-seconds`: how often it is looked at again; `None` for never.
+        every: Option<Duration>,
+    },
+    /// `--model-base-path`, `--model-name`: one.
+    One {
+        /// What clients call it.
+        name: String,
+        /// The directory of its versions.
+        base_path: PathBuf,
+    },
+}
+
+/// Which versions labels may stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LabelRule {
+    /// Those that serve.
+    #[default]
+    Available,
+    /// `--allow-version-labels-for-unavailable-models`: any, but a label that is in use stands for one that serves.
+    NewOnesAnywhere,
+    /// `--force-allow-any-version-labels-for-unavailable-models`: any.
+    Anywhere,
+}
+
+/// Reads which models there are; `None` where none are named.
+pub(super) fn resolve(
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<NamedModels> {
+    let file = sources.read("model-config-file", value::path, problems);
+    let base_path = sources.read("model-base-path", value::path, problems);
+    let every = sources.read("model-config-file-poll-wait-seconds", value::seconds, problems);
+    let every = every.filter(|it| !it.is_zero());
+    if file.is_none()
+        && let (Some(given), Some(_)) = (sources.last("model-config-file-poll-wait-seconds"), every)
+    {
+        problems.push(format!("{given}: needs --model-config-file, which is what is looked at"));
+    }
+    let named = match (file, base_path) {
+        (None, None) => return None,
+        // As TensorFlow Serving: the file counts.
+        (Some(path), _) => {
+            exists("model-config-file", &path, PathKind::File, sources, environment, problems);
+            NamedModels::File { path, every }
+        }
+        (None, Some(base_path)) => {
+            if !base_path.to_string_lossy().contains("://") {
+                let kind = PathKind::Directory;
+                exists("model-base-path", &base_path, kind, sources, environment, problems);
+            } else if let Some(given) = sources.last("model-base-path") {
+                problems.push(format!(
+                    "{given}: expected a directory; a model in an object store is served with --model-repository"
+                ));
+            }
+            let name = sources.read("model-name", value::model_name, problems);
+            NamedModels::One { name: name.unwrap_or_else(|| NAME.to_owned()), base_path }
+        }
+    };
+    let by = match named {
+        NamedModels::File { .. } => "--model-config-file",
+        NamedModels::One { .. } => "--model-base-path",
+    };
+    for other in ["model-repository", "model-namespacing", "model-load-on-demand", "load-model"] {
+        let given = sources.last(other).filter(|it| it.text != "false" && !it.text.is_empty());
+        if let Some(given) =
+            given.filter(|it| matches!(it.origin, Origin::CommandLine | Origin::Own(_)))
+        {
+            problems.push(format!("{given}: does not go with {by}, which names the models"));
+        }
+    }
+    Some(named)
+}
+
+/// The control mode for models that are named: they are followed, unless that was switched off.
+pub(super) fn mode(
+    given: Option<value::ModeWord>,
+    sources: &Sources,
+    problems: &mut Vec<String>,
+) -> ControlMode {
+    let every = sources.read("file-system-poll-wait-seconds", value::seconds, problems);
+    match (given, every) {
+        (Some(value::ModeWord::Explicit), _) => {
+            problems.extend(sources.last("model-control-mode").map(|it| {
+                format!("{it}: expected none or poll where models are named; clients change them by request to reload")
+            }));
+            ControlMode::None
+        }
+        (Some(value::ModeWord::None), _) | (_, Some(Duration::ZERO)) => ControlMode::None,
+        (Some(value::ModeWord::Poll) | None, every) => ControlMode::Poll(every.unwrap_or(EVERY)),
+    }
+}
+
+/// Reads which versions labels may stand for.
+pub(super) fn labels(sources: &Sources, problems: &mut Vec<String>) -> LabelRule {
+    let mut is_on = |name| sources.read(name, value::boolean, problems).unwrap_or(false);
+    let new_ones = is_on("allow-version-labels-for-unavailable-models");
+    if is_on("force-allow-any-version-labels-for-unavailable-models") {
+        return LabelRule::Anywhere;
+    }
+    if new_ones { LabelRule::NewOnesAnywhere } else { LabelRule::Available }
+}
+
+fn exists(
+    name: &'static str,
+    path: &Path,
+    kind: PathKind,
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) {
+    let found = environment.kind_of(path);
+    if found == Some(kind) {
+        return;
+    }
+    let expected = match kind {
+        PathKind::File => "a file in the text format of protobufs",
+        PathKind::Directory => "a directory of versions, as 1/model.onnx",
+    };
+    let there = match found {
+        None => "there is none",
+        Some(PathKind::Directory) => "this is a directory",
+        Some(PathKind::File) => "this is a file",
+    };
+    problems.extend(sources.last(name).map(|it| format!("{it}: expected {expected}, {there}")));
+}
