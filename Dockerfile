@@ -79,7 +79,9 @@ ARG RUNTIME
 RUN mkdir -p /image/libraries/opt/muster/lib /image/program/opt/muster && cd /image \
  && cp /target/release/muster /source/LICENSE program/opt/muster/ \
  && ln -s opt/muster/muster program/muster \
- && mkdir -p program/usr/local/bin program/opt/tritonserver/bin \
+ && mkdir -p program/usr/local/bin program/usr/bin program/opt/tritonserver/bin \
+ && ln -s /opt/muster/muster program/usr/bin/tensorflow_model_server \
+ && ln -s /opt/muster/muster program/usr/bin/tf_serving_entrypoint.sh \
  && ln -s /opt/muster/muster program/usr/local/bin/tritonserver \
  && ln -s /opt/muster/muster program/opt/tritonserver/bin/tritonserver \
  && if [ -z "$GPU" ]; then \

@@ -19,7 +19,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("drain", &[]),
     ("limits", &["error"]),
     ("access", &["error"]),
-    ("config", &["access", "machine", "signature"]),
+    ("config", &["access", "machine", "signature", "textproto"]),
     ("logging", &["config", "signature"]),
     ("health", &["config"]),
     ("trace", &["config", "error", "signature"]),

@@ -267,6 +267,18 @@ fn the_prometheus_parser_takes_the_metrics_page() {
     });
 }
 
+#[test]
+fn the_prometheus_parser_takes_the_page_of_tensorflow_serving() {
+    check_with("metrics.py", &["--tfs-metrics=true"], |server| {
+        server.post("/v1/models/fraud:predict", "{}").error(400);
+        let page = format!("http://{}/monitoring/prometheus/metrics", server.http());
+        let families =
+            ["request_count", "request_latency_bucket", "batching_session:input_batch_size_bucket"];
+        let families = families.map(|it| format!(":tensorflow:serving:{it}"));
+        [vec![page], families.into()].concat()
+    });
+}
+
 /// `host:port` of the HTTP and the gRPC port.
 fn both_protocols(server: &Server) -> Vec<String> {
     let grpc = server.address("grpc").expect("the gRPC port is on");

@@ -26,6 +26,7 @@ mod shared_memory; // inputs and outputs in memory that clients share
 mod streaming; // replies that are streams, and large ones
 mod tfs; // TensorFlow Serving's REST API
 mod tfs_grpc; // TensorFlow Serving's services over gRPC
+mod tfs_metrics; // metrics with TensorFlow Serving's names
 mod vertex; // the port of Vertex AI
 mod websocket; // conversations in which each message is a request
 mod xgboost; // bodies and replies of XGBoost's container and of AWS's algorithms

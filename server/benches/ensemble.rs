@@ -145,6 +145,8 @@ impl Models {
                 load_threads: NonZeroUsize::MIN,
                 gpu_limits: Vec::new(),
                 backend_settings: Vec::<BackendSetting>::new(),
+                platform: Default::default(),
+                refuse_code: false,
             },
             cpus: NonZeroUsize::MIN,
             gpus,

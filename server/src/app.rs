@@ -383,6 +383,7 @@ fn metrics_options(config: &ServerConfig) -> MetricsOptions {
         counter_latencies: config.counter_latencies,
         histogram_latencies: config.histogram_latencies,
         summary_quantiles: config.summary_quantiles.clone(),
+        tensorflow: config.tensorflow.is_some(),
         cpu_metrics: config.cpu,
         max_models,
     }
@@ -460,6 +461,7 @@ fn http_settings(
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
         forwarding: access.http.forwarding.clone().map(Arc::new),
         facade: None,
+        tensorflow_metrics: config.metrics.tensorflow.as_deref().map(Into::into),
         vertex_ai: None,
     }
 }

@@ -13,12 +13,12 @@ const HEADINGS: &[&str] = &[
     "A local SageMaker runtime",
     "Bodies and replies",
     "Data capture",
-    VARIABLES,
     "Hosting",
     "Metrics",
     "Multi-model endpoints",
     "Sessions and streaming",
     "TensorFlow Serving",
+    "TensorFlow Serving's operators",
     "XGBoost",
 ];
 

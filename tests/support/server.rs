@@ -50,6 +50,10 @@ impl Environment for FakeEnvironment {
         ProcessEnvironment.kind_of(path)
     }
 
+    fn text_of(&self, path: &Path) -> std::io::Result<String> {
+        ProcessEnvironment.text_of(path)
+    }
+
     fn first_process(&self) -> Option<Vec<OsString>> {
         None
     }

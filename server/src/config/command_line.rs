@@ -12,7 +12,10 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use super::flags::{self, Setting, Takes};
+use super::{
+    flags::{self, Setting, Takes},
+    tensorflow::{self, TensorFlow},
+};
 use crate::signature::nearest;
 
 /// What was typed.
@@ -40,6 +43,8 @@ pub(super) struct Serve {
     pub(super) triton: bool,
     /// Nothing will be served: models need not be there.
     pub(super) rehearsed: bool,
+    /// Called as `tensorflow_model_server`.
+    pub(super) tensorflow: Option<TensorFlow>,
 }
 
 /// `muster health`.
@@ -57,6 +62,8 @@ pub(super) struct Typed {
     /// Its full name, not an alias.
     pub(super) name: &'static str,
     pub(super) value: OsString,
+    /// How it was typed, where that was in the words of another server.
+    pub(super) spelled: Option<String>,
 }
 
 /// What the command of Triton's containers is called: with it in front, their command lines work as they are.
@@ -77,11 +84,18 @@ pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Pars
         args.remove(1);
     }
     let triton = word || is_triton(args.first());
+    let (tensorflow, spelled) = tensorflow::take(&mut args, problems).unzip();
     loop {
         let error = match command().try_get_matches_from(&args) {
             Ok(matches) => {
                 return match understood(&matches, problems) {
-                    Parsed::Serve(serve) => Parsed::Serve(Serve { triton, ..serve }),
+                    Parsed::Serve(mut serve) => {
+                        // Of two spellings of one setting muster's own counts.
+                        let others = spelled.into_iter().flatten();
+                        let all: Vec<Typed> = others.chain(serve.settings).collect();
+                        serve.settings = all;
+                        Parsed::Serve(Serve { triton, tensorflow, ..serve })
+                    }
                     other => other,
                 };
             }
@@ -210,11 +224,9 @@ fn typed(matches: &ArgMatches) -> Vec<Typed> {
     for name in flags::all_names() {
         let values = matches.get_many::<OsString>(name).unwrap_or_default();
         let places = matches.indices_of(name).into_iter().flatten();
-        typed.extend(
-            values
-                .zip(places)
-                .map(|(value, place)| (place, Typed { name: aliases(name), value: value.clone() })),
-        );
+        typed.extend(values.zip(places).map(|(value, place)| {
+            (place, Typed { name: aliases(name), value: value.clone(), spelled: None })
+        }));
     }
     // Two spellings of one setting keep their order.
     typed.sort_by_key(|it| it.0);

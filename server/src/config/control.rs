@@ -79,8 +79,9 @@ pub(super) fn resolve(
     let interval = sources
         .read("repository-poll-secs", value::seconds_above_zero, problems)
         .unwrap_or(Duration::from_secs(15));
+    let followed = sources.read("file-system-poll-wait-seconds", value::seconds, problems);
     let mode = match word.unwrap_or_default() {
-        _ if are_named => named::mode(word, sources, problems),
+        _ if are_named => named::mode(word, followed, sources, problems),
         value::ModeWord::None => ControlMode::None,
         value::ModeWord::Poll => ControlMode::Poll(interval),
         value::ModeWord::Explicit => ControlMode::Explicit(match names.as_slice() {

@@ -1,6 +1,6 @@
 //! The process's surroundings, behind a trait, so that no test has to set a variable or make a folder.
 
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::Path};
+use std::{ffi::OsString, io, os::unix::ffi::OsStringExt, path::Path};
 
 /// Variables, what lies at a path, and what was started first.
 pub trait Environment {
@@ -10,6 +10,11 @@ pub trait Environment {
     fn names(&self) -> Vec<String>;
     /// What lies at a path, links followed.
     fn kind_of(&self, path: &Path) -> Option<PathKind>;
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// Those of the system, and for what is not UTF-8.
+    fn text_of(&self, path: &Path) -> io::Result<String>;
     /// The command line of process 1, program name first: in a container, what it was started for. `None`
     /// where the system does not tell.
     fn first_process(&self) -> Option<Vec<OsString>>;
@@ -40,6 +45,10 @@ impl Environment for ProcessEnvironment {
     fn kind_of(&self, path: &Path) -> Option<PathKind> {
         let metadata = std::fs::metadata(path).ok()?;
         Some(if metadata.is_dir() { PathKind::Directory } else { PathKind::File })
+    }
+
+    fn text_of(&self, path: &Path) -> io::Result<String> {
+        std::fs::read_to_string(path)
     }
 
     fn first_process(&self) -> Option<Vec<OsString>> {

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    command_line::{self, Health, Parsed, Typed},
+    command_line::{self, Health, Parsed, Serve},
     environment::Environment,
-    listeners, sources, value,
+    listeners, sources, tensorflow, value,
 };
 
 /// Whom to ask.
@@ -55,9 +55,16 @@ pub(super) fn resolve(
     let typed = |setting: &str| asked.settings.iter().any(|it| it.name == setting);
     let typed = listeners::PORTS.into_iter().find(|it| typed(it));
     // Of two texts the later one counts: what was typed here.
-    let mut settings = settings_of_the_first_process(environment);
+    let server = first_process(environment);
+    let mut settings = server.settings;
     settings.extend(asked.settings);
-    let sources = sources::gather(&settings, environment, problems);
+    let mut sources = sources::gather(&settings, environment, problems);
+    if server.triton {
+        sources.offer_tritons();
+    }
+    if let Some(tensorflow) = &server.tensorflow {
+        tensorflow.offer(&mut sources, environment, problems);
+    }
     let asked = listeners::to_ask(&sources, typed, problems)?;
     Some(HealthCheck {
         tls: asked.tls,
@@ -82,15 +89,18 @@ fn given(url: &OsStr, problems: &mut Vec<String>) -> Option<HealthCheck> {
     }
 }
 
-/// The options of process 1, if that is a server; behind the name of an init program, as in
+/// The command line of process 1, if that is a server; behind the name of an init program, as in
 /// `docker-init -- /muster serve`, too.
-fn settings_of_the_first_process(environment: &dyn Environment) -> Vec<Typed> {
+fn first_process(environment: &dyn Environment) -> Serve {
     let args = environment.first_process().unwrap_or_default();
-    let is_muster = |it: &OsString| Path::new(it).file_name() == Some(OsStr::new("muster"));
+    let is_muster = |it: &OsString| {
+        let name = Path::new(it).file_name();
+        name == Some(OsStr::new("muster")) || tensorflow::is_name(it)
+    };
     let args = args.into_iter().skip_while(|it| !is_muster(it)).collect();
     // What is wrong there is for the server itself to tell.
     match command_line::parse(args, &mut Vec::new()) {
-        Parsed::Serve(serve) => serve.settings,
-        _ => Vec::new(),
+        Parsed::Serve(serve) => serve,
+        _ => Serve::default(),
     }
 }

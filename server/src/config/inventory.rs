@@ -113,7 +113,7 @@ fn variable(given: &Given) -> Option<String> {
     match &given.origin {
         Origin::Own(variable) => Some(format!("{variable}={}", shown(&given.text))),
         Origin::Foreign(variable, text) => Some(format!("{variable}={}", shown(text))),
-        Origin::CommandLine | Origin::Triton => None,
+        Origin::CommandLine | Origin::Other(_) | Origin::Triton => None,
     }
 }
 
@@ -128,6 +128,7 @@ fn source(given: &Given) -> String {
         Origin::CommandLine => "the command line".to_owned(),
         Origin::Own(variable) => variable.clone(),
         Origin::Foreign(variable, _) => (*variable).to_owned(),
+        Origin::Other(text) => text.clone(),
         Origin::Triton => "the name tritonserver".to_owned(),
     }
 }

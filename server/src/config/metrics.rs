@@ -1,6 +1,7 @@
 //! Which metrics are shown: `--metrics-config`, `--allow-cpu-metrics`.
 
 use super::{
+    monitoring,
     sources::Sources,
     value::{self, Parse},
 };
@@ -17,6 +18,8 @@ pub struct MetricsConfig {
     /// `summary_latencies`, `summary_quantiles`: those of `nv_inference_*_summary_us`, each from 0 to 1; empty
     /// for no summaries.
     pub summary_quantiles: Vec<f64>,
+    /// `--tfs-metrics`, `--tfs-metrics-path`: where metrics are shown as TensorFlow Serving has them; `None` for nowhere.
+    pub tensorflow: Option<String>,
 }
 
 /// Triton's, without the errors that are allowed for them.
@@ -40,6 +43,7 @@ pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> MetricsC
         counter_latencies: true,
         histogram_latencies: false,
         summary_quantiles: Vec::new(),
+        tensorflow: monitoring::resolve(sources, problems),
     };
     let (mut summaries, mut quantiles) = (false, QUANTILES.to_vec());
     for given in sources.read_all("metrics-config", setting, problems) {

@@ -22,6 +22,7 @@ mod inventory;
 mod listeners;
 mod metrics;
 mod model_defaults;
+mod monitoring;
 mod multi_model;
 mod named;
 mod rate_limit;
@@ -32,6 +33,7 @@ mod server;
 mod sessions;
 mod sources;
 mod stores;
+mod tensorflow;
 mod tls;
 mod trace;
 mod value;
@@ -116,6 +118,10 @@ pub fn read(
     if serve.triton {
         sources.offer_tritons();
     }
+    if let Some(tensorflow) = &serve.tensorflow {
+        tensorflow.offer(&mut sources, environment, &mut problems);
+    }
+    monitoring::offer(&mut sources, environment, &mut problems);
     let config = resolve::resolve(&serve, sources, environment, machine, &mut problems);
     match problems.is_empty() {
         true => Ok(Command::Serve(Box::new(config))),

@@ -62,7 +62,7 @@ pub(super) fn resolve(
     let more = ["default-max-batch-size", "default-queue-delay-us", "default-max-queue-size"];
     let variable = |name: &'static str| match sources.last(name)?.origin {
         Origin::Foreign(variable, _) => Some((name, variable)),
-        Origin::CommandLine | Origin::Own(_) | Origin::Triton => None,
+        Origin::CommandLine | Origin::Own(_) | Origin::Other(_) | Origin::Triton => None,
     };
     ModelDefaults {
         instance_count,

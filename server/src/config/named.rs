@@ -102,10 +102,10 @@ pub(super) fn resolve(
 /// The control mode for models that are named: they are followed, unless that was switched off.
 pub(super) fn mode(
     given: Option<value::ModeWord>,
+    every: Option<Duration>,
     sources: &Sources,
     problems: &mut Vec<String>,
 ) -> ControlMode {
-    let every = sources.read("file-system-poll-wait-seconds", value::seconds, problems);
     match (given, every) {
         (Some(value::ModeWord::Explicit), _) => {
             problems.extend(sources.last("model-control-mode").map(|it| {

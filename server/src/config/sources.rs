@@ -23,6 +23,8 @@ pub(super) enum Origin {
     Own(String),
     /// Another container's variable, and its own text, which need not be the setting's.
     Foreign(&'static str, String),
+    /// Another server's spelling, file or default: all that is to be said of it.
+    Other(String),
     /// The default of Triton, whose name the program was called by.
     Triton,
 }
@@ -43,6 +45,7 @@ impl fmt::Display for Given {
         let text = flags::shown(self.name, &self.text);
         match &self.origin {
             Origin::CommandLine => write!(f, "--{} '{text}' (command line)", self.name),
+            Origin::Other(text) => write!(f, "{text}, for --{}", self.name),
             Origin::Triton => write!(f, "--{} '{text}' (default of tritonserver)", self.name),
             Origin::Own(variable) => write!(f, "{variable}='{text}' (environment)"),
             Origin::Foreign(variable, text) => {
@@ -122,7 +125,7 @@ impl Sources {
     }
 
     /// Puts texts in where no better source gave any.
-    fn offer(&mut self, given: Vec<Given>) {
+    pub(super) fn offer(&mut self, given: Vec<Given>) {
         let mut by_name: HashMap<&'static str, Vec<Given>> = HashMap::new();
         for it in given {
             by_name.entry(it.name).or_default().push(it);
@@ -152,13 +155,10 @@ pub(super) fn gather(
 ) -> Sources {
     let mut sources = Sources::default();
     let mut from_command_line = Vec::new();
-    for Typed { name, value } in typed {
+    for Typed { name, value, spelled } in typed {
+        let origin = spelled.clone().map_or(Origin::CommandLine, Origin::Other);
         match value.to_str() {
-            Some(text) => from_command_line.push(Given {
-                name,
-                text: text.to_owned(),
-                origin: Origin::CommandLine,
-            }),
+            Some(text) => from_command_line.push(Given { name, text: text.to_owned(), origin }),
             None => problems.push(format!("--{name} (command line): expected UTF-8 text")),
         }
     }

@@ -3,6 +3,7 @@
 mod cache;
 mod multi_model;
 mod sagemaker;
+mod tensorflow;
 
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
@@ -40,6 +41,10 @@ impl Environment for Fake {
             None if *it == text => Some(PathKind::File),
             _ => None,
         })
+    }
+
+    fn text_of(&self, path: &Path) -> std::io::Result<String> {
+        Err(std::io::Error::other(format!("{} is made up", path.display())))
     }
 
     fn first_process(&self) -> Option<Vec<OsString>> {

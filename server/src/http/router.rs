@@ -72,6 +72,8 @@ pub enum Route<'a> {
     Version,
     // Prometheus
     Metrics,
+    /// With TensorFlow Serving's names.
+    TensorFlowMetrics,
 }
 
 /// The protocol that a route belongs to, as a label of metrics and as the dialect of errors.
@@ -122,7 +124,7 @@ impl Route<'_> {
             | Route::InvocationsStream
             | Route::Version
             | Route::MultiModel(_) => Family::SageMaker,
-            Route::Metrics => Family::Metrics,
+            Route::Metrics | Route::TensorFlowMetrics => Family::Metrics,
         }
     }
 
@@ -161,12 +163,12 @@ impl Route<'_> {
                 Need::changing(Category::ModelRepository)
             }
             Route::MultiModel(path) => path.need(),
-            Route::Metrics => Need::reading(Category::Metrics),
+            Route::Metrics | Route::TensorFlowMetrics => Need::reading(Category::Metrics),
         }
     }
 }
 
-const GET: &[Method] = &[Method::GET, Method::HEAD];
+pub const GET: &[Method] = &[Method::GET, Method::HEAD];
 const POST: &[Method] = &[Method::POST];
 const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 const GET_OR_DELETE: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];

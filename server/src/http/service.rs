@@ -59,6 +59,8 @@ pub struct HttpSettings {
     pub forwarding: Option<Arc<Forwarding>>,
     /// What stands in for SageMaker around `/invocations`; `None` where nothing does.
     pub facade: Option<Arc<Facade>>,
+    /// Where metrics are shown with TensorFlow Serving's names; `None` for nowhere.
+    pub tensorflow_metrics: Option<Arc<str>>,
     /// On the Vertex AI port, its routes, which are then all that there is; `None` on the others.
     pub vertex_ai: Option<VertexAi>,
 }

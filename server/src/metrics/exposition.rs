@@ -1,6 +1,7 @@
 //! From counters to text: every family, its name, help and type, one after the other.
 
 mod cache;
+pub(super) mod tensorflow;
 
 use std::sync::{
     Arc,

@@ -17,6 +17,7 @@ mod process;
 mod series;
 mod statistics;
 mod summary;
+mod tensorflow;
 
 use std::{
     sync::{
@@ -38,7 +39,7 @@ pub use model::{
     BatchReason, Execution, FailureReason, ModelMetrics, ModelOptions, Pending, Sample,
 };
 use process::Sampler;
-use series::Models;
+use series::{Extras, Models};
 pub use statistics::{BatchStatistics, MemoryUsage, Statistics, Total};
 
 /// The content type of [`Metrics::render`].
@@ -61,6 +62,8 @@ pub struct MetricsOptions {
     /// Quantiles of `nv_inference_*_summary_us`, each from 0 to 1; with none of them there are no summaries.
     /// `--metrics-config summary_latencies` and `summary_quantiles`.
     pub summary_quantiles: Vec<f64>,
+    /// Count what [`Metrics::render_tensorflow`] shows. `--tfs-metrics`.
+    pub tensorflow: bool,
     /// Show the use of the machine's processors and memory. `--allow-cpu-metrics`.
     pub cpu_metrics: bool,
     /// Models with series of their own, each version and set of tags counting as one. At the bound,
@@ -74,6 +77,7 @@ impl Default for MetricsOptions {
             counter_latencies: true,
             histogram_latencies: false,
             summary_quantiles: Vec::new(),
+            tensorflow: false,
             cpu_metrics: true,
             max_models: 1000,
         }
@@ -129,7 +133,9 @@ impl Metrics {
 
     /// The same, with GPUs to be shown once they have been sampled.
     pub fn with_gpus(options: MetricsOptions, sensors: Option<Box<dyn Sensors>>) -> Metrics {
-        let models = Models::new(options.max_models, !options.summary_quantiles.is_empty());
+        let summaries = !options.summary_quantiles.is_empty();
+        let extras = Extras { summaries, tensorflow: options.tensorflow };
+        let models = Models::new(options.max_models, extras);
         let sampler = Sampler::new(options.cpu_metrics);
         let metrics = Metrics(Arc::new(Inner {
             options,
@@ -215,6 +221,14 @@ impl Metrics {
     /// the same text is given again for 400 us per model: with 1000 it is up to 400 ms old.
     pub fn render(&self) -> Bytes {
         self.render_at(Instant::now())
+    }
+
+    /// The text of the models' metrics with TensorFlow Serving's names, of the type [`CONTENT_TYPE`]. Empty histograms
+    /// where [`MetricsOptions::tensorflow`] is off. Blocks as [`Metrics::render`] does.
+    pub fn render_tensorflow(&self) -> Bytes {
+        // The lock on the models is free again while their text is made.
+        let models = lock(&self.0.models).live();
+        Bytes::from(exposition::tensorflow::text(&models))
     }
 
     fn render_at(&self, now: Instant) -> Bytes {

@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{
     histogram::nanoseconds,
     series::{Counters, Series},
+    tensorflow::TensorFlowCounts,
 };
 
 /// Buckets of the first-response histogram where a model has none of its own, in milliseconds.
@@ -200,6 +201,9 @@ impl ModelMetrics {
         if let Some(first_response) = &counts.first_response {
             first_response.observe(total / 1_000_000);
         }
+        if let Some(tensorflow) = &self.0.series.tensorflow {
+            tensorflow.mine(TensorFlowCounts::new).success(&sample);
+        }
         if let Some(summaries) = &self.0.series.summaries {
             summaries.observe(&[total, queue, input, infer, output]);
         }
@@ -224,6 +228,9 @@ impl ModelMetrics {
         let counts = self.0.counters.mine();
         counts.batch_rows.observe(execution.rows as u64);
         counts.batches.count(&execution);
+        if let Some(tensorflow) = &self.0.series.tensorflow {
+            tensorflow.mine(TensorFlowCounts::new).execution(&execution);
+        }
         if let Some(count) = counts.reasons.get(execution.reason as usize) {
             count.fetch_add(1, Relaxed);
         }

@@ -20,6 +20,7 @@ use super::{
     lock,
     model::{BatchReason, FailureReason, Load, ModelMetrics, ModelOptions},
     summary::Summaries,
+    tensorflow::TensorFlowLanes,
 };
 
 /// Longest value of a label, in bytes; the rest is cut off.
@@ -47,6 +48,15 @@ pub(super) struct Series {
     pub(super) summaries: Option<Summaries>,
     /// Are answers of the model kept?
     pub(super) has_cache: AtomicBool,
+    /// `None` where nobody shows it.
+    pub(super) tensorflow: Option<TensorFlowLanes>,
+}
+
+/// What is counted only where somebody asked for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extras {
+    pub(super) summaries: bool,
+    pub(super) tensorflow: bool,
 }
 
 #[derive(Default)]
@@ -94,7 +104,7 @@ impl Series {
     fn new(
         labels: Labels,
         first_response_ms: Option<&[u64]>,
-        summarises: bool,
+        extras: Extras,
         is_overflow: bool,
     ) -> Series {
         Series {
@@ -104,8 +114,9 @@ impl Series {
             loads: Mutex::default(),
             pending: Gauge::default(),
             load: AtomicU64::new(0),
-            summaries: summarises.then(Summaries::default),
+            summaries: extras.summaries.then(Summaries::default),
             has_cache: AtomicBool::new(false),
+            tensorflow: extras.tensorflow.then(TensorFlowLanes::new),
         }
     }
 
@@ -210,8 +221,8 @@ impl Counts {
 pub(super) struct Models {
     /// At most so many are shown one by one.
     most: usize,
-    /// Do they have summaries?
-    summarise: bool,
+    /// What is counted of them besides.
+    extras: Extras,
     /// Those that are alive are shown. The dead are taken away when there is no room, and when shown.
     series: BTreeMap<Labels, Weak<Series>>,
     /// Where the models above the bound are summed, once there has been one. Never given up, so that
@@ -220,8 +231,8 @@ pub(super) struct Models {
 }
 
 impl Models {
-    pub(super) fn new(most: usize, summarise: bool) -> Models {
-        Models { most, summarise, series: BTreeMap::new(), overflow: None }
+    pub(super) fn new(most: usize, extras: Extras) -> Models {
+        Models { most, extras, series: BTreeMap::new(), overflow: None }
     }
 
     /// Counters of a load, shown in the living series with these labels, or in a new one.
@@ -247,12 +258,11 @@ impl Models {
         if self.series.len() >= self.most && !self.series.contains_key(&labels) {
             let overflow = self.overflow.get_or_insert_with(|| {
                 let labels = self::labels("_other", "_other", &ModelOptions::default());
-                Arc::new(Series::new(labels, first_response_ms, self.summarise, true))
+                Arc::new(Series::new(labels, first_response_ms, self.extras, true))
             });
             return overflow.begin();
         }
-        let series =
-            Arc::new(Series::new(labels.clone(), first_response_ms, self.summarise, false));
+        let series = Arc::new(Series::new(labels.clone(), first_response_ms, self.extras, false));
         self.series.insert(labels, Arc::downgrade(&series));
         series.begin()
     }

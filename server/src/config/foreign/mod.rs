@@ -190,7 +190,7 @@ pub(super) fn notices(
             Origin::Foreign(variable, _) => {
                 Some(format!("{variable}: --{} {}", it.name, flags::shown(it.name, &it.text)))
             }
-            Origin::CommandLine | Origin::Own(_) | Origin::Triton => None,
+            Origin::CommandLine | Origin::Own(_) | Origin::Other(_) | Origin::Triton => None,
         })
         .collect();
     applied.sort_unstable();

@@ -1,14 +1,12 @@
 //! What the server and its models are, as each protocol says it.
 
-use std::sync::Arc;
-
 use hyper::{HeaderMap, Response, http::request::Parts};
 
 use super::{
     super::{body::Segments, respond, router::ModelPath, service::Service},
-    Answer, aside, find,
+    Answer, find,
 };
-use crate::{metrics, protocol::kserve_v2, serving};
+use crate::{protocol::kserve_v2, serving};
 
 pub(super) fn server(service: &Service) -> Response<Segments> {
     let name = &service.serving.settings.server_name;
@@ -51,12 +49,4 @@ pub(super) async fn execution_parameters(service: &Service) -> Response<Segments
          \"MaxPayloadInMB\":{payload}}}"
     );
     respond::raw("application/json", body.into())
-}
-
-pub(super) async fn metrics(service: &Arc<Service>) -> Answer {
-    let budget = &service.settings.body.budget;
-    service.serving.metrics.bytes_in_flight().set(budget.used() as u64);
-    let metrics = service.serving.metrics.clone();
-    let text = aside(move || metrics.render()).await?;
-    Ok(respond::raw(metrics::CONTENT_TYPE, text))
 }

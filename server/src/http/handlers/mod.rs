@@ -8,6 +8,7 @@ mod health;
 mod inference;
 mod invocations;
 mod memory;
+mod metrics;
 mod multi_model;
 mod observed;
 mod repository;
@@ -74,6 +75,10 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
         return Box::pin(aws::answer(service, &facade, parts, body)).await;
     }
     let route = match &service.settings.vertex_ai {
+        // Its address is a setting, and no part of the table.
+        None if service.settings.tensorflow_metrics.as_deref() == Some(parts.uri.path()) => {
+            metrics::route(&parts.method)
+        }
         None => route(&parts.method, parts.uri.path()),
         Some(routes) => vertex::route(routes, &parts),
     };
@@ -213,7 +218,8 @@ async fn dispatch(
         Route::MultiModel(path) => multi_model::answer(service, &path, parts, body).await,
         Route::Version => Ok(describe::version()),
         Route::ExecutionParameters => Ok(describe::execution_parameters(service).await),
-        Route::Metrics => describe::metrics(service).await,
+        Route::Metrics => metrics::ours(service).await,
+        Route::TensorFlowMetrics => metrics::tensorflow(service).await,
         Route::RepositoryIndex => repository::index(service, body).await,
         Route::LoadModel(path) => repository::load(service, &path, body).await,
         Route::UnloadModel(path) => repository::unload(service, &path, body).await,

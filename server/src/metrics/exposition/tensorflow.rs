@@ -1,0 +1,179 @@
+//! The page with TensorFlow Serving's names: its paths, with a colon for every other letter. All versions of a model are
+//! one there.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use prometheus::proto::MetricType;
+
+use super::{Text, histogram_metric, whole};
+use crate::metrics::{
+    histogram::Histogram,
+    model::FailureReason,
+    series::{Labels, Series},
+    tensorflow::TensorFlowCounts,
+};
+
+/// What is there of one model, its versions together.
+struct Model {
+    counts: TensorFlowCounts,
+    /// Requests by the code of their status.
+    requests: BTreeMap<&'static str, u64>,
+    rows: u64,
+    executions: u64,
+    /// Nanoseconds that loading took, by version.
+    loads: Vec<(String, u64)>,
+}
+
+/// All of it, the models being those given.
+pub(in crate::metrics) fn text(series: &[Arc<Series>]) -> String {
+    let mut models: BTreeMap<String, Model> = BTreeMap::new();
+    for series in series {
+        let label = |name: &str| {
+            let found = series.labels.iter().find(|it| it.0 == name);
+            found.map(|it| it.1.clone()).unwrap_or_default()
+        };
+        let model = models.entry(label("model")).or_insert_with(Model::new);
+        model.add(series, &label("version"));
+    }
+    let mut text = Text(String::new());
+    requests(&mut text, &models);
+    batches(&mut text, &models);
+    loads(&mut text, &models);
+    text.0
+}
+
+impl Model {
+    fn new() -> Model {
+        Model {
+            counts: TensorFlowCounts::new(),
+            requests: BTreeMap::new(),
+            rows: 0,
+            executions: 0,
+            loads: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, series: &Series, version: &str) {
+        let counts = series.counts();
+        let lanes = series.tensorflow.iter().flat_map(|it| it.all());
+        lanes.for_each(|it| self.counts.absorb(it));
+        *self.requests.entry("OK").or_default() += counts.request.count();
+        for (reason, count) in FailureReason::ALL.iter().zip(&counts.failures) {
+            let count = count.load(Relaxed);
+            if 0 < count {
+                *self.requests.entry(code(*reason)).or_default() += count;
+            }
+        }
+        self.rows += counts.rows.load(Relaxed);
+        self.executions += counts.batch_rows.count();
+        if !series.is_overflow {
+            self.loads.push((version.to_owned(), series.load.load(Relaxed)));
+        }
+    }
+}
+
+/// The status that TensorFlow Serving would have given.
+fn code(reason: FailureReason) -> &'static str {
+    match reason {
+        FailureReason::Rejected => "UNAVAILABLE",
+        FailureReason::Canceled => "CANCELLED",
+        FailureReason::Backend => "INTERNAL",
+        FailureReason::Other => "UNKNOWN",
+    }
+}
+
+fn label(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+fn requests(text: &mut Text, models: &BTreeMap<String, Model>) {
+    let by_status = models.iter().flat_map(|(name, model)| {
+        let labels = |status| vec![label("model_name", name), label("status", status)];
+        model.requests.iter().map(move |(status, count)| (labels(status), whole(*count)))
+    });
+    text.counters(":tensorflow:serving:request_count", "The total number of requests", by_status);
+    let of_api = |name: &str| vec![label("API", "Predict"), label("model_name", name)];
+    let of_model = |name: &str| vec![label("model", name)];
+    let all: [(&str, &str, f64, &dyn Fn(&str) -> Labels, fn(&TensorFlowCounts) -> &Histogram); 3] = [
+        (
+            ":tensorflow:serving:request_latency",
+            "Microseconds from acceptance to response, of successful requests",
+            1e3,
+            &of_api,
+            |it| &it.request,
+        ),
+        (
+            ":tensorflow:serving:runtime_latency",
+            "Microseconds of running the model, of successful requests",
+            1e3,
+            &of_api,
+            |it| &it.runtime,
+        ),
+        (":tensorflow:serving:request_example_counts", "Rows of a request", 1.0, &of_model, |it| {
+            &it.examples
+        }),
+    ];
+    for (name, help, scale, labels, histogram) in all {
+        let metrics = models
+            .iter()
+            .map(|(model, it)| histogram_metric(&labels(model), histogram(&it.counts), scale));
+        text.family(name, help, MetricType::HISTOGRAM, metrics.collect());
+    }
+    text.counters(
+        ":tensorflow:serving:request_example_count_total",
+        "Rows of all requests",
+        models.iter().map(|(name, it)| (of_model(name), whole(it.rows))),
+    );
+}
+
+/// The queue of each model has the model's name; sizes of batches are those of all models together.
+fn batches(text: &mut Text, models: &BTreeMap<String, Model>) {
+    let queues = models.iter().map(|(name, it)| {
+        histogram_metric(&vec![label("thread_pool_name", name)], &it.counts.queue, 1e3)
+    });
+    text.family(
+        ":tensorflow:serving:batching_session:queuing_latency",
+        "Microseconds in the queue, of successful requests",
+        MetricType::HISTOGRAM,
+        queues.collect(),
+    );
+    let all = TensorFlowCounts::new();
+    models.values().for_each(|it| all.absorb(&it.counts));
+    let executions = models.values().map(|it| it.executions).sum();
+    for (name, help) in [
+        (":tensorflow:serving:batching_session:wrapped_run_count", "Executions of a batch"),
+        (":tensorflow:core:graph_runs", "Executions of a batch"),
+    ] {
+        text.counters(name, help, [(vec![], whole(executions))]);
+    }
+    for (name, help, histogram) in [
+        (
+            ":tensorflow:serving:batching_session:input_batch_size",
+            "Rows of a request",
+            &all.input_rows,
+        ),
+        (
+            ":tensorflow:serving:batching_session:processed_batch_size",
+            "Rows of an executed batch",
+            &all.batch_rows,
+        ),
+    ] {
+        let metrics = vec![histogram_metric(&Labels::new(), histogram, 1.0)];
+        text.family(name, help, MetricType::HISTOGRAM, metrics);
+    }
+}
+
+fn loads(text: &mut Text, models: &BTreeMap<String, Model>) {
+    let loads = models.iter().flat_map(|(name, model)| {
+        let path = move |version: &str| vec![label("model_path", &format!("{name}/{version}"))];
+        model.loads.iter().map(move |(version, ns)| (path(version), whole(ns / 1000)))
+    });
+    text.counters(
+        ":tensorflow:cc:saved_model:load_latency",
+        "Microseconds that loading the model took",
+        loads,
+    );
+}
