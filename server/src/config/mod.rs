@@ -7,6 +7,7 @@
 
 mod access;
 mod aws;
+mod batching;
 mod cache;
 mod capture;
 mod command_line;
@@ -121,6 +122,7 @@ pub fn read(
     if let Some(tensorflow) = &serve.tensorflow {
         tensorflow.offer(&mut sources, environment, &mut problems);
     }
+    batching::offer(&mut sources, environment, &mut problems);
     monitoring::offer(&mut sources, environment, &mut problems);
     let config = resolve::resolve(&serve, sources, environment, machine, &mut problems);
     match problems.is_empty() {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    batching,
     command_line::Typed,
     environment::Environment,
     report::Notice,
@@ -63,6 +64,8 @@ const FLAGS: &[(&str, Means)] = &[
     ("allow_version_labels_for_unavailable_models", Same("allow-version-labels-for-unavailable-models")),
     ("force_allow_any_version_labels_for_unavailable_models", Same("force-allow-any-version-labels-for-unavailable-models")),
     ("monitoring_config_file", Same("monitoring-config-file")),
+    ("enable_batching", Same("default-dynamic-batching")),
+    ("batching_parameters_file", Same("batching-parameters-file")),
     ("rest_api_timeout_in_ms", Same("request-timeout-ms")),
     ("max_num_load_retries", Same("model-load-retry-count")),
     ("num_load_threads", Same("model-load-thread-count")),
@@ -115,13 +118,15 @@ const SWITCHES: [&str; 12] = [
 ];
 
 /// Its defaults, where muster's are others.
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 7] = [
     ("allow-http", "false"),
     ("allow-grpc", "false"),
     ("allow-sagemaker", "false"),
     ("allow-metrics", "false"),
     ("allow-tfs-grpc", "true"),
     ("tfs-grpc-port", "8500"),
+    // There any number of rows is taken.
+    ("default-max-batch-size", "1000"),
 ];
 
 /// Is that one of its names?
@@ -242,12 +247,26 @@ impl TensorFlow {
         let is_named = ["model-config-file", "model-base-path"];
         let is_named = is_named.iter().any(|it| sources.last(it).is_some());
         sources.offer(self.image(is_named, environment, problems));
+        self.batch(sources, problems);
         let default = |(name, text): (&'static str, &str)| Given {
             name,
             text: text.to_owned(),
             origin: Origin::Other(format!("default of {COMMAND}")),
         };
         sources.offer(DEFAULTS.map(default).into());
+    }
+
+    /// Parameters of batches count only where batching is on, and have defaults of their own there.
+    fn batch(&self, sources: &mut Sources, problems: &mut Vec<String>) {
+        let on = sources.last("default-dynamic-batching").map(|it| super::value::boolean(&it.text));
+        let file = sources.last("batching-parameters-file");
+        match (on == Some(Ok(true)), file) {
+            (true, None) => batching::offer_defaults(sources),
+            (false, Some(file)) => {
+                problems.push(format!("{file}: needs --enable_batching=true"));
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
     }
 
     /// What its image makes of the environment: a model below the directory of models, and the port of REST.
@@ -288,8 +307,9 @@ mod tests {
     use super::*;
     use crate::config::flags;
 
-    /// Settings that come with the gRPC port of TensorFlow Serving.
-    const OF_GRPC: [&str; 2] = ["tfs-grpc-port", "allow-tfs-grpc"];
+    /// Settings that come with the gRPC port of TensorFlow Serving, and with the defaults of models.
+    const TO_COME: [&str; 4] =
+        ["tfs-grpc-port", "allow-tfs-grpc", "default-dynamic-batching", "default-max-batch-size"];
 
     #[test]
     fn every_flag_means_settings_that_exist() {
@@ -299,7 +319,7 @@ mod tests {
             Nothing(_) | NothingBut(..) | Refused(_) => vec![],
         });
         let defaults = DEFAULTS.iter().map(|it| it.0);
-        for setting in of_flags.chain(defaults).filter(|it| !OF_GRPC.contains(it)) {
+        for setting in of_flags.chain(defaults).filter(|it| !TO_COME.contains(it)) {
             assert!(flags::setting(setting).is_some(), "--{setting}");
         }
     }

@@ -11,6 +11,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     value(SECTION, "model-base-path", "", "Directory of the versions of one model, <number>/model.onnx, which --model-name names [default]"),
     value(SECTION, "file-system-poll-wait-seconds", "1", "How often the directories of models that are named are looked at; 0 for never. A change is taken up at the second look that finds it the same"),
     value(SECTION, "allow-version-labels-for-unavailable-models", "false", "Labels that are not in use may stand for versions that are not loaded"),
+    value(SECTION, "batching-parameters-file", "", "File in the text format of protobufs that says how requests become batches of models whose configuration does not say: max_batch_size { value: 32 } batch_timeout_micros { value: 1000 }"),
     value(SECTION, "tfs-metrics", "false", "Show metrics with TensorFlow Serving's names, too, on every HTTP port"),
     value(SECTION, "tfs-metrics-path", "/monitoring/prometheus/metrics", "Where"),
     value(SECTION, "monitoring-config-file", "", "File in the text format of protobufs that says both: prometheus_config { enable: true path: \"/metrics\" }"),

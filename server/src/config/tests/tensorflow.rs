@@ -91,7 +91,7 @@ fn flags_without_effect_are_told_one_by_one_and_dangerous_ones_are_refused() {
     let base = "tensorflow_model_server --rest_api_port=1 --model_base_path=/srv/half";
     let told = notices(&started(
         &format!(
-            "{base} --grpc_max_threads=8 --saved_model_tags=serve --total_model_memory_limit_bytes=9"
+            "{base} --grpc_max_threads=8 --saved_model_tags=serve --total_model_memory_limit_bytes=9 --enable_per_model_batching_parameters"
         ),
         &[],
     ));
@@ -137,6 +137,16 @@ fn its_image_names_the_model_in_the_environment() {
     // They mean nothing to muster by its own name.
     let own = config("", &variables);
     assert_eq!(own.repository.from, ModelsFrom::Repositories(vec!["model_repository".into()]));
+}
+
+#[test]
+fn a_batching_parameters_file_needs_batching_behind_its_name() {
+    let base = "tensorflow_model_server --rest_api_port=1 --model_base_path=/srv/half";
+    let error = read_at(PATHS, &format!("{base} --batching_parameters_file=b"), &[]).unwrap_err();
+    assert!(error.problems()[0].contains("needs --enable_batching=true"), "{error}");
+    let both = format!("{base} --enable_batching --batching_parameters_file=b");
+    refused(&both, &["--batching-parameters-file: cannot read b: b is made up"]);
+    started(&format!("{base} --enable_batching"), &[]);
 }
 
 #[test]
