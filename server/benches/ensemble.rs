@@ -171,6 +171,7 @@ impl Models {
             namespacing: false,
             on_demand: None,
             scratch: std::env::temp_dir(),
+            labels: Default::default(),
         };
         let control = Control::new(control, Arc::new(loader), manager.clone(), catalogue);
         control.start(true).unwrap_or_else(|reason| panic!("{reason}"));

@@ -16,6 +16,15 @@ use crate::metrics::{
     tensorflow::TensorFlowCounts,
 };
 
+/// A family with one histogram for each model: name, help, observed units in one shown unit, labels, source.
+type ModelHistogram<'a> = (
+    &'static str,
+    &'static str,
+    f64,
+    &'a dyn Fn(&str) -> Labels,
+    fn(&TensorFlowCounts) -> &Histogram,
+);
+
 /// What is there of one model, its versions together.
 struct Model {
     counts: TensorFlowCounts,
@@ -97,7 +106,7 @@ fn requests(text: &mut Text, models: &BTreeMap<String, Model>) {
     text.counters(":tensorflow:serving:request_count", "The total number of requests", by_status);
     let of_api = |name: &str| vec![label("API", "Predict"), label("model_name", name)];
     let of_model = |name: &str| vec![label("model", name)];
-    let all: [(&str, &str, f64, &dyn Fn(&str) -> Labels, fn(&TensorFlowCounts) -> &Histogram); 3] = [
+    let all: [ModelHistogram<'_>; 3] = [
         (
             ":tensorflow:serving:request_latency",
             "Microseconds from acceptance to response, of successful requests",
