@@ -166,6 +166,7 @@ impl Models {
         let loader = Loader::new(vec![Arc::new(Identity)], settings, manager.clone(), metrics);
         let control = ModelControl {
             multi_model: None,
+            hosted: None,
             mode: ControlMode::None,
             retries: 0,
             namespacing: false,
