@@ -45,7 +45,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Tensors are slices of the message that they came in.
     config.btree_map(["."]).bytes(["."]).out_dir(messages_out);
     config.extern_path(".google.protobuf.Any", "::prost_reflect::prost_types::Any");
-    // A model's configuration has its types already.
+    // Which models there are, and a model's configuration, have their types already.
+    config.extern_path(
+        ".tensorflow.serving.ModelServerConfig",
+        "crate::textproto::tensorflow::raw::ModelServerConfig",
+    );
     for file in files.file.iter().filter(|it| it.name() == "model_config.proto") {
         let messages = file.message_type.iter().map(|it| it.name());
         for name in messages.chain(file.enum_type.iter().map(|it| it.name())) {

@@ -2,25 +2,28 @@
 
 use std::time::Duration;
 
-use muster::grpc::proto::{
-    health::{HealthCheckRequest, HealthCheckResponse},
-    reflection::{
-        ServerReflectionRequest, ServerReflectionResponse,
-        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+use muster::{
+    grpc::proto::{
+        health::{HealthCheckRequest, HealthCheckResponse},
+        reflection::{
+            ServerReflectionRequest, ServerReflectionResponse,
+            server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+        },
+        tensorflow::{
+            Example, Feature, Features, FloatList, TensorProto, TensorShapeProto,
+            feature::Kind,
+            serving::{model_spec::VersionChoice, model_version_status::State, *},
+            tensor_shape_proto::Dim,
+        },
     },
-    tensorflow::{
-        Example, Feature, Features, FloatList, TensorProto, TensorShapeProto,
-        feature::Kind,
-        serving::{model_spec::VersionChoice, model_version_status::State, *},
-        tensor_shape_proto::Dim,
-    },
+    textproto::tensorflow::model_server_config,
 };
 use prost::Message;
 use tonic::{Code, Request, Status};
 
 use crate::{
     grpc::client::{Client, refused},
-    support::{Page, Repository, Server},
+    support::{Page, Repository, Server, Start},
 };
 
 const PREDICTION: &str = "tensorflow.serving.PredictionService";
@@ -314,12 +317,55 @@ fn the_status_says_of_each_version_whether_it_is_available_and_why_not() {
 }
 
 #[test]
-fn a_configuration_by_request_is_not_offered_and_the_answer_says_what_is() {
-    let (_server, mut client) = start(&Repository::identity("m", &[]), &[]);
-    let answer: Result<ReloadConfigResponse, _> =
+fn a_configuration_by_request_replaces_all_models_and_their_labels_are_found() {
+    let repository = Repository::identity("a", &[]).with_identity("b", &[]);
+    let model = |name: &str, label: &str| {
+        let base = repository.at(name);
+        format!(
+            "model_config_list {{ config {{ name: '{name}' base_path: '{base}' \
+             version_labels {{ key: '{label}' value: 1 }} }} }}"
+        )
+    };
+    let config = Repository::new().file("models.config", model("a", "stable"));
+    let flag = format!("--model-config-file={}", config.at("models.config"));
+    let server = Start::command(&[])
+        .flags(&["--http-port=0", "--grpc-port=0", "--sagemaker-port=0", "--metrics-port=0", &flag])
+        .run();
+    let mut client = Client::connect(server.address("grpc").unwrap());
+    let labelled = |model: &str, label: &str| {
+        let choice = VersionChoice::VersionLabel(label.to_owned());
+        PredictRequest { model_spec: version(model, choice), ..identity(model, &[1.0; 4]) }
+    };
+    let predict = |client: &mut Client, request| -> Result<PredictResponse, Status> {
+        ask(client, "Predict", request)
+    };
+    let reload = |client: &mut Client, text: &str| -> Result<ReloadConfigResponse, Status> {
+        let config = Some(model_server_config("request", text).unwrap());
+        let request = ReloadConfigRequest { config, ..ReloadConfigRequest::default() };
+        ask(client, "HandleReloadConfigRequest", request)
+    };
+    predict(&mut client, labelled("a", "stable")).unwrap();
+    let done = reload(&mut client, &model("b", "canary")).unwrap();
+    assert_eq!(done.status.unwrap().error_code, 0);
+    let without_path = "model_config_list { config { name: 'c' } }";
+    let text = refused(reload(&mut client, without_path), Code::InvalidArgument);
+    assert!(text.contains("base_path"), "{text}");
+    predict(&mut client, labelled("b", "canary")).unwrap();
+    refused(predict(&mut client, labelled("a", "stable")), Code::NotFound);
+    let nothing: Result<ReloadConfigResponse, _> =
         ask(&mut client, "HandleReloadConfigRequest", ReloadConfigRequest::default());
-    let text = refused(answer, Code::Unimplemented);
-    assert!(text.contains("--model-control-mode=poll"), "{text}");
+    assert!(refused(nothing, Code::InvalidArgument).contains("config"));
+}
+
+#[test]
+fn models_of_a_repository_are_not_configured_by_request() {
+    let (_server, mut client) = start(&Repository::identity("m", &[]), &[]);
+    let config = Some(model_server_config("request", "model_config_list { }").unwrap());
+    let request = ReloadConfigRequest { config, ..ReloadConfigRequest::default() };
+    let answer: Result<ReloadConfigResponse, _> =
+        ask(&mut client, "HandleReloadConfigRequest", request);
+    let text = refused(answer, Code::Unavailable);
+    assert!(text.contains("--model-config-file"), "{text}");
 }
 
 #[test]

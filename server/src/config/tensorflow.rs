@@ -307,10 +307,6 @@ mod tests {
     use super::*;
     use crate::config::flags;
 
-    /// Settings that come with the gRPC port of TensorFlow Serving, and with the defaults of models.
-    const TO_COME: [&str; 4] =
-        ["tfs-grpc-port", "allow-tfs-grpc", "default-dynamic-batching", "default-max-batch-size"];
-
     #[test]
     fn every_flag_means_settings_that_exist() {
         let of_flags = FLAGS.iter().flat_map(|(_, means)| match *means {
@@ -319,7 +315,7 @@ mod tests {
             Nothing(_) | NothingBut(..) | Refused(_) => vec![],
         });
         let defaults = DEFAULTS.iter().map(|it| it.0);
-        for setting in of_flags.chain(defaults).filter(|it| !TO_COME.contains(it)) {
+        for setting in of_flags.chain(defaults) {
             assert!(flags::setting(setting).is_some(), "--{setting}");
         }
     }

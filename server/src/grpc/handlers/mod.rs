@@ -78,7 +78,9 @@ async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
         Method::LogSettings => encode(&settings::log(serving, decode(bytes)?).await?),
         Method::GetModelMetadata => encode(&versions::metadata(context, &decode(bytes)?).await?),
         Method::GetModelStatus => encode(&versions::status(serving, &decode(bytes)?)?),
-        Method::HandleReloadConfigRequest => encode(&versions::reload(&decode(bytes)?)?),
+        Method::HandleReloadConfigRequest => {
+            encode(&versions::reload(serving, decode(bytes)?).await?)
+        }
         Method::ModelInfer
         | Method::Predict
         | Method::Classify

@@ -113,10 +113,17 @@ pub(super) fn status(
     Ok(GetModelStatusResponse { model_version_status: states.into_iter().map(state).collect() })
 }
 
-pub(super) fn reload(_: &ReloadConfigRequest) -> Result<ReloadConfigResponse, Error> {
-    Err(Error::Unimplemented(
-        "the configuration is not changed by requests; load and unload models with the model repository's calls, \
-         or let the server follow its repository (--model-control-mode=poll)"
-            .to_owned(),
-    ))
+pub(super) async fn reload(
+    serving: &Serving,
+    request: ReloadConfigRequest,
+) -> Result<ReloadConfigResponse, Error> {
+    let config = request.config.ok_or_else(|| {
+        Error::InvalidRequest(
+            "config: expected the models that are to be served, given none".to_owned(),
+        )
+    })?;
+    let control = serving.control.clone();
+    serving.apart.run(move || control.reload(&config)).await??;
+    let status = StatusProto { error_code: Code::Ok.into(), error_message: String::new() };
+    Ok(ReloadConfigResponse { status: Some(status), ..ReloadConfigResponse::default() })
 }
