@@ -186,12 +186,12 @@ fn no_room_in_memory_is_the_platforms_failure() {
     other.send("POST /invocations HTTP/1.1\r\nhost: x\r\ncontent-length: 900\r\n\r\n{").unwrap();
     let body = format!("{ROW}{}", " ".repeat(200));
     wait_for("the budget to be spent", || {
-        let reply = invoke(&server, "m", &[], &body);
-        (reply.status != 200).then(|| {
-            exception(&reply, 503, "ServiceUnavailable");
-            assert!(reply.header("retry-after").is_some());
-        })
+        let used = Page::read(server.http()).value("muster_bytes_in_flight");
+        (used == 900.0).then_some(())
     });
+    let reply = invoke(&server, "m", &[], &body);
+    exception(&reply, 503, "ServiceUnavailable");
+    assert!(reply.header("retry-after").is_some());
 }
 
 /// Header values and payload of each frame of an event stream; fails where a length is wrong.

@@ -260,7 +260,7 @@ fn unknown_addresses_models_and_versions_are_told_apart() {
 fn a_content_type_without_a_decoder_is_named_beside_those_that_have_one() {
     let target = Target::new(&[]);
     let mut client = Client::connect(target.server.sagemaker());
-    for content_type in ["image/png", "application/x-recordio-protobuf", "text/csvv"] {
+    for content_type in ["image/png", "application/x-parquet", "text/csvv"] {
         let headers = [("content-type", content_type)];
         let error = client.post("/invocations", &headers, "1,2,3,4").error(415);
         assert!(error.contains(content_type) && error.contains("text/csv,"), "{error}");

@@ -477,6 +477,7 @@ fn every_instance_is_made_before_the_ping_says_yes_where_that_is_asked_for() {
 /// For each variable that does something, a text that changes the configuration.
 const SAMPLES: &[(&str, &str)] = &[
     ("SAGEMAKER_BIND_TO_PORT", "9090"),
+    ("HF_TASK", "text-classification"),
     ("SAGEMAKER_SAFE_PORT_RANGE", "9000-9010"),
     ("SAGEMAKER_MULTI_MODEL", "True"),
     ("SAGEMAKER_MULTI_MODE", "1"),
@@ -630,9 +631,11 @@ fn variables_without_effect_change_nothing_and_get_one_line_together() {
     let bare = |it: ServerConfig| {
         // What is said of a hub where no model is found.
         let hosting = muster::config::Hosting { hub_model: None, ..it.hosting };
-        ServerConfig { notices: Vec::new(), hosting, ..it }
+        // Any variable of a container's tells that it is meant: what it makes of a request is another matter,
+        let sagemaker = muster::config::SageMaker { vendor: None, ..it.sagemaker };
+        ServerConfig { notices: Vec::new(), hosting, sagemaker, ..it }
     };
-    // Any variable of that container's tells that it is meant: how models are chosen is another matter.
+    // and so is how models are chosen.
     let control = plain.control.clone();
     assert_eq!(ServerConfig { control, ..bare(with_all) }, bare(plain));
 }

@@ -13,6 +13,7 @@ const HEADINGS: &[&str] = &[
     "A local SageMaker runtime",
     "Bodies and replies",
     "Data capture",
+    "Environment variables",
     "Hosting",
     "Metrics",
     "Multi-model endpoints",

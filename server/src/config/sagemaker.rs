@@ -66,7 +66,7 @@ const VENDORS: &[(&str, Dialect)] = &[
     ("SAGEMAKER_XGBOOST_", Dialect::Xgboost),
     ("SAGEMAKER_INFERENCE_OUTPUT", Dialect::Xgboost),
     ("SAGEMAKER_INFERENCE_ENSEMBLE", Dialect::Xgboost),
-    ("MLFLOW_", Dialect::Mlflow),
+    ("MLFLOW_DEPLOYMENT_FLAVOR_NAME", Dialect::Mlflow),
     ("SAGEMAKER_TS_", Dialect::Toolkit),
     ("SAGEMAKER_MODEL_SERVER_", Dialect::Toolkit),
     ("SAGEMAKER_PROGRAM", Dialect::Toolkit),

@@ -56,7 +56,11 @@ pub(super) const HUB_MODEL: &str = "HF_MODEL_ID";
 pub(super) const TENSORFLOW: &str = "SAGEMAKER_TFS_";
 
 /// Those that are not texts for one setting, and are read where they are needed.
-const READ_ELSEWHERE: &[&str] = &[FURTHER_OPTIONS, MODEL_PATH, BASE_DIR, PROGRAM, SUBMIT_DIRECTORY];
+const READ_ELSEWHERE: &[&str] =
+    &[FURTHER_OPTIONS, MODEL_PATH, BASE_DIR, PROGRAM, SUBMIT_DIRECTORY, HF_TASK];
+
+/// Says only that Hugging Face's container is meant; see `sagemaker.rs`.
+const HF_TASK: &str = "HF_TASK";
 
 /// Further ones begin like this, and do nothing.
 const PREFIXES_WITHOUT_EFFECT: &[&str] = &["SAGEMAKER_TRANSFORMS_"];

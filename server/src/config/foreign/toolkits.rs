@@ -47,7 +47,6 @@ pub(super) const FAMILY: Family = Family {
         "SAGEMAKER_TRAINING_MODULE",
         "SAGEMAKER_XGBOOST_VERSION",
         "CA_REPOSITORY_ARN",
-        "HF_TASK",
         HUB_MODEL,
         "HF_MODEL_REVISION",
         "HF_API_TOKEN",

@@ -40,7 +40,7 @@ pub fn decode(
 ) -> Result<Vec<NamedTensor>, Error> {
     let mut matrix = Matrix::new(signature, FORMAT)?;
     for (record, frame) in (1..).zip(Frames::new(body)) {
-        let row = frame.and_then(|it| read(it)).and_then(|it| push(&mut matrix, absent, it));
+        let row = frame.and_then(read).and_then(|it| push(&mut matrix, absent, it));
         row.map_err(|it| Error::InvalidRequest(format!("RecordIO record {record}: {it}")))?;
     }
     matrix.finish(FORMAT)
