@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     stores::S3,
-    support::{Client, Reply, Repository, Server, Start, wait_for},
+    support::{Client, Page, Reply, Repository, Server, Start, wait_for},
 };
 
 const ON: &str = "--aws-facade";
