@@ -90,10 +90,11 @@ def check_transform(image, folder):
         1, "local", strategy="MultiRecord", output_path=f"file://{target}", accept="text/csv",
         assemble_with="Line", env=dict(ENVIRONMENT),
     )
-    transformer.transform(f"file://{source}", content_type="text/csv", split_type="Line")
-    transformer.wait()
+    # A local job is over when the call is; to wait for it would ask Amazon for its log.
+    transformer.transform(f"file://{source}", content_type="text/csv", split_type="Line", wait=False, logs=False)
     for name, count in counts.items():
-        lines = (target / f"{name}.out").read_text().splitlines()
+        # Local mode ends every reply with one more end of line, whether it has one or not.
+        lines = [it for it in (target / f"{name}.out").read_text().splitlines() if it]
         assert len(lines) == count and all(0 <= float(it) <= 1 for it in lines), (name, len(lines))
     return f"{sum(counts.values())} records of {len(counts)} files, a line each"
 
