@@ -302,6 +302,56 @@ fn what_is_wrong_with_a_request_or_a_model_is_a_400_that_names_it() {
 }
 
 #[test]
+fn nothing_is_read_that_a_link_in_a_models_directory_leads_to_outside_the_root() {
+    let secret = Repository::new().file("secret.pbtxt", "not for clients").file("m/1/x", "");
+    let mut models = Repository::new();
+    for key in ["config", "alternative", "weights", "file", "deep"] {
+        models = models.with_identity(&format!("{key}/model"), &[]);
+    }
+    let models = models
+        .copy("flat/model/net.onnx", "tests/fixtures/models/type_fp32/1/model.onnx")
+        .model("member/model/whole", &ensemble("a"))
+        .with_identity("inside/model", &[])
+        .file("inside/model/configs/.keep", "")
+        .file("alternative/model/configs/.keep", "")
+        .file("deep/model/1/data/.keep", "");
+    fs::remove_file(models.path().join("config/model/config.pbtxt")).unwrap();
+    let link = |place: &str, to: &str| {
+        let place = models.path().join(place);
+        std::os::unix::fs::symlink(secret.path().join(to), place).unwrap();
+    };
+    link("config/model/config.pbtxt", "secret.pbtxt");
+    link("alternative/model/configs/other.pbtxt", "secret.pbtxt");
+    link("weights/model/1/weights.bin", "secret.pbtxt");
+    link("file/model/1/model.onnx", "secret.pbtxt");
+    link("deep/model/1/data/weights.bin", "secret.pbtxt");
+    link("flat/model/weights.bin", "secret.pbtxt");
+    link("member/model/a", "m");
+    // Where it leads to another place below the root, it is fine.
+    let other = models.path().join("alternative/model/1");
+    std::os::unix::fs::symlink(other, models.path().join("inside/model/2")).unwrap();
+    let server = start(&models, &["--model-config-name=other"]);
+    let platform = platform(&server, &models);
+    for (place, file) in [
+        ("config/model", "config.pbtxt"),
+        ("alternative/model", "configs/other.pbtxt"),
+        ("weights/model", "1/weights.bin"),
+        ("file/model", "1/model.onnx"),
+        ("deep/model", "1/data/weights.bin"),
+        ("flat/model", "weights.bin"),
+        ("flat/model/net.onnx", "weights.bin"),
+        ("member/model", "a"),
+    ] {
+        let error = platform.load("k", place).error(400);
+        for part in [file, "--sagemaker-models-root", models.path().to_str().unwrap()] {
+            assert!(error.contains(part), "{place}: no '{part}' in: {error}");
+        }
+        assert!(!error.contains("not for clients"), "{error}");
+    }
+    platform.load("k", "inside/model").expect(200);
+}
+
+#[test]
 fn too_little_memory_is_a_507_whoever_finds_it_out() {
     let models = Repository::identity("engine/model", &[("load_fault", "out_of_memory")])
         .with_identity("member/model/a", &[("load_fault", "out_of_memory")])

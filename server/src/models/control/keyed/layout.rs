@@ -1,7 +1,8 @@
 //! What lies where a platform says that a model lies: the model that answers, and those that it is made of.
 
 use std::{
-    fs,
+    collections::BTreeSet,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -55,8 +56,8 @@ fn is_below(path: &Path, root: &Path) -> bool {
 /// The model at `path`, under that key.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] when there is none, or several and none of them is made of the others, or its
-/// files lie outside `root`.
+/// [`Error::InvalidRequest`] when there is none, or several and none of them is made of the others, or
+/// anything in its directory leads out of `root`.
 pub(super) fn look(
     path: &Path,
     root: &Path,
@@ -65,6 +66,8 @@ pub(super) fn look(
     loader: &Loader,
 ) -> Result<Layout, Error> {
     let shown = path.display();
+    // Of everything, before any of it is read.
+    hold(path, root)?;
     let found = scan_path(path, false).map_err(|it| Error::InvalidRequest(it.to_string()))?;
     if let Some((_, reason)) = found.refused.into_iter().next() {
         return Err(Error::InvalidRequest(reason));
@@ -74,20 +77,6 @@ pub(super) fn look(
     let read = read.collect::<Result<Vec<Read>, String>>().map_err(Error::InvalidRequest)?;
     let (entry, others) =
         choose(read).map_err(|it| Error::InvalidRequest(format!("'{shown}': {it}")))?;
-    let real_root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
-    for part in std::iter::once(&entry.dir).chain(entry.versions.values()) {
-        let real = fs::canonicalize(part).map_err(|it| {
-            Error::InvalidRequest(format!("'{}' cannot be opened: {it}", part.display()))
-        })?;
-        if !real.starts_with(&real_root) {
-            return Err(Error::InvalidRequest(format!(
-                "'{}' leads to '{}', which is not below --sagemaker-models-root '{}'",
-                part.display(),
-                real.display(),
-                root.display()
-            )));
-        }
-    }
     let entry = FoundModel {
         name: key.to_owned(),
         namespace: key.into(),
@@ -96,6 +85,37 @@ pub(super) fn look(
         ..entry
     };
     Ok(Layout { entry, others })
+}
+
+/// Does everything in a model's directory, or beside a model that is a file, lie below `root`? Links are followed:
+/// configurations, models, their weights and what they are made of are read wherever these lead.
+fn hold(path: &Path, root: &Path) -> Result<(), Error> {
+    let unreadable = |path: &Path, error: io::Error| {
+        Error::InvalidRequest(format!("'{}' cannot be opened: {error}", path.display()))
+    };
+    let real_root = fs::canonicalize(root).map_err(|it| unreadable(root, it))?;
+    let first = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let (mut open, mut seen) = (vec![first.to_owned()], BTreeSet::new());
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir).map_err(|it| unreadable(&dir, it))? {
+            let part = entry.map_err(|it| unreadable(&dir, it))?.path();
+            // What leads nowhere is read by nobody.
+            let Ok(real) = fs::canonicalize(&part) else { continue };
+            if !real.starts_with(&real_root) {
+                return Err(Error::InvalidRequest(format!(
+                    "'{}' leads to '{}', which is not below --sagemaker-models-root '{}'",
+                    part.display(),
+                    real.display(),
+                    root.display()
+                )));
+            }
+            // What is in folders of the root itself belongs to other models. A link may lead into a circle.
+            if real.is_dir() && first != real_root && seen.insert(real) {
+                open.push(part);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The only model, or the only ensemble that no other is made of; and the rest.
@@ -138,12 +158,12 @@ fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), String> 
     Ok((entry, read.into_iter().map(|(found, _)| found).collect()))
 }
 
-/// The model that a member's id names, in the directory where the model of that key lies.
+/// The model that a member's id names, in the directory where the model of that key lies. A path is no name.
 pub(super) fn member(id: &ModelId, repository: &Path) -> Found {
     let mut there = Found::default();
     there.look_for(&id.name, repository, Names::PerRepository);
     let mut found = Found::default();
-    for (_, model) in there.models {
+    for model in there.models.into_values().filter(|it| *it.name == *id.name) {
         let namespace: Arc<str> = id.namespace.clone();
         found.models.insert(id.clone(), FoundModel { namespace, ..model });
     }
@@ -214,5 +234,43 @@ mod tests {
         }
         assert!(resolve("m", &root).unwrap_err().to_string().contains("absolute"));
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn members_are_named_and_a_path_leads_to_none() {
+        let dir = std::env::temp_dir().join(format!("muster-member-{}", std::process::id()));
+        for path in ["k/inside/1", "outside/1"] {
+            fs::create_dir_all(dir.join(path)).unwrap();
+        }
+        let count = |name: &str| {
+            let id = ModelId { name: name.into(), namespace: "k".into() };
+            let found = member(&id, &dir.join("k"));
+            assert!(found.refused.is_empty());
+            found.models.len()
+        };
+        assert_eq!(count("inside"), 1);
+        for name in ["inside/../../outside", "inside/../inside", "..", "/"] {
+            assert_eq!(count(name), 0, "{name}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_a_circle_is_followed_once_and_one_that_leads_nowhere_is_nobodys() {
+        use std::os::unix::fs::symlink;
+        let root = std::env::temp_dir().join(format!("muster-held-{}", std::process::id()));
+        fs::create_dir_all(root.join("m/1")).unwrap();
+        fs::write(root.join("one.onnx"), "").unwrap();
+        symlink("..", root.join("m/1/up")).unwrap();
+        symlink("gone", root.join("m/1/lock")).unwrap();
+        let root = fs::canonicalize(&root).unwrap();
+        assert_eq!(hold(&root.join("m"), &root), Ok(()));
+        symlink("/", root.join("m/out")).unwrap();
+        assert!(hold(&root.join("m"), &root).is_err());
+        // That is another model's.
+        assert_eq!(hold(&root.join("one.onnx"), &root), Ok(()));
+        symlink("/", root.join("weights")).unwrap();
+        assert!(hold(&root.join("one.onnx"), &root).is_err());
+        fs::remove_dir_all(&root).unwrap();
     }
 }
