@@ -453,6 +453,11 @@ fn an_invocation_without_a_key_goes_to_the_model_that_it_names_or_to_the_only_on
     invoke(&[]).expect(200);
     invoke(&[(TARGET, "another.tar.gz")]).expect(200);
     platform.load("k2", "k2/model").expect(200);
+    // Who asks one model cannot have what is asked of another one.
+    platform.invoke_as("k2", &[(TARGET, "a/b/model.tar.gz")], 1).error(500);
+    platform.invoke_as("k2", &[(TARGET, "k1")], 1).error(500);
+    invoke(&[(TARGET, "a/b/model.tar.gz")]).expect(200);
+    invoke(&[(TARGET, "k1")]).expect(200);
     let error = invoke(&[(TARGET, "another.tar.gz")]).error(400);
     assert!(error.contains("another.tar.gz") && error.contains("2 models"), "{error}");
     assert!(invoke(&[]).error(400).contains("2 models"));

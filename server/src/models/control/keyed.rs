@@ -8,6 +8,7 @@ mod room;
 mod table;
 
 use std::{
+    path::PathBuf,
     sync::{Arc, Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -95,6 +96,36 @@ impl Keyed {
         table.withdraw(key).ok_or_else(|| not_loaded(key))
     }
 
+    /// Reckons with a model that lies there and needs so much, if there is room for it.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] with [`BackendError::OutOfMemory`] where there is none.
+    fn make_room(
+        &self,
+        key: &str,
+        path: PathBuf,
+        needed: u64,
+        usage: impl Fn() -> Usage,
+    ) -> Result<(), Error> {
+        let mut reckoned = lock(&self.table).reckoned();
+        loop {
+            // Asks the machine, which takes its time.
+            let usage = usage();
+            let mut table = lock(&self.table);
+            let before = std::mem::replace(&mut reckoned, table.reckoned());
+            // What was still being loaded then and is there now would count in neither.
+            if before != reckoned {
+                continue;
+            }
+            room::check(needed, &self.settings, reckoned, usage).map_err(|reason| {
+                let text = format!("model '{key}' cannot be loaded: {reason}");
+                Error::Backend(BackendError::OutOfMemory(text))
+            })?;
+            table.reckon(key, path, needed);
+            return Ok(());
+        }
+    }
+
     fn end(&self, end: impl FnOnce(&mut Table)) {
         end(&mut lock(&self.table));
         self.changed.notify_all();
@@ -170,15 +201,8 @@ impl Control {
         let path = layout::resolve(url, root)?;
         let layout = layout::look(&path, root, key, label, &self.loader)?;
         let needed = room::needed(self.file_bytes(&layout));
-        {
-            let mut table = lock(&keyed.table);
-            let usage = Usage { resident: resident_bytes(), available: available_bytes() };
-            room::check(needed, &keyed.settings, table.reckoned(), usage).map_err(|reason| {
-                let text = format!("model '{key}' cannot be loaded: {reason}");
-                Error::Backend(BackendError::OutOfMemory(text))
-            })?;
-            table.reckon(key, path, needed);
-        }
+        let usage = || Usage { resident: resident_bytes(), available: available_bytes() };
+        keyed.make_room(key, path, needed, usage)?;
         self.bring_found(layout.entry, How::Whole, false)
     }
 
@@ -238,7 +262,8 @@ impl Control {
         is_gone
     }
 
-    /// The model of a key, to be asked. `label` is what the request calls it; from now on it is found by that, too.
+    /// The model of a key, to be asked. `label` is what the request calls it; from now on it is found by that, too,
+    /// unless it has a label, or another model is found by this one.
     ///
     /// # Errors
     /// [`Error::NotFound`] where it is not loaded, or this is no multi-model endpoint.
@@ -327,4 +352,41 @@ fn check_name(field: &str, name: &str) -> Result<(), Error> {
         "{field}: expected 1 to {LONGEST_NAME} bytes without control characters, given '{}'",
         shown.escape_debug()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn model(key: &str) -> KeyedModel {
+        KeyedModel { key: key.into(), url: "/m".into(), label: None }
+    }
+
+    #[test]
+    fn nothing_waits_while_the_machine_is_asked_and_what_was_loaded_meanwhile_counts() {
+        let memory = Some(1000 * MIB);
+        let keyed = Keyed::new(MultiModel { root: "/m".into(), budget: None, memory });
+        for key in ["old", "new"] {
+            lock(&keyed.table).begin(model(key), Failure::default());
+        }
+        lock(&keyed.table).reckon("old", "/m".into(), 500 * MIB);
+        let asked = Cell::new(0);
+        let usage = || {
+            let mut table = keyed.table.try_lock().expect("nobody holds the table");
+            asked.set(asked.get() + 1);
+            // What it had taken before is as if it had not been loaded.
+            let resident = if asked.get() == 1 { 0 } else { 500 * MIB };
+            table.loaded("old");
+            Usage { resident, available: None }
+        };
+        let error = keyed.make_room("new", "/m".into(), 600 * MIB, usage).unwrap_err();
+        assert_eq!(asked.get(), 2);
+        assert!(error.to_string().contains("500 MiB of 1000 MiB"), "{error}");
+        keyed.make_room("new", "/m".into(), 400 * MIB, usage).unwrap();
+        assert_eq!(lock(&keyed.table).reckoned().loading, 400 * MIB);
+    }
 }

@@ -132,18 +132,19 @@ impl Table {
         }
     }
 
-    /// Somebody calls the model so.
+    /// Somebody calls the model so. What the platform has said counts more, and so does who was called so first:
+    /// otherwise whoever may ask one model could have requests for another one.
     pub(super) fn learn(&mut self, key: &str, label: &str) {
-        let Some(place) = self.places.get_mut(key) else { return };
-        if !matches!(place.stage, Stage::Loaded) || place.model.label.as_deref() == Some(label) {
+        if self.bearer(label).is_some() {
             return;
         }
-        let label: Arc<str> = label.into();
-        let before = place.model.clone();
-        place.model.label = Some(label.clone());
-        let key = place.model.key.clone();
-        self.unlabel(&before);
-        self.bearers.insert(label, key);
+        let loaded = |it: &&mut Place| matches!(it.stage, Stage::Loaded);
+        let Some(place) = self.places.get_mut(key).filter(loaded) else { return };
+        if place.model.label.is_none() {
+            let label: Arc<str> = label.into();
+            place.model.label = Some(label.clone());
+            self.bearers.insert(label, place.model.key.clone());
+        }
     }
 
     /// The directory in which members of the model of that key lie.
@@ -216,14 +217,30 @@ mod tests {
     }
 
     #[test]
-    fn a_label_that_is_said_later_takes_the_place_of_the_first() {
-        let mut table = table(&[("a", "old")]);
-        table.learn("a", "new");
-        assert_eq!((table.bearer("old"), table.bearer("new").as_deref()), (None, Some("a")));
+    fn a_label_that_is_said_later_counts_where_there_was_none() {
+        let mut table = table(&[("a", "")]);
+        table.learn("a", "x");
+        assert_eq!(table.bearer("x").as_deref(), Some("a"));
         // A key is a name, too.
         assert_eq!(table.bearer("a").as_deref(), Some("a"));
         table.learn("nobody", "else");
         assert_eq!(table.bearer("else"), None);
+        table.withdraw("a");
+        assert_eq!(table.bearer("x"), None);
+    }
+
+    #[test]
+    fn a_label_that_is_said_later_takes_nothing_from_a_model_and_replaces_nothing() {
+        let mut table = table(&[("a", ""), ("b", "x"), ("c", "")]);
+        table.learn("a", "x");
+        table.learn("a", "c");
+        assert_eq!(table.bearer("x").as_deref(), Some("b"));
+        assert_eq!(table.bearer("c").as_deref(), Some("c"));
+        table.learn("b", "y");
+        assert_eq!((table.bearer("y"), table.bearer("x").as_deref()), (None, Some("b")));
+        // Nothing of it is left: this one has no label yet.
+        table.learn("a", "z");
+        assert_eq!(table.bearer("z").as_deref(), Some("a"));
     }
 
     #[test]
