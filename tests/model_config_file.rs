@@ -105,6 +105,31 @@ fn what_is_wrong_with_a_file_that_has_changed_is_said_once_with_its_place() {
 }
 
 #[test]
+fn a_file_that_names_a_version_before_it_is_there_is_taken_up_when_it_is_and_told_of_once() {
+    let repository = Repository::identity("a", &[]);
+    let file = repository.path().join("models.config");
+    write(&file, &config(&repository, &[("a", "a", "")]));
+    let name = format!("--model-config-file={}", file.display());
+    let flags = [&[&*name, "--http-address=127.0.0.1"], &PORTS[..], &SOON[..]].concat();
+    let mut server = Process::command(&flags, &[]);
+    server.wait_ready();
+    let specific = "model_version_policy { specific { versions: 1 versions: 2 } }";
+    let label = "version_labels { key: 'next' value: 2 }";
+    write(&file, &config(&repository, &[("a", "a", &format!("{specific} {label}"))]));
+    let line = server.wait_for_line("could be done");
+    assert!(line.contains("'next' stands for version 2"), "{line}");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let said = server.log().iter().filter(|it| it.contains("could be done")).count();
+    assert_eq!(said, 1);
+    let repository = with_versions(repository, "a", &[2]);
+    let mut client = server.client();
+    wait_for("the label to count", || {
+        (client.get("/v1/models/a/labels/next").status == 200).then_some(())
+    });
+    drop(repository);
+}
+
+#[test]
 fn a_version_that_comes_serves_before_the_old_one_goes() {
     let repository = Repository::identity("a", &[]);
     let base_path = format!("--model-base-path={}", repository.at("a"));

@@ -20,6 +20,7 @@ use super::{
     },
     Control,
     configured::{Configured, Entry},
+    fingerprint::Fingerprint,
     lock,
 };
 use crate::{
@@ -27,6 +28,30 @@ use crate::{
     error::Error,
     textproto::tensorflow::{model_server_config, raw},
 };
+
+/// How models lie on disk; those that are not there are left out.
+type OnDisk = BTreeMap<ModelId, Fingerprint>;
+
+/// A model config file of which not everything could be done.
+struct Tried {
+    text: String,
+    problem: String,
+    /// The models that there were then, all in all.
+    entries: Arc<Vec<Entry>>,
+    /// Its models before that, and at the last look.
+    at_first: OnDisk,
+    at_last: OnDisk,
+}
+
+impl Tried {
+    /// Is it worth another try? Its models have changed on disk, two looks have found them the same, and nobody has
+    /// configured others by request.
+    fn is_worth_it(&mut self, now: OnDisk, entries: &Arc<Vec<Entry>>) -> bool {
+        let is_settled = now == self.at_last;
+        self.at_last = now;
+        is_settled && self.at_last != self.at_first && Arc::ptr_eq(entries, &self.entries)
+    }
+}
 
 impl Control {
     /// Replaces all models that are named one by one by those of the message, and returns when each of them serves or
@@ -124,29 +149,58 @@ impl Control {
     /// counts from then on. Blocking.
     pub fn follow_file(&self, path: &Path, every: Duration, stop: &Receiver<()>) {
         // What is away for a moment, or is being written, is said once.
-        let mut said = String::new();
+        let (mut said, mut tried) = (String::new(), None);
         while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(every) {
-            let outcome = self.look_at_file(path);
+            let outcome = self.look_at_file(path, &mut tried);
             let problem = outcome.err().unwrap_or_default();
             if problem != said && !problem.is_empty() {
-                tracing::error!("the model config file changes nothing: {problem}");
+                tracing::error!("{problem}");
             }
             said = problem;
         }
     }
 
-    fn look_at_file(&self, path: &Path) -> Result<(), String> {
-        let text = read(path)?;
+    /// Takes up the file if it has changed. What could not be done is `tried` again: a file is often written a moment
+    /// before the version that it names.
+    fn look_at_file(&self, path: &Path, tried: &mut Option<Tried>) -> Result<(), String> {
+        let nothing = |problem: String| format!("the model config file changes nothing: {problem}");
+        let file = path.display();
+        let text = read(path).map_err(nothing)?;
         if lock(&self.config_text).as_ref() == Some(&text) {
             return Ok(());
         }
-        let models = parse(path, &text)?;
-        *lock(&self.config_text) = Some(text);
-        tracing::info!(file = %path.display(), models = models.len(), "the model config file has changed");
-        if let Err(error) = self.configure(models) {
-            tracing::error!(file = %path.display(), "not all of the model config file could be done: {error}");
+        let models = parse(path, &text).map_err(nothing)?;
+        let configured = self.configured().map_err(|it| it.to_string())?;
+        let on_disk = on_disk(&models);
+        if let Some(tried) = tried.as_mut().filter(|it| it.text == text) {
+            if !tried.is_worth_it(on_disk.clone(), &configured.entries()) {
+                return Err(tried.problem.clone());
+            }
+            tracing::info!(%file, "what could not be done of the model config file is tried again");
+        } else {
+            tracing::info!(%file, models = models.len(), "the model config file has changed");
         }
-        Ok(())
+        // What counted before does so no more, even if only a part of this can be done.
+        *lock(&self.config_text) = None;
+        *tried = None;
+        match self.configure(models) {
+            Ok(()) => {
+                *lock(&self.config_text) = Some(text);
+                Ok(())
+            }
+            Err(error) => {
+                let problem =
+                    format!("not all of the model config file {file} could be done: {error}");
+                *tried = Some(Tried {
+                    text,
+                    problem: problem.clone(),
+                    entries: configured.entries(),
+                    at_first: on_disk.clone(),
+                    at_last: on_disk,
+                });
+                Err(problem)
+            }
+        }
     }
 
     fn configured(&self) -> Result<&Configured, Error> {
@@ -289,6 +343,15 @@ fn announce(models: &[ConfiguredModel]) {
             tracing::info!(model = model.name, "without effect: {ignored}");
         }
     }
+}
+
+fn on_disk(models: &[ConfiguredModel]) -> OnDisk {
+    let mut found = Found::default();
+    for model in models {
+        // Why it is not there is said when the file is taken up.
+        let _ = found.look_at(&model.name, &model.base_path);
+    }
+    found.models.iter().map(|(id, lies)| (id.clone(), Fingerprint::take(lies))).collect()
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -66,6 +66,15 @@ impl Setup {
         self.control.reload(&config).map_err(|it| it.to_string())
     }
 
+    /// Writes the file, with such a list.
+    fn write(&self, config: &str) -> PathBuf {
+        let base = format!("base_path: '{}/", self.root.display());
+        let text = format!("model_config_list {{ config {{ {config} }} }}");
+        let file = self.root.join("models.config");
+        fs::write(&file, text.replace("base_path: '/", &base)).unwrap();
+        file
+    }
+
     fn ready(&self, name: &str) -> Vec<u64> {
         self.control.manager.ready_versions(name)
     }
@@ -222,4 +231,39 @@ fn models_of_a_repository_are_not_configured_by_request() {
     let control = control(repository(from), LabelRule::Available);
     let error = control.configure(vec![]).unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error}");
+}
+
+#[test]
+fn what_a_file_asked_for_too_early_is_done_once_it_is_there() {
+    let setup = Setup::new("early", LabelRule::Available);
+    let (file, mut tried) = (setup.write(&labelled(&[1], "stable", 1)), None);
+    let mut look = || setup.control.look_at_file(&file, &mut tried);
+    assert_eq!(look(), Ok(()));
+    setup.write(&labelled(&[9], "stable", 9));
+    let problem = look().unwrap_err();
+    assert!(problem.contains("'stable' stands for version 9"), "{problem}");
+    // Nothing has changed, so nothing is tried, and the problem is the same.
+    assert_eq!(look(), Err(problem.clone()));
+    fs::create_dir(setup.root.join("m/00000009")).unwrap();
+    // Somebody may still be writing it.
+    assert_eq!(look(), Err(problem));
+    assert_eq!(look(), Ok(()));
+    assert_eq!((setup.labelled("stable"), setup.ready("m")), (Some(9), vec![9]));
+    assert_eq!(look(), Ok(()));
+}
+
+#[test]
+fn a_file_that_could_not_be_done_leaves_what_was_configured_by_request_since_alone() {
+    let setup = Setup::new("since", LabelRule::Available);
+    let (file, mut tried) = (setup.write(&labelled(&[9], "stable", 9)), None);
+    let mut look = || setup.control.look_at_file(&file, &mut tried);
+    look().unwrap_err();
+    setup.reload(&[&labelled(&[2], "stable", 2)]).unwrap();
+    fs::create_dir(setup.root.join("m/00000009")).unwrap();
+    look().unwrap_err();
+    look().unwrap_err();
+    assert_eq!((setup.labelled("stable"), setup.ready("m")), (Some(2), vec![2]));
+    // What is written anew counts again, also what counted before.
+    setup.write(&labelled(&[1], "stable", 1));
+    assert_eq!((look(), setup.labelled("stable")), (Ok(()), Some(1)));
 }
