@@ -109,6 +109,21 @@ fn with_a_variable_of_tensorflow_serving_all_are_loaded_and_the_first_answers() 
 }
 
 #[test]
+fn of_several_models_the_first_that_serves_answers() {
+    let repository = Repository::new()
+        .with_identity("model/a", &[("load_fault", "fail")])
+        .with_identity("model/b", &[])
+        .with_identity("model/c", &[("fault", "fail")]);
+    let server = hosted(&repository)
+        .variable("SAGEMAKER_TFS_INSTANCE_COUNT", "1")
+        .flags(&["--strict-readiness=false", "--exit-on-error=false"])
+        .run();
+    get(&server, "/v2/models/a/ready").expect(503);
+    get(&server, "/ping").expect(200);
+    invoke(&server, &[]).expect(200);
+}
+
+#[test]
 fn who_says_how_models_are_loaded_may_have_several_without_a_default() {
     let repository = three();
     let server = hosted(&repository).variable("MUSTER_MODEL_CONTROL_MODE", "none").run();

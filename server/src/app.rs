@@ -441,7 +441,7 @@ fn http_settings(
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },
-        default_model: config.sagemaker.default_model.clone(),
+        default_model: config.sagemaker.default_model.as_deref().map(Arc::from),
         hosted: Hosted {
             ping: config.hosting.ping,
             echo_attributes: config.hosting.echo_attributes,

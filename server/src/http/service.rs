@@ -1,7 +1,6 @@
 //! What the handlers work with: the models, the limits, the settings of the HTTP front.
 
 use std::{
-    borrow::Cow,
     num::NonZeroUsize,
     sync::{
         Arc,
@@ -36,7 +35,7 @@ pub struct HttpSettings {
     /// What a request's body may take.
     pub body: BodyLimits,
     /// Who answers `/invocations`; `None` for the only model.
-    pub default_model: Option<String>,
+    pub default_model: Option<Arc<str>>,
     /// How a hosting platform is answered.
     pub hosted: Hosted,
     /// How `/invocations` chooses formats.
@@ -74,7 +73,7 @@ pub struct Hosted {
     pub echo_attributes: bool,
     /// What batch jobs are told, unless the product with the number of their requests is too large. At least 1.
     pub max_payload_mb: u64,
-    /// Without a default model the first of several by name is meant.
+    /// Without a default model the first by name of those that serve is meant.
     pub first_of_several: bool,
 }
 
@@ -193,12 +192,13 @@ impl Service {
     }
 
     /// The name of the model that answers where a request names none; `None` for the only one.
-    fn default_model(&self) -> Option<Cow<'_, str>> {
+    fn default_model(&self) -> Option<Arc<str>> {
         match &self.settings.default_model {
-            Some(name) => Some(Cow::Borrowed(name)),
+            Some(name) => Some(name.clone()),
             None if self.settings.hosted.first_of_several => {
-                let first = self.serving.models.names().into_iter().next()?;
-                Some(Cow::Owned(first.to_string()))
+                let models = &self.serving.models;
+                // Where none serves, one of them says why.
+                models.first_ready().or_else(|| models.names().into_iter().next())
             }
             None => None,
         }

@@ -127,6 +127,13 @@ impl ModelManager {
         names
     }
 
+    /// The first by name of all models that serve.
+    pub fn first_ready(&self) -> Option<Arc<str>> {
+        let serving = self.serving.load();
+        let ready = serving.iter().filter(|(_, named)| named.values().any(|it| !it.is_empty()));
+        ready.map(|(name, _)| name).min().cloned()
+    }
+
     /// Names of all models that are known, whether they serve or not, in order.
     pub fn names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> =
