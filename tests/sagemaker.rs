@@ -221,6 +221,18 @@ fn a_default_model_that_did_not_load_fails_the_ping_and_says_why() {
 }
 
 #[test]
+fn a_model_that_is_named_and_did_not_load_is_not_answered_for_by_the_default_one() {
+    let repository = several().copy("empty", "tests/fixtures/broken/empty");
+    let server = Server::start(&repository, &["--sagemaker-default-model=scalar"]);
+    let invoke =
+        |target| invoke(&server, &[(TARGET, target), ("content-type", "text/csv")], "21\n");
+    let error = invoke("empty").error(503);
+    assert!(error.contains("'empty'") && error.contains("model.onnx"), "{error}");
+    // What the header names may be no model at all.
+    assert_eq!(invoke("a/b/model.tar.gz").expect(200).text().trim(), expected_scalar());
+}
+
+#[test]
 fn the_platform_learns_how_to_send_a_batch_job() {
     let (_repository, server) = copy();
     let parameters =

@@ -172,10 +172,13 @@ impl Service {
             return self.serving.control.labelled_or_only(text(headers, &TARGET_MODEL));
         }
         let deadline = || self.deadline(headers);
-        if let Some(target) = text(headers, &TARGET_MODEL)
-            && let Ok(model) = self.serving.model(target, version, deadline).await
-        {
-            return Ok(model);
+        if let Some(target) = text(headers, &TARGET_MODEL) {
+            match self.serving.model(target, version, deadline).await {
+                // On other platforms the header names something else.
+                Err(Error::NotFound(_)) => {}
+                // One that is there and cannot answer is not to be answered for by another.
+                outcome => return outcome,
+            }
         }
         if let Some(name) = self.default_model() {
             return self.serving.model(&name, version, deadline).await;
