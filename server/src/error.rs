@@ -227,7 +227,16 @@ impl Error {
         }
     }
 
-    /// The same, but for an engine that ran out of memory and says so in nothing but words.
+    /// Is it one of many that say the same: there is no room for the request, or the server is on its way out?
+    pub fn is_one_of_many(&self) -> bool {
+        match self {
+            Error::Overloaded { .. } | Error::OutOfBudget(_) | Error::ShuttingDown => true,
+            Error::Step { error, .. } => error.is_one_of_many(),
+            _ => false,
+        }
+    }
+
+    /// The error, but for an engine that ran out of memory and says so in nothing but words.
     pub fn or_out_of_memory(self) -> Error {
         match self {
             Error::Backend(BackendError::Execute(text)) if says_out_of_memory(&text) => {
@@ -298,5 +307,22 @@ mod tests {
         let step = Error::Step { step: "step[0]".to_owned(), error: Box::new(run()) };
         assert_eq!(step.or_out_of_memory().kind(), Kind::OutOfMemory);
         assert_eq!(Error::InvalidRequest(text()).or_out_of_memory().kind(), Kind::InvalidArgument);
+    }
+
+    #[test]
+    fn overload_comes_in_crowds_and_what_is_wrong_with_one_model_does_not() {
+        let (model, time) = (|| "m".to_owned(), Duration::from_secs(50));
+        let overloaded =
+            || Error::Overloaded { model: model(), reason: String::new(), retry_after: time };
+        let step = |error| Error::Step { step: "step[0]".to_owned(), error: Box::new(error) };
+        for error in [overloaded(), step(overloaded()), Error::OutOfBudget(String::new())] {
+            assert!(error.is_one_of_many(), "{error}");
+        }
+        let reason = "failed to load".to_owned();
+        let not_ready = Error::ModelNotReady { model: model(), version: "any".to_owned(), reason };
+        let late = Error::QueueTimeout { model: model(), waited: time, limit: time };
+        for error in [not_ready.clone(), step(not_ready), late, Error::Unavailable(String::new())] {
+            assert!(!error.is_one_of_many(), "{error}");
+        }
     }
 }

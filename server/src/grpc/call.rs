@@ -103,7 +103,7 @@ impl Failure {
             Kind::Internal | Kind::OutOfMemory => {
                 tracing::error!(?method, request_id, %error, "call failed");
             }
-            Kind::Overloaded | Kind::Unavailable => {
+            _ if error.is_one_of_many() => {
                 tracing::debug!(?method, request_id, %error, "call refused");
             }
             _ => tracing::info!(?method, request_id, %error, "call rejected"),

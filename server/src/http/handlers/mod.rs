@@ -171,7 +171,7 @@ fn log(parts: &Parts, error: &Error, request_id: &str) {
                 custom_attributes, %error, "request failed"
             );
         }
-        Kind::Overloaded | Kind::Unavailable => {
+        _ if error.is_one_of_many() => {
             tracing::debug!(
                 %method, path, request_id, target_model, target_variant, target_container, inference_component,
                 custom_attributes, %error, "request refused"
