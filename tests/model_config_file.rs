@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use crate::{
     control::wait_for_index,
-    support::{Process, Repository, Start, Traffic, first_of, infer, root, row, wait_for},
+    support::{Page, Process, Repository, Start, Traffic, first_of, infer, root, row, wait_for},
 };
 
 const PORTS: [&str; 4] =
@@ -224,4 +224,28 @@ fn where_models_are_is_said_once() {
     );
     let empty = start(&repository, &[]).run();
     empty.get("/v2/health/ready").expect(200);
+}
+
+#[test]
+fn labels_of_the_file_are_found_by_rest() {
+    let repository = with_versions(Repository::identity("a", &[]), "a", &[2, 3]);
+    let labels = "model_version_policy { all { } } \
+                  version_labels { key: 'stable' value: 2 } version_labels { key: 'next' value: 3 }";
+    let text = config(&repository, &[("a", "a", labels)]);
+    let repository = repository.file("models.config", text);
+    let server = start(&repository, &[]).run();
+    let body = r#"{"instances":[[5,2,3,4]]}"#;
+    for (label, version) in [("stable", "2"), ("next", "3")] {
+        let path = format!("/v1/models/a/labels/{label}");
+        let reply = server.post(&format!("{path}:predict"), body).expect(200).json();
+        assert_eq!(reply["predictions"][0][0], 5.0);
+        let status = server.get(&path).expect(200).json();
+        let states = status["model_version_status"].as_array().unwrap();
+        assert_eq!((states.len(), &states[0]["version"]), (1, &version.into()), "{status}");
+        assert_eq!(states[0]["state"], "AVAILABLE");
+        let counted = format!("nv_inference_request_success{{model=\"a\",version=\"{version}\"}}");
+        assert_eq!(Page::read(server.http()).value(&counted), 1.0);
+    }
+    server.post("/v1/models/a/labels/other:predict", body).error(400);
+    server.get("/v1/models/a/labels/other").error(400);
 }
