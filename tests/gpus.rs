@@ -5,7 +5,9 @@ use std::{net::TcpStream, path::PathBuf, process::Command, sync::OnceLock};
 
 use serde_json::Value;
 
-use crate::support::{NO_GPUS, Page, Process, Repository, first_of, infer, root, row, wait_for};
+use crate::support::{
+    Client, NO_GPUS, Page, Process, Repository, first_of, infer, root, row, wait_for,
+};
 
 /// The folder with the library. Where Rust links, there is a `cc`.
 fn driver() -> &'static str {
@@ -164,4 +166,24 @@ fn why_gpus_are_not_used_is_told_as_loudly_as_it_is_unexpected_and_by_each_model
     told(("CUDA_VISIBLE_DEVICES", "7"), "WARN", none, "'7' is none of 2 GPUs");
     told(("CUDA_VISIBLE_DEVICES", "1,1"), "WARN", none, "names a GPU twice");
     told(("CUDA_VISIBLE_DEVICES", ""), "INFO", "no GPU is used", "hides 2 GPUs");
+}
+
+#[test]
+fn a_gpu_whose_memory_is_in_use_has_no_room_for_a_platforms_model() {
+    let base = Repository::new().with_identity("models/k/model", &[]);
+    let environment = [
+        ("LD_LIBRARY_PATH", driver()),
+        (NO_GPUS.0, "0,1"),
+        ("SAGEMAKER_MULTI_MODEL", "true"),
+        ("SAGEMAKER_BIND_TO_PORT", "0"),
+        ("SAGEMAKER_BASE_DIR", &base.at("")),
+        // 2 of the 16 GiB of each GPU are in use.
+        ("SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT", "0.1"),
+    ];
+    let mut server = Process::command(&["serve"], &environment);
+    server.wait_ready();
+    let body = format!("{{\"model_name\": \"k\", \"url\": \"{}\"}}", base.at("models/k/model"));
+    let json = [("content-type", "application/json")];
+    let reply = Client::connect(server.address("sagemaker")).post("/models", &json, body);
+    assert!(reply.error(507).contains("--model-load-gpu-limit"), "{}", reply.text());
 }

@@ -71,6 +71,28 @@ fn every_content_type_is_answered_in_its_own_form() {
     for content_type in ["text/csv", "text/csv; header=absent", "", "application/octet-stream"] {
         check(&server, content_type, "", csv, ("text/csv", floats));
     }
+    // What the platform sends along for other containers changes nothing.
+    let others = [
+        ("content-type", "text/csv"),
+        ("X-Amzn-SageMaker-Enable-Explanations", "`true`"),
+        ("X-Amzn-SageMaker-Prefix-Aware-Id", "prefix"),
+        ("X-Amzn-SageMaker-Adapter-Identifier", "adapter"),
+    ];
+    assert_eq!(invoke(&server, &others, csv).expect(200).text(), floats);
+}
+
+#[test]
+fn whatever_host_is_named_is_served() {
+    let (_repository, server) = copy();
+    for host in ["169.254.255.131:8080", "model.aws.local", "_", ""] {
+        let mut client = Client::connect(server.sagemaker());
+        let head = format!(
+            "POST /invocations HTTP/1.1\r\nhost: {host}\r\ncontent-type: text/csv\r\n\
+             content-length: 8\r\n\r\n1,2,3,4\n"
+        );
+        client.send(head).unwrap();
+        assert_eq!(client.reply().expect(200).text(), "1.0,2.0,3.0,4.0\n", "'{host}'");
+    }
 }
 
 #[test]

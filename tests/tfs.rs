@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Page, Repository, Server};
+use crate::support::{Client, Page, Repository, Server, Start, wait_for};
 
 #[test]
 fn rows_in_are_predictions_out_and_columns_in_are_outputs_out() {
@@ -178,6 +178,21 @@ fn a_version_that_was_unloaded_has_ended_well_and_one_that_failed_says_why() {
     assert_eq!(ended["model_version_status"][0]["state"], "END", "{ended}");
     let expected = json!({"error_code": "OK", "error_message": ""});
     assert_eq!(ended["model_version_status"][0]["status"], expected);
+}
+
+#[test]
+fn a_version_that_is_being_loaded_says_so() {
+    let repository = Repository::identity("slow", &[("creation_delay_sec", "3")]);
+    let server = Start::new(&repository).launch();
+    let state = |path: &str| {
+        let told = Client::connect(server.http()).get(path);
+        (told.status == 200).then(|| told.json()["model_version_status"][0]["state"].clone())
+    };
+    wait_for("the model to be found and begun", || {
+        state("/v1/models/slow").filter(|it| it == "LOADING").map(drop)
+    });
+    server.wait_loaded();
+    assert_eq!(state("/v1/models/slow/versions/1").unwrap(), "AVAILABLE");
 }
 
 #[test]

@@ -53,3 +53,35 @@ pub fn tensorflow(kind: Kind) -> StatusCode {
         | Kind::Internal => status(kind),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_the_status_of_tensorflow_serving() {
+        let table = [
+            (Kind::InvalidArgument, 400),
+            (Kind::Unauthenticated, 401),
+            (Kind::Forbidden, 403),
+            (Kind::NotFound, 404),
+            (Kind::MethodNotAllowed, 405),
+            (Kind::NotAcceptable, 406),
+            (Kind::RequestTimeout, 408),
+            (Kind::AlreadyExists, 409),
+            (Kind::Conflict, 409),
+            (Kind::TooLarge, 413),
+            (Kind::UnsupportedMediaType, 415),
+            (Kind::FailedDependency, 424),
+            (Kind::OutOfMemory, 429),
+            (Kind::Internal, 500),
+            (Kind::Unimplemented, 501),
+            (Kind::Unavailable, 503),
+            (Kind::Overloaded, 503),
+            (Kind::DeadlineExceeded, 504),
+        ];
+        for (kind, expected) in table {
+            assert_eq!(tensorflow(kind).as_u16(), expected, "{kind:?}");
+        }
+    }
+}

@@ -200,3 +200,19 @@ impl IoThreads {
 pub fn default_threads(cpus: usize) -> NonZeroUsize {
     NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_connections_may_wait_to_be_accepted() {
+        let listener = listen(([127, 0, 0, 1], 0).into(), false).unwrap();
+        let address = listener.local_addr().unwrap();
+        for at in 0..1024 {
+            // One that is closed again keeps its place until it is accepted, which nobody does here.
+            let made = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1));
+            assert!(made.is_ok(), "connection {at}: {made:?}");
+        }
+    }
+}

@@ -112,8 +112,8 @@ pub(super) fn raw(signature: &Signature, body: &Bytes) -> Result<Decoded, Error>
 fn unrecognised(unless: &str) -> Error {
     let supported = negotiate::supported();
     Error::UnsupportedMediaType(format!(
-        "the content type says nothing, and the body is neither JSON, npy, npz nor CSV text, nor can it be a raw \
-         tensor unless {unless}; supported content types: {supported}"
+        "the content type says nothing, and the body is neither JSON, npy, npz, an image, RecordIO, \
+         libsvm nor CSV text, nor can it be a raw tensor unless {unless}; supported content types: {supported}"
     ))
 }
 

@@ -164,6 +164,21 @@ fn rows_of_several_outputs_with_strings_are_cut_where_they_begin() {
 }
 
 #[test]
+fn every_state_has_its_name() {
+    let states = [
+        (VersionState::Start, "START"),
+        (VersionState::Loading, "LOADING"),
+        (VersionState::Available, "AVAILABLE"),
+        (VersionState::Unloading, "UNLOADING"),
+        (VersionState::End, "END"),
+    ];
+    for (state, name) in states {
+        let text = body(&status(&[VersionStatus { version: 1, state, failure: None }]));
+        assert!(text.contains(&format!("\"{name}\"")), "{text}");
+    }
+}
+
+#[test]
 fn status_and_metadata() {
     let versions = [
         VersionStatus { version: 123, state: VersionState::Available, failure: None },
