@@ -155,7 +155,8 @@ fn every_option_has_a_row_and_does_what_it_says() {
     let listed = in_the_help();
     for Row { item, state, .. } in table("Command line") {
         // Another spelling of an option is not in the help.
-        let is_listed = listed.contains(&format!("--{item}")) || item == "model-store";
+        let is_listed = listed.contains(&format!("--{item}"))
+            || ["model-store", "sagemaker-thread-count"].contains(&&*item);
         assert_eq!(is_listed, state == WORKS, "--{item} and the help");
     }
 }
@@ -241,6 +242,8 @@ fn the_values_of_options_are_those_of_the_server() {
     assert_eq!(listeners.http_threads.map(usize::from), Some(3));
     assert_eq!(usize::from(config.repository.load_threads), 5);
     assert_eq!(config.metrics_interval.as_millis(), 700);
+    let other = Start::new(&repository).flags(&["--sagemaker-thread-count=4"]).config().unwrap();
+    assert_eq!(other.listeners.http_threads.map(usize::from), Some(4));
     let off = ["--allow-http=false", "--allow-grpc=false", "--allow-metrics=false"];
     let listeners = Start::new(&repository).flags(&off).config().unwrap().listeners;
     assert_eq!((listeners.http, listeners.grpc, listeners.metrics), (None, None, None));

@@ -89,8 +89,9 @@ pub(super) fn settings() -> impl Iterator<Item = &'static Setting> {
     SECTIONS.iter().copied().flatten()
 }
 
-/// Other spellings of a setting, in Triton.
-pub(super) const ALIASES: &[(&str, &str)] = &[("model-store", "model-repository")];
+/// Other spellings of a setting, in Triton. All HTTP ports have the same threads.
+pub(super) const ALIASES: &[(&str, &str)] =
+    &[("model-store", "model-repository"), ("sagemaker-thread-count", "http-thread-count")];
 
 /// Triton's options that are taken and do nothing, and why.
 pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
@@ -107,7 +108,6 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     (
         "not needed here",
         &[
-            "sagemaker-thread-count",
             "vertex-ai-thread-count",
             "grpc-infer-thread-count",
             "grpc-infer-allocation-pool-size",
