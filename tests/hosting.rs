@@ -3,7 +3,9 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use muster::config::{ModelsFrom, ServerConfig, VariableState, sagemaker_variables};
+use muster::config::{
+    Dialect, HostedWay, ModelsFrom, ServerConfig, VariableState, Vendor, sagemaker_variables,
+};
 
 use crate::support::{
     Client, Finished, Process, Reply, Repository, Server, Start, ask, first_of, infer, row,
@@ -414,6 +416,39 @@ fn variables_about_batches_are_defaults_of_models_that_do_not_say() {
 }
 
 #[test]
+fn batching_that_is_switched_on_is_that_of_tensorflow_servings_container_where_nobody_says_more() {
+    let repository = written("").fixture("model/free", "mlp");
+    let batching = |variables: &[(&str, &str)]| {
+        let read =
+            variables.iter().fold(hosted(&repository), |it, (name, text)| it.variable(name, text));
+        let defaults = read.config().unwrap().model_defaults;
+        (
+            defaults.dynamic_batching,
+            defaults.max_batch_size,
+            defaults.queue_delay.map(|it| it.as_micros()),
+        )
+    };
+    let on = ("SAGEMAKER_TFS_ENABLE_BATCHING", "true");
+    assert_eq!(batching(&[on]), (true, Some(8), Some(1000)));
+    assert_eq!(batching(&[("SAGEMAKER_TFS_ENABLE_BATCHING", "0")]), (false, None, None));
+    let more =
+        [("SAGEMAKER_TFS_MAX_BATCH_SIZE", "16"), ("SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS", "0")];
+    assert_eq!(batching(&[&[on], &more[..]].concat()), (true, Some(16), None));
+    let own = [on, ("MUSTER_DEFAULT_MAX_BATCH_SIZE", "3"), ("MUSTER_DEFAULT_QUEUE_DELAY_US", "5")];
+    assert_eq!(batching(&own), (true, Some(3), Some(5)));
+    let config = config_of(&hosted(&repository).variable(on.0, on.1).run(), "free");
+    assert_eq!(config["max_batch_size"], 8, "{config}");
+    assert_eq!(config["dynamic_batching"]["max_queue_delay_microseconds"], 1000, "{config}");
+}
+
+#[test]
+fn a_request_is_given_up_after_the_time_that_a_variable_gives_it() {
+    let repository = Repository::new().with_identity("model/net", &[("execute_delay_ms", "3000")]);
+    let server = hosted(&repository).variable("SAGEMAKER_MODEL_SERVER_TIMEOUT", "1").run();
+    assert!(invoke(&server, &[]).error(504).contains("deadline"));
+}
+
+#[test]
 fn a_configuration_beats_a_variable_and_a_line_says_so() {
     let repository = written(
         "instance_group { count: 1 } dynamic_batching { max_queue_delay_microseconds: 5
@@ -493,6 +528,7 @@ fn every_instance_is_made_before_the_ping_says_yes_where_that_is_asked_for() {
 const SAMPLES: &[(&str, &str)] = &[
     ("SAGEMAKER_BIND_TO_PORT", "9090"),
     ("HF_TASK", "text-classification"),
+    ("MLFLOW_DEPLOYMENT_FLAVOR_NAME", "python_function"),
     ("SAGEMAKER_SAFE_PORT_RANGE", "9000-9010"),
     ("SAGEMAKER_MULTI_MODEL", "True"),
     ("SAGEMAKER_MULTI_MODE", "1"),
@@ -582,6 +618,11 @@ fn said(config: &ServerConfig) -> String {
     config.notices.iter().map(|it| format!("{:?}: {}\n", it.level, it.text)).collect()
 }
 
+/// Without what is said of it.
+fn quiet(config: ServerConfig) -> ServerConfig {
+    ServerConfig { notices: Vec::new(), ..config }
+}
+
 /// Those that are only written into the log.
 const ONLY_TOLD: [&str; 2] = ["SAGEMAKER_BATCH_STRATEGY", "SAGEMAKER_REGION"];
 
@@ -615,7 +656,6 @@ fn every_variable_that_works_changes_something_and_says_so() {
         let value = sample.unwrap_or_else(|| panic!("a text for {name}")).1;
         let needed = needed.iter().filter(|it| it.0 == name).map(|it| it.1);
         let mut variables: Vec<(&str, &str)> = needed.collect();
-        let quiet = |it: ServerConfig| ServerConfig { notices: Vec::new(), ..it };
         // Without its folder there are no models.
         let before = read(&repository, &variables).ok().map(quiet);
         variables.push((&name, value));
@@ -643,16 +683,43 @@ fn variables_without_effect_change_nothing_and_get_one_line_together() {
         assert!(told.contains(name.as_str()), "{name} in {told}");
     }
     assert_eq!(told.lines().filter(|it| it.contains("variables without effect: ")).count(), 1);
-    let bare = |it: ServerConfig| {
-        // What is said of a hub where no model is found.
-        let hosting = muster::config::Hosting { hub_model: None, ..it.hosting };
-        // Any variable of a container's tells that it is meant: what it makes of a request is another matter,
-        let sagemaker = muster::config::SageMaker { vendor: None, ..it.sagemaker };
-        ServerConfig { notices: Vec::new(), hosting, sagemaker, ..it }
-    };
-    // and so is how models are chosen.
-    let control = plain.control.clone();
-    assert_eq!(ServerConfig { control, ..bare(with_all) }, bare(plain));
+    assert_eq!(quiet(with_all), quiet(plain));
+}
+
+#[test]
+fn variables_with_no_setting_of_their_own_tell_whose_container_is_meant_and_nothing_else() {
+    let repository = Repository::new().with_identity("model/net", &[]);
+    let whose = [
+        ("SAGEMAKER_TFS_", Dialect::Tfs),
+        ("SAGEMAKER_TRITON_", Dialect::Triton),
+        ("HF_", Dialect::HuggingFace),
+        ("SAGEMAKER_XGBOOST_", Dialect::Xgboost),
+        ("SAGEMAKER_INFERENCE_ENSEMBLE", Dialect::Xgboost),
+    ];
+    let plain = quiet(read(&repository, &[]).unwrap());
+    let all = sagemaker_variables();
+    let telling: Vec<&String> =
+        all.iter().filter(|it| it.1 == VariableState::Tells).map(|it| &it.0).collect();
+    assert!(telling.len() > 5, "{telling:?}");
+    for name in telling {
+        let dialect = whose.iter().find(|it| name.starts_with(it.0)).unwrap().1;
+        let config = read(&repository, &[(name, "1")]).unwrap();
+        let told = said(&config);
+        assert!(!told.contains("variables without effect"), "{told}");
+        assert!(told.contains(&format!("because {name} is set")), "{told}");
+        let mut expected = plain.clone();
+        expected.sagemaker.vendor = Some(Vendor { dialect, variable: name.clone() });
+        match dialect {
+            // How models of the folder are chosen.
+            Dialect::Tfs => {
+                expected.control.hosted.as_mut().unwrap().way = HostedWay::TensorFlowServing;
+            }
+            // For the error where no model is found.
+            Dialect::HuggingFace => expected.hosting.hub_model = Some("1".to_owned()),
+            _ => {}
+        }
+        assert_eq!(quiet(config), expected, "{name}");
+    }
 }
 
 #[test]
@@ -711,6 +778,7 @@ fn the_environment_is_shown_without_secrets_and_with_what_lost() {
         ("SAGEMAKER_BIND_TO_PORT", "9999"),
         ("SAGEMAKER_GUNICORN_WORKERS", "2"),
         ("SAGEMAKER_TELEPATHY", "1"),
+        ("SAGEMAKER_XGBOOST_VERSION", "2"),
         ("SAGEMAKER_REGION", "eu-central-1"),
         ("MUSTER_HTTP_RESTRICTED_API", "health:key=hush"),
     ];
@@ -720,7 +788,9 @@ fn the_environment_is_shown_without_secrets_and_with_what_lost() {
         "SAGEMAKER_BIND_TO_PORT=9999 -> --sagemaker-port 9999",
         "SAGEMAKER_TFS_INSTANCE_COUNT=2 -> --default-instance-count 2: MUSTER_DEFAULT_INSTANCE_COUNT goes before it",
         "Without effect:\n  SAGEMAKER_GUNICORN_WORKERS",
+        "No setting of their own; tell whose container is meant:\n  SAGEMAKER_XGBOOST_VERSION",
         "Unknown, and ignored:\n  SAGEMAKER_TELEPATHY",
+        "bodies of /invocations are read as TensorFlow Serving's container reads them, because SAGEMAKER_TFS_INSTANCE_COUNT is set",
         "SAGEMAKER_REGION=eu-central-1",
         "--log-format json (default text), by MUSTER_LOG_FORMAT",
         "--id a (default triton), by the command line",

@@ -8,6 +8,9 @@ const DOCUMENT: &str = "docs/sagemaker.md";
 
 const VARIABLES: &str = "Environment variables";
 
+/// What the note of a variable says by which a dialect is chosen, and nothing else.
+const TELLS: &str = "No setting of its own; tells whose container is meant";
+
 /// The headings, each above one table.
 const HEADINGS: &[&str] = &[
     "A local SageMaker runtime",
@@ -33,11 +36,13 @@ fn every_variable_has_a_row() {
     let variables = sagemaker_variables();
     tables::check_complete(DOCUMENT, VARIABLES, variables.iter().map(|it| it.0.clone()));
     for row in tables::table(DOCUMENT, VARIABLES) {
-        let (_, state) = variables.iter().find(|it| it.0 == row.item).unwrap();
-        let state = match state {
+        let variable = variables.iter().find(|it| it.0 == row.item).unwrap();
+        let state = match variable.1 {
             VariableState::Works => WORKS,
-            VariableState::WithoutEffect => IGNORED,
+            VariableState::Tells | VariableState::WithoutEffect => IGNORED,
         };
         assert_eq!(row.state, state, "{}", row.item);
+        let tells = row.note.contains(TELLS);
+        assert_eq!(tells, variable.1 == VariableState::Tells, "{}: {}", row.item, row.note);
     }
 }

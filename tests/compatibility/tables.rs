@@ -14,11 +14,12 @@ pub const NOT_APPLICABLE: &str = "not applicable";
 pub const REFUSED: &str = "refused";
 const STATES: [&str; 4] = [WORKS, IGNORED, NOT_APPLICABLE, REFUSED];
 
-/// One row of a table: what is in its first column, between backticks, and the next two columns.
+/// One row of a table: what is in its first column, between backticks, and the other columns.
 pub struct Row {
     pub item: String,
     pub state: String,
     pub test: String,
+    pub note: String,
 }
 
 /// The rows under each heading of the second level.
@@ -31,12 +32,13 @@ fn tables(document: &str) -> BTreeMap<String, Vec<Row>> {
             heading = it;
         }
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, item, state, test, ..] = columns[..] else { continue };
+        let [_, item, state, test, ref notes @ ..] = columns[..] else { continue };
         let Some(item) = item.strip_prefix('`').and_then(|it| it.strip_suffix('`')) else {
             continue;
         };
         let [item, state, test] = [item, state, test.trim_matches('`')].map(str::to_owned);
-        tables.entry(heading.to_owned()).or_default().push(Row { item, state, test });
+        let note = notes.first().map(|it| (*it).to_owned()).unwrap_or_default();
+        tables.entry(heading.to_owned()).or_default().push(Row { item, state, test, note });
     }
     tables
 }
@@ -66,7 +68,7 @@ pub fn check_rows(document: &str, headings: &[&str]) {
     let tables = tables(document);
     assert_eq!(tables.keys().map(String::as_str).collect::<Vec<_>>(), headings);
     for (heading, rows) in tables {
-        for Row { item, state, test } in rows {
+        for Row { item, state, test, .. } in rows {
             assert!(STATES.contains(&&*state), "{heading}, {item}: the state is '{state}'");
             assert!(exists(&test), "{heading}, {item}: there is no test '{test}'");
         }

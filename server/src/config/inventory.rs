@@ -9,6 +9,7 @@ use super::{
     foreign::Others,
     report::{ConfigError, NoticeLevel},
     resolve,
+    sagemaker::Vendor,
     server::{Listeners, ServerConfig},
     sources::{self, Given, Origin, Sources},
 };
@@ -50,13 +51,14 @@ fn variables(sources: &Sources, environment: &dyn Environment) -> String {
     };
     let mut lost: Vec<String> = sources.lost().iter().filter_map(lost).collect();
     lost.sort_unstable();
-    let Others { noted, mut without_effect, warned, unknown } = Others::of(environment);
+    let Others { noted, mut without_effect, telling, warned, unknown } = Others::of(environment);
     without_effect.extend(warned.into_iter().map(|(name, why)| format!("{name} ({why})")));
     let mut text = String::new();
     write_list(&mut text, "Variables that count", &applied);
     write_list(&mut text, "Variables that lost", &lost);
     write_list(&mut text, "Only written into the log", &noted);
     write_list(&mut text, "Without effect", &without_effect);
+    write_list(&mut text, "No setting of their own; tell whose container is meant", &telling);
     write_list(&mut text, "Unknown, and ignored", &unknown);
     match text.is_empty() {
         true => "No variable is set that muster knows.\n".to_owned(),
@@ -91,6 +93,8 @@ fn write_outcome(text: &mut String, config: &ServerConfig) {
     ];
     let open = ports.iter().filter_map(|(name, it)| it.map(|it| format!("{name} {it}")));
     write_list(text, "`muster serve` listens on", &open.collect::<Vec<_>>());
+    let vendor = config.sagemaker.vendor.as_ref().map(Vendor::told);
+    write_list(text, "Dialect", vendor.as_slice());
     let warnings = config.notices.iter().filter(|it| it.level == NoticeLevel::Warning);
     let warnings: Vec<String> = warnings.map(|it| it.text.clone()).collect();
     write_list(text, "Warnings", &warnings);

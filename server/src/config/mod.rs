@@ -63,7 +63,7 @@ pub use multi_model::MultiModel;
 pub use named::{LabelRule, NamedModels};
 pub use rate_limit::{RateLimit, RateLimitResource};
 pub use report::{ConfigError, Notice, NoticeLevel};
-pub use sagemaker::{Dialect, InferenceType, SageMaker};
+pub use sagemaker::{Dialect, InferenceType, SageMaker, Vendor};
 pub use server::{
     BackendSetting, BodyPace, GpuLimit, Lifecycle, Limits, Listeners, LogConfig, LogFormat,
     ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,

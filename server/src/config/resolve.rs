@@ -80,6 +80,7 @@ pub(super) fn resolve(
     let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
+    sources.notices.extend(sagemaker.vendor.as_ref().map(|it| Notice::info(it.told())));
     let aws = aws::resolve(&sources, environment, problems);
     let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
     let are_named = matches!(from, ModelsFrom::Named(_));

@@ -2,6 +2,7 @@
 
 use super::{
     environment::Environment,
+    foreign,
     sources::Sources,
     value::{self, Parse},
     xgboost::{self, Xgboost},
@@ -14,8 +15,8 @@ pub struct SageMaker {
     pub default_model: Option<String>,
     /// `--sagemaker-dialect`: what bodies are taken for where their content leaves a choice; `None` for `auto`.
     pub dialect: Option<Dialect>,
-    /// With `auto`, whose container this one takes the place of, as far as the environment tells.
-    pub vendor: Option<Dialect>,
+    /// With `auto`, whose container this one takes the place of, as far as the environment tells; `None` where a dialect is given.
+    pub vendor: Option<Vendor>,
     /// `--sagemaker-inference-type`: what bodies of KServe v2 are.
     pub inference_type: InferenceType,
     /// `--default-accept`: the reply's type where the client takes any.
@@ -56,22 +57,30 @@ pub enum InferenceType {
     GenerateStream,
 }
 
-/// Variables that belong to one container, by the beginnings of their names; the first that is set counts. The
-/// toolkits come last, because other containers are made with them.
-const VENDORS: &[(&str, Dialect)] = &[
-    ("SAGEMAKER_TFS_", Dialect::Tfs),
-    ("SAGEMAKER_TRITON_", Dialect::Triton),
-    ("HF_TASK", Dialect::HuggingFace),
-    ("HF_MODEL_ID", Dialect::HuggingFace),
-    ("SAGEMAKER_XGBOOST_", Dialect::Xgboost),
-    ("SAGEMAKER_INFERENCE_OUTPUT", Dialect::Xgboost),
-    ("SAGEMAKER_INFERENCE_ENSEMBLE", Dialect::Xgboost),
-    ("MLFLOW_DEPLOYMENT_FLAVOR_NAME", Dialect::Mlflow),
-    ("SAGEMAKER_TS_", Dialect::Toolkit),
-    ("SAGEMAKER_MODEL_SERVER_", Dialect::Toolkit),
-    ("SAGEMAKER_PROGRAM", Dialect::Toolkit),
-    ("MMS_", Dialect::Toolkit),
-];
+/// The container that this one takes the place of, and how that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vendor {
+    /// Its habits.
+    pub dialect: Dialect,
+    /// The variable that tells, which is set.
+    pub variable: String,
+}
+
+impl Vendor {
+    /// What follows, for the log.
+    pub(super) fn told(&self) -> String {
+        let container = match self.dialect {
+            Dialect::Tfs => "TensorFlow Serving's container reads",
+            Dialect::Triton => "Triton's container reads",
+            Dialect::HuggingFace => "Hugging Face's container reads",
+            Dialect::Toolkit => "containers made with the inference toolkits read",
+            Dialect::Xgboost => "XGBoost's container reads",
+            Dialect::Mlflow => "MLflow's image reads",
+        };
+        let variable = &self.variable;
+        format!("bodies of /invocations are read as {container} them, because {variable} is set")
+    }
+}
 
 /// Reads it.
 pub(super) fn resolve(
@@ -80,22 +89,19 @@ pub(super) fn resolve(
     problems: &mut Vec<String>,
 ) -> SageMaker {
     let inference_type = sources.read("sagemaker-inference-type", inference_type, problems);
+    let dialect = sources.read("sagemaker-dialect", dialect, problems).flatten();
     SageMaker {
         default_model: sources.read("sagemaker-default-model", value::text, problems),
-        dialect: sources.read("sagemaker-dialect", dialect, problems).flatten(),
-        vendor: vendor(environment),
+        dialect,
+        vendor: match dialect {
+            Some(_) => None,
+            None => foreign::vendor(environment),
+        },
         inference_type: inference_type.unwrap_or_default(),
         default_accept: sources.read("default-accept", value::media_type, problems),
         batch: sources.read("sagemaker-batch", value::boolean, problems).unwrap_or(false),
         xgboost: xgboost::resolve(sources, problems),
     }
-}
-
-fn vendor(environment: &dyn Environment) -> Option<Dialect> {
-    let mut set = environment.names();
-    set.retain(|it| environment.variable(it).is_some_and(|value| !value.is_empty()));
-    let vendor = VENDORS.iter().find(|(start, _)| set.iter().any(|it| it.starts_with(start)));
-    vendor.map(|(_, dialect)| *dialect)
 }
 
 fn dialect(text: &str) -> Parse<Option<Dialect>> {

@@ -1,6 +1,10 @@
 //! What a variable's text says: one text → the texts of settings.
 
-use super::super::{value::Parse, vertex};
+use super::super::{
+    flags,
+    value::{self, Parse},
+    vertex,
+};
 
 /// What a variable's text says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,9 @@ pub(super) enum Means {
     AboveOne(&'static str),
     /// A number of batches, for a setting that counts requests: as many times the batch that this variable tells.
     Batches(&'static str, &'static str),
+    /// A switch, and what its container does where it is on and nobody says more: a batch of so many rows, which waits
+    /// for so many microseconds.
+    Batching { switch: &'static str, batch: &'static str, delay: &'static str },
     /// One number for each level of OpenMP's nesting; the outermost counts.
     FirstOfList(&'static str),
     /// A level of Python's logging, for `--log-*`.
@@ -31,8 +38,9 @@ pub(super) enum Means {
     Noted,
 }
 
-/// The batch of the container of TensorFlow Serving where nobody says.
+/// The batch of the container of TensorFlow Serving where nobody says, and how long it waits for company.
 const TENSORFLOW_BATCH: u32 = 8;
+const TENSORFLOW_DELAY_US: u32 = 1000;
 
 impl Means {
     /// The settings and their texts; none where the variable says nothing, and what is allowed where it
@@ -78,6 +86,15 @@ impl Means {
                 let batch = batch.unwrap_or(TENSORFLOW_BATCH).max(1);
                 Ok(vec![(name, batches.saturating_mul(batch).to_string())])
             }
+            Means::Batching { switch, batch, delay } => {
+                let is_on = value::boolean(text)?;
+                let defaults = [
+                    (batch, TENSORFLOW_BATCH.to_string()),
+                    (delay, TENSORFLOW_DELAY_US.to_string()),
+                ];
+                let defaults = defaults.into_iter().filter(|_| is_on);
+                Ok([(switch, text.to_owned())].into_iter().chain(defaults).collect())
+            }
             Means::FirstOfList(name) => {
                 let first = text.split(',').next().map(|it| (name, it.trim().to_owned()));
                 Ok(first.into_iter().collect())
@@ -102,6 +119,11 @@ impl Means {
         }
     }
 
+    /// Is there a setting behind it that does something, or is it written into the log?
+    pub(super) fn has_effect(self) -> bool {
+        self == Means::Noted || self.names().iter().any(|it| flags::setting(it).is_some())
+    }
+
     /// The settings that it may be about.
     pub(super) fn names(self) -> Vec<&'static str> {
         match self {
@@ -115,6 +137,7 @@ impl Means {
             | Means::FirstOfList(name)
             | Means::VertexMode(name) => vec![name],
             Means::Payload(limit, told) => vec![limit, told],
+            Means::Batching { switch, batch, delay } => vec![switch, batch, delay],
             Means::PythonLevel => vec!["log-verbose", "log-info", "log-warning", "log-error"],
             Means::Noted => vec![],
         }

@@ -7,6 +7,7 @@ mod tensorflow;
 mod toolkits;
 mod torchserve;
 mod triton;
+mod vendors;
 mod words;
 
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use super::{
     sources::{Given, Origin, variable_text},
 };
 use means::Means;
+pub(super) use vendors::vendor;
 use words::words;
 
 /// The variables of one family of containers.
@@ -57,10 +59,11 @@ pub(super) const TENSORFLOW: &str = "SAGEMAKER_TFS_";
 
 /// Those that are not texts for one setting, and are read where they are needed.
 const READ_ELSEWHERE: &[&str] =
-    &[FURTHER_OPTIONS, MODEL_PATH, BASE_DIR, PROGRAM, SUBMIT_DIRECTORY, HF_TASK];
+    &[FURTHER_OPTIONS, MODEL_PATH, BASE_DIR, PROGRAM, SUBMIT_DIRECTORY, HF_TASK, MLFLOW_FLAVOR];
 
-/// Says only that Hugging Face's container is meant; see `sagemaker.rs`.
+/// These say only that Hugging Face's container, and MLflow's, is meant; see `vendors.rs`.
 const HF_TASK: &str = "HF_TASK";
+const MLFLOW_FLAVOR: &str = "MLFLOW_DEPLOYMENT_FLAVOR_NAME";
 
 /// Further ones begin like this, and do nothing.
 const PREFIXES_WITHOUT_EFFECT: &[&str] = &["SAGEMAKER_TRANSFORMS_"];
@@ -77,6 +80,8 @@ const SHARED_SCRIPTS: &str = "scripts that models share are not run";
 pub enum VariableState {
     /// It means a setting, or something else is done with it.
     Works,
+    /// What it says does nothing; that it is set tells whose container is meant.
+    Tells,
     /// It is taken, and does nothing.
     WithoutEffect,
 }
@@ -85,20 +90,30 @@ pub enum VariableState {
 /// any letters.
 pub fn sagemaker_variables() -> Vec<(String, VariableState)> {
     let families = || FAMILIES.split_last().map_or(&[][..], |it| it.1).iter();
-    let state = |means: &Means| match means.names().iter().all(|it| flags::setting(it).is_none()) {
-        true if *means != Means::Noted => VariableState::WithoutEffect,
-        _ => VariableState::Works,
+    let idle = |name: &str| match vendors::tells(name) {
+        true => VariableState::Tells,
+        false => VariableState::WithoutEffect,
     };
-    let meant = families().flat_map(|it| it.means).map(|(name, means)| (*name, state(means)));
-    let idle = families().flat_map(|it| it.without_effect).chain(WARNED.iter().map(|it| &it.0));
-    let idle = idle.map(|it| (*it, VariableState::WithoutEffect));
+    let state = |name: &str, means: &Means| match means.has_effect() {
+        true => VariableState::Works,
+        false => idle(name),
+    };
+    let meant = families().flat_map(|it| it.means).map(|it| (it.0, state(it.0, &it.1)));
+    let listed = families().flat_map(|it| it.without_effect).chain(WARNED.iter().map(|it| &it.0));
+    let listed = listed.map(|it| (*it, idle(it)));
     let elsewhere = READ_ELSEWHERE.iter().map(|it| (*it, VariableState::Works));
-    let named = meant.chain(idle).chain(elsewhere);
+    let named = meant.chain(listed).chain(elsewhere);
     let prefixes = PREFIXES_WITHOUT_EFFECT.iter();
     named
         .map(|(name, state)| (name.to_owned(), state))
         .chain(prefixes.map(|it| (format!("{it}*"), VariableState::WithoutEffect)))
         .collect()
+}
+
+/// Does what this variable says change anything?
+fn means_something(name: &str) -> bool {
+    let mut meant = FAMILIES.iter().flat_map(|it| it.means);
+    READ_ELSEWHERE.contains(&name) || meant.any(|it| it.0 == name && it.1.has_effect())
 }
 
 /// Offers the texts of foreign variables, best first.
@@ -146,6 +161,8 @@ pub(super) struct Others {
     /// What they say is only written into the log, as `SAGEMAKER_REGION=eu-central-1`.
     pub(super) noted: Vec<String>,
     pub(super) without_effect: Vec<String>,
+    /// Without effect of their own, but they tell whose container is meant.
+    pub(super) telling: Vec<String>,
     /// Without effect, with the reason.
     pub(super) warned: Vec<(String, &'static str)>,
     /// `SAGEMAKER_*` that nobody knows.
@@ -170,6 +187,8 @@ impl Others {
                 others.noted.extend(text.map(|it| format!("{name}={it}")));
             } else if let Some((_, why)) = WARNED.iter().find(|it| it.0 == name) {
                 others.warned.push((name, why));
+            } else if without_effect && vendors::tells(&name) {
+                others.telling.push(name);
             } else if without_effect {
                 others.without_effect.push(name);
             } else if name.starts_with("SAGEMAKER_") && means.is_none() && !is_known {
@@ -180,8 +199,12 @@ impl Others {
     }
 }
 
+/// What stands before variables that say nothing else.
+pub(super) const TELLING: &str =
+    "variables with no setting of their own, which tell whose container is meant";
+
 /// What became of foreign variables: a line for those that were applied, one for those that are only noted,
-/// one for those without effect, one for those that nobody knows.
+/// one for those without effect, one for those that tell whose container is meant, one for those that nobody knows.
 pub(super) fn notices(
     environment: &dyn Environment,
     given: &HashMap<&'static str, Vec<Given>>,
@@ -198,7 +221,7 @@ pub(super) fn notices(
         })
         .collect();
     applied.sort_unstable();
-    let Others { noted, without_effect, warned, unknown } = Others::of(environment);
+    let Others { noted, without_effect, telling, warned, unknown } = Others::of(environment);
     let mut say = |make: fn(String) -> Notice, what: &str, all: &[String], between: &str| {
         if !all.is_empty() {
             notices.push(make(format!("{what}: {}", all.join(between))));
@@ -207,6 +230,7 @@ pub(super) fn notices(
     say(Notice::info, "applied from the environment", &applied, "; ");
     say(Notice::info, "noted from the environment", &noted, "; ");
     say(Notice::info, "variables without effect", &without_effect, ", ");
+    say(Notice::info, TELLING, &telling, ", ");
     say(Notice::debug, "unknown variables", &unknown, ", ");
     let warning = |(name, why)| Notice::warning(format!("{name} is without effect: {why}"));
     notices.extend(warned.into_iter().map(warning));

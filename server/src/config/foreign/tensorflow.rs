@@ -2,12 +2,19 @@
 
 use super::{
     Family,
-    Means::{Batches, LongerSeconds, Same, WholeSeconds},
+    Means::{self, Batches, Batching, LongerSeconds, Same, WholeSeconds},
 };
 
 const BATCH: &str = "SAGEMAKER_TFS_MAX_BATCH_SIZE";
 const GUNICORN_TIMEOUT: &str = "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS";
 const NGINX_TIMEOUT: &str = "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS";
+
+/// Behind the variables that say it themselves.
+const BATCHING: Means = Batching {
+    switch: "default-dynamic-batching",
+    batch: "default-max-batch-size",
+    delay: "default-queue-delay-us",
+};
 
 #[rustfmt::skip]
 pub(super) const FAMILY: Family = Family {
@@ -17,9 +24,9 @@ pub(super) const FAMILY: Family = Family {
         ("SAGEMAKER_TFS_NUM_BATCH_THREADS", Same("default-instance-count")),
         ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", Same("default-intra-op-threads")),
         ("SAGEMAKER_TFS_INTER_OP_PARALLELISM", Same("default-inter-op-threads")),
-        ("SAGEMAKER_TFS_ENABLE_BATCHING", Same("default-dynamic-batching")),
         (BATCH, Same("default-max-batch-size")),
         ("SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS", Same("default-queue-delay-us")),
+        ("SAGEMAKER_TFS_ENABLE_BATCHING", BATCHING),
         ("SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES", Batches("default-max-queue-size", BATCH)),
         ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", Same("gpu-memory-margin")),
         ("SAGEMAKER_TFS_WAIT_TIME_SECONDS", WholeSeconds("model-load-timeout")),

@@ -7,7 +7,7 @@ use crate::config::{Dialect, InferenceType};
 fn the_dialect_is_given_or_told_from_the_variables_of_a_container() {
     let read = |args: &str, variables: &[&str]| {
         let sagemaker = config(args, variables).sagemaker;
-        (sagemaker.dialect, sagemaker.vendor)
+        (sagemaker.dialect, sagemaker.vendor.map(|it| it.dialect))
     };
     assert_eq!(read("", &[]), (None, None));
     assert_eq!(read("--sagemaker-dialect=HF", &[]), (Some(Dialect::HuggingFace), None));
@@ -17,6 +17,24 @@ fn the_dialect_is_given_or_told_from_the_variables_of_a_container() {
     let both = ["SAGEMAKER_PROGRAM=inference.py", "HF_TASK=fill-mask"];
     assert_eq!(read("", &both), (None, Some(Dialect::HuggingFace)));
     assert_eq!(read("", &["HF_TASK="]), (None, None));
+    // Whoever gives a dialect needs no hint.
+    assert_eq!(
+        read("--sagemaker-dialect=mlflow", &["HF_TASK=fill-mask"]),
+        (Some(Dialect::Mlflow), None)
+    );
+    for idle in [
+        "SAGEMAKER_TS_MIN_WORKERS",
+        "SAGEMAKER_MODEL_SERVER_VMARGS",
+        "MMS_MAX_RESPONSE_SIZE",
+        "MMS_X",
+    ] {
+        assert_eq!(read("", &[&format!("{idle}=1")]), (None, None), "{idle}");
+    }
+    for meant in ["SAGEMAKER_TS_BATCH_SIZE", "SAGEMAKER_MODEL_SERVER_WORKERS", "MMS_JOB_QUEUE_SIZE"]
+    {
+        let found = read("", &[&format!("{meant}=2")]);
+        assert_eq!(found, (None, Some(Dialect::Toolkit)), "{meant}");
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Options {
     pub fn of(config: &SageMaker, largest_body: u64) -> Options {
         Options {
             dialect: config.dialect,
-            vendor: config.vendor,
+            vendor: config.vendor.as_ref().map(|it| it.dialect),
             inference_type: config.inference_type,
             default_accept: config.default_accept.clone(),
             batch: config.batch,
