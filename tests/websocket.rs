@@ -397,6 +397,43 @@ fn whoever_takes_no_answers_keeps_nobody_else_from_theirs() {
 }
 
 #[test]
+fn what_an_answer_holds_does_not_wait_for_whoever_takes_the_one_before_it() {
+    const NUMBERS: usize = 250_000;
+    let port = |what: &str, name: &str| {
+        format!("{what} {{ name: \"{name}\" data_type: TYPE_FP32 dims: [ {NUMBERS} ] }}\n")
+    };
+    // On a thread of its own, so that whoever is in the step is there for a while.
+    let slow = "parameters { key: \"execute_delay_ms\" value: { string_value: \"5\" } }";
+    let member = format!(
+        "backend: \"identity\" {}{}{slow}",
+        port("input", "INPUT0"),
+        port("output", "OUTPUT0")
+    );
+    let ensemble = format!(
+        "platform: \"ensemble\" {}{}ensemble_scheduling {{ max_inflight_requests: 1 step {{
+           model_name: \"m\" model_version: -1 input_map {{ key: \"INPUT0\" value: \"x\" }}
+           output_map {{ key: \"OUTPUT0\" value: \"y\" }} }} }}",
+        port("input", "x"),
+        port("output", "y")
+    );
+    let repository = Repository::new().model("m", &member).model("e", &ensemble);
+    let server = Server::start(&repository, &["--sagemaker-default-model=e"]);
+    let mut body = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({NUMBERS},), }}");
+    body.extend(format!("{head:<117}\n").bytes());
+    body.resize(body.len() + 4 * NUMBERS, 0);
+    let headers = [("content-type", "application/x-npy"), ("accept", "application/x-npy")];
+    let mut socket = Socket::connect(server.sagemaker(), PATH, &headers);
+    socket.0.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    let large = frame(BINARY, &body);
+    // Until nothing more is taken, with answers behind the one that is not.
+    while socket.0.write_all(&large).is_ok() {}
+    for _ in 0..5 {
+        Client::connect(server.sagemaker()).post("/invocations", &headers, &body).expect(200);
+    }
+}
+
+#[test]
 fn garbage_harms_nobody() {
     let server = server(&[]);
     // A generator of Knuth's: the same bytes each time.

@@ -11,13 +11,13 @@ use std::{
 use bytes::Bytes;
 use h2::{SendStream, server::SendResponse};
 use hyper::{HeaderMap, Response};
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::sync::mpsc;
 
 use super::{
     status::Status,
     watch::{Activity, Call},
 };
-use crate::{error::Error, limits::Permit, metrics::Metrics, trace::Sending};
+use crate::{error::Error, limits::Permit, metrics::Metrics, net::Task, trace::Sending};
 
 /// Most bytes that are handed over at once. Of a reply to a peer that does not read, no more is out of our hands.
 const CHUNK: usize = 64 << 10;
@@ -74,23 +74,6 @@ impl Drop for Held {
     }
 }
 
-/// A task that ends when nobody waits for it any more.
-#[derive(Debug)]
-pub struct Task<T>(JoinHandle<T>);
-
-impl<T: Send + 'static> Task<T> {
-    /// Starts it.
-    pub fn spawn(work: impl Future<Output = T> + Send + 'static) -> Task<T> {
-        Task(tokio::spawn(work))
-    }
-}
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// One answer on a stream, or its end.
 #[derive(Debug)]
 pub enum Answer {
@@ -124,9 +107,9 @@ impl Answers {
         let lost = || Err(Status::of(&Error::Internal("an answer was lost".to_owned())));
         loop {
             if let Some(task) = &mut self.next {
-                let answer = ready!(Pin::new(&mut task.0).poll(context));
+                let answer = ready!(Pin::new(task).poll(context));
                 self.next = None;
-                return Poll::Ready(answer.unwrap_or_else(|_| lost()));
+                return Poll::Ready(answer.unwrap_or_else(|error| Err(Status::of(&error))));
             }
             match ready!(self.queue.poll_recv(context)) {
                 Some(Answer::Message(encoded)) => return Poll::Ready(Ok(encoded)),

@@ -6,6 +6,7 @@
 //! the threads in turn.
 
 mod apart;
+mod task;
 pub mod tls;
 
 use std::{
@@ -26,6 +27,7 @@ use crate::{
     limits::{Budget, Permit},
 };
 pub use apart::Apart;
+pub use task::Task;
 
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: i32 = 4096;

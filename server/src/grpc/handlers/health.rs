@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{
     super::{
-        body::{Answer, Answers, Task},
+        body::{Answer, Answers},
         call::{Answered, Context, Failure},
         proto::{
             ModelReadyRequest, ModelReadyResponse, ServerLiveRequest, ServerLiveResponse,
@@ -20,7 +20,7 @@ use super::{
     },
     decode, encode, version,
 };
-use crate::{error::Error, serving::Serving};
+use crate::{error::Error, net::Task, serving::Serving};
 
 /// How often those who watch are told of a change, at most.
 const LOOK: Duration = Duration::from_millis(250);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{
     super::{
-        body::{Answer, Answers, Task},
+        body::{Answer, Answers},
         call::{Answered, Context, Failure},
         proto::{
             DEFINITIONS,
@@ -22,7 +22,7 @@ use super::{
     },
     decode, encode,
 };
-use crate::error::Error;
+use crate::{error::Error, net::Task};
 
 /// Starts to answer questions.
 pub(super) fn start(context: Context, body: RecvStream) -> Answered {

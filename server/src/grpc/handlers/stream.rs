@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{
     super::{
-        body::{Answer, Answers, Encoded, Task},
+        body::{Answer, Answers, Encoded},
         call::{Answered, Context, Failure},
         metadata,
         proto::{
@@ -20,7 +20,7 @@ use super::{
     encode, infer,
     steps::Times,
 };
-use crate::error::Error;
+use crate::{error::Error, net::Task};
 
 /// Starts to answer `ModelStreamInfer`.
 pub(super) fn start(context: Context, body: RecvStream) -> Answered {

@@ -116,7 +116,7 @@ enum Step {
     /// So many bytes were read.
     Read(usize),
     /// To write an answer.
-    Answer(Kind, Response<Segments>),
+    Answer(Kind, Result<Response<Segments>, Error>),
     /// To look at the clock.
     Look,
     /// To end: the server stops.
@@ -143,13 +143,15 @@ impl Talk {
             let step = tokio::select! {
                 biased;
                 () = &mut closing, if !is_ending => Step::Leave,
-                (kind, response) = poll_fn(|context| self.queue.poll(context)) => Step::Answer(kind, response),
+                (kind, answer) = poll_fn(|context| self.queue.poll(context)) => Step::Answer(kind, answer),
                 read = self.stream.read(self.inbox.room()), if reads => Step::Read(read?),
                 () = timer.as_mut() => Step::Look,
             };
             match step {
                 Step::Leave => self.ending = Some(Ending::leaving()),
-                Step::Answer(kind, response) => {
+                Step::Answer(kind, answer) => {
+                    let lost = |error| handlers::refused(&self.service, &self.parts, error);
+                    let response = answer.unwrap_or_else(lost);
                     self.write(kind, response).await?;
                     // It was not idle until now.
                     self.heard = Instant::now();
@@ -243,7 +245,7 @@ impl Talk {
                 Err(error) => handlers::refused(&service, &parts, error),
             }
         };
-        self.queue.push(kind, Box::pin(answer));
+        self.queue.push(kind, answer);
     }
 
     /// Writes an answer as one message: text to a text, if it is one, and bytes to bytes. What went wrong is always text.

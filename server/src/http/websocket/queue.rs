@@ -1,89 +1,93 @@
-//! Answers on their way, taken in the order of their questions. There are few: they are polled together, by hand.
+//! Answers on their way, taken in the order of their questions.
 
 use std::{
     collections::VecDeque,
+    future::Future,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use super::inbox::Kind;
+use crate::{error::Error, net::Task};
 
-type Answer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-enum Slot<T> {
-    Running(Answer<T>),
-    Ready(T),
-}
-
-/// Answers on their way. Dropping it drops them, which withdraws their requests.
+/// Answers on their way. Each goes on by itself, whether or not somebody looks: what it holds of a model others wait for,
+/// and they must not wait for the peer that is to read it. Dropping it ends them, which withdraws their requests.
 pub struct Queue<T> {
-    slots: VecDeque<(Kind, Slot<T>)>,
+    answers: VecDeque<(Kind, Task<T>)>,
     most: usize,
 }
 
-impl<T> Queue<T> {
+impl<T: Send + 'static> Queue<T> {
     /// For so many at once.
     pub fn new(most: usize) -> Queue<T> {
-        Queue { slots: VecDeque::new(), most }
+        Queue { answers: VecDeque::new(), most }
     }
 
     /// Is nothing on its way?
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.answers.is_empty()
     }
 
     /// May another one be pushed?
     pub fn has_room(&self) -> bool {
-        self.slots.len() < self.most
+        self.answers.len() < self.most
     }
 
     /// The answer to a question of that kind comes behind the others.
-    pub fn push(&mut self, kind: Kind, answer: Answer<T>) {
-        self.slots.push_back((kind, Slot::Running(answer)));
+    pub fn push(&mut self, kind: Kind, answer: impl Future<Output = T> + Send + 'static) {
+        self.answers.push_back((kind, Task::spawn(answer)));
     }
 
-    /// The next answer, once it is there. All go on meanwhile.
-    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Kind, T)> {
-        for (_, slot) in &mut self.slots {
-            if let Slot::Running(answer) = slot
-                && let Poll::Ready(answer) = answer.as_mut().poll(context)
-            {
-                *slot = Slot::Ready(answer);
-            }
-        }
-        match self.slots.pop_front() {
-            Some((kind, Slot::Ready(answer))) => Poll::Ready((kind, answer)),
-            Some(running) => {
-                self.slots.push_front(running);
-                Poll::Pending
-            }
-            None => Poll::Pending,
-        }
+    /// The next answer, once it is there; an error where it never will be.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Kind, Result<T, Error>)> {
+        let Some((kind, answer)) = self.answers.front_mut() else { return Poll::Pending };
+        let kind = *kind;
+        let answer = ready!(Pin::new(answer).poll(context));
+        self.answers.pop_front();
+        Poll::Ready((kind, answer))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::future::{pending, poll_fn};
 
     use tokio::sync::oneshot;
 
     use super::*;
 
-    #[test]
-    fn answers_leave_in_the_order_of_their_questions_whichever_is_there_first() {
+    #[tokio::test]
+    async fn answers_leave_in_the_order_of_their_questions_whichever_is_there_first() {
         let mut queue = Queue::new(2);
         let (first, answer) = oneshot::channel();
-        queue.push(Kind::Text, Box::pin(async move { answer.await.unwrap() }));
+        let (done, other) = oneshot::channel();
+        queue.push(Kind::Text, async move { answer.await.unwrap() });
         assert!(queue.has_room());
-        queue.push(Kind::Binary, Box::pin(async { 2 }));
+        queue.push(Kind::Binary, async move {
+            done.send(()).unwrap();
+            2
+        });
         assert!(!queue.has_room());
-        let mut context = Context::from_waker(Waker::noop());
-        assert_eq!(queue.poll(&mut context), Poll::Pending);
+        // The other one goes on though nobody asks for it.
+        other.await.unwrap();
         first.send(1).unwrap();
-        assert_eq!(queue.poll(&mut context), Poll::Ready((Kind::Text, 1)));
-        assert_eq!(queue.poll(&mut context), Poll::Ready((Kind::Binary, 2)));
-        assert_eq!(queue.poll(&mut context), Poll::Pending);
+        for expect in [(Kind::Text, 1), (Kind::Binary, 2)] {
+            let (kind, answer) = poll_fn(|context| queue.poll(context)).await;
+            assert_eq!((kind, answer.unwrap()), expect);
+        }
         assert!(queue.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_drops_it_withdraws_what_was_asked() {
+        let mut queue = Queue::new(1);
+        let (held, gone) = oneshot::channel::<()>();
+        queue.push(Kind::Text, async move {
+            let _held = held;
+            pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        drop(queue);
+        gone.await.unwrap_err();
     }
 }
