@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -173,17 +173,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
 }
 
 impl<S> TimedStream<S> {
-    fn wrote(
+    /// What came of writing, flushing or shutting down; an error where the peer has let it wait for too long.
+    fn wrote<T>(
         &mut self,
         context: &mut Context<'_>,
-        written: Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
             if self.writing_since.take().is_some() {
                 // A peer that has just taken a part of a reply has not been idle while it was on its way.
                 self.waiting_since = Instant::now();
             }
-            return written;
+            return outcome;
         }
         self.writing_since.get_or_insert_with(Instant::now);
         self.check(context)?;
@@ -215,12 +216,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        // TLS takes a part of a reply before the peer does, and waits for it here.
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.wrote(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
-        Poll::Ready(Ok(()))
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.wrote(context, shut)
     }
 }
 
@@ -288,6 +291,38 @@ mod tests {
     async fn a_peer_that_takes_nothing_of_a_reply_is_given_up() {
         let (mut stream, _client) = connection(60_000, 60_000, 50).await;
         assert!(is_timeout(&stream.write_all(&vec![0; 64 << 20]).await));
+    }
+
+    /// Takes all that it is given, as TLS does up to a bound, and never gets rid of it.
+    struct Full;
+
+    impl AsyncWrite for Full {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            data: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(data.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_buffered_must_be_taken_in_time_too() {
+        let long = Duration::from_secs(60);
+        let timeouts = Timeouts { idle: long, head: long, stall: Duration::from_millis(50) };
+        let stream = || TimedStream::new(Full, timeouts, Arc::default());
+        let mut flushed = stream();
+        flushed.write_all(b"reply").await.unwrap();
+        assert!(is_timeout(&flushed.flush().await));
+        assert!(is_timeout(&stream().shutdown().await));
     }
 
     #[tokio::test]

@@ -47,7 +47,7 @@ const MOST_AT_ONCE: usize = 8;
 /// A reply up to that size is written with its header, in one piece.
 const SMALL: usize = 4 << 10;
 
-/// How long a peer may take to close when it is asked to.
+/// How long a peer may take to hear that it ends, and to close.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A conversation that has been agreed upon.
@@ -276,15 +276,15 @@ impl Talk {
 
     /// Says that it ends, and waits a little for the peer to hear it.
     async fn close(&mut self, ending: &Ending) -> io::Result<()> {
-        self.say(Opcode::Close, &ending.payload()).await?;
-        self.stream.shutdown().await?;
-        // A connection that is closed under bytes that nobody has read loses what was said last.
-        let rest = async {
+        let last = async {
+            self.say(Opcode::Close, &ending.payload()).await?;
+            self.stream.shutdown().await?;
+            // A connection that is closed under bytes that nobody has read loses what was said last.
             self.inbox.discard();
             while self.stream.read(self.inbox.room()).await? != 0 {}
             io::Result::Ok(())
         };
-        timeout(LAST_WORDS, rest).await.unwrap_or(Ok(()))
+        timeout(LAST_WORDS, last).await.unwrap_or(Ok(()))
     }
 }
 
