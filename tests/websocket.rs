@@ -510,6 +510,48 @@ fn only_who_may_ask_has_a_conversation() {
 }
 
 #[test]
+fn a_token_that_is_taken_back_counts_no_more_in_a_conversation_that_has_begun() {
+    let tokens = "inference inference-token-0123456789\n";
+    let files = Repository::new().file("tokens", tokens);
+    let server = Start::new(&Repository::identity("m", &[]))
+        .flags(&[&format!("--auth-tokens-file={}", files.at("tokens"))])
+        .run();
+    let token = [("authorization", "Bearer inference-token-0123456789")];
+    let mut socket = Socket::connect(server.sagemaker(), PATH, &token);
+    assert_eq!(socket.ask(ROW), SAME_ROW);
+    let files = files.file("tokens", "inference another-token-0123456789\n");
+    let refused =
+        wait_for("the token to be gone", || Some(socket.ask(ROW)).filter(|it| it != SAME_ROW));
+    assert!(refused.contains("token") && refused.contains("request_id"), "{refused}");
+    let _files = files.file("tokens", tokens);
+    wait_for("the token to be back", || (socket.ask(ROW) == SAME_ROW).then_some(()));
+}
+
+#[test]
+fn a_page_of_somebody_else_has_no_conversation() {
+    let server = server(&[]);
+    for own in ["http://localhost", "https://LOCALHOST"] {
+        let mut socket = Socket::connect(server.sagemaker(), PATH, &[("origin", own)]);
+        assert_eq!(socket.ask(ROW), SAME_ROW);
+    }
+    let foreign =
+        ["http://elsewhere", "http://localhost:8080", "http://localhost.elsewhere", "null", ""];
+    for origin in foreign {
+        let mut client = Client::connect(server.sagemaker());
+        client.send(upgrade(PATH, &[("origin", origin)])).unwrap();
+        let error = client.reply().error(403);
+        assert!(
+            error.contains(&format!("given '{origin}'")) && error.contains("'localhost'"),
+            "{error}"
+        );
+    }
+    let two = [("origin", "http://localhost"), ("origin", "http://elsewhere")];
+    let mut client = Client::connect(server.sagemaker());
+    client.send(upgrade(PATH, &two)).unwrap();
+    client.reply().error(403);
+}
+
+#[test]
 fn conversations_count_among_the_connections_until_they_end() {
     let server = server(&["--max-connections=2"]);
     let (mut one, _other) = (Socket::to(&server), Socket::to(&server));

@@ -102,7 +102,12 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
 
 /// Answers a message of a WebSocket as the body of a request to `/invocations` with this head.
 pub async fn message(service: &Service, parts: &Parts, body: Received) -> Response<Segments> {
-    let answer = invocations::invocations(service, parts, Payload::Here(body)).await;
+    // A conversation may last for days: who might ask when it began need not any more.
+    let need = Route::InvocationsStream.need(&parts.method);
+    let answer = match service.check(need, &parts.headers) {
+        Ok(()) => invocations::invocations(service, parts, Payload::Here(body)).await,
+        Err(error) => Err(error.into()),
+    };
     let response =
         answer.unwrap_or_else(|failure| failed(service, parts, Some(Family::SageMaker), &failure));
     service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());

@@ -7,9 +7,9 @@ use hyper::{
     HeaderMap, StatusCode, Version,
     header::{
         ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-        EXPECT, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
-        SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, TRANSFER_ENCODING,
-        UPGRADE,
+        EXPECT, HOST, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT,
+        SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+        TRANSFER_ENCODING, UPGRADE,
     },
     http::request::Parts,
     upgrade::OnUpgrade,
@@ -61,6 +61,14 @@ pub(super) fn open(service: &Service, parts: &Parts) -> Answer {
     if !service.serving.drain.is_serving() {
         return Err(Error::ShuttingDown.into());
     }
+    if let Some(origin) = foreign_origin(&parts.headers) {
+        let host = text(&parts.headers, &HOST).unwrap_or_default();
+        return Err(Error::Forbidden(format!(
+            "header origin: expected a page of this server's own, of '{host}' as in the header host, given \
+             '{origin}'"
+        ))
+        .into());
+    }
     let upgrade = parts.extensions.get::<OnUpgrade>().filter(|_| wants_websocket(parts));
     let Some(upgrade) = upgrade else {
         return Ok(refuse(
@@ -98,6 +106,18 @@ pub(super) fn open(service: &Service, parts: &Parts) -> Answer {
 
 fn wants_websocket(parts: &Parts) -> bool {
     parts.version == Version::HTTP_11 && has_word(&parts.headers, &UPGRADE, "websocket")
+}
+
+/// Where the page comes from that asks, if it is not from here: browsers let any page open a WebSocket to any server, and
+/// say only whose it is. Other programs say nothing.
+fn foreign_origin(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+    let host = headers.get(HOST).map(HeaderValue::as_bytes);
+    let is_own = |origin: &HeaderValue| {
+        let authority = origin.to_str().ok().and_then(|it| it.split_once("://")).map(|it| it.1);
+        authority.zip(host).is_some_and(|(it, host)| it.as_bytes().eq_ignore_ascii_case(host))
+    };
+    let foreign = headers.get_all(ORIGIN).iter().find(|it| !is_own(it))?;
+    Some(String::from_utf8_lossy(foreign.as_bytes()))
 }
 
 /// Is the word in the list that a header is?
