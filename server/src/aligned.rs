@@ -32,6 +32,16 @@ impl AlignedBuffer {
         self.len() == 0
     }
 
+    /// Those so far.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.padding..).unwrap_or_default()
+    }
+
+    /// Bytes that there is memory for, those so far among them.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity().saturating_sub(ALIGNMENT)
+    }
+
     /// Adds bytes.
     pub fn extend(&mut self, chunk: &[u8]) {
         self.bytes.extend_from_slice(chunk);

@@ -54,6 +54,30 @@ struct Partial {
     /// Bytes announced so far.
     length: u64,
     content: Result<(AlignedBuffer, Permit), Error>,
+    /// Bytes of a text that have been found to be UTF-8.
+    checked: usize,
+}
+
+impl Partial {
+    /// More has come. Each part of a text is looked at when it comes: all of a large one at once would keep other
+    /// connections waiting.
+    fn extend(&mut self, chunk: &[u8]) -> Result<(), Ending> {
+        // Read to no purpose where there is no room.
+        let Ok((buffer, permit)) = &mut self.content else { return Ok(()) };
+        buffer.extend(chunk);
+        // What comes in several frames has a buffer that outgrows what was announced.
+        permit.cover(buffer.capacity());
+        if self.kind == Kind::Text {
+            let unchecked = buffer.bytes().get(self.checked..).unwrap_or_default();
+            match std::str::from_utf8(unchecked) {
+                Ok(text) => self.checked += text.len(),
+                // A part of a letter: the rest may come.
+                Err(error) if error.error_len().is_none() => self.checked += error.valid_up_to(),
+                Err(_) => return Err(Ending::not_text()),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Puts messages together.
@@ -129,9 +153,8 @@ impl Inbox {
             frame::unmask(chunk, frame.header.mask, frame.received);
             match (frame.header.opcode.is_control(), &mut self.message) {
                 (true, _) => self.control.extend_from_slice(chunk),
-                (false, Some(Partial { content: Ok((buffer, _)), .. })) => buffer.extend(chunk),
-                // Read to no purpose.
-                (false, _) => {}
+                (false, Some(message)) => message.extend(chunk)?,
+                (false, None) => {}
             }
             frame.received += here as u64;
             self.start += here;
@@ -169,6 +192,7 @@ impl Inbox {
             return Err(Ending::too_large(*limit));
         }
         let size = usize::try_from(length).unwrap_or(usize::MAX);
+        let checked = self.message.as_ref().map_or(0, |it| it.checked);
         let content = match self.message.take().map(|it| it.content) {
             None => match budget.take(size) {
                 Some(permit) => Ok((AlignedBuffer::new(size, 0), permit)),
@@ -180,7 +204,7 @@ impl Inbox {
             },
             Some(Err(error)) => Err(error),
         };
-        self.message = Some(Partial { kind, length, content });
+        self.message = Some(Partial { kind, length, content, checked });
         Ok(())
     }
 
@@ -199,7 +223,8 @@ impl Inbox {
             }
             Opcode::Continuation | Opcode::Text | Opcode::Binary => {}
         }
-        let Some(Partial { kind, content, .. }) = self.message.take_if(|_| header.is_last) else {
+        let Some(Partial { kind, content, checked, .. }) = self.message.take_if(|_| header.is_last)
+        else {
             return Ok(None);
         };
         let (buffer, permit) = match content {
@@ -207,7 +232,7 @@ impl Inbox {
             Err(error) => return Ok(Some(Event::Refused(error))),
         };
         let bytes = buffer.finish();
-        if kind == Kind::Text && std::str::from_utf8(&bytes).is_err() {
+        if kind == Kind::Text && checked < bytes.len() {
             return Err(Ending::not_text());
         }
         Ok(Some(Event::Message(kind, Received { bytes, permit })))

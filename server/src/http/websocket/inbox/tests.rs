@@ -101,6 +101,9 @@ fn what_breaks_the_protocol_ends_it_with_the_code_for_that() {
     check(&[0x81, 0x01, b'x'], &[], Some(1002));
     check(&frame(0x81, &[0xff]), &[], Some(1007));
     check(&frame(0x88, &[0]), &[], Some(1002));
+    // Before the rest has come, and where the rest never does.
+    check(&frame(0x01, b"\xff "), &[], Some(1007));
+    check(&frame(0x81, &[b'x', 0xc3]), &[], Some(1007));
     // Half a letter may come in one frame, and the rest in the next.
     check(&[frame(0x01, &[0xc3]), frame(0x80, &[0xa4])].concat(), &["Text ä"], None);
 }
@@ -142,6 +145,18 @@ fn memory_is_asked_for_when_it_is_announced_and_given_back_when_the_peer_is_gone
     assert_eq!(inbox.unfinished(), Some(12));
     drop(inbox);
     assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn what_comes_in_frames_is_counted_with_the_room_that_its_buffer_has() {
+    let budget = Budget::new(10_000);
+    let mut inbox = inbox(&budget);
+    read(&mut inbox, &[frame(0x02, &[1; 600]), frame(0x00, &[1; 10])].concat(), 99);
+    let Some(Partial { content: Ok((buffer, _)), .. }) = &inbox.message else {
+        panic!("no message")
+    };
+    assert!(1000 < buffer.capacity(), "{}", buffer.capacity());
+    assert_eq!(budget.used(), buffer.capacity());
 }
 
 proptest! {
