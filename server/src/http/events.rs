@@ -16,7 +16,9 @@ use crate::protocol::eventstream::{self, Broken};
 pub struct EventStream<B: Body> {
     /// What is framed; `None` once it has ended.
     inner: Option<B>,
-    /// Pieces of frames that are ready to be sent: those of one chunk of the body.
+    /// What has come of it and is in no frame yet.
+    chunk: Bytes,
+    /// Pieces of the frame that is sent at present.
     ready: VecDeque<Bytes>,
     /// What an error of the body is called, and says.
     told: fn(B::Error) -> (Broken, String),
@@ -25,7 +27,7 @@ pub struct EventStream<B: Body> {
 impl<B: Body> EventStream<B> {
     /// Frames `inner`. `told` says what is wrong where it breaks off.
     pub fn new(inner: B, told: fn(B::Error) -> (Broken, String)) -> EventStream<B> {
-        EventStream { inner: Some(inner), ready: VecDeque::new(), told }
+        EventStream { inner: Some(inner), chunk: Bytes::new(), ready: VecDeque::new(), told }
     }
 }
 
@@ -41,19 +43,24 @@ impl<B: Body<Data = Bytes> + Unpin> Body for EventStream<B> {
             if let Some(piece) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
-            let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+            let this = &mut *self;
+            // One at a time: to make the frames of a large chunk takes long, and the writes between them are turns of
+            // other connections.
+            if eventstream::part(&mut this.chunk, &mut this.ready) {
+                continue;
+            }
+            let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
             match ready!(Pin::new(inner).poll_frame(context)) {
                 // Trailers have no place in an event stream.
                 Some(Ok(frame)) => {
-                    let data = frame.into_data().unwrap_or_default();
-                    eventstream::parts(data, &mut self.ready);
+                    this.chunk = frame.into_data().unwrap_or_default();
                 }
                 Some(Err(error)) => {
-                    let (broken, message) = (self.told)(error);
-                    eventstream::exception(broken, &message, &mut self.ready);
-                    self.inner = None;
+                    let (broken, message) = (this.told)(error);
+                    eventstream::exception(broken, &message, &mut this.ready);
+                    this.inner = None;
                 }
-                None => self.inner = None,
+                None => this.inner = None,
             }
         }
     }
@@ -86,9 +93,9 @@ mod tests {
         (sender, EventStream::new(Told(receiver), |it| (Broken::Off, it.to_owned())))
     }
 
-    fn parts(chunk: &'static [u8]) -> Vec<Bytes> {
+    fn part(chunk: &'static [u8]) -> Vec<Bytes> {
         let mut out = Vec::new();
-        eventstream::parts(Bytes::from_static(chunk), &mut out);
+        assert!(eventstream::part(&mut Bytes::from_static(chunk), &mut out));
         out
     }
 
@@ -98,10 +105,26 @@ mod tests {
         for chunk in [b"first", b"other"] {
             sender.send(Ok(Bytes::from_static(chunk))).await.unwrap();
             let piece = stream.frame().await.unwrap().unwrap().into_data().unwrap();
-            assert_eq!([piece], *parts(chunk));
+            assert_eq!([piece], *part(chunk));
         }
         drop(sender);
         assert!(stream.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_frames_of_a_large_chunk_are_made_one_after_another() {
+        let (sender, mut stream) = stream();
+        let chunk = Bytes::from(vec![0; 2 * eventstream::MOST_PAYLOAD]);
+        sender.send(Ok(chunk)).await.unwrap();
+        drop(sender);
+        stream.frame().await.unwrap().unwrap();
+        assert_eq!(stream.chunk.len(), eventstream::MOST_PAYLOAD);
+        let mut pieces = 1;
+        while let Some(piece) = stream.frame().await {
+            piece.unwrap();
+            pieces += 1;
+        }
+        assert_eq!(pieces, 6);
     }
 
     #[tokio::test]

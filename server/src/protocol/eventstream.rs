@@ -43,18 +43,20 @@ impl Broken {
     }
 }
 
-/// Appends to `out` the frames that carry these bytes of a reply, in the order of the pieces. Large payloads are not
-/// copied; an empty chunk has no frame.
-pub fn parts(mut chunk: Bytes, out: &mut impl Extend<Bytes>) {
+/// Takes as much of these bytes of a reply as one frame may carry, and appends that frame to `out`, in the order of its
+/// pieces. A large payload is not copied; `false` for an empty chunk, which has no frame.
+pub fn part(chunk: &mut Bytes, out: &mut impl Extend<Bytes>) -> bool {
     const HEADERS: [(&str, &str); 3] = [
         (":message-type", "event"),
         (":event-type", "PayloadPart"),
         (":content-type", "application/octet-stream"),
     ];
-    while !chunk.is_empty() {
-        let payload = chunk.split_to(chunk.len().min(MOST_PAYLOAD));
-        frame(&HEADERS, payload, out);
+    if chunk.is_empty() {
+        return false;
     }
+    let payload = chunk.split_to(chunk.len().min(MOST_PAYLOAD));
+    frame(&HEADERS, payload, out);
+    true
 }
 
 /// Appends to `out` the frame that says why a stream ends before its reply does.
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn a_part_is_framed_byte_for_byte_as_by_the_platform() {
         let mut out = Vec::new();
-        parts(Bytes::from_static(b"{\"tok\":1}\n"), &mut out);
+        assert!(part(&mut Bytes::from_static(b"{\"tok\":1}\n"), &mut out));
         let bytes = out.concat();
         assert_eq!(bytes.len(), 115);
         assert_eq!(hex(&bytes), GOLDEN);
@@ -160,7 +162,8 @@ mod tests {
     fn what_is_longer_than_a_frame_may_be_goes_into_several_and_is_not_copied() {
         let body = Bytes::from(vec![7; 2 * MOST_PAYLOAD + 3]);
         let mut out: Vec<Bytes> = Vec::new();
-        parts(body.clone(), &mut out);
+        let mut rest = body.clone();
+        while part(&mut rest, &mut out) {}
         assert_eq!(out[1].as_ptr(), body.as_ptr());
         let frames = read(&out.concat());
         let lengths: Vec<usize> = frames.iter().map(|it| it.1.len()).collect();
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn nothing_has_no_frame() {
         let mut out: Vec<Bytes> = Vec::new();
-        parts(Bytes::new(), &mut out);
+        assert!(!part(&mut Bytes::new(), &mut out));
         assert!(out.is_empty());
     }
 
