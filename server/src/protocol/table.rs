@@ -1,7 +1,7 @@
 //! Tables whose columns have names, as pandas writes them: each column is an input, or all of them together are the only
 //! one.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
@@ -17,14 +17,29 @@ use crate::{
     signature::{Port, Signature, nearest},
 };
 
+/// Most columns of a table for which the model says no number: those that are read past are among them.
+const MOST_COLUMNS: usize = 1 << 16;
+
+/// Most cells that rows may leave out altogether. Each becomes a missing value, and takes none of the body.
+const MOST_LEFT_OUT: usize = 1 << 22;
+
+/// Names of columns that an error lists.
+const MOST_SHOWN: usize = 20;
+
 /// A table in the making.
 pub(super) struct Table<'s> {
     signature: &'s Signature,
     columns: Vec<Column<'s>>,
+    /// Which of them are inputs, or elements of one.
+    taken: Vec<usize>,
     /// The input that all columns are the elements of, in their order; `None` where each is an input.
     whole: Option<&'s Port>,
+    /// Where the columns are, once that was asked out of their order.
+    places: HashMap<String, usize>,
     /// Rows that have ended.
     rows: usize,
+    /// Cells that they left out.
+    left_out: usize,
 }
 
 struct Column<'s> {
@@ -43,11 +58,12 @@ impl<'s> Table<'s> {
     /// read past; else they are the elements of the only input.
     ///
     /// # Errors
-    /// When neither is so, there is no column, or two have one name.
+    /// When neither is so, there is no column, there are more than the model can take, or two have one name.
     pub(super) fn new(signature: &'s Signature, names: Vec<String>) -> Result<Table<'s>, Error> {
         if names.is_empty() {
             return Err(Error::InvalidRequest("the table has no columns".to_owned()));
         }
+        check_columns(signature, names.len())?;
         if let Some(name) = twice(&names) {
             let name = Excerpt(name);
             return Err(Error::InvalidRequest(format!("two columns have the name '{name}'")));
@@ -59,6 +75,9 @@ impl<'s> Table<'s> {
         if !by_name && whole.is_none() {
             return Err(lacking(signature, &names));
         }
+        if let Some(most) = whole.and_then(width).filter(|&it| it < names.len()) {
+            return Err(too_many(most));
+        }
         let column = |name: String| {
             let port = whole.or_else(|| signature.input(&name));
             // The type of what is read past does not matter.
@@ -66,13 +85,22 @@ impl<'s> Table<'s> {
             let builder = TensorBuilder::new(dtype, None);
             Column { name, port, builder, cell: Shape::default(), rows: 0 }
         };
-        let columns = names.into_iter().map(column).collect();
-        Ok(Table { signature, columns, whole, rows: 0 })
+        let columns: Vec<Column<'_>> = names.into_iter().map(column).collect();
+        let taken = (0..).zip(&columns).filter(|it| it.1.port.is_some()).map(|it| it.0).collect();
+        let places = HashMap::new();
+        Ok(Table { signature, columns, taken, whole, places, rows: 0, left_out: 0 })
     }
 
-    /// Where the column of that name is.
-    pub(super) fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|it| it.name == name)
+    /// Where the column of that name is; most likely `next`.
+    pub(super) fn position(&mut self, name: &str, next: usize) -> Option<usize> {
+        if self.columns.get(next).is_some_and(|it| it.name == name) {
+            return Some(next);
+        }
+        if self.places.is_empty() {
+            let names = self.columns.iter().map(|it| it.name.clone());
+            self.places = names.zip(0..).collect();
+        }
+        self.places.get(name).copied()
     }
 
     /// How many columns there are.
@@ -118,18 +146,33 @@ impl<'s> Table<'s> {
     /// Ends a row. Cells that it does not have are missing values.
     ///
     /// # Errors
-    /// When one is missing of a type without missing values.
+    /// When it is one row more than the model takes, or lacks a value of a type without missing values; when too many
+    /// are left out.
     pub(super) fn end_row(&mut self) -> Result<(), Error> {
         self.rows += 1;
         let rows = self.rows;
-        for column in self.columns.iter_mut().filter(|it| it.port.is_some() && it.rows < rows) {
+        let most = self.signature.max_batch_size;
+        if self.signature.batches() && most < rows {
+            let problem = format!("record {rows}: is one row more than max_batch_size {most}");
+            return Err(Error::InvalidRequest(problem));
+        }
+        for &at in &self.taken {
+            let Some(column) = self.columns.get_mut(at).filter(|it| it.rows < rows) else {
+                continue;
+            };
             column.push_missing().map_err(|problem| {
                 let name = Excerpt(&column.name);
                 Error::InvalidRequest(format!("record {rows}, column '{name}': {problem}"))
             })?;
             column.rows = rows;
+            self.left_out += 1;
         }
-        Ok(())
+        match self.left_out <= MOST_LEFT_OUT {
+            true => Ok(()),
+            false => Err(Error::InvalidRequest(format!(
+                "record {rows}: the records leave out more than {MOST_LEFT_OUT} values"
+            ))),
+        }
     }
 
     /// The inputs.
@@ -137,7 +180,7 @@ impl<'s> Table<'s> {
     /// # Errors
     /// When there are no rows, or the columns do not fill the only input.
     pub(super) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
-        let Table { signature, columns, whole, rows } = self;
+        let Table { signature, columns, whole, rows, .. } = self;
         if rows == 0 {
             return Err(Error::InvalidRequest("the table has no rows".to_owned()));
         }
@@ -251,8 +294,28 @@ fn interleaved(dtype: DataType, lists: &[Tensor], rows: usize) -> Bytes {
     data.into()
 }
 
+/// That a table for this model may have so many columns, of whatever names: for who counts them before they have any.
+///
+/// # Errors
+/// When they are too many.
+pub(super) fn check_columns(signature: &Signature, columns: usize) -> Result<(), Error> {
+    let only = rows::only_input(signature).and_then(width);
+    let most = only.map_or(MOST_COLUMNS, |it| it.max(MOST_COLUMNS));
+    if columns <= most { Ok(()) } else { Err(too_many(most)) }
+}
+
+/// Most columns that one input can be given as: all its elements in one row. `None` where that is open.
+fn width(port: &Port) -> Option<usize> {
+    port.dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?))
+}
+
+fn too_many(most: usize) -> Error {
+    Error::InvalidRequest(format!("the table has more columns than the {most} that are taken"))
+}
+
 fn lacking(signature: &Signature, names: &[String]) -> Error {
-    let given = names.iter().map(|it| format!("'{}'", Excerpt(it))).collect::<Vec<_>>();
+    let given = names.iter().take(MOST_SHOWN).map(|it| format!("'{}'", Excerpt(it)));
+    let given = given.collect::<Vec<_>>();
     let mut missing = signature.inputs.iter().filter(|it| !it.optional);
     let missing = missing.find(|it| !names.iter().any(|name| *name == *it.name));
     let hint = missing.and_then(|it| {
@@ -262,7 +325,7 @@ fn lacking(signature: &Signature, names: &[String]) -> Error {
     Error::InvalidRequest(format!(
         "expected columns with the names of the model's inputs ({}), found {}{}",
         rows::names_of(signature),
-        given.join(", "),
+        given.join(", ") + if names.len() > MOST_SHOWN { ", .." } else { "" },
         hint.unwrap_or_default()
     ))
 }
@@ -317,6 +380,30 @@ mod tests {
     }
 
     #[test]
+    fn a_table_has_no_more_columns_than_the_model_can_take() {
+        let names: Vec<String> = (0..=MOST_COLUMNS).map(|it| it.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let three = model(8, &["x FP32 [3]"], &[]);
+        refused(&three, &names[..4], "[]", "more columns than the 3 that are taken");
+        let open = model(8, &["x FP32 [-1]"], &[]);
+        refused(&open, &names, "[]", "more columns than the 65536 that are taken");
+        let wide = model(8, &["x FP32 [65537]"], &[]);
+        refused(&wide, &names, "[]", "no rows");
+    }
+
+    #[test]
+    fn rows_that_leave_out_their_cells_do_not_fill_the_memory() {
+        let rows = format!("[{}]", vec!["[1]"; 9].join(","));
+        let batch = model(8, &["x FP32 [3]"], &[]);
+        refused(&batch, &["a", "b", "c"], &rows, "record 9: is one row more than max_batch_size 8");
+        let matrix = model(0, &["x FP32 [-1,60000]"], &[]);
+        let names: Vec<String> = (0..60_000).map(|it| it.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let rows = format!("[{}]", vec!["[]"; 100].join(","));
+        refused(&matrix, &names, &rows, "leave out more than 4194304 values");
+    }
+
+    #[test]
     fn columns_are_inputs_by_name_in_any_order_and_others_are_read_past() {
         let signature = model(8, &["a FP32 []", "b BYTES [1]", "c? INT64 [1]"], &[]);
         let rows = r#"[["x", {"any": [1]}, 1.5], ["y", null, null]]"#;
@@ -325,6 +412,9 @@ mod tests {
         refused(&signature, &["B", "a"], "[]", "is 'B' meant for 'b'?");
         refused(&signature, &["a", "a"], "[]", "two columns have the name 'a'");
         refused(&signature, &[], "[]", "no columns");
+        let many: Vec<String> = (0..100).map(|it| format!("n{it}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        refused(&signature, &many, "[]", "'n18', 'n19', ..");
         refused(&signature, &["a", "b"], "[]", "no rows");
     }
 

@@ -7,7 +7,7 @@ use crate::{
     protocol::{
         json::{Reader, Token},
         rows::{self, List},
-        table::{Table, column_name},
+        table::{Table, check_columns, column_name},
     },
     signature::Signature,
 };
@@ -55,7 +55,8 @@ fn split(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error
     reader.object(|reader, key| match &*key {
         "columns" => {
             let mut list = Vec::new();
-            reader.array(|reader, _| {
+            reader.array(|reader, at| {
+                check_columns(signature, at + 1)?;
                 list.push(column_name(reader)?);
                 Ok(())
             })?;
@@ -74,7 +75,7 @@ fn split(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error
         reader.array(|reader, record| {
             let table = match &mut table {
                 Some(table) => table,
-                none => none.insert(Table::new(signature, numbered(reader)?)?),
+                none => none.insert(Table::new(signature, numbered(signature, reader)?)?),
             };
             let mut width = 0;
             let start = reader.mark();
@@ -98,12 +99,13 @@ fn split(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Error
 }
 
 /// Names for the columns of a table that gives none, by the length of the row at the reader.
-fn numbered(reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
+fn numbered(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
     let mut width = 0;
     let row = reader.mark();
     reader.revisit(row, |reader| {
         reader.array(|reader, at| {
             width = at + 1;
+            check_columns(signature, width)?;
             reader.skip_value()
         })
     })?;
@@ -116,10 +118,15 @@ fn records(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Err
     reader.array(|reader, record| {
         let table = match &mut table {
             Some(table) => table,
-            none => none.insert(Table::new(signature, keys(reader)?)?),
+            none => none.insert(Table::new(signature, keys(signature, reader)?)?),
         };
-        reader.object(|reader, key| match table.position(&key) {
-            Some(at) => table.read_cell(at, reader),
+        // Records have their keys in the same order, as a rule.
+        let mut next = 0;
+        reader.object(|reader, key| match table.position(&key, next) {
+            Some(at) => {
+                next = at + 1;
+                table.read_cell(at, reader)
+            }
             None => {
                 let record = record + 1;
                 let problem = format!("record {record}: the first record has no column '{key}'");
@@ -135,7 +142,7 @@ fn records(signature: &Signature, reader: &mut Reader<'_>) -> Result<Inputs, Err
 }
 
 /// The keys of the object at the reader, which is not read.
-fn keys(reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
+fn keys(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
     if reader.peek()? != Token::Object {
         return Err(reader.error("expected an object with the columns as keys"));
     }
@@ -143,6 +150,7 @@ fn keys(reader: &mut Reader<'_>) -> Result<Vec<String>, Error> {
     let record = reader.mark();
     reader.revisit(record, |reader| {
         reader.object(|reader, key| {
+            check_columns(signature, keys.len() + 1)?;
             keys.push(key.into_owned());
             reader.skip_value()
         })
@@ -184,6 +192,33 @@ mod tests {
             let decoded = decode(&signature, body.as_bytes()).unwrap();
             assert_eq!(show_inputs(&decoded.inputs), "x FP32 [2,2] [1.0,2.0,3.0,4.0]\n", "{body}");
             assert_eq!(decoded.envelope, ReplyFormat::Rows);
+        }
+    }
+
+    #[test]
+    fn many_columns_cost_no_more_than_each_of_them() {
+        let signature = model(8, &["x FP32 [-1]"], &["y FP32 []"]);
+        let record = |keys: &mut dyn Iterator<Item = usize>| {
+            let cells: Vec<String> = keys.map(|it| format!("\"{it}\":1")).collect();
+            format!("{{{}}}", cells.join(","))
+        };
+        let (there, back) = (record(&mut (0..60_000)), record(&mut (0..60_000).rev()));
+        let body = format!("{{\"dataframe_records\":[{there},{back}]}}");
+        let started = std::time::Instant::now();
+        let decoded = decode(&signature, body.as_bytes()).unwrap();
+        assert_eq!(decoded.inputs[0].tensor.shape().dims(), [2, 60_000]);
+        // Comparing each with each takes minutes.
+        assert!(started.elapsed() < std::time::Duration::from_secs(10));
+        for body in [
+            format!("{{\"dataframe_records\":[{}]}}", record(&mut (0..70_000))),
+            format!("{{\"dataframe_split\":{{\"data\":[[{}]]}}}}", vec!["1"; 70_000].join(",")),
+            format!(
+                "{{\"dataframe_split\":{{\"columns\":[{}],\"data\":[]}}}}",
+                vec!["1"; 70_000].join(",")
+            ),
+        ] {
+            let error = decode(&signature, body.as_bytes()).err().unwrap().to_string();
+            assert!(error.contains("more columns than the 65536"), "{error}");
         }
     }
 
