@@ -19,6 +19,10 @@ const LISTS: Lists =
 /// Number of `string_val`.
 const STRINGS: u32 = 8;
 
+/// Bytes of memory that a string in `tensor_content` takes beside its own: those in front of it, its length, and where it
+/// lies.
+const PER_STRING: usize = 4 + size_of::<usize>() + size_of::<&[u8]>();
+
 /// A `TensorProto`.
 #[derive(Debug, Default)]
 pub struct Given {
@@ -86,14 +90,18 @@ impl Given {
         let elements = self.shape().and_then(|it| it.elements()).unwrap_or(0);
         let dtype = types::of_number(self.dtype);
         let Some(size) = dtype.and_then(DataType::size) else {
-            // Each string gets four bytes in front; missing ones are copies of the last.
+            // Each string gets four bytes in front; missing ones are copies of the last. While they are gathered,
+            // where each lies is remembered.
             let (count, last) = self.strings;
             let copies = elements.saturating_sub(count).saturating_mul(last);
             let listed = self
                 .lists
                 .as_ref()
                 .map_or(self.content.len(), |it| wire::expanded(it, &LISTS).saturating_mul(2));
-            return elements.saturating_mul(4).saturating_add(copies).saturating_add(listed);
+            return elements
+                .saturating_mul(PER_STRING)
+                .saturating_add(copies)
+                .saturating_add(listed);
         };
         match &self.lists {
             // A growing list has room for twice its elements, and what is missing is filled in.

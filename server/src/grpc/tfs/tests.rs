@@ -207,6 +207,19 @@ fn what_a_short_message_becomes_is_known_before_it_is_decoded() {
 }
 
 #[test]
+fn strings_in_the_content_count_with_what_gathers_them() {
+    let proto = TensorProto {
+        dtype: 7,
+        tensor_shape: shape(&[1000]),
+        tensor_content: vec![0; 1000].into(),
+        ..TensorProto::default()
+    };
+    let bytes = Bytes::from(predict(proto).encode_to_vec());
+    let asked = Asked::of(Method::Predict, &bytes).unwrap();
+    assert!(asked.expanded(&one(DataType::Bytes)) >= 28 * 1000);
+}
+
+#[test]
 fn what_is_wrong_with_a_tensor_names_its_input() {
     let check = |proto: TensorProto, expected: &str| {
         let proto = TensorProto { tensor_shape: proto.tensor_shape.or(shape(&[1])), ..proto };
