@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    protocol::tfs::{Column, Columns, MOST_SHARED, Method, Results, Sharing, Unfinished},
+    protocol::tfs::{Column, Columns, Method, Results, Sharing, Unfinished},
     request::InferenceRequest,
     signature::Signature,
 };
@@ -102,7 +102,9 @@ impl<'a> Request<'a> {
         let most = sizes.max().unwrap_or(1);
         let shared = match lists(self.input) {
             Ok((_, 0)) | Err(_) => 0,
-            Ok((examples, context)) => examples.saturating_mul(context).min(MOST_SHARED),
+            Ok((examples, context)) => {
+                examples.saturating_mul(context).min(Sharing::most(self.input.len()))
+            }
         };
         self.bytes.saturating_add(shared).saturating_mul(2 * most)
     }
@@ -204,7 +206,8 @@ fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
                 wire::delimited(kind, &mut rest)?;
                 examples += 1;
             }
-            2 => context = wire::delimited(kind, &mut rest)?.len(),
+            // Several are read as one.
+            2 => context = usize::saturating_add(context, wire::delimited(kind, &mut rest)?.len()),
             _ => wire::skip(number, kind, &mut rest)?,
         }
     }
@@ -228,7 +231,7 @@ fn inputs(signature: &Signature, list: &[u8]) -> Result<Vec<NamedTensor>, Wrong>
         }
     }
     let mut columns = Columns::new(signature);
-    let mut sharing = Sharing::default();
+    let mut sharing = Sharing::of(list.len());
     let mut rest = list;
     let mut index = 0;
     while let Some((number, kind)) = wire::field(&mut rest)? {

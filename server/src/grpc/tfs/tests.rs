@@ -418,6 +418,22 @@ fn a_long_context_is_not_repeated_without_end() {
 }
 
 #[test]
+fn a_context_in_several_pieces_is_reckoned_with_whole() {
+    let signature = one(DataType::Fp32);
+    let context = example(&[("x", floats(&vec![1.0; 1 << 18]))]);
+    let examples = vec![Example::default(); 30];
+    let mut list = ExampleListWithContext { examples, context: Some(context) }.encode_to_vec();
+    let last = Some(Example::default());
+    list.extend(ExampleListWithContext { examples: vec![], context: last }.encode_to_vec());
+    let (mut input, mut message) = (Vec::new(), Vec::new());
+    prost::encoding::bytes::encode(2, &list, &mut input);
+    prost::encoding::bytes::encode(2, &input, &mut message);
+    let bytes = Bytes::from(message);
+    let asked = Asked::of(Method::Regress, &bytes).unwrap();
+    assert!(asked.expanded(&signature) >= 30 << 20);
+}
+
+#[test]
 fn results_are_written_as_they_read_back() {
     let signature = classifier();
     let scores = Tensor::from_vec(Shape::new(&[2, 2]), vec![0.25f32, 0.75, 1.0, 0.0]).unwrap();

@@ -82,6 +82,22 @@ fn a_long_context_is_not_repeated_without_end() {
 }
 
 #[test]
+fn a_context_is_repeated_for_a_multiple_of_the_body() {
+    let signature = model(1024, &["x FP32 [-1]"], &["y FP32 []"]);
+    let context = vec!["1.25"; 1 << 11].join(",");
+    let request = |count: usize| {
+        let examples = vec!["{}"; count].join(",");
+        format!("{{\"context\": {{\"x\": [{context}]}}, \"examples\": [{examples}]}}")
+    };
+    assert!(decode_examples(&signature, Method::Regress, request(200).as_bytes()).is_ok());
+    let request = request(300);
+    let most = (1 << 20) + 100 * request.len();
+    let error = decode_examples(&signature, Method::Regress, request.as_bytes()).unwrap_err();
+    let expected = format!("the context is repeated for more than {most} bytes");
+    assert!(error.to_string().contains(&expected), "{error}");
+}
+
+#[test]
 fn a_model_that_does_not_batch_may_count_examples_in_its_first_dimension() {
     let signature = model(0, &["x FP32 [-1,2]"], &["y FP32 [-1,1]"]);
     let two = r#"{"examples": [{"x": [1, 2]}, {"x": [3, 4]}]}"#;

@@ -16,9 +16,15 @@ use crate::{
     signature::{Port, Signature},
 };
 
-/// Most bytes of a context that are read again for the examples that share it: a short body must not become a request
-/// that fills the memory.
-pub const MOST_SHARED: usize = 64 << 20;
+/// Most bytes of a context that are read again for the examples that share it.
+const MOST_SHARED: usize = 64 << 20;
+
+/// How many times the length of what was sent they may be beside [`FREE`]: a short body must not become a request that
+/// fills the memory.
+const LARGEST_RATIO: usize = 100;
+
+/// Bytes that they may always be.
+const FREE: usize = 1 << 20;
 
 /// The request in the body of `:classify` or `:regress`, `{"context"?, "examples": [{feature: value}]}`, or with
 /// [`Method::Predict`] in that of `:predict`; and the form of its reply.
@@ -36,12 +42,17 @@ pub fn decode_examples(
         return Ok((request, Results::Predictions(form)));
     }
     let results = Results::of(signature, method)?;
-    let inputs = Reader::document(body, |reader| read(signature, reader))?;
+    let sharing = Sharing::of(body.len());
+    let inputs = Reader::document(body, |reader| read(signature, sharing, reader))?;
     let outputs = results.outputs();
     Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, results))
 }
 
-fn read(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<NamedTensor>, Error> {
+fn read(
+    signature: &Signature,
+    sharing: Sharing,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<NamedTensor>, Error> {
     // The context may stand behind the examples that it is for.
     let (mut context, mut examples) = (None, None);
     reader.object(|reader, key| {
@@ -60,7 +71,7 @@ fn read(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<NamedTenso
         Some(mark) => reader.revisit(mark, |reader| read_context(signature, reader))?,
         None => Vec::new(),
     };
-    reader.revisit(examples, |reader| read_rows(signature, &shared, reader))
+    reader.revisit(examples, |reader| read_rows(signature, &shared, sharing, reader))
 }
 
 /// A feature of the context: its input, and where its value is.
@@ -83,6 +94,7 @@ fn read_context<'s, 'a>(
 fn read_rows<'a>(
     signature: &Signature,
     shared: &[Shared<'_, 'a>],
+    mut sharing: Sharing,
     reader: &mut Reader<'a>,
 ) -> Result<Vec<NamedTensor>, Error> {
     if reader.peek()? != Token::Array {
@@ -90,7 +102,6 @@ fn read_rows<'a>(
         return Err(reader.error(format_args!("expected an array of examples, found {given}")));
     }
     let mut columns = Columns::new(signature);
-    let mut sharing = Sharing::default();
     reader.array(|reader, _| {
         let start = reader.mark();
         let mut wrong = None;
@@ -122,20 +133,34 @@ fn read_rows<'a>(
 }
 
 /// How much of a context has been read again.
-#[derive(Debug, Default)]
-pub struct Sharing(usize);
+#[derive(Debug)]
+pub struct Sharing {
+    read: usize,
+    most: usize,
+}
 
 impl Sharing {
+    /// Nothing yet, of a body of so many bytes.
+    pub fn of(sent: usize) -> Sharing {
+        Sharing { read: 0, most: Sharing::most(sent) }
+    }
+
+    /// Most bytes that are read again of the context in a body of `sent` bytes.
+    pub fn most(sent: usize) -> usize {
+        FREE.saturating_add(sent.saturating_mul(LARGEST_RATIO)).min(MOST_SHARED)
+    }
+
     /// Counts so many bytes more.
     ///
     /// # Errors
-    /// As a sentence, when they are more than [`MOST_SHARED`].
+    /// As a sentence, when they are more than [`Sharing::most`].
     pub fn take(&mut self, bytes: usize) -> Result<(), String> {
-        self.0 = self.0.saturating_add(bytes);
-        match self.0 <= MOST_SHARED {
+        self.read = self.read.saturating_add(bytes);
+        let most = self.most;
+        match self.read <= most {
             true => Ok(()),
             false => Err(format!(
-                "the context is repeated for more than {MOST_SHARED} bytes; send fewer examples at once"
+                "the context is repeated for more than {most} bytes; send fewer examples at once"
             )),
         }
     }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 pub use describe::{VersionState, VersionStatus, metadata, status};
-pub use examples::{Column, Columns, MOST_SHARED, Sharing, Unfinished, decode_examples};
+pub use examples::{Column, Columns, Sharing, Unfinished, decode_examples};
 pub use results::{Classes, Results, Scored, encode_results, regressions};
 
 /// The one signature that every model has.
