@@ -65,7 +65,7 @@ pub(super) fn read_list(
     signature: &Signature,
     reader: &mut Reader<'_>,
 ) -> Result<Vec<NamedTensor>, Error> {
-    let mut matrix = Matrix::new(signature, FORMAT)?;
+    let mut matrix = Matrix::new(signature, FORMAT, reader.length())?;
     reader.array(|reader, _| read_row(&mut matrix, reader))?;
     matrix.finish(FORMAT)
 }
@@ -79,7 +79,7 @@ pub(super) fn read_lines(
     reader: &mut Reader<'_>,
     in_record: impl Fn(usize, Error) -> Error,
 ) -> Result<Vec<NamedTensor>, Error> {
-    let mut matrix = Matrix::new(signature, FORMAT)?;
+    let mut matrix = Matrix::new(signature, FORMAT, reader.length())?;
     for record in 1.. {
         read_row(&mut matrix, reader).map_err(|error| in_record(record, error))?;
         if reader.finish().is_ok() {

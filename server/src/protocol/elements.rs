@@ -73,6 +73,13 @@ fn push<T: Number>(values: &mut Vec<T>, text: &str, keep: bool) -> Result<(), St
     }
 }
 
+/// Adds the last element so many times more.
+fn repeat<T: Copy>(values: &mut Vec<T>, times: usize) {
+    if let Some(&last) = values.last() {
+        values.resize(values.len().saturating_add(times), last);
+    }
+}
+
 impl TensorBuilder {
     /// An empty one. `expected`: how many elements will be of use, where that is known; more are counted and
     /// not kept, so that a body which lies about its shape does not take memory for it.
@@ -192,6 +199,35 @@ impl TensorBuilder {
             _ => return self.push_text(&value.to_string()),
         }
         self.count += 1;
+        Ok(())
+    }
+
+    /// Adds the same number so many times.
+    ///
+    /// # Errors
+    /// Those of [`TensorBuilder::push_f64`].
+    pub fn push_f64_times(&mut self, value: f64, times: usize) -> Result<(), String> {
+        let Some(more) = times.checked_sub(1) else { return Ok(()) };
+        self.push_f64(value)?;
+        let kept = more.min(self.most.saturating_sub(self.count));
+        match &mut self.column {
+            Column::Uint8(values) => repeat(values, kept),
+            Column::Uint16(values) => repeat(values, kept),
+            Column::Uint32(values) => repeat(values, kept),
+            Column::Uint64(values) => repeat(values, kept),
+            Column::Int8(values) => repeat(values, kept),
+            Column::Int16(values) => repeat(values, kept),
+            Column::Int32(values) => repeat(values, kept),
+            Column::Int64(values) => repeat(values, kept),
+            Column::Fp16(values) => repeat(values, kept),
+            Column::Bf16(values) => repeat(values, kept),
+            Column::Fp32(values) => repeat(values, kept),
+            Column::Fp64(values) => repeat(values, kept),
+            Column::Bool(_) | Column::Bytes(_) => {
+                return (0..more).try_for_each(|_| self.push_f64(value));
+            }
+        }
+        self.count += more;
         Ok(())
     }
 

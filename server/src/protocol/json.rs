@@ -122,6 +122,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Bytes of the whole text.
+    pub fn length(&self) -> usize {
+        self.text.len()
+    }
+
     /// The sort of the next value, which is not read.
     ///
     /// # Errors

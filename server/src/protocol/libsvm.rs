@@ -33,7 +33,7 @@ pub fn decode(
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the libsvm text is not UTF-8, at byte {offset}"))
     })?;
-    let mut matrix = Matrix::new(signature, FORMAT)?;
+    let mut matrix = Matrix::new(signature, FORMAT, text.len())?;
     let text = text.trim_ascii();
     let Range { smallest, largest } = range(text)?;
     let first = match base {

@@ -11,6 +11,7 @@ mod builtin;
 pub mod csv;
 pub mod elements;
 pub mod eventstream;
+mod growth;
 pub mod json;
 pub mod kserve_v2;
 pub mod libsvm;

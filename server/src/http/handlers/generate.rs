@@ -6,7 +6,7 @@ use hyper::{body::Incoming, http::request::Parts};
 use super::{
     super::{router::ModelPath, service::Service},
     Answer, Failure, find,
-    inference::{Codec, inference},
+    inference::{Codec, LARGE, inference},
 };
 use crate::{
     protocol::kserve_v2::generate::{self, Framing},
@@ -45,6 +45,6 @@ async fn answer(
         let request = request.map_err(|it| Failure { id: it.id, error: it.error })?;
         Ok((request, framing))
     };
-    let codec = Codec { json_length: None, decode, encode: generate::encode };
+    let codec = Codec { json_length: None, large: LARGE, decode, encode: generate::encode };
     inference(service, model, parts, body, codec).await
 }

@@ -33,6 +33,9 @@ use crate::{
 /// clients of the same I/O thread need not wait for it.
 pub(super) const LARGE: usize = 256 << 10;
 
+/// The same for bodies that need not spell out all elements of their tensors.
+pub(super) const LARGE_SPARSE: usize = 4 << 10;
+
 /// Compressing, and undoing it, takes as long as JSON that is some times as large.
 const SLOW: usize = 64 << 10;
 
@@ -67,7 +70,7 @@ pub(super) async fn infer_v2(
         kserve_v2::decode(signature, length, body)
             .map_err(|it| Failure { id: it.id, error: it.error })
     };
-    let codec = Codec { json_length, decode, encode: kserve_v2::encode };
+    let codec = Codec { json_length, large: LARGE, decode, encode: kserve_v2::encode };
     inference(service, model, parts, body, codec).await
 }
 
@@ -75,6 +78,8 @@ pub(super) async fn infer_v2(
 pub(super) struct Codec<D, F> {
     /// Bytes of the body that are JSON; `None` for all.
     pub(super) json_length: Option<usize>,
+    /// More bytes than these are decoded on a thread of their own.
+    pub(super) large: usize,
     /// Turns the body into a request and the form of its reply.
     pub(super) decode: D,
     /// Turns the response into that form.
@@ -125,7 +130,7 @@ where
     F: shared::MayShare + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
 {
-    let Codec { json_length, decode, encode } = codec;
+    let Codec { json_length, large, decode, encode } = codec;
     // Before the body is read: a refusal must be cheap.
     model.admit()?;
     let encoding = encoding::of_body(&parts.headers, service.settings.compression)?;
@@ -140,9 +145,9 @@ where
     }
     let Received { bytes, permit } = received;
 
-    let large = LARGE < json_length.unwrap_or(bytes.len());
+    let is_large = large < json_length.unwrap_or(bytes.len());
     // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
-    let (decoded, mut permit) = match large {
+    let (decoded, mut permit) = match is_large {
         true => {
             let model = model.clone();
             aside(move || (decode(&model.signature, bytes), permit)).await?

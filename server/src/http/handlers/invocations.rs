@@ -18,7 +18,7 @@ use super::{
         service::{Service, text},
     },
     Answer, Failure,
-    inference::{Codec, inference},
+    inference::{Codec, LARGE, LARGE_SPARSE, inference},
     observed::{CUSTOM_ATTRIBUTES, Observed},
     owned_text, sessions,
 };
@@ -74,6 +74,10 @@ pub(super) async fn infer(
     let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
     let accept = owned_text(&parts.headers, &ACCEPT);
     let json_length = content_type.as_deref().and_then(sagemaker::json_length);
+    let large = match sagemaker::may_be_sparse(content_type.as_deref()) {
+        true => LARGE_SPARSE,
+        false => LARGE,
+    };
     let method = attributes(parts)?.method;
     let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
     let options = service.settings.sagemaker.clone();
@@ -102,7 +106,7 @@ pub(super) async fn infer(
         };
         Ok(sagemaker::decode(signature, head, &options, body)?)
     };
-    let codec = Codec { json_length, decode, encode: sagemaker::encode };
+    let codec = Codec { json_length, large, decode, encode: sagemaker::encode };
     let mut answer = inference(service, model, parts, body, codec).await;
     if is_xgboost {
         answer = answer.map_err(blame_the_body);

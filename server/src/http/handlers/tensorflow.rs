@@ -12,7 +12,7 @@ use super::{
         service::Service,
     },
     Answer,
-    inference::{Codec, inference},
+    inference::{Codec, LARGE, inference},
 };
 use crate::{
     error::Error,
@@ -34,7 +34,7 @@ pub(super) async fn apply(
     let decode = move |signature: &Signature, body: Bytes| {
         Ok(tfs::decode_examples(signature, method, &body)?)
     };
-    let codec = Codec { json_length: None, decode, encode: tfs::encode_results };
+    let codec = Codec { json_length: None, large: LARGE, decode, encode: tfs::encode_results };
     inference(service, model, parts, body, codec).await
 }
 

@@ -18,7 +18,7 @@ use super::{
         service::{Service, text},
     },
     Answer, Failure, find,
-    inference::{Codec, inference},
+    inference::{Codec, LARGE, inference},
 };
 use crate::{
     config::VertexAi,
@@ -122,7 +122,8 @@ pub(super) async fn infer(
         let decoded = kserve_v2::decode(signature, json_length, body);
         decoded.map_err(|it| Failure { id: it.id, error: it.error })
     };
-    inference(service, model, parts, body, Codec { json_length, decode, encode }).await
+    inference(service, model, parts, body, Codec { json_length, large: LARGE, decode, encode })
+        .await
 }
 
 fn encode(

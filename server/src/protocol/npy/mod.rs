@@ -50,6 +50,16 @@ pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
     convert(&header, &data, port.dtype).map_err(|it| Error::input(&*port.name, it))
 }
 
+/// Bytes of the tensor that [`decode`] makes of this file.
+///
+/// # Errors
+/// When its header is malformed, or of a kind that is refused.
+pub fn length(port: &Port, body: &[u8]) -> Result<usize, Error> {
+    let header = Header::parse(body).map_err(Error::InvalidRequest)?;
+    let size = port.dtype.size().unwrap_or(1);
+    Ok(header.shape.elements().and_then(|it| it.checked_mul(size)).unwrap_or(usize::MAX))
+}
+
 /// The tensor as a file: the header, then the tensor's own buffers.
 ///
 /// BF16, which NumPy lacks, is widened to 32-bit floats. `None` for BYTES.

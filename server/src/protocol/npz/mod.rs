@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::{
     error::Error,
-    protocol::{npy, number::Excerpt, rows, shapes},
+    protocol::{growth::Room, npy, number::Excerpt, rows, shapes},
     signature::{Port, Signature},
 };
 use zip::File;
@@ -44,13 +44,21 @@ pub fn decode(
         return Ok(vec![input(signature, port, tensor)]);
     }
     if let ([only], Some(port)) = (files.as_slice(), rows::only_input(signature)) {
-        return Ok(vec![input(signature, port, npy::decode(port, &only.data)?)]);
+        let tensor = array(port, only, &mut Room::of(body.len()))?;
+        return Ok(vec![input(signature, port, tensor)]);
     }
+    let mut room = Room::of(body.len());
     let named = files.iter().map(|file| {
         let port = port_of(signature, file)?;
-        Ok(input(signature, port, npy::decode(port, &file.data)?))
+        Ok(input(signature, port, array(port, file, &mut room)?))
     });
     named.collect()
+}
+
+/// The array in a file. What it takes as a tensor of the input's type is taken off `room`.
+fn array(port: &Port, file: &File, room: &mut Room) -> Result<Tensor, Error> {
+    room.take(npy::length(port, &file.data)?)?;
+    npy::decode(port, &file.data)
 }
 
 fn port_of<'s>(signature: &'s Signature, file: &File) -> Result<&'s Port, Error> {

@@ -2,11 +2,8 @@
 
 use backend::{DataType, Shape, Tensor};
 
-use super::zip::{File, LARGEST_RATIO};
-use crate::{error::Error, protocol::npy, signature::Port};
-
-/// Bytes that a dense matrix may always have. Beyond, it has at most [`LARGEST_RATIO`] times what was sent.
-const FREE: usize = 64 << 20;
+use super::{array, zip::File};
+use crate::{error::Error, protocol::growth::Room, signature::Port};
 
 /// Is the archive one that `scipy.sparse.save_npz` writes?
 pub(super) fn is_sparse(files: &[File]) -> bool {
@@ -33,7 +30,7 @@ pub(super) fn decode(
     }
     let integers = |name: &str| {
         let port = Port { name: name.into(), dtype: DataType::Int64, ..port.clone() };
-        let tensor = npy::decode(&port, &file(name)?.data)?.to_bytes();
+        let tensor = array(&port, file(name)?, &mut Room::of(sent))?.to_bytes();
         let words = tensor.as_chunks::<8>().0.iter();
         let sizes = words.map(|it| usize::try_from(i64::from_le_bytes(*it)).ok());
         let sizes: Option<Vec<usize>> = sizes.collect();
@@ -50,12 +47,12 @@ pub(super) fn decode(
         Error::input(&*port.name, "npz: expected texts, given a matrix of numbers")
     })?;
     let length = rows.checked_mul(width).and_then(|it| it.checked_mul(size));
-    let length = length.filter(|&it| it <= FREE.max(sent.saturating_mul(LARGEST_RATIO)));
-    let length = length.ok_or(Error::BodyExpands { sent, ratio: LARGEST_RATIO })?;
+    let length = length.unwrap_or(usize::MAX);
+    Room::of(sent).take(length)?;
     if let Some(limit) = limit.filter(|&it| it < length as u64) {
         return Err(Error::BodyTooLarge { given: length as u64, limit });
     }
-    let values = npy::decode(port, &file("data")?.data)?;
+    let values = array(port, file("data")?, &mut Room::of(sent))?;
     if values.elements() != columns.len() {
         let (data, indices) = (values.elements(), columns.len());
         return Err(invalid(format!("data has {data} numbers, indices has {indices}")));

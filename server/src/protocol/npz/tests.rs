@@ -146,9 +146,33 @@ fn what_grows_too_much_is_refused_before_it_is_made() {
     let wide = matrix("csr", vec![], vec![0; 1 << 16], vec![(1 << 16) - 1, 1 << 20]);
     let error = read(&one(), &wide).unwrap_err();
     assert!(matches!(error, Error::BodyExpands { .. }), "{error}");
+    // An array of bytes is eight times as large as one of the model's type.
+    let bytes = array(&[1, 24 << 20], (0..24 << 20).map(|it: u32| (it >> 7) as u8).collect());
+    let doubles = model(8, &["x FP64 [-1]"], &[]);
+    let error = read(&doubles, &archive(&[("x.npy", bytes, true)])).unwrap_err();
+    assert!(matches!(error, Error::BodyExpands { ratio: 256, .. }), "{error}");
     let body = archive(&[("x.npy", array(&[3], vec![1f32, 2.0, 3.0]), false)]);
     let error = decode(&one(), &body.into(), Some(100)).unwrap_err();
     assert!(matches!(error, Error::BodyTooLarge { limit: 100, .. }), "{error}");
+}
+
+#[test]
+fn files_that_share_their_bytes_are_refused() {
+    let one = archive(&[("arr_0.npy", array(&[1, 1000], vec![1f32; 1000]), false)]);
+    let at = one.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+    let end = one.windows(4).position(|it| it == b"PK\x05\x06").unwrap();
+    let entry = &one[at..end];
+    for (times, part) in [(1, ""), (2, "some share their bytes"), (1000, "some share their bytes")]
+    {
+        let mut body = [&one[..at], &entry.repeat(times), &one[end..]].concat();
+        let end = body.len() - 24;
+        body[end + 8..end + 12].copy_from_slice(&[(times as u16).to_le_bytes(); 2].concat());
+        let signature = model(8, &["x FP32 [1000]"], &[]);
+        match read(&signature, &body) {
+            Ok(_) => assert_eq!(times, 1),
+            Err(error) => assert!(error.to_string().contains(part), "{error}"),
+        }
+    }
 }
 
 #[test]

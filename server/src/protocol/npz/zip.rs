@@ -19,7 +19,7 @@ pub(super) struct File {
 const MOST_FILES: usize = 1024;
 
 /// How many times larger than what was sent the files may become together, as with compressed bodies.
-pub(super) const LARGEST_RATIO: usize = 100;
+const LARGEST_RATIO: usize = 100;
 
 /// They may always become that large, in bytes.
 const FREE: usize = 1 << 20;
@@ -30,8 +30,8 @@ const END: usize = 22;
 /// All files, in the order of the archive's directory. Stored ones are slices of it.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] where the archive is damaged, or of a kind that NumPy does not write;
-/// [`Error::BodyExpands`] and [`Error::BodyTooLarge`] where its files become too large.
+/// [`Error::InvalidRequest`] where the archive is damaged, of a kind that NumPy does not write, or has
+/// files that share bytes; [`Error::BodyExpands`] and [`Error::BodyTooLarge`] where its files become too large.
 pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Error> {
     let sent = archive.len();
     let (count, start) = directory(archive).map_err(invalid)?;
@@ -39,7 +39,7 @@ pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Er
         return Err(invalid(format!("it has {count} files, expected {MOST_FILES} at most")));
     }
     let mut rest = archive.get(start..).unwrap_or_default();
-    let (mut files, mut total) = (Vec::with_capacity(count), 0usize);
+    let (mut files, mut total, mut packed) = (Vec::with_capacity(count), 0usize, 0usize);
     for _ in 0..count {
         let (entry, tail) = Entry::read(rest).map_err(invalid)?;
         rest = tail;
@@ -49,6 +49,12 @@ pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Er
         }
         if FREE.max(sent.saturating_mul(LARGEST_RATIO)) < total {
             return Err(Error::BodyExpands { sent, ratio: LARGEST_RATIO });
+        }
+        packed = packed.saturating_add(entry.packed);
+        if sent < packed {
+            return Err(invalid(
+                "its files are longer together than the archive: some share their bytes",
+            ));
         }
         let named = |problem: String| invalid(format!("file '{}': {problem}", entry.name));
         let data = entry.data(archive).map_err(named)?;

@@ -38,7 +38,7 @@ pub fn decode(
     absent: Absent,
     body: &[u8],
 ) -> Result<Vec<NamedTensor>, Error> {
-    let mut matrix = Matrix::new(signature, FORMAT)?;
+    let mut matrix = Matrix::new(signature, FORMAT, body.len())?;
     for (record, frame) in (1..).zip(Frames::new(body)) {
         let row = frame.and_then(read).and_then(|it| push(&mut matrix, absent, it));
         row.map_err(|it| Error::InvalidRequest(format!("RecordIO record {record}: {it}")))?;

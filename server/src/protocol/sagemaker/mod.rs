@@ -166,6 +166,14 @@ pub fn json_length(content_type: &str) -> Option<usize> {
     }
 }
 
+/// May bodies of that type leave out most elements of their tensors? So may those without a type.
+pub fn may_be_sparse(content_type: Option<&str>) -> bool {
+    matches!(
+        negotiate::declared(content_type),
+        Ok(Declared::Nothing | Declared::As(Media::Libsvm | Media::RecordIo | Media::Npz))
+    )
+}
+
 /// The request in a body with this head, and the form of its reply.
 ///
 /// # Errors

@@ -26,7 +26,7 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTens
         let offset = error.valid_up_to();
         Error::InvalidRequest(format!("the CSV text is not UTF-8, at byte {offset}"))
     })?;
-    let mut matrix = Matrix::new(signature, FORMAT)?;
+    let mut matrix = Matrix::new(signature, FORMAT, text.len())?;
     let text = text.trim_start_matches('\u{feff}');
     // A tab at the end of the text has an empty field behind it; line ends have not.
     let text = text.trim_matches(['\r', '\n']);
