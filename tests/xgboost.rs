@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Client, Reply, Repository, Server, Start, root};
+use crate::support::{Client, Reply, Repository, Server, Start, post_head, root};
 
 const LIBSVM: &str = "text/libsvm";
 const RECORDIO: &str = "application/x-recordio-protobuf";
@@ -108,6 +108,13 @@ fn codes_are_those_of_the_container() {
     let status = |types, body: &str| ask(&server, "binary", types, body).status;
     let empty = ask(&server, "binary", ["text/csv", ""], "");
     assert_eq!((empty.status, empty.body.len()), (204, 0));
+    let chunked = [("X-Amzn-SageMaker-Target-Model", "binary"), ("transfer-encoding", "chunked")];
+    let head = post_head("/invocations", &chunked, 0).replace("content-length: 0\r\n", "");
+    for (chunks, status) in [("0\r\n\r\n", 204), ("3\r\n0,1\r\n0\r\n\r\n", 200)] {
+        let mut client = Client::connect(server.sagemaker());
+        client.send(format!("{head}{chunks}")).unwrap();
+        assert_eq!(client.reply().status, status);
+    }
     assert_eq!(status(["text/csv", ""], "0,x\n"), 415);
     assert_eq!(status(["text/csv", ""], "0,1\n2\n"), 415);
     assert_eq!(status([LIBSVM, ""], "word\n"), 415);

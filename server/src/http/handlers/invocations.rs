@@ -69,7 +69,7 @@ pub(super) async fn infer(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: Payload<'_>,
+    mut body: Payload<'_>,
 ) -> Answer {
     let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
     let accept = owned_text(&parts.headers, &ACCEPT);
@@ -88,7 +88,13 @@ pub(super) async fn infer(
         objective: objective.as_deref(),
     };
     let is_xgboost = sagemaker::speaks_xgboost(&options, head);
-    if is_xgboost && is_empty(&body) {
+    if is_xgboost && length(&body).is_none() {
+        // Whether there is anything in it, only its end tells.
+        model.admit()?;
+        let received = Box::pin(body.receive(json_length, &service.settings.body)).await?;
+        body = Payload::Here(received);
+    }
+    if is_xgboost && length(&body) == Some(0) {
         // So its container says that there is nothing to predict.
         return Ok(respond::empty(StatusCode::NO_CONTENT));
     }
@@ -128,11 +134,11 @@ fn attributes(parts: &Parts) -> Result<Attributes<'_>, Error> {
     header.map_or_else(|| Ok(Attributes::default()), Attributes::read)
 }
 
-/// Is it known before it is read that there is nothing in it?
-fn is_empty(body: &Payload<'_>) -> bool {
+/// Bytes of it; `None` where they are known only when it has been read.
+fn length(body: &Payload<'_>) -> Option<u64> {
     match body {
-        Payload::Coming(body) => body.is_end_stream(),
-        Payload::Here(received) => received.bytes.is_empty(),
+        Payload::Coming(body) => body.size_hint().exact(),
+        Payload::Here(received) => Some(received.bytes.len() as u64),
     }
 }
 
