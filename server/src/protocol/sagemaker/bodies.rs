@@ -83,7 +83,7 @@ pub(super) fn file(signature: &Signature, kind: &str, body: &Bytes) -> Result<De
     let decoded = Decoded::whole(inputs, Media::Json);
     // A classifier says what is in it as Hugging Face's pipeline for images does.
     match tfs::Results::of(signature, tfs::Method::Classify) {
-        Ok(_) => Ok(Decoded { envelope: ReplyFormat::HuggingFace(Pipeline::default()), ..decoded }),
+        Ok(_) => Ok(Decoded { envelope: ReplyFormat::HuggingFace(Pipeline::IMAGE), ..decoded }),
         Err(_) => Ok(decoded),
     }
 }

@@ -41,6 +41,11 @@ enum Top {
     Most(usize),
 }
 
+impl Pipeline {
+    /// Of one image: its best five classes.
+    pub(super) const IMAGE: Pipeline = Pipeline { one: true, top: Top::Most(5) };
+}
+
 /// Do all inputs that a request must give take one text each?
 pub(super) fn is_pipeline(signature: &Signature) -> bool {
     let mut required = signature.inputs.iter().filter(|it| !it.optional).peekable();

@@ -257,6 +257,37 @@ fn a_dialect_decides_what_a_body_leaves_open() {
 }
 
 #[test]
+fn an_image_gets_its_best_five_classes() {
+    let mut signature = model(8, &["x BYTES [1]"], &["y FP32 [6]"]);
+    signature.outputs[0].labels = ["a", "b", "c", "d", "e", "f"].map(str::to_owned).into();
+    let (_, format) = ask(&signature, "image/png", "", b"\x89PNG\r\n\x1a\n").unwrap();
+    let scores =
+        Tensor::from_vec(Shape::new(&[1, 6]), vec![0f32, 5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
+    let reply = encode(&format, &signature, &only("y", scores)).unwrap();
+    let class = |(label, score)| format!(r#"{{"label":"{label}","score":{score}.0}}"#);
+    let best = [("b", 5), ("c", 4), ("d", 3), ("e", 2), ("f", 1)].map(class);
+    assert_eq!(text_of(&reply), format!("[{}]", best.join(",")));
+}
+
+#[test]
+fn bodies_that_may_grow_are_known_by_their_type() {
+    for sparse in ["text/libsvm", "application/x-recordio-protobuf", "application/x-npz", ""] {
+        assert!(may_be_sparse(Some(sparse)), "{sparse}");
+    }
+    assert!(may_be_sparse(None));
+    for dense in ["application/json", "text/csv", "application/x-npy", "image/png"] {
+        assert!(!may_be_sparse(Some(dense)), "{dense}");
+    }
+}
+
+#[test]
+fn a_few_bytes_of_libsvm_are_no_wide_row() {
+    let open = model(8, &["x FP32 [-1]"], &["y FP32 []"]);
+    let part = "more than the 16779776 that a body";
+    refused(&open, "text/libsvm", b"67000000:1", Kind::UnsupportedMediaType, part);
+}
+
+#[test]
 fn in_tritons_dialect_json_is_nothing_but_kserve_v2() {
     let options = Options { dialect: Some(Dialect::Triton), ..Options::default() };
     let head =
