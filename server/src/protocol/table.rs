@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn rows_that_leave_out_their_cells_do_not_fill_the_memory() {
-        let rows = format!("[{}]", vec!["[1]"; 9].join(","));
+        let rows = format!("[{}]", ["[1]"; 9].join(","));
         let batch = model(8, &["x FP32 [3]"], &[]);
         refused(&batch, &["a", "b", "c"], &rows, "record 9: is one row more than max_batch_size 8");
         let matrix = model(0, &["x FP32 [-1,60000]"], &[]);
