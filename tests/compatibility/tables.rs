@@ -27,15 +27,22 @@ fn tables(document: &str) -> BTreeMap<String, Vec<Row>> {
     let text = fs::read_to_string(root(document)).unwrap();
     let mut tables: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let mut heading = "";
-    for line in text.lines() {
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
         if let Some(it) = line.strip_prefix("## ") {
             heading = it;
         }
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, item, state, test, ref notes @ ..] = columns[..] else { continue };
-        let Some(item) = item.strip_prefix('`').and_then(|it| it.strip_suffix('`')) else {
+        let ["", item, state, test, ref notes @ ..] = columns[..] else { continue };
+        // The head of a table, the line below it, and what is above all headings.
+        let is_head = lines.peek().is_some_and(|it| it.starts_with("|---"));
+        if is_head || item.starts_with("---") || heading.is_empty() {
             continue;
-        };
+        }
+        let quoted = item.strip_prefix('`').and_then(|it| it.strip_suffix('`'));
+        let item = quoted.unwrap_or_else(|| {
+            panic!("{document}, {heading}: expected an item between backticks, given '{item}'")
+        });
         let [item, state, test] = [item, state, test.trim_matches('`')].map(str::to_owned);
         let note = notes.first().map(|it| (*it).to_owned()).unwrap_or_default();
         tables.entry(heading.to_owned()).or_default().push(Row { item, state, test, note });
