@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine import Container, Failed, docker, ended
 from models import FIXTURES
-from wire import Example, Load, announce, ask, status, wait_healthy
+from wire import Example, Load, announce, ask, speaks_http2, status, wait_healthy
 
 FACTS = []
 # Seconds from the start of the process to the first 200.
@@ -62,10 +62,10 @@ def moment(text):
 def description(proof):
     config = proof.inspect()["Config"]
     expect(config["Entrypoint"] == ["/muster"] and not config.get("Cmd"), f"starts {config['Entrypoint']}")
-    expect(sorted(config["ExposedPorts"]) == ["8000/tcp", "8002/tcp", "8080/tcp"], config["ExposedPorts"])
+    expect(sorted(config["ExposedPorts"]) == [f"{port}/tcp" for port in (8000, 8001, 8002, 8080)], config["ExposedPorts"])
     expect(config.get("StopSignal") == "SIGTERM", config.get("StopSignal"))
     expect(config["Healthcheck"]["Test"] == ["CMD", "/muster", "health"], config["Healthcheck"])
-    for name in ("accept-bind-to-port", "multi-models"):
+    for name in ("accept-bind-to-port", "multi-models", "bidirectional-streaming"):
         label = config["Labels"].get(f"com.amazonaws.sagemaker.capabilities.{name}")
         expect(label == "true", f"label {name}: {label}")
     for name in ("title", "licenses"):
@@ -260,17 +260,19 @@ def bound_port(proof):
     with served(proof, options=["-e", "SAGEMAKER_BIND_TO_PORT=9001"]) as container:
         wait_healthy(container, port=9001)
         others = {port: status(container.address(), port, "/ping") for port in (8000, 8002, 8080)}
-        expect(set(others.values()) == {None}, f"other ports answer: {others}")
+        others[8001] = speaks_http2(container.address(), 8001)
+        expect(not any(others.values()), f"other ports answer: {others}")
     return "9001"
 
 
-@fact("without `serve`: three ports, for KServe v2, metrics and SageMaker")
+@fact("without `serve`: four ports, for KServe v2, gRPC, metrics and SageMaker")
 def plain_start(proof):
     with served(proof, args=()) as container:
         wait_healthy(container)
         for port, path in ((8000, "/v2/health/ready"), (8002, "/metrics")):
             expect(status(container.address(), port, path) == 200, f"port {port}: no 200 for {path}")
-    return "8000, 8002, 8080"
+        expect(speaks_http2(container.address(), 8001), "port 8001: no HTTP/2, and so no gRPC")
+    return "8000, 8001, 8002, 8080"
 
 
 @fact("a broken model beside a good one: /ping 200, not ready as a whole, the broken one 503 by name")

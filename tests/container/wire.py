@@ -3,6 +3,7 @@
 import base64
 import http.client
 import json
+import socket
 import struct
 import threading
 import time
@@ -27,6 +28,17 @@ def status(address, port, path):
         return ask(address, port, path)[0]
     except OSError:
         return None
+
+
+def speaks_http2(address, port):
+    """Does what listens there answer the greeting of HTTP/2 with settings, as every gRPC server does?"""
+    greeting, settings = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+    try:
+        with socket.create_connection((address, port), timeout=10) as connection:
+            connection.sendall(greeting + settings)
+            return connection.makefile("rb").read(4)[3:] == b"\x04"
+    except OSError:
+        return False
 
 
 def wait_healthy(container, port=8080, path="/ping", seconds=30):
