@@ -350,6 +350,77 @@ fn an_asynchronous_invocation_is_answered_at_once_and_leaves_its_reply_and_a_not
 }
 
 #[test]
+fn a_result_never_replaces_one_of_the_same_name() {
+    let spool = Spool::start(&Repository::identity("m", &[]), &[]);
+    let name = ("x-amzn-sagemaker-filename", "row.json");
+    let json = ("x-amzn-sagemaker-content-type", "application/json");
+    let first = spool.invoke(&[name, json], ROW);
+    let (before, output) = (spool.note(&first), output(&first));
+    let second = spool.invoke(&[name, ("x-amzn-sagemaker-content-type", "text/csv")], "5,6,7,8\n");
+    assert_eq!(self::output(&second), output);
+    let dir = spool.file(&output).parent().unwrap().to_owned();
+    let notes = || {
+        let mut names = fs::read_dir(&dir).unwrap().map(|it| it.unwrap().path());
+        names.find(|it| it.to_str().unwrap().contains(".json.json."))
+    };
+    let path = wait_for("a second note", notes);
+    let note: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(note["inferenceId"], second.json()["InferenceId"]);
+    let beside = note["responseParameters"]["outputLocation"].as_str().unwrap();
+    assert!(beside.starts_with(&format!("{output}.")), "{beside}");
+    assert!(fs::read_to_string(spool.file(beside)).unwrap().contains('5'));
+    assert_eq!(fs::read_to_string(spool.file(&output)).unwrap(), REPLY);
+    assert_eq!(spool.note(&first), before);
+}
+
+#[test]
+fn inputs_come_only_from_where_the_settings_say() {
+    let invoke = |flags: &[&str], input: &str| {
+        let server = Server::start(&Repository::identity("m", &[]), &[&[ON], flags].concat());
+        post(&server, "m", "async-invocations", &[(INPUT, input)], "")
+    };
+    // Nobody listens there: what is taken fails later.
+    let output = "--async-output=s3://http://127.0.0.1:1/out/results";
+    let inputs = ["--async-input=s3://data/in", "--async-input=s3://more"];
+    let with_inputs = [output, inputs[0], inputs[1], "--exit-timeout-secs=1"];
+    let by_default = [output, "--exit-timeout-secs=1"];
+    for (flags, input) in [
+        (&by_default[..], "s3://other/k"),
+        (&with_inputs, "s3://out/k"),
+        (&with_inputs, "s3://data/inner/k"),
+        (&with_inputs, "https://s3.eu-west-1.amazonaws.com/data/k"),
+    ] {
+        let text = exception(&invoke(flags, input), 400, "ValidationError");
+        assert!(text.contains("--async-input") && text.contains(input), "{text}");
+    }
+    for (flags, input) in [
+        (&by_default[..], "s3://out/k"),
+        (&with_inputs, "s3://data/in/k"),
+        (&with_inputs, "https://s3.eu-west-1.amazonaws.com/more/k"),
+    ] {
+        invoke(flags, input).expect(202);
+    }
+}
+
+#[test]
+fn a_store_that_says_nothing_does_not_hold_up_the_stop() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let output = format!("--async-output=s3://{}/out", silent.local_addr().unwrap());
+    let flags = [ON, &output, "--async-concurrency=1", "--exit-timeout-secs=5"];
+    let server = Start::new(&Repository::identity("m", &[]))
+        .flags(&flags)
+        .variable("AWS_ACCESS_KEY_ID", "x")
+        .variable("AWS_SECRET_ACCESS_KEY", "y")
+        .run();
+    for _ in 0..4 {
+        post(&server, "m", "async-invocations", &[], ROW).expect(202);
+    }
+    // The first result is on its way, and will be.
+    drop(silent.accept().map(std::mem::forget));
+    server.stop().expect("a stop in time");
+}
+
+#[test]
 fn an_asynchronous_invocation_that_fails_leaves_the_failure_and_a_note() {
     let spool = Spool::start(&Repository::identity("m", &[]), &["--async-output=s3://out"]);
     let secret = Repository::new().file("secret", ROW);
@@ -518,5 +589,7 @@ fn settings_that_do_not_fit_together_are_refused_by_name() {
     refused(&["--async-output=s3://b"], &["--async-output 's3://b'", "--aws-facade"]);
     refused(&[ON, "--async-spool=/none/at/all"], &["--async-spool", "expected a directory"]);
     refused(&[ON, "--async-output=gs://b/p"], &["--async-output", "s3://bucket/prefix"]);
+    refused(&["--async-input=s3://b"], &["--async-input 's3://b'", "--aws-facade"]);
+    refused(&[ON, "--async-input=s3://h:1/b"], &["--async-input", "without a host"]);
     refused(&[ON, "--async-queue=0"], &["--async-queue '0'", "from 1"]);
 }

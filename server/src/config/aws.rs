@@ -30,6 +30,8 @@ pub struct AsyncInvocations {
     pub objects: ObjectsAt,
     /// `--async-output`: the bucket and the prefix below which results are written; the latter may be empty.
     pub output: (String, String),
+    /// `--async-input`: buckets and prefixes below which inputs lie; empty where they may lie anywhere.
+    pub inputs: Vec<(String, String)>,
     /// `--async-queue`: invocations that may wait.
     pub queue: NonZeroUsize,
     /// `--async-concurrency`: invocations that run at the same time.
@@ -61,13 +63,16 @@ pub(super) fn resolve(
     let on = sources.read("aws-facade", value::boolean, problems).unwrap_or(false);
     let spool = sources.read("async-spool", value::path, problems);
     let output = sources.read("async-output", output, problems);
+    let inputs = sources.read_all("async-input", input, problems);
     let queue = sources.read("async-queue", value::count, problems);
     let concurrency = sources.read("async-concurrency", value::count, problems);
     if !on {
         // Whoever says where results go expects some.
-        for (name, is_given) in
-            [("async-spool", spool.is_some()), ("async-output", output.is_some())]
-        {
+        for (name, is_given) in [
+            ("async-spool", spool.is_some()),
+            ("async-output", output.is_some()),
+            ("async-input", !inputs.is_empty()),
+        ] {
             let given = sources.last(name).filter(|_| is_given);
             problems.extend(given.map(|it| format!("{it}: expected --aws-facade beside it")));
         }
@@ -85,15 +90,32 @@ pub(super) fn resolve(
     };
     let output = output.or_else(|| StoreUrl::parse(SPOOL_OUTPUT).ok());
     let output = output.map(|it| (it.bucket, it.prefix)).unwrap_or_default();
+    // A spool has nothing in it that is not meant for this; the credentials for a store may open much more.
+    let inputs = match &objects {
+        ObjectsAt::S3(_) if inputs.is_empty() => vec![(output.0.clone(), String::new())],
+        _ => inputs,
+    };
     let count = |given: Option<NonZeroUsize>, usual| {
         given.or(NonZeroUsize::new(usual)).unwrap_or(NonZeroUsize::MIN)
     };
     let (queue, concurrency) = (count(queue, QUEUE), count(concurrency, CONCURRENCY));
-    Some(AwsFacade { later: Some(AsyncInvocations { objects, output, queue, concurrency }) })
+    Some(AwsFacade {
+        later: Some(AsyncInvocations { objects, output, inputs, queue, concurrency }),
+    })
 }
 
 /// A place in S3.
 fn output(text: &str) -> Parse<StoreUrl> {
     let url = StoreUrl::parse(text).ok().filter(|it| it.provider == Provider::S3);
     url.ok_or_else(|| "s3://bucket/prefix or s3://[https://]host:port/bucket/prefix".to_owned())
+}
+
+/// A place in the store of the results.
+fn input(text: &str) -> Parse<(String, String)> {
+    let url = StoreUrl::parse(text).ok();
+    let url = url.filter(|it| it.provider == Provider::S3 && it.endpoint.is_none());
+    let place = url.map(|it| (it.bucket, it.prefix));
+    place.ok_or_else(|| {
+        "s3://bucket or s3://bucket/prefix, without a host: that of --async-output holds".to_owned()
+    })
 }

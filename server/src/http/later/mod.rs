@@ -66,6 +66,8 @@ pub struct Later {
     queue: mpsc::Sender<Job>,
     /// Bucket and prefix of all results.
     output: (String, String),
+    /// Buckets and prefixes below which inputs lie; empty where they may lie anywhere.
+    inputs: Vec<(String, String)>,
 }
 
 /// The other end of it: what waits to be run.
@@ -84,7 +86,8 @@ pub fn queue(settings: &AsyncInvocations, stores: &StoreSettings) -> (Later, Wai
         objects: Arc::new(Objects::new(&settings.objects, stores)),
         concurrency: settings.concurrency.get(),
     };
-    (Later { queue: sender, output: settings.output.clone() }, waiting)
+    let (output, inputs) = (settings.output.clone(), settings.inputs.clone());
+    (Later { queue: sender, output, inputs }, waiting)
 }
 
 impl Later {
@@ -100,6 +103,12 @@ impl Later {
             )),
             TrySendError::Closed(_) => Error::ShuttingDown,
         })
+    }
+
+    /// May clients have this read?
+    pub fn may_read(&self, input: &Location) -> bool {
+        let mut inputs = self.inputs.iter();
+        self.inputs.is_empty() || inputs.any(|(bucket, prefix)| input.is_below(bucket, prefix))
     }
 
     /// The place of a result with that name, below an extension of the path of all results; `None` where that is no
@@ -143,6 +152,7 @@ mod tests {
             let settings = AsyncInvocations {
                 objects: ObjectsAt::Folder("/spool".into()),
                 output: ("b".to_owned(), prefix.to_owned()),
+                inputs: Vec::new(),
                 queue: std::num::NonZeroUsize::MIN,
                 concurrency: std::num::NonZeroUsize::MIN,
             };

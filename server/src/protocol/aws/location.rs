@@ -51,8 +51,14 @@ impl Location {
         &self.key
     }
 
+    /// Does it lie in that bucket, below that path? Below the empty path lies all of a bucket.
+    pub fn is_below(&self, bucket: &str, path: &str) -> bool {
+        let rest = self.key.strip_prefix(path).filter(|_| self.bucket == bucket);
+        rest.is_some_and(|it| path.is_empty() || it.starts_with('/'))
+    }
+
     /// An object beside this one whose name has that at its end.
-    pub fn with_suffix(&self, suffix: &'static str) -> Location {
+    pub fn with_suffix(&self, suffix: &str) -> Location {
         Location { bucket: self.bucket.clone(), key: format!("{}{suffix}", self.key) }
     }
 }
@@ -122,6 +128,17 @@ mod tests {
         check("https://s3.eu-west-1.amazonaws.com/b/a/k", "b", "a/k");
         check("https://s3-eu-west-1.amazonaws.com/b/k", "b", "k");
         assert_eq!(Location::parse("s3://b/a/k").unwrap().to_string(), "s3://b/a/k");
+    }
+
+    #[test]
+    fn what_lies_below_a_path_is_in_its_bucket_and_directory() {
+        let location = Location::new("b", "in/a/k").unwrap();
+        for path in ["", "in", "in/a"] {
+            assert!(location.is_below("b", path), "{path}");
+        }
+        for (bucket, path) in [("c", ""), ("b", "i"), ("b", "in/a/k"), ("b", "other")] {
+            assert!(!location.is_below(bucket, path), "{bucket}/{path}");
+        }
     }
 
     #[test]

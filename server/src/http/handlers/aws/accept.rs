@@ -66,7 +66,8 @@ pub(super) async fn accept(
     // Unknown endpoints are told now; the model is looked up again when it is the invocation's turn.
     model_of(service, endpoint, parts).await?;
     let headers = &parts.headers;
-    let input = text(headers, &INPUT_LOCATION).map(input_location).transpose()?;
+    let input = text(headers, &INPUT_LOCATION);
+    let input = input.map(|it| input_location(later, it)).transpose()?;
     let wait = seconds(headers, &TIME_TO_LIVE, WAIT)?;
     let timeout = seconds(headers, &TIMEOUT, RUN)?;
     let name = new_uuid();
@@ -129,15 +130,22 @@ fn inline(error: Error) -> Refusal {
     }
 }
 
-fn input_location(given: &str) -> Result<Location, Refusal> {
+fn input_location(later: &Later, given: &str) -> Result<Location, Refusal> {
     if LONGEST_LOCATION < given.len() {
         return Err(invalid(&format!(
             "header {INPUT_LOCATION}: expected at most {LONGEST_LOCATION} characters, given {}",
             given.len()
         )));
     }
-    Location::parse(given)
-        .map_err(|expected| invalid(&format!("header {INPUT_LOCATION}: {expected}")))
+    let location = Location::parse(given)
+        .map_err(|expected| invalid(&format!("header {INPUT_LOCATION}: {expected}")))?;
+    match later.may_read(&location) {
+        true => Ok(location),
+        false => Err(invalid(&format!(
+            "header {INPUT_LOCATION}: expected an object below one of the places that --async-input names, or without \
+             it in the bucket of --async-output, given '{given}'"
+        ))),
+    }
 }
 
 fn seconds(
