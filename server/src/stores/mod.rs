@@ -30,7 +30,7 @@ use connect::{Access, connect};
 use download::{Downloads, Failure, PARALLEL, STALL};
 pub use error::{Refusal, StoreError};
 use listing::Listing;
-pub use objects::{Object, Objects};
+pub use objects::{Object, Objects, Written};
 
 /// Objects may change while they are read. How often that is taken for bad luck.
 const CHANGES: usize = 3;

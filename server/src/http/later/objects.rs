@@ -31,11 +31,16 @@ pub enum Objects {
 }
 
 /// Why an object could not be had.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
     /// There is no room for it in memory now.
+    #[error("there is no memory")]
     NoRoom,
+    /// There is one of that name already, which stays as it is.
+    #[error("there is an object of that name already")]
+    Taken,
     /// Anything else, in words.
+    #[error("{0}")]
     Other(String),
 }
 
@@ -79,7 +84,7 @@ impl Objects {
         }
     }
 
-    /// Writes an object, in place of one that is there. Nobody sees a part of it.
+    /// Writes an object, unless there is one of that name. Nobody sees a part of it.
     ///
     /// # Errors
     /// Why it could not be written.
@@ -97,8 +102,11 @@ impl Objects {
             }
             Objects::Stores(objects) => {
                 let (bucket, key) = (location.bucket(), location.key());
-                let written = objects.write(bucket, key, body, content_type).await;
-                written.map_err(|it| Problem::Other(it.to_string()))
+                match objects.write(bucket, key, body, content_type).await {
+                    Ok(stores::Written::Whole) => Ok(()),
+                    Ok(stores::Written::Taken) => Err(Problem::Taken),
+                    Err(error) => Err(Problem::Other(error.to_string())),
+                }
             }
         }
     }
@@ -189,20 +197,37 @@ fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), Pr
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     };
+    // What is there already may be a link: directories are made only once it is known where they would be.
+    if let Some(above) = parent.ancestors().find(|it| it.symlink_metadata().is_ok()) {
+        inside(root, above).map_err(failed)?;
+    }
     fs::create_dir_all(parent).map_err(failed)?;
     let parent = inside(root, parent).map_err(failed)?;
-    // Clients may give two results one name; the last one counts, and is whole.
     let part = parent.join(format!(".{}.part", new_uuid()));
     let write = || {
-        let mut file = fs::File::create(&part)?;
+        let mut file = fs::File::create_new(&part)?;
         body.iter().try_for_each(|it| file.write_all(it))?;
-        fs::rename(&part, parent.join(name))
+        put_new(&part, &parent.join(name))
     };
-    write().map_err(|error| {
-        // What is left of it is of no use; that it cannot be removed either is no news.
-        let _ = fs::remove_file(&part);
-        failed(error)
+    let written = write();
+    // Its content has another name now, or is of no use; that it cannot be removed is no news.
+    let _ = fs::remove_file(&part);
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Problem::Taken,
+        _ => failed(error),
     })
+}
+
+/// Gives what is in `part` the name `path`, unless there is something of that name.
+fn put_new(part: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(part, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            // Not every file system has such links. There the name is taken first, and is an empty file for a moment.
+            fs::File::create_new(path)?;
+            fs::rename(part, path)
+        }
+        done => done,
+    }
 }
 
 /// The parts of a location never lead upwards: its type says so.
@@ -288,10 +313,26 @@ mod tests {
             let Problem::Other(told) = problem else { panic!("expected words") };
             assert!(told.contains(&format!("cannot read s3://b/{key}")), "{told}");
         }
-        objects.write(&at("up/other"), Vec::new(), None).await.unwrap_err();
+        for key in ["up/other", "up/more/other"] {
+            let problem = objects.write(&at(key), Vec::new(), None).await.unwrap_err();
+            assert!(matches!(problem, Problem::Other(_)), "{problem:?}");
+        }
         assert!(!spool.0.join("other").exists());
-        // A link in the place of a result is replaced, not followed.
-        objects.write(&at("link"), vec![Bytes::from_static(b"x")], None).await.unwrap();
+        assert!(!spool.0.join("more").exists(), "a directory was made outside");
+        // A link in the place of a result is not followed either.
+        let taken = objects.write(&at("link"), vec![Bytes::from_static(b"x")], None).await;
+        assert_eq!(taken, Err(Problem::Taken));
         assert_eq!(fs::read_to_string(spool.0.join("secret")).unwrap(), "secret");
+    }
+
+    #[tokio::test]
+    async fn what_is_there_stays() {
+        let spool = Spool::new();
+        let (objects, file) = (spool.objects(), spool.0.join("spool/b/k"));
+        for (text, expected) in [("first", Ok(())), ("second", Err(Problem::Taken))] {
+            assert_eq!(objects.write(&at("k"), vec![Bytes::from(text)], None).await, expected);
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "first");
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "a part was left");
     }
 }

@@ -30,6 +30,7 @@ use super::{
 use crate::{
     drain::Guard,
     error::Error,
+    identifier::new_uuid,
     limits::Permit,
     protocol::{
         aws::{Location, Note, Outcome},
@@ -42,6 +43,10 @@ const NOTE: &str = ".json";
 
 /// How long to wait before memory is asked for again.
 const NO_ROOM: Duration = Duration::from_millis(100);
+
+/// The part of the server's patience in which the notes on what it gave up must be written: a store may say nothing
+/// for longer than the process has.
+const LAST_NOTES: u32 = 8;
 
 /// What becomes of invocations that the server has no time for.
 const STOPPED: &str = "the server stopped before the invocation was done";
@@ -94,7 +99,7 @@ impl Waiting {
         let mut left = 0;
         while let Ok(job) = self.queue.try_recv() {
             left += 1;
-            work.write(&job, failure(STOPPED)).await;
+            running.spawn(work.clone().give_up(job));
         }
         if 0 < left {
             tracing::warn!(left, "asynchronous invocations had not begun, and are noted as failed");
@@ -103,7 +108,13 @@ impl Waiting {
         if timeout(patience, all).await.is_err() {
             tracing::warn!(left = running.len(), "asynchronous invocations are given up");
             stop.send_replace(true);
-            while running.join_next().await.is_some() {}
+            let all = async { while running.join_next().await.is_some() {} };
+            if timeout(patience / LAST_NOTES, all).await.is_err() {
+                tracing::error!(
+                    left = running.len(),
+                    "asynchronous invocations end without a note"
+                );
+            }
         }
     }
 }
@@ -128,6 +139,11 @@ impl Work {
         self.write(&job, ended).await;
     }
 
+    /// Writes that a job has not begun.
+    async fn give_up(self: Arc<Self>, job: Job) {
+        self.write(&job, failure(STOPPED)).await;
+    }
+
     /// Tries until there is room for it.
     async fn run(&self, job: &Job) -> Ended {
         loop {
@@ -137,7 +153,7 @@ impl Work {
                     sleep(NO_ROOM).await;
                     continue;
                 }
-                Err(Problem::Other(reason)) => return failure(&reason),
+                Err(problem) => return failure(&problem.to_string()),
             };
             match attempt(&self.service, &job.endpoint, &job.parts, body).await {
                 Attempt::Done(response) => return self.reply(response).await,
@@ -198,7 +214,10 @@ impl Work {
         };
         let written = self.put(job, location, body, content_type.as_deref()).await;
         // A note of a reply that is not there would mislead.
-        let reason = written.err().or(reason);
+        let (location, reason) = match written {
+            Ok(location) => (location, reason),
+            Err(error) => (location.clone(), Some(error)),
+        };
         let input = match &job.input {
             Input::Here(_) => None,
             Input::At(location) => Some(location.to_string()),
@@ -225,18 +244,22 @@ impl Work {
         }
     }
 
+    /// Writes an object: there, or beside what is there already, since clients may give two results one name.
     async fn put(
         &self,
         job: &Job,
         location: &Location,
         body: Vec<Bytes>,
         content_type: Option<&str>,
-    ) -> Result<(), String> {
-        let error = match self.objects.write(location, body, content_type).await {
-            Ok(()) => return Ok(()),
-            Err(Problem::NoRoom) => "there is no memory".to_owned(),
-            Err(Problem::Other(error)) => error,
-        };
+    ) -> Result<Location, String> {
+        let mut location = location.clone();
+        let mut written = self.objects.write(&location, body.clone(), content_type).await;
+        if written == Err(Problem::Taken) {
+            location = location.with_suffix(&format!(".{}", new_uuid()));
+            written = self.objects.write(&location, body, content_type).await;
+        }
+        let Err(problem) = written else { return Ok(location) };
+        let error = problem.to_string();
         let inference_id = &*job.inference_id;
         tracing::error!(inference_id, error, "the result of an asynchronous invocation is lost");
         Err(error)
