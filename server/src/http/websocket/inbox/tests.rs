@@ -151,7 +151,7 @@ fn memory_is_asked_for_when_it_is_announced_and_given_back_when_the_peer_is_gone
 fn what_comes_in_frames_is_counted_with_the_room_that_its_buffer_has() {
     let budget = Budget::new(10_000);
     let mut inbox = inbox(&budget);
-    read(&mut inbox, &[frame(0x02, &[1; 600]), frame(0x00, &[1; 10])].concat(), 99);
+    read(&mut inbox, &[frame(0x02, &[1; 600]), frame(0x00, &[1; 100])].concat(), 99);
     let Some(Partial { content: Ok((buffer, _)), .. }) = &inbox.message else {
         panic!("no message")
     };
