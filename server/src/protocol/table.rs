@@ -75,8 +75,11 @@ impl<'s> Table<'s> {
         if !by_name && whole.is_none() {
             return Err(lacking(signature, &names));
         }
-        if let Some(most) = whole.and_then(width).filter(|&it| it < names.len()) {
-            return Err(too_many(most));
+        let given = names.len();
+        if let Some(port) = whole.filter(|it| width(it).is_some_and(|most| most < given)) {
+            let expected = signature.shape_text(port);
+            let problem = format!("expected shape {expected}, the table has {given} columns");
+            return Err(Error::input(&*port.name, problem));
         }
         let column = |name: String| {
             let port = whole.or_else(|| signature.input(&name));
@@ -301,16 +304,16 @@ fn interleaved(dtype: DataType, lists: &[Tensor], rows: usize) -> Bytes {
 pub(super) fn check_columns(signature: &Signature, columns: usize) -> Result<(), Error> {
     let only = rows::only_input(signature).and_then(width);
     let most = only.map_or(MOST_COLUMNS, |it| it.max(MOST_COLUMNS));
-    if columns <= most { Ok(()) } else { Err(too_many(most)) }
+    if columns <= most {
+        return Ok(());
+    }
+    let problem = format!("the table has more columns than the {most} that are taken");
+    Err(Error::InvalidRequest(problem))
 }
 
 /// Most columns that one input can be given as: all its elements in one row. `None` where that is open.
 fn width(port: &Port) -> Option<usize> {
     port.dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?))
-}
-
-fn too_many(most: usize) -> Error {
-    Error::InvalidRequest(format!("the table has more columns than the {most} that are taken"))
 }
 
 fn lacking(signature: &Signature, names: &[String]) -> Error {
@@ -384,11 +387,21 @@ mod tests {
         let names: Vec<String> = (0..=MOST_COLUMNS).map(|it| it.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let three = model(8, &["x FP32 [3]"], &[]);
-        refused(&three, &names[..4], "[]", "more columns than the 3 that are taken");
+        refused(&three, &names[..4], "[]", "expected shape [-1,3], the table has 4 columns");
         let open = model(8, &["x FP32 [-1]"], &[]);
         refused(&open, &names, "[]", "more columns than the 65536 that are taken");
         let wide = model(8, &["x FP32 [65537]"], &[]);
         refused(&wide, &names, "[]", "no rows");
+    }
+
+    #[test]
+    fn a_column_is_found_in_its_place_or_in_a_map() {
+        let signature = model(8, &["x FP32 [-1]"], &[]);
+        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let mut table = Table::new(&signature, names).unwrap();
+        assert_eq!((table.position("b", 1), table.places.len()), (Some(1), 0));
+        assert_eq!((table.position("c", 0), table.places.len()), (Some(2), 3));
+        assert_eq!(table.position("d", 3), None);
     }
 
     #[test]
@@ -426,7 +439,7 @@ mod tests {
             check(&signature, &["p", "q", "r"], rows, expected);
         }
         let narrow = model(8, &["x FP32 [2]"], &[]);
-        refused(&narrow, &["p", "q", "r"], rows, "expected shape [-1,2], the table has [2,3]");
+        refused(&narrow, &["p", "q", "r"], rows, "expected shape [-1,2], the table has 3 columns");
         let texts = model(8, &["x BYTES [2]"], &[]);
         let expected = "x BYTES [2,2] [\"a\",\"b\",\"c\",\"\"]\n";
         check(&texts, &["p", "q"], r#"[["a","b"],["c",""]]"#, expected);

@@ -425,7 +425,8 @@ fn a_context_in_several_pieces_is_reckoned_with_whole() {
     let mut list = ExampleListWithContext { examples, context: Some(context) }.encode_to_vec();
     let last = Some(Example::default());
     list.extend(ExampleListWithContext { examples: vec![], context: last }.encode_to_vec());
-    let (mut input, mut message) = (Vec::new(), Vec::new());
+    let head = ClassificationRequest { model_spec: spec(), input: None };
+    let (mut input, mut message) = (Vec::new(), head.encode_to_vec());
     prost::encoding::bytes::encode(2, &list, &mut input);
     prost::encoding::bytes::encode(2, &input, &mut message);
     let bytes = Bytes::from(message);
