@@ -100,7 +100,8 @@ fn what_is_ignored_of_a_configuration_is_told_also_where_the_model_does_not_load
 
 #[test]
 fn a_request_for_a_model_that_did_not_load_leaves_a_line_in_the_log() {
-    let repository = Repository::identity("bad", &[("load_fault", "fail")]);
+    let repository =
+        Repository::identity("copy", &[]).with_identity("bad", &[("load_fault", "fail")]);
     let mut process = Process::start(&repository, &["--strict-readiness=false"], &[]);
     process.wait_ready();
     process.client().post("/v2/models/bad/infer", &[], "{}").error(503);
