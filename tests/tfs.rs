@@ -174,8 +174,11 @@ fn a_version_that_was_unloaded_has_ended_well_and_one_that_failed_says_why() {
     let flags = ["--model-control-mode=explicit", "--load-model=copy"];
     let server = Server::start(&repository, &flags);
     server.post("/v2/repository/models/copy/unload", "").expect(200);
-    let ended = server.get("/v1/models/copy").expect(200).json();
-    assert_eq!(ended["model_version_status"][0]["state"], "END", "{ended}");
+    // The answer does not wait for the last instance to go.
+    let ended = wait_for("the end of the version", || {
+        let told = server.get("/v1/models/copy").expect(200).json();
+        (told["model_version_status"][0]["state"] == "END").then_some(told)
+    });
     let expected = json!({"error_code": "OK", "error_message": ""});
     assert_eq!(ended["model_version_status"][0]["status"], expected);
 }
