@@ -55,7 +55,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "trace",
         ],
     ),
-    ("shared", &["error", "limits", "memory", "protocol", "request"]),
+    ("shared", &["error", "limits", "memory", "net", "protocol", "request"]),
     ("tensorflow", &["error", "models", "protocol"]),
     (
         "http",

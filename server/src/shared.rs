@@ -9,6 +9,7 @@ use crate::{
     error::Error,
     limits::{Budget, Permit, out_of_bytes},
     memory::{SharedMemory, Window},
+    net::aside,
     protocol::kserve_v2::{SharedInput, SharedParts},
     request::{InferenceRequest, InferenceResponse},
 };
@@ -132,10 +133,4 @@ impl Windows {
         };
         if LARGE < length { aside(write).await? } else { write() }
     }
-}
-
-/// Runs `work` on another thread.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
 }

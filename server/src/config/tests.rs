@@ -1,9 +1,13 @@
 //! Tables over a made-up environment: what is given, what becomes of it.
 
 mod cache;
+mod grpc;
+mod health;
 mod multi_model;
 mod sagemaker;
 mod tensorflow;
+mod trace;
+mod vertex;
 
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
@@ -327,116 +331,6 @@ fn what_follows_bench_is_left_alone() {
     let expect = ["--help", "-n", "3", "http://localhost:8000", "--http-port=x"];
     let parsed = read_text(&format!("bench {}", expect.join(" ")), &["MUSTER_HTTP_PORT=x"]);
     assert_eq!(parsed, Ok(Command::Bench(expect.map(OsString::from).to_vec())));
-}
-
-/// Whom `muster health` asks, in a container that was started with `first_process`.
-fn asked(first_process: &'static str, args: &str, variables: &[&str]) -> Result<String, String> {
-    let variables = variables.iter().filter_map(|it| it.split_once('='));
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.into())).collect();
-    let fake = Fake { variables, paths: Vec::new(), first_process };
-    let args = ["muster", "health"].into_iter().chain(args.split(' ').filter(|it| !it.is_empty()));
-    match read(args.map(OsString::from), &fake, &machine()) {
-        Ok(Command::Health(check)) => Ok(check.to_string()),
-        Ok(other) => panic!("expected a health check, found {other:?}"),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-#[test]
-fn health_is_asked_where_the_environment_lets_the_server_listen() {
-    for (variables, expect) in [
-        (&[][..], "http://127.0.0.1:8080/ping"),
-        (&["SAGEMAKER_BIND_TO_PORT=9001"], "http://127.0.0.1:9001/ping"),
-        // For a platform's server, which has this port alone, this is no clash.
-        (&["SAGEMAKER_BIND_TO_PORT=8000"], "http://127.0.0.1:8000/ping"),
-        (&["MUSTER_HTTP_ADDRESS=10.0.0.7"], "http://10.0.0.7:8080/ping"),
-        (&["MUSTER_HTTP_ADDRESS=::"], "http://[::1]:8080/ping"),
-        (&["MUSTER_ALLOW_SAGEMAKER=0"], "http://127.0.0.1:8000/v2/health/ready"),
-        (
-            &["MUSTER_ALLOW_SAGEMAKER=0", "MUSTER_HTTP_PORT=81"],
-            "http://127.0.0.1:81/v2/health/ready",
-        ),
-        (
-            &["MUSTER_ALLOW_SAGEMAKER=0", "MUSTER_ALLOW_HTTP=0"],
-            "http://127.0.0.1:8002/v2/health/ready",
-        ),
-    ] {
-        assert_eq!(asked("", "", variables).as_deref(), Ok(expect), "{variables:?}");
-    }
-}
-
-#[test]
-fn health_is_asked_where_the_first_process_was_told_to_listen() {
-    let variables = ["MUSTER_SAGEMAKER_PORT=1"];
-    for (first, args, expect) in [
-        ("/muster serve --sagemaker-port 9000", "", 9000),
-        ("/muster --sagemaker-port=9000", "", 9000),
-        ("/sbin/docker-init -- /muster serve --sagemaker-port 9000", "", 9000),
-        ("/muster serve --sagemaker-port 9000", "--sagemaker-port 9001", 9001),
-        ("/muster serve", "", 1),
-        ("/muster health --sagemaker-port 9000", "", 1),
-        ("/sbin/init", "", 1),
-        ("/bin/other --sagemaker-port 9000", "", 1),
-    ] {
-        let expect = format!("http://127.0.0.1:{expect}/ping");
-        assert_eq!(asked(first, args, &variables), Ok(expect), "{first}, {args}");
-    }
-}
-
-#[test]
-fn health_is_asked_at_the_port_that_is_typed_beside_it() {
-    let http = "http://127.0.0.1:81/v2/health/ready";
-    assert_eq!(asked("", "--http-port 81", &[]).as_deref(), Ok(http));
-    let sagemaker = asked("", "--http-port 81 --sagemaker-port 82", &[]);
-    assert_eq!(sagemaker.as_deref(), Ok("http://127.0.0.1:82/ping"));
-}
-
-#[test]
-fn health_is_asked_where_somebody_says() {
-    for (url, expect) in [
-        ("http://h:9000", "http://h:9000/ping"),
-        ("http://h/", "http://h:80/"),
-        ("https://h", "https://h:443/ping"),
-        ("http://[::1]:81/v2/health/live", "http://[::1]:81/v2/health/live"),
-    ] {
-        let found = asked("/muster --sagemaker-port 7", &format!("--url {url}"), &[]);
-        assert_eq!(found.as_deref(), Ok(expect), "{url}");
-    }
-}
-
-#[test]
-fn health_is_asked_by_tls_where_the_server_has_it_and_asks_for_no_certificate() {
-    let tls = "--http-tls-cert=a --http-tls-key=b";
-    for (args, expect) in [
-        ("", "https://127.0.0.1:8080/ping"),
-        ("--http-tls-ports=http", "http://127.0.0.1:8080/ping"),
-        ("--http-port=1", "https://127.0.0.1:1/v2/health/ready"),
-        ("--http-tls-client-ca=c", "http://127.0.0.1:8002/v2/health/ready"),
-    ] {
-        let found = asked("", &format!("{tls} {args}"), &[]);
-        assert_eq!(found.as_deref(), Ok(expect), "{args}");
-    }
-    let args = format!("{tls} --http-tls-client-ca=c --allow-metrics=false");
-    assert!(asked("", &args, &[]).unwrap_err().contains("a certificate of its clients"));
-}
-
-#[test]
-fn health_that_cannot_be_asked_says_why() {
-    for (args, parts) in [
-        ("--url h:1", ["--url 'h:1'", "expected http://<host>"]),
-        ("--url http://h:x", ["--url 'http://h:x'", "expected http://<host>"]),
-        ("--sagemaker-port x", ["--sagemaker-port 'x'", "expected a port"]),
-        ("--sagemaker-port 0", ["any free one", "--url"]),
-        ("--colour", ["unknown option --colour", "--help"]),
-    ] {
-        let error = asked("", args, &[]).unwrap_err();
-        for part in parts.into_iter().chain(["the server cannot be asked: "]) {
-            assert!(error.contains(part), "{args}: no '{part}' in {error}");
-        }
-        assert_eq!(error.lines().count(), 1, "{error}");
-    }
-    let off = ["MUSTER_ALLOW_SAGEMAKER=0", "MUSTER_ALLOW_HTTP=0", "MUSTER_ALLOW_METRICS=0"];
-    assert!(asked("", "", &off).unwrap_err().contains("these services are off"));
 }
 
 #[test]
@@ -779,116 +673,6 @@ fn optimised_models_are_kept_only_where_a_directory_is_given() {
     assert_eq!(cache("", &variable).as_deref(), Some(Path::new("/cache")));
 }
 
-fn trace(args: &str, variables: &[&str]) -> TraceConfig {
-    config(args, variables).trace
-}
-
-#[test]
-fn nothing_is_traced_unless_asked_for() {
-    let mode = TraceMode::Triton { file: None, log_frequency: 0 };
-    let levels = TraceLevels::default();
-    assert_eq!(trace("", &[]), TraceConfig { levels, rate: 1000, count: None, mode });
-}
-
-#[test]
-fn trace_settings_are_tritons_and_its_older_ones_yield() {
-    let new = "--trace-config triton,file=/t --trace-config triton,log-frequency=50 --trace-config \
-               rate=100 --trace-config level=TIMESTAMPS --trace-config level=TENSORS --trace-config count=7";
-    let old = "--trace-file /t --trace-log-frequency 50 --trace-rate 100 --trace-level TIMESTAMPS \
-               --trace-level TENSORS --trace-count 7";
-    let expect = TraceConfig {
-        levels: TraceLevels { timestamps: true, tensors: true },
-        rate: 100,
-        count: Some(7),
-        mode: TraceMode::Triton { file: Some("/t".into()), log_frequency: 50 },
-    };
-    assert_eq!(trace(new, &[]), expect);
-    assert_eq!(trace(old, &[]), expect);
-    let variable = "MUSTER_TRACE_CONFIG=triton,file=/t;triton,log-frequency=50;rate=100;\
-                    level=TIMESTAMPS;level=TENSORS;count=7";
-    assert_eq!(trace("", &[variable]), expect);
-    assert_eq!(trace("--trace-rate 5 --trace-config rate=6 --trace-count -1", &[]).rate, 6);
-}
-
-fn collector(args: &str, variables: &[&str]) -> Collector {
-    match trace(&format!("--trace-config mode=opentelemetry {args}"), variables).mode {
-        TraceMode::OpenTelemetry(collector) => collector,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_collector_is_tritons_by_default_and_the_command_line_beats_the_environment() {
-    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    let plain = collector("", &[]);
-    assert_eq!(
-        plain,
-        Collector {
-            url: "http://localhost:4318/v1/traces".into(),
-            host: "localhost".into(),
-            port: 4318,
-            path: "/v1/traces".into(),
-            headers: vec![],
-            resource: vec![pair("service.name", "triton-inference-server")],
-            max_queue: 2048,
-            schedule_delay: Duration::from_secs(5),
-            max_batch: 512,
-        }
-    );
-    let variables = [
-        "OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:1/",
-        "OTEL_EXPORTER_OTLP_HEADERS=api-key=a%20b",
-        "OTEL_RESOURCE_ATTRIBUTES=service.name=x,zone=a",
-        "OTEL_SERVICE_NAME=y",
-        "OTEL_BSP_MAX_QUEUE_SIZE=10",
-        "OTEL_BSP_SCHEDULE_DELAY=20",
-        "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=30",
-    ];
-    let by_environment = collector("", &variables);
-    assert_eq!(by_environment.url, "http://collector:1/v1/traces");
-    assert_eq!(by_environment.headers, [pair("api-key", "a b")]);
-    assert_eq!(by_environment.resource, [pair("service.name", "y"), pair("zone", "a")]);
-    assert_eq!((by_environment.max_queue, by_environment.max_batch), (10, 10));
-    let typed = "--trace-config opentelemetry,url=http://h:5/x --trace-config \
-                 opentelemetry,resource=service.name=z --trace-config \
-                 opentelemetry,bsp_max_queue_size=99 --trace-config \
-                 opentelemetry,bsp_schedule_delay=1 --trace-config \
-                 opentelemetry,bsp_max_export_batch_size=2";
-    let both = collector(typed, &variables);
-    assert_eq!((&*both.host, both.port, &*both.path), ("h", 5, "/x"));
-    assert_eq!(both.resource, [pair("service.name", "z"), pair("zone", "a")]);
-    assert_eq!((both.max_queue, both.max_batch), (99, 2));
-    assert_eq!(both.schedule_delay, Duration::from_millis(1));
-    // Without the mode they are none of our business.
-    assert!(trace("", &["OTEL_BSP_MAX_QUEUE_SIZE=x"]).mode == trace("", &[]).mode);
-}
-
-#[test]
-fn wrong_trace_settings_say_what_is_allowed() {
-    let refused = |value: &str, part: &str| {
-        check_refused(&format!("--trace-config {value}"), &[], &["--trace-config", part]);
-    };
-    refused("loud", "level=TIMESTAMPS");
-    refused("level=LOUD", "OFF, TIMESTAMPS or TENSORS");
-    refused("rate=-1", "a whole number from 0 for rate");
-    refused("count=-2", "or -1");
-    refused("mode=zipkin", "triton or opentelemetry");
-    refused("file=/t", "a mode and a comma");
-    refused("triton,url=http://x", "triton,file=");
-    refused("zipkin,url=http://x", "the mode triton or opentelemetry");
-    refused("opentelemetry,url=https://x", "http://<host>");
-    refused("opentelemetry,bsp_max_queue_size=0", "from 1");
-    refused("level=TIMESTAMPS", "triton,file=<path>");
-    check_refused(
-        "--trace-config level=TENSORS --trace-config triton,file=/t --trace-config rate=0",
-        &[],
-        &["from 1"],
-    );
-    let secret = "OTEL_EXPORTER_OTLP_HEADERS=secret";
-    let problems = problems("--trace-config mode=opentelemetry", &[secret]);
-    assert!(problems.len() == 1 && !problems[0].contains("secret"), "{problems:?}");
-}
-
 #[test]
 fn metrics_are_chosen_as_in_triton() {
     let metrics = |args| config(args, &[]).metrics;
@@ -929,71 +713,6 @@ fn log_formats_have_tritons_names_and_two_more() {
         assert_eq!(format(&format!("--log-format {name}")), expect, "{name}");
     }
     assert!(!config("", &[]).log.requests && config("--log-requests=true", &[]).log.requests);
-}
-
-#[test]
-fn grpc_is_served_unless_a_platform_wants_one_port_or_somebody_says_so() {
-    let port = |args: &str, variables: &[&str]| config(args, variables).listeners.grpc;
-    assert_eq!(port("", &[]), socket("0.0.0.0:8001"));
-    assert_eq!(port("--http-address ::1", &[]), socket("[::1]:8001"));
-    assert_eq!(port("--allow-grpc=false", &[]), None);
-    let platform = ["SAGEMAKER_BIND_TO_PORT=8080"];
-    assert_eq!(port("serve", &platform), None);
-    assert_eq!(port("serve --grpc-port 9", &platform), socket("0.0.0.0:9"));
-    assert_eq!(port("serve --allow-grpc true", &platform), socket("0.0.0.0:8001"));
-}
-
-#[test]
-fn grpc_is_served_on_the_port_of_tensorflow_serving_when_somebody_says_so() {
-    let port = |args: &str, variables: &[&str]| config(args, variables).listeners.tfs_grpc;
-    assert_eq!(port("", &[]), None);
-    assert_eq!(port("--allow-tfs-grpc=true", &[]), socket("0.0.0.0:8500"));
-    assert_eq!(port("--tfs-grpc-port=9", &[]), socket("0.0.0.0:9"));
-    assert_eq!(port("--tfs-grpc-port=9 --allow-tfs-grpc=false", &[]), None);
-    let addresses = "--allow-tfs-grpc=true --grpc-address ::1";
-    assert_eq!(port(addresses, &[]), socket("[::1]:8500"));
-    let own = format!("{addresses} --tfs-grpc-address 127.0.0.1");
-    assert_eq!(port(&own, &[]), socket("127.0.0.1:8500"));
-    let platform = ["SAGEMAKER_BIND_TO_PORT=8080"];
-    assert_eq!(port("serve", &platform), None);
-    assert_eq!(port("serve --allow-tfs-grpc true", &platform), socket("0.0.0.0:8500"));
-    check_refused("--tfs-grpc-port 8001", &[], &["gRPC", "TensorFlow gRPC", "port 8001"]);
-}
-
-#[test]
-fn tls_of_grpc_needs_its_files_and_files_need_tls() {
-    let files = "--grpc-server-cert c --grpc-server-key k --grpc-root-cert r";
-    let tls = |args: &str| config(&format!("{args} {files}"), &[]).grpc.tls;
-    assert_eq!(tls(""), None);
-    let file = |option, path: &str| PemFile { option, path: path.into() };
-    let (certificate, key) = (file("grpc-server-cert", "c"), file("grpc-server-key", "k"));
-    let plain = TlsFiles { certificate, key, client_ca: None };
-    assert_eq!(tls("--grpc-use-ssl=true"), Some(plain.clone()));
-    let mutual = TlsFiles { client_ca: Some(file("grpc-root-cert", "r")), ..plain };
-    assert_eq!(tls("--grpc-use-ssl-mutual=1"), Some(mutual));
-    assert!(notices(&config(files, &[])).contains("not used"));
-    check_refused(
-        "--grpc-use-ssl=1 --grpc-server-cert c",
-        &[],
-        &["--grpc-use-ssl needs --grpc-server-key"],
-    );
-    check_refused(
-        "--grpc-use-ssl-mutual=1 --grpc-server-cert c --grpc-server-key k",
-        &[],
-        &["--grpc-use-ssl-mutual needs --grpc-root-cert"],
-    );
-}
-
-#[test]
-fn what_is_said_of_grpc_connections_is_read_and_what_is_wrong_is_refused() {
-    let said = config("--grpc-max-connection-age 2147483647 --grpc-keepalive-time 500", &[]).grpc;
-    let age = ConnectionAge { most: Duration::from_millis(2147483647), grace: None };
-    assert_eq!((said.age, said.keepalive.time), (Some(age), Duration::from_millis(500)));
-    assert_eq!(config("--grpc-max-connection-age 0", &[]).grpc.age, None);
-    let level = "--grpc-infer-response-compression-level";
-    assert_eq!(config(&format!("{level} High"), &[]).grpc.compression, Compression::High);
-    check_refused(&format!("{level} best"), &[], &["'best'", "none, low, medium or high"]);
-    check_refused("--grpc-max-concurrent-streams 0", &[], &["'0'", "from 1 to 65536"]);
 }
 
 #[test]
@@ -1053,40 +772,4 @@ fn tls_is_a_certificate_with_its_key() {
     let neither = "--http-tls-cert and --http-tls-key, too";
     check_refused("--http-tls-client-ca=a", &[], &["--http-tls-client-ca 'a'", neither]);
     check_refused("--http-tls-ports=grpc", &[], &["http, sagemaker, vertex-ai, metrics"]);
-}
-
-#[test]
-fn vertex_ai_gets_its_port_and_that_of_metrics_and_others_where_they_are_asked_for() {
-    let platform = [
-        "AIP_MODE=PREDICTION",
-        "AIP_HTTP_PORT=9090",
-        "AIP_PREDICT_ROUTE=/predict",
-        "AIP_HEALTH_ROUTE=/health",
-    ];
-    let it = config("--vertex-ai-default-model m", &platform);
-    let port = |address: Option<std::net::SocketAddr>| address.map(|it| it.port());
-    let listeners = &it.listeners;
-    assert_eq!(port(listeners.vertex_ai), Some(9090));
-    assert_eq!((port(listeners.http), port(listeners.sagemaker)), (None, None));
-    assert_eq!(port(listeners.metrics), Some(8002));
-    let routes = it.vertex_ai.unwrap();
-    assert_eq!((&*routes.predict_route, &*routes.health_route), ("/predict", "/health"));
-    assert_eq!(routes.default_model.as_deref(), Some("m"));
-    let it = config("--http-port 8000 --allow-sagemaker=true", &platform);
-    assert_eq!((port(it.listeners.http), port(it.listeners.sagemaker)), (Some(8000), Some(8080)));
-    // The platform's other modes, and its variables where the port is off.
-    let it = config("--allow-vertex-ai=false", &platform);
-    assert!(it.vertex_ai.is_none() && it.listeners.vertex_ai.is_none());
-    assert_eq!(port(it.listeners.http), Some(8000));
-}
-
-#[test]
-fn vertex_ai_needs_both_routes_and_a_port_of_its_own() {
-    let problems = |args: &str| problems(args, &[]);
-    let given = "--allow-vertex-ai=true --vertex-ai-predict-route /p --vertex-ai-health-route";
-    assert_eq!(problems("--allow-vertex-ai=true").len(), 2);
-    let wrong = problems(&format!("{given} health"));
-    assert!(wrong[0].contains("expected an address such as /predict"), "{wrong:?}");
-    let taken = problems(&format!("{given} /h --vertex-ai-port 8002"));
-    assert!(taken[0].contains("both on port 8002"), "{taken:?}");
 }

@@ -12,7 +12,6 @@ use h2::{Reason, RecvStream};
 
 use super::{
     compress::{Encoding, unpack},
-    handlers::aside,
     layout::{self, Way},
 };
 use crate::{
@@ -20,6 +19,7 @@ use crate::{
     config::BodyPace,
     error::Error,
     limits::{Budget, Permit, out_of_bytes},
+    net::aside,
 };
 
 /// In front of a message: is it compressed, and its length.

@@ -49,6 +49,20 @@ impl Apart {
     }
 }
 
+/// Runs `work`, which computes, on another thread of this I/O thread's pool. What may take minutes is for [`Apart`].
+///
+/// # Errors
+/// [`Error::Internal`] when `work` panics.
+///
+/// # Cancel safety
+/// Work that has begun goes on when the future is dropped.
+pub async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;

@@ -26,7 +26,7 @@ use crate::{
     drain::{Drain, Guard},
     limits::{Budget, Permit},
 };
-pub use apart::Apart;
+pub use apart::{Apart, aside};
 pub use task::Task;
 
 /// Connections that wait to be accepted, per listener.

@@ -11,11 +11,11 @@ use super::{
         message::Received,
         tfs::{self, Asked, Form, Spec, Version},
     },
-    aside,
     steps::{self, LARGE, Made, Times, noted},
 };
 use crate::{
-    error::Error, limits::Permit, models::ServedModel, request::InferenceRequest, serving::Serving,
+    error::Error, limits::Permit, models::ServedModel, net::aside, request::InferenceRequest,
+    serving::Serving,
 };
 
 /// Answers one of these calls.

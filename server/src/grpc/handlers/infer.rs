@@ -16,7 +16,6 @@ use super::{
         request::{self, Forms, Wanted},
         wire,
     },
-    aside,
     steps::{self, LARGE, Made, Times, noted},
     version,
 };
@@ -24,6 +23,7 @@ use crate::{
     error::Error,
     limits::Permit,
     models::ServedModel,
+    net::aside,
     request::InferenceRequest,
     shared::{Bounds, Windows, attach},
     trace::Trace,

@@ -134,11 +134,3 @@ fn version(text: &str) -> Result<Option<u64>, Error> {
         }
     }
 }
-
-/// Runs `work` on another thread.
-pub async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
-}

@@ -1,15 +1,13 @@
 //! What clients may change while the server runs: traces and the log.
 
-use super::{
-    super::proto::{
-        LogSettingsRequest, LogSettingsResponse, TraceSettingRequest, TraceSettingResponse,
-        log_settings_request, log_settings_response, trace_setting_response,
-    },
-    aside,
+use super::super::proto::{
+    LogSettingsRequest, LogSettingsResponse, TraceSettingRequest, TraceSettingResponse,
+    log_settings_request, log_settings_response, trace_setting_response,
 };
 use crate::{
     error::Error,
     logging::{LogChangeError, LogValue},
+    net::aside,
     serving::Serving,
 };
 

@@ -1,18 +1,15 @@
 //! Registering memory that clients share with the server.
 
-use super::{
-    super::proto::{
-        CudaSharedMemoryRegisterRequest, CudaSharedMemoryRegisterResponse,
-        CudaSharedMemoryStatusRequest, CudaSharedMemoryStatusResponse,
-        CudaSharedMemoryUnregisterRequest, CudaSharedMemoryUnregisterResponse,
-        SystemSharedMemoryRegisterRequest, SystemSharedMemoryRegisterResponse,
-        SystemSharedMemoryStatusRequest, SystemSharedMemoryStatusResponse,
-        SystemSharedMemoryUnregisterRequest, SystemSharedMemoryUnregisterResponse,
-        system_shared_memory_status_response::RegionStatus,
-    },
-    aside,
+use super::super::proto::{
+    CudaSharedMemoryRegisterRequest, CudaSharedMemoryRegisterResponse,
+    CudaSharedMemoryStatusRequest, CudaSharedMemoryStatusResponse,
+    CudaSharedMemoryUnregisterRequest, CudaSharedMemoryUnregisterResponse,
+    SystemSharedMemoryRegisterRequest, SystemSharedMemoryRegisterResponse,
+    SystemSharedMemoryStatusRequest, SystemSharedMemoryStatusResponse,
+    SystemSharedMemoryUnregisterRequest, SystemSharedMemoryUnregisterResponse,
+    system_shared_memory_status_response::RegionStatus,
 };
-use crate::{error::Error, memory::Region, serving::Serving};
+use crate::{error::Error, memory::Region, net::aside, serving::Serving};
 
 pub(super) fn status(
     serving: &Serving,

@@ -4,22 +4,20 @@ use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use bytes::{Buf, BufMut, Bytes};
 
-use super::{
-    super::{
-        Grpc,
-        body::Encoded,
-        call::{Context, Failure},
-        compress::{self, Encoding},
-        metadata,
-        reply::PREFIX,
-        status::Code,
-    },
-    aside,
+use super::super::{
+    Grpc,
+    body::Encoded,
+    call::{Context, Failure},
+    compress::{self, Encoding},
+    metadata,
+    reply::PREFIX,
+    status::Code,
 };
 use crate::{
     error::Error,
     limits::{Budget, Permit, out_of_bytes},
     models::ServedModel,
+    net::aside,
     request::InferenceRequest,
     signature::Signature,
     trace::{self, Moment, Trace, Transport},

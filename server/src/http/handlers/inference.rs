@@ -16,12 +16,13 @@ use super::{
         service::{Service, text},
         status::status,
     },
-    Answer, Failure, aside, find, shared,
+    Answer, Failure, find, shared,
 };
 use crate::{
     error::Error,
     limits::{Permit, out_of_bytes},
     models::ServedModel,
+    net::aside,
     protocol::{EncodedReply, kserve_v2},
     request::{InferenceRequest, InferenceResponse, Sequence},
     shared::attach,

@@ -8,9 +8,9 @@ use super::{
         router::{MemoryAction, MemoryKind, MemoryPath},
         service::Service,
     },
-    Answer, Failure, aside,
+    Answer, Failure,
 };
-use crate::{error::Error, memory::Region, protocol::kserve_v2::memory};
+use crate::{error::Error, memory::Region, net::aside, protocol::kserve_v2::memory};
 
 pub(super) async fn answer(
     service: &Service,

@@ -10,9 +10,9 @@ use super::{
         router::{GET, Route},
         service::Service,
     },
-    Answer, aside,
+    Answer,
 };
-use crate::{error::Error, metrics::CONTENT_TYPE};
+use crate::{error::Error, metrics::CONTENT_TYPE, net::aside};
 
 /// The route of a request to the address of [`tensorflow`].
 pub(super) fn route<'a>(method: &Method) -> Result<Route<'a>, Error> {

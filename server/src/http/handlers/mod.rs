@@ -249,12 +249,6 @@ async fn find(
     service.serving.model(&path.name, path.version, deadline).await
 }
 
-/// Runs `work`, which computes, on another thread. What may take minutes is for [`Apart`](crate::net::Apart).
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
-}
-
 fn owned_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     text(headers, name).map(str::to_owned)
 }

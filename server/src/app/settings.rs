@@ -1,0 +1,149 @@
+//! The configuration → the settings of each part of the server.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use super::observers::Observers;
+use crate::{
+    access::{Access, TokenFile, Wire},
+    config::{HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig},
+    grpc::{self, GrpcSettings, MessageLimits},
+    http::{BodyLimits, Hosted, HttpSettings, SessionTable, Timeouts},
+    machine::gpus::Gpus,
+    metrics::MetricsOptions,
+    models::LoadSettings,
+    net::tls::Acceptor,
+    protocol::sagemaker,
+    schedule::{
+        admission::LongestStay,
+        ratelimit::{RateLimiter, Supply},
+    },
+    serving::Serving,
+};
+
+/// A run of this length costs less than handing it to another thread and back.
+const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
+
+/// Models of a multi-model endpoint that have metrics of their own: the platform reads the page from outside, and has
+/// any number of models.
+const MULTI_MODEL_SERIES: usize = 200;
+
+/// What is counted, and what of it is shown.
+pub(super) fn metrics_options(config: &ServerConfig) -> MetricsOptions {
+    let is_multi_model = config.control.multi_model.is_some();
+    let usual = MetricsOptions::default();
+    let max_models = if is_multi_model { MULTI_MODEL_SERIES } else { usual.max_models };
+    let config = &config.metrics;
+    MetricsOptions {
+        counter_latencies: config.counter_latencies,
+        histogram_latencies: config.histogram_latencies,
+        summary_quantiles: config.summary_quantiles.clone(),
+        tensorflow: config.tensorflow.is_some(),
+        cpu_metrics: config.cpu,
+        max_models,
+    }
+}
+
+/// What models are loaded with.
+pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadSettings {
+    LoadSettings {
+        defaults: config.model_defaults.clone(),
+        repository: config.repository.clone(),
+        cpus,
+        gpus,
+        longest_stay: match config.scheduling.queue_wait {
+            QueueWait::Auto => LongestStay::Auto,
+            QueueWait::Unbounded => LongestStay::Unbounded,
+            QueueWait::AtMost(longest) => LongestStay::Fixed(longest),
+        },
+        caller_runs_below: match config.scheduling.caller_runs {
+            true => CALLER_RUNS_BELOW,
+            false => Duration::ZERO,
+        },
+        spin: config.scheduling.spin,
+        hold: config.scheduling.hold,
+        has_cache: config.cache.is_some(),
+        has_many_models: config.control.multi_model.is_some(),
+        rate_limiter: config.rate_limit.as_ref().map(rate_limiter),
+    }
+}
+
+fn rate_limiter(config: &RateLimit) -> Arc<RateLimiter> {
+    let supplies = config.resources.iter().map(|it| Supply {
+        name: it.name.clone(),
+        count: it.count,
+        device: it.device,
+    });
+    Arc::new(RateLimiter::new(supplies.collect()))
+}
+
+/// What the HTTP ports need to know, but for what only some of them have.
+pub(super) fn http_settings(
+    config: &ServerConfig,
+    serving: &Serving,
+    observers: &Observers,
+    tokens: Option<Arc<TokenFile>>,
+    cpus: NonZeroUsize,
+) -> HttpSettings {
+    let (limits, access) = (&config.limits, &config.access);
+    HttpSettings {
+        timeouts: Timeouts {
+            idle: limits.idle_timeout,
+            head: limits.header_timeout,
+            stall: limits.idle_timeout,
+        },
+        body: BodyLimits {
+            limit: limits.body_bytes,
+            whole: limits.inflight_bytes,
+            pace: limits.body_pace,
+            budget: serving.bytes.clone(),
+        },
+        default_model: config.sagemaker.default_model.as_deref().map(Arc::from),
+        hosted: Hosted {
+            ping: config.hosting.ping,
+            echo_attributes: config.hosting.echo_attributes,
+            max_payload_mb: config.hosting.max_payload_mb,
+            first_of_several: matches!(
+                config.control.hosted,
+                Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
+            ),
+        },
+        sagemaker: Arc::new(sagemaker::Options::of(&config.sagemaker, limits.body_bytes)),
+        recorder: observers.recorder.clone(),
+        capture: observers.capture.clone(),
+        sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),
+        websocket: config.allow_websocket,
+        compression: limits.http_compression,
+        cpus,
+        access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
+        forwarding: access.http.forwarding.clone().map(Arc::new),
+        facade: None,
+        tensorflow_metrics: config.metrics.tensorflow.as_deref().map(Into::into),
+        vertex_ai: None,
+    }
+}
+
+/// The same of the gRPC ports.
+pub(super) fn grpc_settings(
+    config: &ServerConfig,
+    serving: &Serving,
+    tokens: Option<Arc<TokenFile>>,
+    tls: Option<Acceptor>,
+) -> GrpcSettings {
+    let (limits, access) = (&config.limits, &config.access);
+    GrpcSettings {
+        grpc: config.grpc.clone(),
+        messages: MessageLimits {
+            limit: limits.inflight_bytes.min(i32::MAX.unsigned_abs().into()),
+            pace: limits.body_pace,
+            budget: serving.bytes.clone(),
+        },
+        patience: grpc::Patience {
+            greeting: limits.header_timeout,
+            stall: limits.idle_timeout,
+            idle: limits.idle_timeout,
+        },
+        access: Access::new(Wire::Grpc, tokens, access.open, &access.grpc.restrictions),
+        forwarding: access.grpc.forwarding.clone().map(Arc::new),
+        tls,
+    }
+}

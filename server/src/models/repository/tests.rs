@@ -1,0 +1,206 @@
+//! Facts about what is found in directories.
+
+use super::*;
+
+/// A folder of these files (or directories, where the name ends in a slash), deleted at the end.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn new(test: &str, paths: &[&str]) -> Tree {
+        let root = std::env::temp_dir().join(format!("muster-{}-{test}", std::process::id()));
+        for path in paths {
+            let full = root.join(path);
+            let dir = if path.ends_with('/') { &*full } else { full.parent().unwrap() };
+            fs::create_dir_all(dir).unwrap();
+            if !path.ends_with('/') {
+                fs::write(full, "").unwrap();
+            }
+        }
+        Tree(root)
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+fn id(name: &str) -> ModelId {
+    ModelId::named(name)
+}
+
+fn summary(found: &Found) -> Vec<(&str, Vec<u64>)> {
+    let versions = |it: &FoundModel| it.versions.keys().copied().collect();
+    found.models.values().map(|it| (&*it.name, versions(it))).collect()
+}
+
+#[test]
+fn a_repository_holds_models_and_their_numbered_versions() {
+    let tree = Tree::new(
+        "repository",
+        &[
+            "b/config.pbtxt",
+            "b/2/model.onnx",
+            "b/10/",
+            "a/1/",
+            "a/warmup/",
+            "README.md",
+            "b.tar.gz",
+            ".git/1/",
+            "lost+found/",
+            "__MACOSX/a/1/",
+        ],
+    );
+    std::os::unix::fs::symlink("nowhere", tree.0.join("dangling")).unwrap();
+    let found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
+    assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![2, 10])]);
+    assert!(found.models[&id("b")].config.is_some() && found.models[&id("a")].config.is_none());
+    assert_eq!(found.warnings, [] as [String; 0]);
+}
+
+#[test]
+fn directories_that_are_no_versions_are_named() {
+    let tree = Tree::new("versions", &["m/1/", "m/01/", "m/1abc/", "m/0/", "m/-1/"]);
+    let found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
+    assert_eq!(summary(&found), [("m", vec![1])]);
+    assert_eq!(found.warnings.len(), 4);
+}
+
+#[test]
+fn zeros_are_taken_off_versions_of_a_platforms_folder_but_not_off_those_of_triton() {
+    let tree = Tree::new(
+        "zeros",
+        &[
+            "tf/0000123/",
+            "tf/5/",
+            "tf/05/",
+            "triton/config.pbtxt",
+            "triton/01/",
+            "x.tar.gz",
+            "code/",
+        ],
+    );
+    let found = scan_path(&tree.0, true).unwrap();
+    assert_eq!(summary(&found), [("tf", vec![5, 123]), ("triton", vec![])]);
+    assert!(found.skipped[0].ends_with("as no models: code, x.tar.gz"), "{:?}", found.skipped);
+    assert!(found.warnings.iter().any(|it| it.contains("triton/01")), "{:?}", found.warnings);
+    let plain = scan_path(&tree.0, false).unwrap();
+    assert_eq!(summary(&plain), [("tf", vec![5]), ("triton", vec![])]);
+}
+
+#[test]
+fn repositories_in_channels_are_found_and_a_name_in_two_of_them_is_refused() {
+    let tree = Tree::new(
+        "channels",
+        &[
+            "model/a/1/",
+            "channels/one/b/1/",
+            "channels/one/junk/",
+            "channels/two/b/1/",
+            "channels/two/c/1/",
+        ],
+    );
+    let mut found = scan_path(&tree.0.join("model"), true).unwrap();
+    found.look_into_channels(&tree.0.join("channels")).unwrap();
+    assert_eq!(summary(&found), [("a", vec![1]), ("c", vec![1])]);
+    assert!(found.refused[&id("b")].contains("used twice"));
+}
+
+#[test]
+fn a_name_in_two_repositories_is_refused_naming_both() {
+    let tree = Tree::new("twice", &["r/m/1/", "s/m/1/", "s/n/1/"]);
+    let repositories = [tree.0.join("r"), tree.0.join("s")];
+    let found = scan_repositories(&repositories, Names::Once).unwrap();
+    assert_eq!(summary(&found), [("n", vec![1])]);
+    assert!(found.refused[&id("m")].contains("r/m") && found.refused[&id("m")].contains("s/m"));
+}
+
+#[test]
+fn with_a_namespace_for_each_repository_both_are_found() {
+    let tree = Tree::new("namespaces", &["r/m/1/", "s/m/1/", "s/n/1/"]);
+    let repositories = [tree.0.join("r"), tree.0.join("s")];
+    let found = scan_repositories(&repositories, Names::PerRepository).unwrap();
+    assert_eq!(summary(&found), [("m", vec![1]), ("m", vec![1]), ("n", vec![1])]);
+    let mut one = Found::default();
+    repositories.iter().for_each(|it| one.look_for("m", it, Names::PerRepository));
+    let namespaces: Vec<&str> = one.models.keys().map(|it| &*it.namespace).collect();
+    assert_eq!(namespaces, repositories.each_ref().map(|it| it.to_str().unwrap()));
+}
+
+#[test]
+fn what_is_still_being_written_is_no_model() {
+    let tree = Tree::new("unfinished", &["m/1/", "n.part/1/", "o_tmp/1/", "p.tmp/1/"]);
+    let repositories = std::slice::from_ref(&tree.0);
+    let found = scan_repositories(repositories, Names::Once).unwrap();
+    assert_eq!(summary(&found), [("m", vec![1])]);
+    let mut none = Found::default();
+    none.look_for("n.part", &tree.0, Names::Once);
+    assert!(none.models.is_empty());
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_is_refused_and_hides_no_other() {
+    let tree = Tree::new("unreadable", &["m/1/"]);
+    let mut found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
+    let missing = model_in(&tree.0.join("n"), id("n"), Style::Triton, &mut Vec::new());
+    found.add_or_refuse(id("n"), missing);
+    assert_eq!(summary(&found), [("m", vec![1])]);
+    assert!(found.refused[&id("n")].starts_with("cannot list "), "{}", found.refused[&id("n")]);
+}
+
+#[test]
+fn a_file_a_flat_model_and_version_directories_are_one_model() {
+    let tree = Tree::new("flat", &["f/net.onnx", "f/net.onnx.data", "v/3/model.onnx"]);
+    let file = scan_path(&tree.0.join("f/net.onnx"), false).unwrap();
+    assert_eq!(summary(&file), [("net", vec![1])]);
+    let flat = scan_path(&tree.0.join("f"), true).unwrap();
+    assert_eq!(summary(&flat), [("model", vec![1])]);
+    assert!(flat.models[&id("model")].versions[&1].ends_with("f/net.onnx"));
+    let versions = scan_path(&tree.0.join("v"), false).unwrap();
+    assert_eq!(summary(&versions), [("v", vec![3])]);
+}
+
+#[test]
+fn of_two_flat_models_the_one_named_model_counts_and_then_the_engine_that_is_looked_for_first() {
+    let file =
+        |tree: &Tree| scan_path(&tree.0, true).unwrap().models[&id("model")].versions.clone();
+    let tree = Tree::new("two", &["a.onnx", "model.pt", "._model.onnx"]);
+    assert!(file(&tree)[&1].ends_with("model.pt"));
+    let tree = Tree::new("both", &["model.pt2", "model.pt", "model.onnx"]);
+    assert!(file(&tree)[&1].ends_with("model.onnx"));
+}
+
+#[test]
+fn the_only_model_can_be_named_and_one_of_several_cannot() {
+    let named = |tree: &Tree| {
+        let mut found = scan_path(&tree.0, false).unwrap();
+        found.name_the_only("given");
+        found
+    };
+    let found = named(&Tree::new("named", &["net.onnx"]));
+    assert_eq!(summary(&found), [("given", vec![1])]);
+    assert!(found.models[&id("given")].renamed && found.warnings.is_empty());
+    let found = named(&Tree::new("many", &["a/1/", "b/1/"]));
+    assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![1])]);
+    assert!(found.warnings[0].contains("there are 2"), "{}", found.warnings[0]);
+}
+
+#[test]
+fn a_hosted_archive_may_hold_more_than_models_but_no_bare_configuration() {
+    let tree =
+        Tree::new("hosted", &["a/m/1/model.onnx", "a/code/x.py", "a/t.tar.gz", "b/config.pbtxt"]);
+    for hosted in [true, false] {
+        let found = scan_path(&tree.0.join("a"), hosted).unwrap();
+        assert_eq!(summary(&found), [("m", vec![1])]);
+    }
+    let refused = scan_path(&tree.0.join("b"), true).unwrap().refused;
+    assert!(refused[&id("model")].contains("<name>/config.pbtxt"));
+    assert_eq!(summary(&scan_path(&tree.0.join("b"), false).unwrap()), [("b", vec![])]);
+}
+
+#[test]
+fn an_exported_servo_directory_is_one_model() {
+    let tree = Tree::new("servo", &["export/Servo/7/model.onnx"]);
+    assert_eq!(summary(&scan_path(&tree.0, true).unwrap()), [("model", vec![7])]);
+}
