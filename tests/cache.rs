@@ -10,14 +10,11 @@ use std::{
 };
 
 use backend::{NamedTensor, Shape, Tensor};
-use muster::{
-    cache::Cache,
-    config::CacheConfig,
-    infer::Inference,
-    metrics::{Metrics, MetricsOptions},
-    request::{InferenceRequest, Parameter},
-};
+use configuration::CacheConfig;
+use inference::request::{InferenceRequest, Parameter};
+use models::{cache::Cache, infer::Inference};
 use serde_json::{Value, json};
+use telemetry::metrics::{Metrics, MetricsOptions};
 
 use crate::support::{
     Models, Page, Process, Repository, Server, ask, first_of, infer, row, rows, skip, wait_for,

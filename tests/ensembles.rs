@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use backend::{NamedTensor, Shape, Tensor};
-use muster::{
+use inference::{
     error::{Error, Kind},
-    infer::Inference,
     request::{InferenceRequest, InferenceResponse, Sequence, SequenceId},
 };
+use models::infer::Inference;
 use serde_json::{Value, json};
 
 use crate::{

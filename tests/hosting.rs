@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use muster::config::{
+use configuration::{
     Dialect, HostedWay, ModelsFrom, ServerConfig, VariableState, Vendor, sagemaker_variables,
 };
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     LogSettingsRequest, LogSettingsResponse, log_settings_request, log_settings_response,
 };
 use tonic::Code;

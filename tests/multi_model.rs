@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster::grpc::proto::{ModelReadyRequest, ModelReadyResponse};
+use frontend::grpc::proto::{ModelReadyRequest, ModelReadyResponse};
 use serde_json::{Value, json};
 
 use crate::{

@@ -6,7 +6,8 @@ use std::{
 };
 
 use backend::{NamedTensor, Shape, Tensor};
-use muster::{infer::Inference, models::ServedModel, request::InferenceRequest};
+use inference::request::InferenceRequest;
+use models::{ServedModel, infer::Inference};
 use serde_json::json;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     ModelInferRequest, ModelStatistics, ModelStatisticsRequest, ModelStatisticsResponse,
     StatisticDuration,
 };

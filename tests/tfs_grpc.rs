@@ -2,23 +2,21 @@
 
 use std::time::Duration;
 
-use muster::{
-    grpc::proto::{
-        health::{HealthCheckRequest, HealthCheckResponse},
-        reflection::{
-            ServerReflectionRequest, ServerReflectionResponse,
-            server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
-        },
-        tensorflow::{
-            Example, Feature, Features, FloatList, TensorProto, TensorShapeProto,
-            feature::Kind,
-            serving::{model_spec::VersionChoice, model_version_status::State, *},
-            tensor_shape_proto::Dim,
-        },
+use frontend::grpc::proto::{
+    health::{HealthCheckRequest, HealthCheckResponse},
+    reflection::{
+        ServerReflectionRequest, ServerReflectionResponse,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
     },
-    textproto::tensorflow::model_server_config,
+    tensorflow::{
+        Example, Feature, Features, FloatList, TensorProto, TensorShapeProto,
+        feature::Kind,
+        serving::{model_spec::VersionChoice, model_version_status::State, *},
+        tensor_shape_proto::Dim,
+    },
 };
 use prost::Message;
+use textproto::tensorflow::model_server_config;
 use tonic::{Code, Request, Status};
 
 use crate::{

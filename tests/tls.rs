@@ -7,7 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use muster::{config::HealthCheck, health};
+use configuration::HealthCheck;
+use muster::health;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     ModelInferRequest, ModelStreamInferResponse, TraceSettingRequest, TraceSettingResponse,
     trace_setting_request,
 };

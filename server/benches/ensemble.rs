@@ -12,21 +12,19 @@ use std::{
 };
 
 use backend::{NamedTensor, Shape, Tensor};
+use configuration::{
+    BackendSetting, CacheConfig, ControlMode, ModelControl, ModelDefaults, ModelsFrom, Repository,
+    StoreSettings,
+};
 use identity::Identity;
-use muster::{
-    cache::Cache,
-    config::{
-        BackendSetting, CacheConfig, ControlMode, ModelControl, ModelDefaults, ModelsFrom,
-        Repository, StoreSettings,
-    },
-    infer::Inference,
-    machine::gpus::{Gpus, Visibility},
-    metrics::{Metrics, MetricsOptions},
-    models::{Catalogue, Control, LoadSettings, Loader, ModelManager, Names},
-    request::InferenceRequest,
-    schedule::admission::LongestStay,
+use inference::request::InferenceRequest;
+use machine::gpus::{Gpus, Visibility};
+use models::{
+    Catalogue, Control, LoadSettings, Loader, ModelManager, Names, cache::Cache, infer::Inference,
 };
 use rustix::time::{ClockId, clock_gettime};
+use schedule::admission::LongestStay;
+use telemetry::metrics::{Metrics, MetricsOptions};
 
 /// Requests of one round.
 const REQUESTS: u32 = 20_000;

@@ -11,18 +11,16 @@ use std::{
 };
 
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
-use muster::{
-    metrics::{Metrics, MetricsOptions, ModelOptions},
-    schedule::{
-        NICENESS, Scheduler, Settings, Submission,
-        admission::LongestStay,
-        learn::RunTimes,
-        policy::BatchPolicy,
-        queue::QueuePolicy,
-        run::{RunContext, Slot, Work},
-    },
-};
 use rustix::time::{ClockId, clock_gettime};
+use schedule::{
+    NICENESS, Scheduler, Settings, Submission,
+    admission::LongestStay,
+    learn::RunTimes,
+    policy::BatchPolicy,
+    queue::QueuePolicy,
+    run::{RunContext, Slot, Work},
+};
+use telemetry::metrics::{Metrics, MetricsOptions, ModelOptions};
 
 /// Requests of one row of the table.
 const REQUESTS: usize = 5000;

@@ -22,25 +22,26 @@ use tokio::task::JoinSet;
 use observers::Observers;
 use settings::{grpc_settings, http_settings, load_settings, metrics_options};
 
-use crate::{
-    access::TokenFile,
-    cache::Cache,
-    config::{ServerConfig, TlsFiles},
+use configuration::{Lifecycle, ServerConfig, TlsFiles};
+use frontend::{
     drain::{Drain, Stage},
     grpc::Grpc,
     http::{Door, Facade, HttpSettings, Service},
-    infer::Inference,
-    limits::Budget,
-    logging::LogControl,
-    machine::{Machine, gpus::Gpus},
     memory::SharedMemory,
-    metrics::Metrics,
-    models::{Catalogue, Control, Loader, ModelManager, Names},
     net::{self, Apart, Front, IoThreads, tls::Acceptor},
     serving::{Serving, ServingSettings},
-    stores::StoreError,
+};
+use inference::{
+    access::TokenFile,
+    limits::Budget,
     trace::{TraceError, Tracing},
 };
+use machine::{Machine, gpus::Gpus};
+use models::{
+    Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
+    stores::StoreError,
+};
+use telemetry::{logging::LogControl, metrics::Metrics};
 
 /// Why a server could not start, or did not stop well. The text is for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -271,11 +272,13 @@ impl App {
                 let _following = follow::start(&self.config, &serving)?;
                 stop.await;
             }
-            Some(Err(error)) => return Err(self.config.hosting.explain(error, &serving)),
+            Some(Err(error)) => {
+                return Err(hosting::explain(&self.config.hosting, error, &serving));
+            }
             None => tracing::info!("asked to stop while models were loading"),
         }
         samplers.abort_all();
-        self.config.lifecycle.drain(&serving, self.observers, tasks, io).await
+        drain(&self.config.lifecycle, &serving, self.observers, tasks, io).await
     }
 }
 
@@ -297,49 +300,41 @@ async fn sample_gpus(metrics: Metrics, interval: Duration) {
     }
 }
 
-impl crate::config::Lifecycle {
-    /// How long what runs may go on when nothing new is accepted any more, so that there is time to write what becomes
-    /// of it.
-    fn patience(&self) -> Duration {
-        self.exit_timeout.saturating_sub(self.drain_delay).mul_f64(0.8)
+/// Stops in order: not ready, still serving; nothing new; what is in flight finishes; models close.
+async fn drain(
+    lifecycle: &Lifecycle,
+    serving: &Serving,
+    observers: Observers,
+    mut accepting: JoinSet<io::Result<()>>,
+    io: Arc<IoThreads>,
+) -> Result<(), AppError> {
+    let until = Instant::now() + lifecycle.exit_timeout;
+    let left = || until.saturating_duration_since(Instant::now());
+    tracing::info!(delay_ms = lifecycle.drain_delay.as_millis(), "stopping: not ready any more");
+    serving.drain.advance(Stage::Leaving);
+    tokio::time::sleep(lifecycle.drain_delay.min(lifecycle.exit_timeout)).await;
+    tracing::info!("stopping: nothing new is accepted");
+    serving.drain.advance(Stage::Closing);
+    // Few will come that a batch could wait for.
+    serving.models.hurry();
+    while let Some(ended) = accepting.join_next().await {
+        if let Ok(Err(error)) = ended {
+            tracing::error!(%error, "a listener has ended");
+        }
     }
-
-    /// Stops in order: not ready, still serving; nothing new; what is in flight finishes; models close.
-    async fn drain(
-        &self,
-        serving: &Serving,
-        observers: Observers,
-        mut accepting: JoinSet<io::Result<()>>,
-        io: Arc<IoThreads>,
-    ) -> Result<(), AppError> {
-        let until = Instant::now() + self.exit_timeout;
-        let left = || until.saturating_duration_since(Instant::now());
-        tracing::info!(delay_ms = self.drain_delay.as_millis(), "stopping: not ready any more");
-        serving.drain.advance(Stage::Leaving);
-        tokio::time::sleep(self.drain_delay.min(self.exit_timeout)).await;
-        tracing::info!("stopping: nothing new is accepted");
-        serving.drain.advance(Stage::Closing);
-        // Few will come that a batch could wait for.
-        serving.models.hurry();
-        while let Some(ended) = accepting.join_next().await {
-            if let Ok(Err(error)) = ended {
-                tracing::error!(%error, "a listener has ended");
-            }
-        }
-        let drained = serving.drain.finished(left()).await;
-        let connections = if drained { 0 } else { serving.drain.busy() };
-        observers.finish(left().min(LAST_TRACES));
-        let threads = serving.control.close(left());
-        serving.tracing.finish(left().min(LAST_TRACES));
-        if !drained || 0 < threads {
-            return Err(AppError::NotDrained { connections, threads });
-        }
-        if let Some(io) = Arc::into_inner(io) {
-            io.join(left()).await;
-        }
-        tracing::info!("stopped");
-        Ok(())
+    let drained = serving.drain.finished(left()).await;
+    let connections = if drained { 0 } else { serving.drain.busy() };
+    observers.finish(left().min(LAST_TRACES));
+    let threads = serving.control.close(left());
+    serving.tracing.finish(left().min(LAST_TRACES));
+    if !drained || 0 < threads {
+        return Err(AppError::NotDrained { connections, threads });
     }
+    if let Some(io) = Arc::into_inner(io) {
+        io.join(left()).await;
+    }
+    tracing::info!("stopped");
+    Ok(())
 }
 
 fn open_ports(config: &ServerConfig) -> Result<Vec<(&'static str, TcpListener)>, AppError> {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::config::HealthCheck;
+use configuration::HealthCheck;
 
 /// Longest time for all of it. Platforms give a health check 2 seconds.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -7,17 +7,14 @@ use std::{ffi::OsString, io::Write, process::ExitCode, sync::Arc};
 
 use backend::Backend;
 use clap::Parser;
+use configuration::{self, Command, HealthCheck, ProcessEnvironment, ServerConfig};
 use identity::Identity;
-use muster::{
-    app::App,
-    config::{self, Command, HealthCheck, ProcessEnvironment, ServerConfig},
-    health,
-    logging::{self, LogGuard},
-    machine::Machine,
-};
+use machine::Machine;
+use muster::{app::App, health};
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
 use signals::Signals;
+use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 fn main() -> ExitCode {
@@ -26,7 +23,7 @@ fn main() -> ExitCode {
     // Before anything that may take time: process 1 of a container gets no signal that it has not asked for.
     let signals = Signals::start();
     let machine = Machine::read();
-    match config::read(std::env::args_os(), &ProcessEnvironment, &machine) {
+    match configuration::read(std::env::args_os(), &ProcessEnvironment, &machine) {
         Ok(Command::Print(text)) => {
             // Whoever closed the pipe has read enough.
             let _ = std::io::stdout().write_all(text.as_bytes());

@@ -1,6 +1,6 @@
 //! `docs/sagemaker.md`: everything in the contracts of SageMaker and of the containers that run there has one row.
 
-use muster::config::{VariableState, sagemaker_variables};
+use configuration::{VariableState, sagemaker_variables};
 
 use super::tables::{self, IGNORED, WORKS};
 

@@ -1,6 +1,6 @@
 //! Every call beside inference.
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     health::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus},
     reflection::{
         ServerReflectionRequest, ServerReflectionResponse,

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     InferParameter, ModelInferRequest, ModelInferResponse,
     infer_parameter::ParameterChoice,
     model_infer_request::{InferInputTensor, InferRequestedOutputTensor},

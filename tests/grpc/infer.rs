@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     InferTensorContents, ModelInferRequest, infer_parameter::ParameterChoice,
 };
 use tonic::{Code, Request};
@@ -246,12 +246,12 @@ fn a_deadline_that_passes_ends_the_wait() {
     let asked = Instant::now();
     let mut late = Request::new(identity("slow", &[1.0]));
     late.metadata_mut().insert("x-request-timeout-ms", "20".parse().unwrap());
-    let answer = client.call_with::<_, muster::grpc::proto::ModelInferResponse>(INFER, late);
+    let answer = client.call_with::<_, frontend::grpc::proto::ModelInferResponse>(INFER, late);
     super::client::refused(answer, Code::DeadlineExceeded);
     assert!(asked.elapsed() < Duration::from_millis(250), "{:?}", asked.elapsed());
     let mut wrong = Request::new(identity("slow", &[1.0]));
     wrong.metadata_mut().insert("x-request-timeout-ms", "soon".parse().unwrap());
-    let answer = client.call_with::<_, muster::grpc::proto::ModelInferResponse>(INFER, wrong);
+    let answer = client.call_with::<_, frontend::grpc::proto::ModelInferResponse>(INFER, wrong);
     let text = super::client::refused(answer, Code::InvalidArgument);
     assert!(text.contains("metadata x-request-timeout-ms"), "{text}");
 }
@@ -267,7 +267,7 @@ fn a_call_that_is_given_up_leaves_the_queue() {
             grpc.ready().await.unwrap();
             let path = format!("/{INFER}").parse().unwrap();
             let codec =
-                tonic_prost::ProstCodec::<_, muster::grpc::proto::ModelInferResponse>::default();
+                tonic_prost::ProstCodec::<_, frontend::grpc::proto::ModelInferResponse>::default();
             grpc.unary(Request::new(identity("m", &[first])), path, codec).await
         })
     };

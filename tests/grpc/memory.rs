@@ -2,7 +2,7 @@
 
 use std::{fs, fs::OpenOptions};
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     InferTensorContents, ModelInferRequest, SystemSharedMemoryRegisterRequest,
     SystemSharedMemoryRegisterResponse, infer_parameter::ParameterChoice,
 };
@@ -181,7 +181,7 @@ fn contents_that_grow_while_they_are_read_need_room_for_that_first() {
     let (server, mut client) = start_apart(&["--max-inflight-bytes=64MiB"]);
     let texts = |count: usize| ModelInferRequest {
         model_name: "texts".to_owned(),
-        inputs: vec![muster::grpc::proto::model_infer_request::InferInputTensor {
+        inputs: vec![frontend::grpc::proto::model_infer_request::InferInputTensor {
             contents: Some(InferTensorContents {
                 bytes_contents: vec![Default::default(); count],
                 ..Default::default()

@@ -1,6 +1,6 @@
 //! Streaming inference: order, errors in both forms, the end.
 
-use muster::grpc::proto::{
+use frontend::grpc::proto::{
     ModelInferRequest, ModelInferResponse, ModelStreamInferResponse,
     infer_parameter::ParameterChoice,
 };

@@ -3,14 +3,12 @@
 use std::{fs, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use backend::Backend;
+use configuration::ModelDefaults;
 use identity::Identity;
-use muster::{
-    config::ModelDefaults,
-    machine::gpus::{Gpus, Visibility},
-    metrics::{Metrics, MetricsOptions},
-    models::{Catalogue, Control, LoadOverride, LoadSettings, Loader, ModelManager, Names},
-    schedule::admission::LongestStay,
-};
+use machine::gpus::{Gpus, Visibility};
+use models::{Catalogue, Control, LoadOverride, LoadSettings, Loader, ModelManager, Names};
+use schedule::admission::LongestStay;
+use telemetry::metrics::{Metrics, MetricsOptions};
 
 use super::{Repository, Start};
 

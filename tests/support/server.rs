@@ -10,15 +10,13 @@ use std::{
 };
 
 use backend::Backend;
+use configuration::{self, Command, Environment, PathKind, ProcessEnvironment, ServerConfig};
 use identity::Identity;
-use muster::{
-    app::{App, AppError},
-    config::{self, Command, Environment, PathKind, ProcessEnvironment, ServerConfig},
-    logging::LogControl,
-    machine::Machine,
-};
+use machine::Machine;
+use muster::app::{App, AppError};
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
+use telemetry::logging::LogControl;
 use tokio::sync::oneshot;
 
 use super::{Client, NO_GPUS, Reply, Repository, switches, wait_for};
@@ -109,7 +107,7 @@ impl Start {
     /// What the server makes of all this.
     pub fn config(&self) -> Result<ServerConfig, String> {
         let args = std::iter::once("muster").chain(self.args.iter().map(String::as_str));
-        match config::read(args.map(OsString::from), &self.environment, &self.machine) {
+        match configuration::read(args.map(OsString::from), &self.environment, &self.machine) {
             Ok(Command::Serve(config)) => Ok(*config),
             Ok(other) => Err(format!("not a server: {other:?}")),
             Err(error) => Err(error.to_string()),

@@ -5,16 +5,14 @@ use std::net::SocketAddr;
 
 use backend::DataType;
 
-use crate::{
-    config::ServerConfig,
-    machine::{
-        bytes_text,
-        gpus::{Gpu, Gpus, Lack},
-    },
-    models::{ServedModel, request_of_zeros},
-    serving::Serving,
-    signature::Signature,
+use configuration::ServerConfig;
+use frontend::serving::Serving;
+use inference::signature::Signature;
+use machine::{
+    bytes_text,
+    gpus::{Gpu, Gpus, Lack},
 };
+use models::{ServedModel, request_of_zeros};
 
 /// Logs the GPUs that models may use. That there is no driver is said in debug lines only: most machines are so.
 pub(super) fn gpus(gpus: &Gpus) {

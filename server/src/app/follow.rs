@@ -3,10 +3,8 @@
 
 use std::{io, sync::mpsc, thread};
 
-use crate::{
-    config::{ControlMode, ModelsFrom, NamedModels, ServerConfig},
-    serving::Serving,
-};
+use configuration::{ControlMode, ModelsFrom, NamedModels, ServerConfig};
+use frontend::serving::Serving;
 
 /// Starts to follow the repository and the model config file, where that is wished, until what is returned is
 /// dropped.

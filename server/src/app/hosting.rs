@@ -5,7 +5,9 @@ use std::{fs, path::Path, time::Duration};
 use tokio::time::Instant;
 
 use super::AppError;
-use crate::{config::Hosting, models::Control, serving::Serving};
+use configuration::Hosting;
+use frontend::serving::Serving;
+use models::Control;
 
 /// How often it is looked whether a load takes too long.
 const EVERY: Duration = Duration::from_millis(50);
@@ -29,18 +31,16 @@ pub(super) fn user_scripts(hosting: &Hosting) -> Result<(), AppError> {
     Ok(())
 }
 
-impl Hosting {
-    /// Says more of an error at the start: who wants a model from a hub has perhaps put none here.
-    pub(super) fn explain(&self, error: AppError, serving: &Serving) -> AppError {
-        match (error, &self.hub_model) {
-            (AppError::Models(text), Some(model)) if serving.models.index().is_empty() => {
-                AppError::Models(format!(
-                    "{text}; HF_MODEL_ID='{model}' names a model of a hub, and nothing is fetched from there: put the \
-                     model's files where models are looked for"
-                ))
-            }
-            (error, _) => error,
+/// Says more of an error at the start: who wants a model from a hub has perhaps put none here.
+pub(super) fn explain(hosting: &Hosting, error: AppError, serving: &Serving) -> AppError {
+    match (error, &hosting.hub_model) {
+        (AppError::Models(text), Some(model)) if serving.models.index().is_empty() => {
+            AppError::Models(format!(
+                "{text}; HF_MODEL_ID='{model}' names a model of a hub, and nothing is fetched from there: put the \
+                 model's files where models are looked for"
+            ))
         }
+        (error, _) => error,
     }
 }
 

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::AppError;
-use crate::{
-    capture::Capture,
-    config::ServerConfig,
+use configuration::ServerConfig;
+use frontend::{
     emf::{Emf, Recorder, Sources},
-    machine::Machine,
     serving::Serving,
 };
+use machine::Machine;
+use telemetry::capture::Capture;
 
 /// Those that the operator has asked for.
 pub(super) struct Observers {

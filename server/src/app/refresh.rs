@@ -3,7 +3,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use crate::{access::TokenFile, net::tls::Acceptor};
+use frontend::net::tls::Acceptor;
+use inference::access::TokenFile;
 
 /// How often files are looked at. They are small, and comparing them takes some microseconds.
 const EVERY: Duration = Duration::from_secs(2);

@@ -3,22 +3,22 @@
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use super::observers::Observers;
-use crate::{
-    access::{Access, TokenFile, Wire},
-    config::{HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig},
+use configuration::{HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig};
+use frontend::{
     grpc::{self, GrpcSettings, MessageLimits},
     http::{BodyLimits, Hosted, HttpSettings, SessionTable, Timeouts},
-    machine::gpus::Gpus,
-    metrics::MetricsOptions,
-    models::LoadSettings,
     net::tls::Acceptor,
-    protocol::sagemaker,
-    schedule::{
-        admission::LongestStay,
-        ratelimit::{RateLimiter, Supply},
-    },
     serving::Serving,
 };
+use inference::access::{Access, TokenFile, Wire};
+use machine::gpus::Gpus;
+use models::LoadSettings;
+use protocol::sagemaker;
+use schedule::{
+    admission::LongestStay,
+    ratelimit::{RateLimiter, Supply},
+};
+use telemetry::metrics::MetricsOptions;
 
 /// A run of this length costs less than handing it to another thread and back.
 const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);

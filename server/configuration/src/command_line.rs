@@ -1,0 +1,341 @@
+//! The command line → commands and raw texts. clap knows the grammar and writes the help; values stay
+//! texts, so that a bad one is reported together with those of the environment.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use clap::{
+    Arg, ArgAction, ArgMatches, Command,
+    builder::OsStringValueParser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+use super::{
+    flags::{self, Setting, Takes},
+    tensorflow::{self, TensorFlow},
+};
+use inference::signature::nearest;
+
+/// What was typed.
+pub(super) enum Parsed {
+    Serve(Serve),
+    Bench(Vec<OsString>),
+    Health(Health),
+    /// `muster env`: the options that it was given.
+    Env(Vec<Typed>),
+    Print(String),
+    /// A command that does not exist: what else was typed may mean anything.
+    Unknown,
+}
+
+/// `muster`, `muster serve`.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Serve {
+    /// The word `serve` was there, as it is when a hosting platform starts the server.
+    pub(super) word: bool,
+    /// `muster serve <path>`.
+    pub(super) path: Option<PathBuf>,
+    /// Options in the order given; those with the word `serve` after those before it.
+    pub(super) settings: Vec<Typed>,
+    /// Called as `tritonserver`.
+    pub(super) triton: bool,
+    /// Nothing will be served: models need not be there.
+    pub(super) rehearsed: bool,
+    /// Called as `tensorflow_model_server`.
+    pub(super) tensorflow: Option<TensorFlow>,
+}
+
+/// `muster health`.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Health {
+    /// `--url`, the last one.
+    pub(super) url: Option<OsString>,
+    /// Options of the server, in the order given.
+    pub(super) settings: Vec<Typed>,
+}
+
+/// One option as typed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Typed {
+    /// Its full name, not an alias.
+    pub(super) name: &'static str,
+    pub(super) value: OsString,
+    /// How it was typed, where that was in the words of another server.
+    pub(super) spelled: Option<String>,
+}
+
+/// What the command of Triton's containers is called: with it in front, their command lines work as they are.
+const TRITON: &str = "tritonserver";
+
+/// The commands that exist.
+const COMMANDS: [&str; 4] = ["serve", "bench", "health", "env"];
+
+/// Parses the command line, program name first. What cannot be understood goes to `problems`, and the
+/// rest is parsed without it.
+pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Parsed {
+    // An image whose entry point is muster gets `tritonserver` as its first argument.
+    let is_triton = |it: Option<&OsString>| {
+        it.is_some_and(|it| Path::new(it).file_name() == Some(OsStr::new(TRITON)))
+    };
+    let word = is_triton(args.get(1));
+    if word {
+        args.remove(1);
+    }
+    let triton = word || is_triton(args.first());
+    let (tensorflow, spelled) = tensorflow::take(&mut args, problems).unzip();
+    loop {
+        let error = match command().try_get_matches_from(&args) {
+            Ok(matches) => {
+                return match understood(&matches, problems) {
+                    Parsed::Serve(mut serve) => {
+                        // Of two spellings of one setting muster's own counts.
+                        let others = spelled.into_iter().flatten();
+                        let all: Vec<Typed> = others.chain(serve.settings).collect();
+                        serve.settings = all;
+                        Parsed::Serve(Serve { triton, tensorflow, ..serve })
+                    }
+                    other => other,
+                };
+            }
+            Err(error) => error,
+        };
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            return Parsed::Print(error.render().to_string());
+        }
+        let culprit = match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::String(text)) => text.clone(),
+            _ => match error.get(ContextKind::InvalidSubcommand) {
+                Some(ContextValue::String(text)) => text.clone(),
+                _ => String::new(),
+            },
+        };
+        problems.push(describe(&error, &culprit));
+        if error.kind() == ErrorKind::InvalidSubcommand {
+            return Parsed::Unknown;
+        }
+        // Each turn takes at least one argument away, so this ends.
+        if !remove(&mut args, &culprit) {
+            return Parsed::Serve(Serve::default());
+        }
+    }
+}
+
+/// An argument that clap refused, in our words.
+fn describe(error: &clap::Error, culprit: &str) -> String {
+    let name = culprit.split([' ', '=']).next().unwrap_or(culprit);
+    match error.kind() {
+        ErrorKind::UnknownArgument if name.starts_with('-') => {
+            let bare = name.trim_start_matches('-');
+            let longer: Vec<String> = match bare {
+                "" => Vec::new(),
+                _ => flags::all_names()
+                    .filter(|it| it.starts_with(bare))
+                    .map(|it| format!("--{it}"))
+                    .collect(),
+            };
+            match (&*longer, nearest(bare, flags::all_names())) {
+                ([_, ..], _) => format!("option {name}: could be {}", longer.join(", ")),
+                ([], Some(near)) => format!("unknown option {name}; did you mean --{near}?"),
+                ([], None) => format!("unknown option {name}; muster --help lists all"),
+            }
+        }
+        ErrorKind::UnknownArgument => format!("unexpected argument '{culprit}'"),
+        ErrorKind::InvalidSubcommand => match nearest(culprit, COMMANDS) {
+            Some(near) => format!("unknown command '{culprit}'; did you mean '{near}'?"),
+            None => format!(
+                "unknown command '{culprit}'; commands: {}. To serve a model file or directory: muster \
+                 serve {culprit}",
+                COMMANDS.join(", ")
+            ),
+        },
+        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            format!("option {name} needs a value")
+        }
+        // The rest of clap's text is about usage.
+        _ => {
+            let text = error.render().to_string();
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        }
+    }
+}
+
+/// Takes the refused argument away, together with what looks like its value.
+fn remove(args: &mut Vec<OsString>, culprit: &str) -> bool {
+    let name = culprit.split([' ', '=']).next().unwrap_or(culprit);
+    let is_culprit = |arg: &OsString| {
+        let arg = arg.to_string_lossy();
+        arg == culprit || arg == name || arg.split('=').next() == Some(name)
+    };
+    let Some(at) = args.iter().skip(1).rposition(is_culprit).map(|it| it + 1) else {
+        return false;
+    };
+    let option = args.remove(at).to_string_lossy().into_owned();
+    let value_follows = option.starts_with('-')
+        && !option.contains('=')
+        && args.get(at).is_some_and(|it| {
+            let it = it.to_string_lossy();
+            !it.starts_with('-') && !COMMANDS.contains(&&*it)
+        });
+    if value_follows {
+        args.remove(at);
+    }
+    true
+}
+
+fn understood(matches: &ArgMatches, problems: &mut Vec<String>) -> Parsed {
+    let mut serve = Serve { settings: typed(matches), ..Serve::default() };
+    match matches.subcommand() {
+        Some(("serve", matches)) => {
+            serve.word = true;
+            serve.path = matches.get_one::<OsString>("path").map(PathBuf::from);
+            serve.settings.extend(typed(matches));
+        }
+        Some(("bench", matches)) => {
+            let args = matches.get_many::<OsString>("args").unwrap_or_default();
+            return Parsed::Bench(args.cloned().collect());
+        }
+        Some(("health", matches)) => {
+            serve.settings.extend(typed(matches));
+            let url =
+                matches.get_many::<OsString>("url").and_then(|mut it| it.next_back()).cloned();
+            return Parsed::Health(Health { url, settings: serve.settings });
+        }
+        Some(("env", matches)) => {
+            serve.settings.extend(typed(matches));
+            return Parsed::Env(serve.settings);
+        }
+        Some((other, _)) => {
+            problems.push(format!(
+                "the command '{other}' is not offered: muster serves models and does not train them"
+            ));
+            return Parsed::Unknown;
+        }
+        None => {}
+    }
+    Parsed::Serve(serve)
+}
+
+/// The options given at one level, each with its values in order.
+fn typed(matches: &ArgMatches) -> Vec<Typed> {
+    let aliases = |name| flags::ALIASES.iter().find(|it| it.0 == name).map_or(name, |it| it.1);
+    let mut typed = Vec::new();
+    for name in flags::all_names() {
+        let values = matches.get_many::<OsString>(name).unwrap_or_default();
+        let places = matches.indices_of(name).into_iter().flatten();
+        typed.extend(values.zip(places).map(|(value, place)| {
+            (place, Typed { name: aliases(name), value: value.clone(), spelled: None })
+        }));
+    }
+    // Two spellings of one setting keep their order.
+    typed.sort_by_key(|it| it.0);
+    typed.into_iter().map(|it| it.1).collect()
+}
+
+/// Options given as words, as in a variable that holds further arguments.
+pub(super) fn parse_words(words: Vec<String>, problems: &mut Vec<String>) -> Vec<Typed> {
+    let args = std::iter::once("muster".to_owned()).chain(words).map(OsString::from);
+    match parse(args.collect(), problems) {
+        Parsed::Serve(serve) => serve.settings,
+        Parsed::Bench(_)
+        | Parsed::Health(_)
+        | Parsed::Env(_)
+        | Parsed::Print(_)
+        | Parsed::Unknown => Vec::new(),
+    }
+}
+
+fn command() -> Command {
+    let path = Arg::new("path")
+        .value_name("MODEL")
+        .value_parser(OsStringValueParser::new())
+        .help("A model file (model.onnx), a model's directory, or a model repository");
+    let bench_args = Arg::new("args")
+        .action(ArgAction::Append)
+        .value_parser(OsStringValueParser::new())
+        .num_args(0..)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true);
+    Command::new("muster")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A model server. Without a command it serves, as with `serve`")
+        .after_help(
+            "Every option is also an environment variable: --http-port 9000 is \
+             MUSTER_HTTP_PORT=9000. The command line beats MUSTER_*, which beats the variables of \
+             SageMaker, TensorFlow Serving and Triton containers.",
+        )
+        .infer_long_args(true)
+        .args(options())
+        .subcommand(
+            Command::new("serve")
+                .about("Serve models: a file, a directory, or the configured repository")
+                .infer_long_args(true)
+                .arg(path)
+                .args(options()),
+        )
+        .subcommand(
+            Command::new("bench")
+                .about("Send requests to a server and measure")
+                .disable_help_flag(true)
+                .arg(bench_args),
+        )
+        .subcommand(
+            Command::new("health")
+                .about("Ask the server on this machine whether it is healthy")
+                .after_help(
+                    "The address is that of the server's own settings: options given here, those of \
+                     process 1 where that is muster, as in a container, and the environment. Exit \
+                     status: 0 where the answer is 200, else 1, and a line that says why not.",
+                )
+                .infer_long_args(true)
+                .arg(plain("url").value_name("URL").help(
+                    "Ask this address instead: http[s]://<host>[:<port>][/<path>]; without a path, /ping",
+                ))
+                .args(options().map(|it| it.hide(true))),
+        )
+        .subcommand(
+            Command::new("env")
+                .about("Show what the environment comes to: settings, and what has no effect")
+                .after_help(
+                    "Prints each variable of muster and of the containers that it replaces which is set: what it \
+                     became, which lost against which, which have no effect, which nobody knows; then the settings \
+                     that differ from their defaults, as `muster serve` would have them. Secrets are not shown, and \
+                     whether there are models is not looked at. Options of the server may be given, too. Exit \
+                     status: 0, or 1 and everything that is wrong.",
+                )
+                .infer_long_args(true)
+                .args(options().map(|it| it.hide(true))),
+        )
+        // Platforms start images with the word `train` by mistake.
+        .subcommand(Command::new("train").hide(true))
+}
+
+fn options() -> impl Iterator<Item = Arg> {
+    let known = |name| flags::settings().any(|it: &Setting| it.name == name);
+    let hidden = flags::all_names().filter(move |&it| !known(it)).map(|it| plain(it).hide(true));
+    flags::settings().map(visible).chain(hidden)
+}
+
+fn visible(setting: &Setting) -> Arg {
+    let default = match setting.default {
+        "" => String::new(),
+        default => format!(" [{default}]"),
+    };
+    let arg = plain(setting.name)
+        .help(format!("{}{default}", setting.help))
+        .help_heading(setting.section);
+    match setting.takes {
+        Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        Takes::Value | Takes::Many => arg,
+    }
+}
+
+fn plain(name: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name("VALUE")
+        .value_parser(OsStringValueParser::new())
+        .allow_negative_numbers(true)
+        .action(ArgAction::Append)
+}

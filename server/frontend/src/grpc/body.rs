@@ -1,0 +1,256 @@
+//! What is sent back: one message, or answers in the order of their requests, and the status behind them.
+
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use h2::{SendStream, server::SendResponse};
+use hyper::{HeaderMap, Response};
+use tokio::sync::mpsc;
+
+use super::{
+    status::Status,
+    watch::{Activity, Call},
+};
+use crate::net::Task;
+use inference::{error::Error, limits::Permit, trace::Sending};
+use telemetry::metrics::Metrics;
+
+/// Most bytes that are handed over at once. Of a reply to a peer that does not read, no more is out of our hands.
+const CHUNK: usize = 64 << 10;
+
+/// A reply up to that size is not counted while it is being written, as little as the buffers of a connection are.
+const SMALL: usize = 4 << 10;
+
+/// An encoded message in pieces, with the permit for what lies in them.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    /// Written as they are, without being joined.
+    pub pieces: VecDeque<Bytes>,
+    /// Held until the last piece is written.
+    pub permit: Option<Permit>,
+    /// Notes when it has left, where its request is traced.
+    pub sending: Option<Sending>,
+}
+
+impl Encoded {
+    /// Lets the last piece keep the permit, and the connection know, until it is written.
+    fn hold(&mut self, activity: &Arc<Activity>) {
+        let Some(permit) = self.permit.take() else { return };
+        if self.pieces.iter().map(Bytes::len).sum::<usize>() <= SMALL {
+            return;
+        }
+        if let Some(bytes) = self.pieces.pop_back() {
+            activity.blocked(true);
+            let sending = self.sending.take();
+            let activity = activity.clone();
+            let held = Held { bytes, _permit: permit, _sending: sending, activity };
+            self.pieces.push_back(Bytes::from_owner(held));
+        }
+    }
+}
+
+/// The end of a message, the permit for all of it, and who watches over the peer.
+struct Held {
+    bytes: Bytes,
+    _permit: Permit,
+    _sending: Option<Sending>,
+    activity: Arc<Activity>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.activity.moved();
+        self.activity.blocked(false);
+    }
+}
+
+/// One answer on a stream, or its end.
+#[derive(Debug)]
+pub enum Answer {
+    /// A message.
+    Message(Encoded),
+    /// A message that is still being made; what comes behind waits for it. `Err` ends the stream.
+    Later(Task<Result<Encoded, Status>>),
+    /// The end.
+    End(Status),
+}
+
+/// Answers as they come, and the task that makes them.
+pub struct Answers {
+    queue: mpsc::Receiver<Answer>,
+    /// The answer that is waited for.
+    next: Option<Task<Result<Encoded, Status>>>,
+    /// Gone with the reply.
+    _reader: Task<()>,
+    metrics: Metrics,
+}
+
+impl Answers {
+    /// The answers that `reader` puts into `queue`, in their order; at the queue's bound it waits. The status of the
+    /// end is counted in `metrics`.
+    pub fn new(queue: mpsc::Receiver<Answer>, reader: Task<()>, metrics: Metrics) -> Answers {
+        Answers { queue, next: None, _reader: reader, metrics }
+    }
+
+    /// The next message, or the end.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Encoded, Status>> {
+        let lost = || Err(Status::of(&Error::Internal("an answer was lost".to_owned())));
+        loop {
+            if let Some(task) = &mut self.next {
+                let answer = ready!(Pin::new(task).poll(context));
+                self.next = None;
+                return Poll::Ready(answer.unwrap_or_else(|error| Err(Status::of(&error))));
+            }
+            match ready!(self.queue.poll_recv(context)) {
+                Some(Answer::Message(encoded)) => return Poll::Ready(Ok(encoded)),
+                Some(Answer::Later(task)) => self.next = Some(task),
+                Some(Answer::End(status)) => return Poll::Ready(Err(status)),
+                None => return Poll::Ready(lost()),
+            }
+        }
+    }
+}
+
+enum Source {
+    One,
+    Many(Box<Answers>),
+}
+
+/// The body of a reply.
+pub struct Reply {
+    source: Source,
+    now: Encoded,
+    end: Option<Status>,
+    call: Call,
+    /// Does a piece wait for the peer to take it?
+    blocked: bool,
+}
+
+impl Reply {
+    /// One message and a status of [`Status::OK`].
+    pub fn message(encoded: Encoded, call: Call) -> Reply {
+        Reply::new(Source::One, encoded, Some(Status::OK), call)
+    }
+
+    /// As many as there will be.
+    pub fn stream(answers: Answers, call: Call) -> Reply {
+        Reply::new(Source::Many(Box::new(answers)), Encoded::default(), None, call)
+    }
+
+    /// Nothing: the head says it all.
+    pub fn nothing(call: Call) -> Reply {
+        Reply::new(Source::One, Encoded::default(), None, call)
+    }
+
+    fn new(source: Source, mut now: Encoded, end: Option<Status>, call: Call) -> Reply {
+        now.hold(call.activity());
+        Reply { source, now, end, call, blocked: false }
+    }
+
+    /// Fetches the next message into `now`, or the end into `end`.
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Source::Many(answers) = &mut self.source else { return Poll::Ready(()) };
+        match ready!(answers.poll(context)) {
+            Ok(mut encoded) => {
+                encoded.hold(self.call.activity());
+                self.now = encoded;
+            }
+            Err(status) => {
+                answers.metrics.grpc(status.code as u8);
+                self.end = Some(status);
+                // What is still being made is of no use.
+                self.source = Source::One;
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn mark(&mut self, blocked: bool) {
+        if self.blocked != blocked {
+            self.call.activity().blocked(blocked);
+            self.blocked = blocked;
+        }
+    }
+}
+
+impl Reply {
+    /// Sends `head`, and what follows it as the peer takes it.
+    ///
+    /// # Errors
+    /// When the peer does not want it any more.
+    pub async fn send(
+        mut self,
+        head: Response<()>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Result<(), h2::Error> {
+        let nothing = matches!(self.source, Source::One) && self.end.is_none();
+        let mut stream = respond.send_response(head, nothing)?;
+        match nothing {
+            true => Ok(()),
+            false => poll_fn(|context| self.poll_send(&mut stream, context)).await,
+        }
+    }
+
+    fn poll_send(
+        &mut self,
+        stream: &mut SendStream<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), h2::Error>> {
+        loop {
+            if !self.now.pieces.is_empty() {
+                ready!(self.poll_room(stream, context))?;
+            }
+            if let Some(mut piece) = self.now.pieces.pop_front() {
+                if CHUNK < piece.len() {
+                    let rest = piece.split_off(CHUNK);
+                    self.now.pieces.push_front(rest);
+                }
+                self.call.activity().moved();
+                stream.send_data(piece, false)?;
+            } else if let Some(status) = self.end.take() {
+                let mut trailers = HeaderMap::with_capacity(1);
+                status.write(&mut trailers);
+                return Poll::Ready(stream.send_trailers(trailers));
+            } else if self.poll_answer(context).is_pending() {
+                return stream.poll_reset(context).map(|reset| Err(reset?.into()));
+            }
+        }
+    }
+
+    /// Waits until the peer takes more. No more than a byte is asked for: what h2 reserves for one call, others of the
+    /// connection wait for.
+    fn poll_room(
+        &mut self,
+        stream: &mut SendStream<Bytes>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), h2::Error>> {
+        stream.reserve_capacity(1);
+        while stream.capacity() == 0 {
+            self.mark(true);
+            match ready!(stream.poll_capacity(context)) {
+                Some(room) => room?,
+                None => return Poll::Ready(Err(h2::Reason::CANCEL.into())),
+            };
+        }
+        self.mark(false);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.mark(false);
+    }
+}

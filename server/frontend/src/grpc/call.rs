@@ -1,0 +1,220 @@
+//! Any call: what it is, whether it may be made, its answer, and what the log and the counters hear of it.
+
+use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+
+use bytes::Bytes;
+use h2::{RecvStream, server::SendResponse};
+use hyper::{
+    HeaderMap, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+};
+
+use super::{
+    Grpc,
+    body::{Answers, Encoded, Reply},
+    compress::Encoding,
+    handlers, layout,
+    message::Messages,
+    metadata,
+    method::Method,
+    status::{Code, Status},
+    watch::Call,
+};
+use crate::drain::Stage;
+use inference::{
+    access::Need,
+    error::{Error, Kind},
+};
+
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
+/// A call before its messages are read.
+pub struct Context {
+    /// What serves.
+    pub front: Arc<Grpc>,
+    /// Which call it is.
+    pub method: Method,
+    /// What the client said about it.
+    pub metadata: HeaderMap,
+    /// How long the client waits for its end; `None` for any time.
+    pub timeout: Option<Duration>,
+    /// How its messages are compressed, those that are.
+    pub encoding: Option<Encoding>,
+}
+
+impl Context {
+    /// The messages of the call.
+    pub fn messages(&self, body: RecvStream) -> Messages<'_> {
+        let way = match self.method {
+            Method::Predict => layout::TENSOR_CONTENT,
+            _ => layout::RAW_INPUT,
+        };
+        Messages::new(body, self.encoding, way, &self.front.settings.messages)
+    }
+
+    /// How its answers may be compressed: as the client takes it, where the operator wants it.
+    pub fn packs(&self) -> Option<Encoding> {
+        match self.front.settings.grpc.compression {
+            configuration::Compression::None => None,
+            _ => metadata::accepted(&self.metadata),
+        }
+    }
+}
+
+/// A failure, and what is known of the request that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The client's name for its request.
+    pub id: Option<Arc<str>>,
+    /// The model that it was for.
+    pub model: Option<Arc<str>>,
+    /// What went wrong.
+    pub error: Error,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { id: None, model: None, error }
+    }
+}
+
+impl Failure {
+    /// As the client is told: with the names of model and request where the error does not have them.
+    pub fn status(&self) -> Status {
+        let mut status = Status::of(&self.error);
+        if let (Some(model), Error::InvalidInput { .. }) = (&self.model, &self.error)
+            && !status.text.contains(&format!("model '{model}'"))
+        {
+            status.text = format!("model '{model}', {}", status.text);
+        }
+        if let Some(id) = self.id.as_ref().filter(|it| !it.is_empty()) {
+            let shown: String = id.chars().take(128).collect();
+            status.text.push_str(&format!(" (request id: {shown})"));
+        }
+        status
+    }
+
+    /// One line for every error that is answered. Refusals under load are many and say nothing new: they are
+    /// counted, and logged only when somebody looks closely.
+    pub fn log(&self, method: Method) {
+        let (error, request_id) = (&self.error, self.id.as_deref().unwrap_or_default());
+        match error.kind() {
+            Kind::Internal | Kind::OutOfMemory => {
+                tracing::error!(?method, request_id, %error, "call failed");
+            }
+            _ if error.is_one_of_many() => {
+                tracing::debug!(?method, request_id, %error, "call refused");
+            }
+            _ => tracing::info!(?method, request_id, %error, "call rejected"),
+        }
+    }
+}
+
+/// What a handler made.
+pub enum Answered {
+    /// One message, and how it is compressed, if it is.
+    One(Encoded, Option<Encoding>),
+    /// Messages to come, and how those are compressed that are.
+    Many(Answers, Option<Encoding>),
+}
+
+/// Answers any call, to the end of its answer. A client that leaves ends the work.
+pub async fn serve(
+    front: Arc<Grpc>,
+    call: Call,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) {
+    let response = {
+        let mut answer = std::pin::pin!(answer(front, call, request));
+        poll_fn(|context| match answer.as_mut().poll(context) {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => respond.poll_reset(context).map(|_| None),
+        })
+        .await
+    };
+    let Some(response) = response else { return };
+    let (parts, reply) = response.into_parts();
+    if let Err(error) = reply.send(Response::from_parts(parts, ()), respond).await {
+        tracing::debug!(%error, "a reply was not taken");
+    }
+}
+
+async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> Response<Reply> {
+    let (parts, body) = request.into_parts();
+    if !metadata::is_call(&parts.headers) {
+        let mut response = Response::new(Reply::nothing(call));
+        *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return response;
+    }
+    let metrics = front.serving.metrics.clone();
+    let method = Method::of(parts.uri.path());
+    let answered = match method.and_then(|method| context(front, method, parts.headers)) {
+        Ok(context) => {
+            let method = context.method;
+            handlers::dispatch(context, body).await.map_err(|failure| {
+                failure.log(method);
+                failure.status()
+            })
+        }
+        Err(error) => {
+            tracing::debug!(path = parts.uri.path(), %error, "call refused");
+            Err(Status::of(&error))
+        }
+    };
+    let mut response = match answered {
+        Ok(Answered::One(message, encoding)) => {
+            metrics.grpc(Status::OK.code as u8);
+            encoded(Response::new(Reply::message(message, call)), encoding)
+        }
+        // Counted when it ends.
+        Ok(Answered::Many(answers, encoding)) => {
+            encoded(Response::new(Reply::stream(answers, call)), encoding)
+        }
+        Err(status) => {
+            metrics.grpc(status.code as u8);
+            let mut response = Response::new(Reply::nothing(call));
+            status.write(response.headers_mut());
+            if status.code == Code::Unimplemented {
+                // Of use to a client whose encoding is not known here.
+                let known = HeaderValue::from_static("identity,gzip,deflate");
+                response.headers_mut().insert(ACCEPT_ENCODING, known);
+            }
+            response
+        }
+    };
+    let content_type = HeaderValue::from_static("application/grpc");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// Says how the messages are compressed.
+fn encoded(mut response: Response<Reply>, encoding: Option<Encoding>) -> Response<Reply> {
+    if let Some(encoding) = encoding {
+        let name = HeaderValue::from_static(encoding.name());
+        response.headers_mut().insert(ENCODING, name);
+    }
+    response
+}
+
+/// What is known of a call before its messages are read.
+///
+/// # Errors
+/// Why it is not answered at all.
+fn context(front: Arc<Grpc>, method: Method, metadata: HeaderMap) -> Result<Context, Error> {
+    allow(&front, method.need(), &metadata)?;
+    let timeout = metadata::timeout(&metadata)?;
+    let encoding = metadata::encoding(&metadata)?;
+    Ok(Context { front, method, metadata, timeout, encoding })
+}
+
+/// May a call that needs this, with these metadata, be made now? The one place that all calls pass.
+fn allow(front: &Grpc, need: Need, metadata: &HeaderMap) -> Result<(), Error> {
+    front.settings.access.check(need, |name| metadata.get(name).map(HeaderValue::as_bytes))?;
+    let serving = &front.serving;
+    match serving.drain.is_serving() || serving.drain.stage() < Stage::Closing {
+        true => Ok(()),
+        false => Err(Error::ShuttingDown),
+    }
+}

@@ -1,0 +1,153 @@
+//! What the server and its models are.
+
+use super::{
+    super::{
+        call::Context,
+        proto::{
+            InferBatchStatistics, InferStatistics, MemoryUsage, ModelConfigRequest,
+            ModelConfigResponse, ModelMetadataRequest, ModelMetadataResponse, ModelStatistics,
+            ModelStatisticsRequest, ModelStatisticsResponse, ServerMetadataRequest,
+            ServerMetadataResponse, StatisticDuration, model_metadata_response::TensorMetadata,
+        },
+    },
+    find, version,
+};
+use crate::serving::Serving;
+use inference::{
+    error::Error,
+    signature::{Port, Signature},
+};
+use models::ServedModel;
+use protocol::kserve_v2;
+use telemetry::metrics::Total;
+
+pub(super) fn server(
+    serving: &Serving,
+    ServerMetadataRequest {}: ServerMetadataRequest,
+) -> ServerMetadataResponse {
+    ServerMetadataResponse {
+        name: serving.settings.server_name.to_string(),
+        version: crate::serving::VERSION.to_owned(),
+        extensions: kserve_v2::EXTENSIONS.iter().map(|it| (*it).to_owned()).collect(),
+    }
+}
+
+pub(super) async fn model(
+    context: &Context,
+    request: &ModelMetadataRequest,
+) -> Result<ModelMetadataResponse, Error> {
+    let model = find(context, &request.name, &request.version).await?;
+    let versions = match version(&request.version)? {
+        Some(version) => vec![version],
+        None => context.front.serving.models.ready_versions(&request.name),
+    };
+    let signature = &model.signature;
+    Ok(ModelMetadataResponse {
+        name: signature.model.to_string(),
+        versions: versions.iter().map(u64::to_string).collect(),
+        platform: model.platform().to_owned(),
+        inputs: ports(signature, &signature.inputs),
+        outputs: ports(signature, &signature.outputs),
+    })
+}
+
+pub(super) async fn config(
+    context: &Context,
+    request: &ModelConfigRequest,
+) -> Result<ModelConfigResponse, Error> {
+    let model = find(context, &request.name, &request.version).await?;
+    Ok(ModelConfigResponse { config: Some(model.config_message.clone()) })
+}
+
+pub(super) fn statistics(
+    serving: &Serving,
+    request: &ModelStatisticsRequest,
+) -> Result<ModelStatisticsResponse, Error> {
+    let ModelStatisticsRequest { name, version } = request;
+    let number = self::version(version)?;
+    if name.is_empty() {
+        if number.is_some() {
+            let problem =
+                format!("name: expected that of the model of version {version}, given none");
+            return Err(Error::InvalidRequest(problem));
+        }
+        let names = serving.models.ready_names();
+        let all = names.iter().flat_map(|name| versions(serving, name));
+        return Ok(ModelStatisticsResponse { model_stats: all.collect() });
+    }
+    if number.is_some() {
+        let model = serving.models.get(name, number).map_err(not_counted)?;
+        return Ok(ModelStatisticsResponse { model_stats: vec![counted(&model)] });
+    }
+    let all: Vec<ModelStatistics> = versions(serving, name).collect();
+    if all.is_empty() {
+        serving.models.get(name, number).map_err(not_counted)?;
+    }
+    Ok(ModelStatisticsResponse { model_stats: all })
+}
+
+/// Whoever asks for the statistics of what does not serve has made a mistake, as Triton has it.
+fn not_counted(error: Error) -> Error {
+    Error::InvalidRequest(error.to_string())
+}
+
+/// The statistics of every version of a model that serves.
+fn versions(serving: &Serving, name: &str) -> impl Iterator<Item = ModelStatistics> {
+    let versions = serving.models.ready_versions(name);
+    versions.into_iter().filter_map(move |version| {
+        let model = serving.models.get(name, Some(version)).ok()?;
+        Some(counted(&model))
+    })
+}
+
+fn counted(model: &ServedModel) -> ModelStatistics {
+    let counted = model.metrics.statistics();
+    let total = |Total { count, ns }: Total| Some(StatisticDuration { count, ns });
+    ModelStatistics {
+        name: model.signature.model.to_string(),
+        version: model.signature.version.to_string(),
+        last_inference: counted.last_inference_ms,
+        inference_count: counted.inference_count,
+        execution_count: counted.execution_count,
+        inference_stats: Some(InferStatistics {
+            success: total(counted.success),
+            fail: total(counted.fail),
+            queue: total(counted.queue),
+            compute_input: total(counted.compute_input),
+            compute_infer: total(counted.compute_infer),
+            compute_output: total(counted.compute_output),
+            cache_hit: total(counted.cache_hit),
+            cache_miss: total(counted.cache_miss),
+        }),
+        batch_stats: counted
+            .batches
+            .iter()
+            .map(|it| InferBatchStatistics {
+                batch_size: it.rows,
+                compute_input: total(it.compute_input),
+                compute_infer: total(it.compute_infer),
+                compute_output: total(it.compute_output),
+            })
+            .collect(),
+        memory_usage: counted
+            .memory
+            .iter()
+            .map(|it| MemoryUsage { r#type: it.kind.to_owned(), id: it.id, byte_size: it.bytes })
+            .collect(),
+        response_stats: Default::default(),
+    }
+}
+
+fn ports(signature: &Signature, ports: &[Port]) -> Vec<TensorMetadata> {
+    let shape = |port: &Port| {
+        let batch = signature.batches().then_some(None);
+        let dims = batch.into_iter().chain(port.dims.iter().copied());
+        dims.map(|it| it.and_then(|size| i64::try_from(size).ok()).unwrap_or(-1)).collect()
+    };
+    let port = |it: &Port| TensorMetadata {
+        name: it.name.to_string(),
+        datatype: it.dtype.name().to_owned(),
+        shape: shape(it),
+    };
+    ports.iter().map(port).collect()
+}

@@ -1,0 +1,99 @@
+//! Whether the server and its models are well, in Triton's words and in gRPC's own.
+
+use std::time::Duration;
+
+use h2::RecvStream;
+use tokio::sync::mpsc;
+
+use super::{
+    super::{
+        body::{Answer, Answers},
+        call::{Answered, Context, Failure},
+        proto::{
+            ModelReadyRequest, ModelReadyResponse, ServerLiveRequest, ServerLiveResponse,
+            ServerReadyRequest, ServerReadyResponse,
+            health::{
+                HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus,
+            },
+        },
+        status::Status,
+    },
+    decode, encode, version,
+};
+use crate::{net::Task, serving::Serving};
+use inference::error::Error;
+
+/// How often those who watch are told of a change, at most.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub(super) fn live(
+    serving: &Serving,
+    ServerLiveRequest {}: ServerLiveRequest,
+) -> Result<ServerLiveResponse, Error> {
+    match serving.drain.is_serving() {
+        true => Ok(ServerLiveResponse { live: true }),
+        false => Err(Error::ShuttingDown),
+    }
+}
+
+pub(super) fn ready(
+    serving: &Serving,
+    ServerReadyRequest {}: ServerReadyRequest,
+) -> Result<ServerReadyResponse, Error> {
+    match serving.drain.is_serving() {
+        true => Ok(ServerReadyResponse { ready: serving.not_ready().is_none() }),
+        false => Err(Error::ShuttingDown),
+    }
+}
+
+pub(super) fn model_ready(
+    serving: &Serving,
+    request: &ModelReadyRequest,
+) -> Result<ModelReadyResponse, Error> {
+    // Who asks whether a model is ready does not want it loaded.
+    match serving.models.get(&request.name, version(&request.version)?) {
+        Ok(_) => Ok(ModelReadyResponse { ready: serving.drain.is_serving() }),
+        Err(Error::ModelNotReady { .. }) => Ok(ModelReadyResponse { ready: false }),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn check(serving: &Serving, _: &HealthCheckRequest) -> HealthCheckResponse {
+    let status = match serving.not_ready() {
+        None => ServingStatus::Serving,
+        Some(_) => ServingStatus::NotServing,
+    };
+    HealthCheckResponse { status: status.into() }
+}
+
+/// Starts to tell a client how the server is.
+pub(super) async fn watch(context: Context, body: RecvStream) -> Result<Answered, Failure> {
+    let request: HealthCheckRequest = decode(context.messages(body).only().await?.bytes)?;
+    // A client that does not read is told the last state only.
+    let (answers, queue) = mpsc::channel(1);
+    let metrics = context.front.serving.metrics.clone();
+    let reader = Task::spawn(async move {
+        let serving = &context.front.serving;
+        let mut guard = serving.drain.guard();
+        let mut closing = std::pin::pin!(guard.closing());
+        let mut told = None;
+        loop {
+            let now = check(serving, &request);
+            if told != Some(now) && answers.send(Answer::Message(encode(&now))).await.is_err() {
+                return;
+            }
+            told = Some(now);
+            tokio::select! {
+                () = tokio::time::sleep(LOOK) => {}
+                () = closing.as_mut() => break,
+            }
+        }
+        let now = check(serving, &request);
+        if told != Some(now) {
+            let _ = answers.send(Answer::Message(encode(&now))).await;
+        }
+        // Who does not listen any more has left.
+        let _ = answers.send(Answer::End(Status::of(&Error::ShuttingDown))).await;
+    });
+    Ok(Answered::Many(Answers::new(queue, reader, metrics), None))
+}

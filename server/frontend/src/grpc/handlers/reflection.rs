@@ -1,0 +1,136 @@
+//! What calls there are, for tools that ask the server itself.
+
+use h2::RecvStream;
+use prost::Message;
+use prost_reflect::{DescriptorPool, FileDescriptor};
+use tokio::sync::mpsc;
+
+use super::{
+    super::{
+        body::{Answer, Answers},
+        call::{Answered, Context, Failure},
+        proto::{
+            DEFINITIONS,
+            reflection::{
+                ErrorResponse, FileDescriptorResponse, ListServiceResponse,
+                ServerReflectionRequest, ServerReflectionResponse, ServiceResponse,
+                server_reflection_request::MessageRequest,
+                server_reflection_response::MessageResponse,
+            },
+        },
+        status::{Code, Status},
+    },
+    decode, encode,
+};
+use crate::net::Task;
+use inference::error::Error;
+
+/// Starts to answer questions.
+pub(super) fn start(context: Context, body: RecvStream) -> Answered {
+    let (answers, queue) = mpsc::channel(1);
+    let metrics = context.front.serving.metrics.clone();
+    let reader = Task::spawn(async move {
+        let status = match read(&context, body, &answers).await {
+            Ok(()) => Status::OK,
+            Err(error) => {
+                let failure = Failure::from(error);
+                failure.log(context.method);
+                failure.status()
+            }
+        };
+        // Who does not listen any more has left.
+        let _ = answers.send(Answer::End(status)).await;
+    });
+    Answered::Many(Answers::new(queue, reader, metrics), None)
+}
+
+async fn read(
+    context: &Context,
+    body: RecvStream,
+    answers: &mpsc::Sender<Answer>,
+) -> Result<(), Error> {
+    let pool = DescriptorPool::decode(DEFINITIONS)
+        .map_err(|error| Error::Internal(format!("the definitions are broken: {error}")))?;
+    let mut messages = context.messages(body);
+    let mut guard = context.front.serving.drain.guard();
+    let mut closing = std::pin::pin!(guard.closing());
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = closing.as_mut() => return Err(Error::ShuttingDown),
+            next = messages.next(false) => next?,
+        };
+        let Some(message) = next else { return Ok(()) };
+        let request: ServerReflectionRequest = decode(message.bytes)?;
+        let answer = match &request.message_request {
+            Some(asked) => answer(&pool, asked),
+            None => refused(Code::InvalidArgument, "expected a question, given none"),
+        };
+        let response = ServerReflectionResponse {
+            valid_host: request.host.clone(),
+            original_request: Some(request),
+            message_response: Some(answer),
+        };
+        if answers.send(Answer::Message(encode(&response))).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn answer(pool: &DescriptorPool, asked: &MessageRequest) -> MessageResponse {
+    match asked {
+        MessageRequest::ListServices(_) => {
+            let services = pool.services();
+            let service = services.map(|it| ServiceResponse { name: it.full_name().to_owned() });
+            MessageResponse::ListServicesResponse(ListServiceResponse {
+                service: service.collect(),
+            })
+        }
+        MessageRequest::FileByFilename(name) => {
+            found(pool.get_file_by_name(name), &format!("file '{name}'"))
+        }
+        MessageRequest::FileContainingSymbol(name) => {
+            found(file_of(pool, name), &format!("symbol '{name}'"))
+        }
+        MessageRequest::FileContainingExtension(_)
+        | MessageRequest::AllExtensionNumbersOfType(_) => {
+            refused(Code::NotFound, "the definitions have no extensions")
+        }
+    }
+}
+
+/// The file that defines a service, a call of one, a message, a field of one, or an enum.
+fn file_of(pool: &DescriptorPool, name: &str) -> Option<FileDescriptor> {
+    let whole = |name: &str| {
+        let service = pool.get_service_by_name(name).map(|it| it.parent_file());
+        service
+            .or_else(|| pool.get_message_by_name(name).map(|it| it.parent_file()))
+            .or_else(|| pool.get_enum_by_name(name).map(|it| it.parent_file()))
+    };
+    whole(name).or_else(|| {
+        let (parent, part) = name.rsplit_once('.')?;
+        let service = pool.get_service_by_name(parent);
+        let has_call = service.is_some_and(|it| it.methods().any(|it| it.name() == part));
+        let message = pool.get_message_by_name(parent);
+        let has_field = message.is_some_and(|it| it.get_field_by_name(part).is_some());
+        (has_call || has_field).then(|| whole(parent)).flatten()
+    })
+}
+
+fn found(file: Option<FileDescriptor>, asked: &str) -> MessageResponse {
+    let Some(file) = file else {
+        let shown: String = asked.chars().take(128).collect();
+        return refused(Code::NotFound, &format!("there is no {shown}"));
+    };
+    let files = std::iter::once(file.clone()).chain(file.dependencies());
+    let encoded = files.map(|it| it.file_descriptor_proto().encode_to_vec().into());
+    let file_descriptor_proto = encoded.collect();
+    MessageResponse::FileDescriptorResponse(FileDescriptorResponse { file_descriptor_proto })
+}
+
+fn refused(code: Code, text: &str) -> MessageResponse {
+    MessageResponse::ErrorResponse(ErrorResponse {
+        error_code: code as i32,
+        error_message: text.to_owned(),
+    })
+}

@@ -1,0 +1,80 @@
+//! What clients may change while the server runs: traces and the log.
+
+use super::super::proto::{
+    LogSettingsRequest, LogSettingsResponse, TraceSettingRequest, TraceSettingResponse,
+    log_settings_request, log_settings_response, trace_setting_response,
+};
+use crate::{net::aside, serving::Serving};
+use inference::error::Error;
+use telemetry::logging::{LogChangeError, LogValue};
+
+pub(super) async fn trace(
+    serving: &Serving,
+    request: TraceSettingRequest,
+) -> Result<TraceSettingResponse, Error> {
+    let TraceSettingRequest { settings, model_name } = request;
+    let model = Some(model_name).filter(|it| !it.is_empty());
+    if let Some(name) = &model {
+        known(serving, name)?;
+    }
+    let tracing = serving.tracing.clone();
+    // An empty list goes back to what holds for all.
+    let changes = settings.into_iter().map(|(key, value)| {
+        let value = Some(value.value).filter(|it| !it.is_empty());
+        (key, value)
+    });
+    let changes: std::collections::BTreeMap<_, _> = changes.collect();
+    let now = match changes.is_empty() {
+        true => tracing.settings(model.as_deref()),
+        // A change may close a file.
+        false => aside(move || tracing.update(model.as_deref(), changes)).await??,
+    };
+    let shown = now.into_iter();
+    let shown = shown.map(|(key, value)| (key, trace_setting_response::SettingValue { value }));
+    Ok(TraceSettingResponse { settings: shown.collect() })
+}
+
+/// That there is such a model, whether it serves or not.
+fn known(serving: &Serving, name: &str) -> Result<(), Error> {
+    match serving.models.get(name, None) {
+        Ok(_) | Err(Error::ModelNotReady { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) async fn log(
+    serving: &Serving,
+    request: LogSettingsRequest,
+) -> Result<LogSettingsResponse, Error> {
+    let mut changes = Vec::new();
+    for (key, value) in request.settings {
+        use log_settings_request::setting_value::ParameterChoice;
+        let value = match value.parameter_choice {
+            Some(ParameterChoice::BoolParam(value)) => LogValue::Bool(value),
+            Some(ParameterChoice::Uint32Param(value)) => LogValue::Number(value),
+            Some(ParameterChoice::StringParam(value)) => LogValue::Text(value),
+            None => {
+                let expected = "expected bool_param, uint32_param or string_param, given none";
+                return Err(Error::InvalidRequest(format!("setting '{key}': {expected}")));
+            }
+        };
+        changes.push((key, value));
+    }
+    if !changes.is_empty() {
+        let log = serving.log.clone();
+        aside(move || log.update(&changes)).await?.map_err(|error| match error {
+            LogChangeError::Invalid(text) => Error::InvalidRequest(text),
+            LogChangeError::Fixed(text) => Error::Unimplemented(text),
+        })?;
+    }
+    let shown = serving.log.settings().into_iter().map(|(key, value)| {
+        use log_settings_response::{SettingValue, setting_value::ParameterChoice};
+        let choice = match value {
+            LogValue::Bool(value) => ParameterChoice::BoolParam(value),
+            LogValue::Number(value) => ParameterChoice::Uint32Param(value),
+            LogValue::Text(value) => ParameterChoice::StringParam(value),
+        };
+        (key.to_owned(), SettingValue { parameter_choice: Some(choice) })
+    });
+    Ok(LogSettingsResponse { settings: shown.collect() })
+}

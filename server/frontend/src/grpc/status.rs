@@ -1,0 +1,131 @@
+//! Kind of failure → gRPC status: the only such table, and how a status is written.
+
+use hyper::{
+    HeaderMap,
+    header::{HeaderName, HeaderValue},
+};
+
+use inference::error::{Error, Kind};
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// Clients with a retry policy come back after so many milliseconds.
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// Characters of a status's text; clients refuse trailers of more than 8 KiB.
+const LONGEST: usize = 1000;
+
+/// The statuses that are answered, by their numbers in gRPC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Code {
+    Ok = 0,
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    AlreadyExists = 6,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    Unauthenticated = 16,
+}
+
+/// The status of a failure.
+pub fn code(kind: Kind) -> Code {
+    match kind {
+        Kind::InvalidArgument => Code::InvalidArgument,
+        Kind::NotFound => Code::NotFound,
+        Kind::AlreadyExists | Kind::Conflict => Code::AlreadyExists,
+        Kind::Unauthenticated => Code::Unauthenticated,
+        Kind::Forbidden => Code::PermissionDenied,
+        // Without addresses and media types these are calls and encodings that are not offered.
+        Kind::MethodNotAllowed
+        | Kind::UnsupportedMediaType
+        | Kind::NotAcceptable
+        | Kind::Unimplemented => Code::Unimplemented,
+        Kind::TooLarge | Kind::OutOfMemory => Code::ResourceExhausted,
+        Kind::RequestTimeout | Kind::DeadlineExceeded => Code::DeadlineExceeded,
+        // As over HTTP both are one status: come back later. Retry policies of clients know this one.
+        Kind::Unavailable | Kind::Overloaded => Code::Unavailable,
+        // Of no call: there are no such sessions over gRPC.
+        Kind::FailedDependency | Kind::Internal => Code::Internal,
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// The status.
+    pub code: Code,
+    /// Why; empty for [`Code::Ok`].
+    pub text: String,
+    /// When it is worth trying again, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Status {
+    /// Everything went well.
+    pub const OK: Status = Status { code: Code::Ok, text: String::new(), retry_after_ms: None };
+
+    /// The end of a call that failed.
+    pub fn of(error: &Error) -> Status {
+        let retry_after_ms =
+            error.retry_after().map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+        let text = error.to_string().chars().take(LONGEST).collect();
+        Status { code: code(error.kind()), text, retry_after_ms }
+    }
+
+    /// Writes the status into the trailers, or into the head of a reply that has nothing else.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        if self.code == Code::Ok {
+            headers.insert(STATUS, HeaderValue::from_static("0"));
+            return;
+        }
+        headers.insert(STATUS, HeaderValue::from(self.code as u16));
+        // Percent-encoded text is visible ASCII.
+        if let Ok(text) = HeaderValue::try_from(percent_encoded(&self.text)) {
+            headers.insert(MESSAGE, text);
+        }
+        if let Some(after) = self.retry_after_ms {
+            headers.insert(PUSHBACK, HeaderValue::from(after));
+        }
+    }
+}
+
+/// The text with `%XX` for every byte that is not visible ASCII or a blank, and for `%` itself.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for &byte in text.as_bytes() {
+        match byte {
+            b'%' | 0..b' ' | 0x7f.. => encoded.push_str(&format!("%{byte:02X}")),
+            plain => encoded.push(char::from(plain)),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_written_so_that_headers_can_carry_it() {
+        assert_eq!(percent_encoded("50 % of 'ä'\n"), "50 %25 of '%C3%A4'%0A");
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_come_back_and_a_mistake_does_not() {
+        let mut headers = HeaderMap::new();
+        Status::of(&Error::OutOfBudget("full".to_owned())).write(&mut headers);
+        assert_eq!(headers["grpc-status"], "14");
+        assert_eq!(headers["grpc-message"], "full");
+        assert_eq!(headers["grpc-retry-pushback-ms"], "1000");
+        headers.clear();
+        Status::of(&Error::NotFound("x".repeat(5000))).write(&mut headers);
+        assert_eq!(headers["grpc-status"], "5");
+        assert_eq!(headers["grpc-message"].len(), LONGEST);
+        assert!(!headers.contains_key("grpc-retry-pushback-ms"));
+    }
+}

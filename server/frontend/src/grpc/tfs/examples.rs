@@ -1,0 +1,371 @@
+//! `ClassificationRequest`, `RegressionRequest` and `MultiInferenceRequest`: examples, whose features are the inputs.
+//! They are read straight into the tensors.
+
+use backend::NamedTensor;
+use bytes::Bytes;
+use prost::encoding::{WireType, decode_varint};
+use smallvec::SmallVec;
+
+use super::{
+    super::{
+        method,
+        wire::{self, Parts, Problem},
+    },
+    Form,
+    spec::Spec,
+};
+use inference::{error::Error, request::InferenceRequest, signature::Signature};
+use protocol::tfs::{Column, Columns, Method, Results, Sharing, Unfinished};
+
+/// The methods of tasks, by their names.
+const METHODS: [(&str, Method); 2] = [
+    ("tensorflow/serving/classify", Method::Classify),
+    ("tensorflow/serving/regress", Method::Regress),
+];
+
+/// One of these messages.
+pub struct Request<'a> {
+    /// The model that it is for.
+    pub spec: Spec<'a>,
+    tasks: Tasks,
+    /// The `ExampleList`, with or without context.
+    input: &'a [u8],
+    bytes: usize,
+}
+
+enum Tasks {
+    One(Method),
+    Many(SmallVec<[Method; 2]>),
+}
+
+/// What can be wrong with examples.
+enum Wrong {
+    Wire(Problem),
+    Value(Error),
+}
+
+impl<P: Into<Problem>> From<P> for Wrong {
+    fn from(problem: P) -> Wrong {
+        Wrong::Wire(problem.into())
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Takes the message of this call apart.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] where it is no such message, or its tasks are none.
+    pub fn of(call: method::Method, message: &'a Bytes) -> Result<Request<'a>, Error> {
+        let (name, method) = match call {
+            method::Method::Classify => ("ClassificationRequest", Some(Method::Classify)),
+            method::Method::Regress => ("RegressionRequest", Some(Method::Regress)),
+            _ => ("MultiInferenceRequest", None),
+        };
+        let (mut specs, mut methods, mut input) =
+            (SmallVec::<[Spec<'a>; 2]>::new(), SmallVec::<[&str; 2]>::new(), &[][..]);
+        let mut read = || {
+            let mut parts = Parts::default();
+            let mut rest: &'a [u8] = message;
+            while let Some((number, kind)) = wire::field(&mut rest)? {
+                match (number, method) {
+                    (1, Some(_)) => specs.push(Spec::read(wire::delimited(kind, &mut rest)?)?),
+                    (1, None) => {
+                        let (spec, method) = task(wire::delimited(kind, &mut rest)?)?;
+                        specs.push(spec);
+                        methods.push(method);
+                    }
+                    (2, _) => input = examples_of(wire::delimited(kind, &mut rest)?)?,
+                    _ => wire::skip(number, kind, &mut rest)?,
+                }
+                parts.count(1)?;
+            }
+            Ok(())
+        };
+        read().map_err(|problem: Problem| problem.error(name))?;
+        let (spec, tasks) = match method {
+            Some(method) => (specs.last().copied().unwrap_or_default(), Tasks::One(method)),
+            None => (the_spec(&specs)?, Tasks::Many(the_methods(&methods)?)),
+        };
+        spec.check()?;
+        Ok(Request { spec, tasks, input, bytes: message.len() })
+    }
+
+    /// Bytes of memory that decoding takes at most, beside the message.
+    pub fn expanded(&self, signature: &Signature) -> usize {
+        // An integer may take one byte here, a string two and there four more; a growing list has room for twice its
+        // elements.
+        let sizes = signature.inputs.iter().map(|it| it.dtype.size().unwrap_or(3));
+        let most = sizes.max().unwrap_or(1);
+        let shared = match lists(self.input) {
+            Ok((_, 0)) | Err(_) => 0,
+            Ok((examples, context)) => {
+                examples.saturating_mul(context).min(Sharing::most(self.input.len()))
+            }
+        };
+        self.bytes.saturating_add(shared).saturating_mul(2 * most)
+    }
+
+    /// The request, and the form of its response.
+    ///
+    /// # Errors
+    /// When the model cannot do that, and what is wrong with the examples, with the place.
+    pub fn decode(self, signature: &Signature) -> Result<(InferenceRequest, Form), Error> {
+        let form = match &self.tasks {
+            Tasks::One(method) => Form::One(Results::of(signature, *method)?),
+            Tasks::Many(methods) => {
+                let results = methods.iter().map(|it| Results::of(signature, *it));
+                Form::Many(results.collect::<Result<_, _>>()?)
+            }
+        };
+        let mut outputs = Vec::new();
+        let all = match &form {
+            Form::Predict => &[][..],
+            Form::One(results) => std::slice::from_ref(results),
+            Form::Many(several) => several,
+        };
+        for output in all.iter().flat_map(Results::outputs) {
+            if !outputs.contains(&output) {
+                outputs.push(output);
+            }
+        }
+        let inputs = inputs(signature, self.input).map_err(|wrong| match wrong {
+            Wrong::Wire(problem) => problem.error("Input"),
+            Wrong::Value(error) => error,
+        })?;
+        Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, form))
+    }
+}
+
+/// An `InferenceTask`.
+fn task(mut rest: &[u8]) -> Result<(Spec<'_>, &str), Problem> {
+    let (mut spec, mut method) = (Spec::default(), "");
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        match number {
+            1 => spec = Spec::read(wire::delimited(kind, &mut rest)?)?,
+            2 => method = wire::text(kind, &mut rest)?,
+            _ => wire::skip(number, kind, &mut rest)?,
+        }
+    }
+    Ok((spec, method))
+}
+
+/// The model of all tasks.
+fn the_spec<'a>(specs: &[Spec<'a>]) -> Result<Spec<'a>, Error> {
+    let Some((first, others)) = specs.split_first() else {
+        let problem = "tasks: expected at least one, given none";
+        return Err(Error::InvalidRequest(problem.to_owned()));
+    };
+    for (at, other) in others.iter().enumerate() {
+        other.check()?;
+        if (other.name, other.version) != (first.name, first.version) {
+            return Err(Error::InvalidRequest(format!(
+                "tasks[{}].model_spec: expected the model and version of the first task",
+                at + 1
+            )));
+        }
+    }
+    Ok(*first)
+}
+
+fn the_methods(names: &[&str]) -> Result<SmallVec<[Method; 2]>, Error> {
+    let methods = names.iter().enumerate().map(|(at, name)| {
+        let found = METHODS.iter().find(|it| it.0 == *name).map(|it| it.1);
+        found.ok_or_else(|| {
+            let shown: String = name.chars().take(128).collect();
+            let known = METHODS.map(|it| it.0).join(" or ");
+            Error::InvalidRequest(format!(
+                "tasks[{at}].method_name: expected {known}, given '{shown}'"
+            ))
+        })
+    });
+    methods.collect()
+}
+
+/// The list of examples in an `Input`, whichever of the two it is: both have them under one number.
+fn examples_of(mut rest: &[u8]) -> Result<&[u8], Problem> {
+    let mut list = &[][..];
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        match number {
+            1 | 2 => list = wire::delimited(kind, &mut rest)?,
+            _ => wire::skip(number, kind, &mut rest)?,
+        }
+    }
+    Ok(list)
+}
+
+/// How many examples there are, and the bytes of their context.
+fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
+    let (mut examples, mut context) = (0, 0);
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        match number {
+            1 => {
+                wire::delimited(kind, &mut rest)?;
+                examples += 1;
+            }
+            // Several are read as one.
+            2 => context = usize::saturating_add(context, wire::delimited(kind, &mut rest)?.len()),
+            _ => wire::skip(number, kind, &mut rest)?,
+        }
+    }
+    Ok((examples, context))
+}
+
+/// The tensors of all examples.
+fn inputs(signature: &Signature, list: &[u8]) -> Result<Vec<NamedTensor>, Wrong> {
+    let mut context: SmallVec<[(&str, &[u8]); 4]> = SmallVec::new();
+    let mut rest = list;
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        match number {
+            2 => features(wire::delimited(kind, &mut rest)?, |name, feature| {
+                if signature.input(name).is_some() {
+                    context.retain(|it| it.0 != name);
+                    context.push((name, feature));
+                }
+                Ok(())
+            })?,
+            _ => wire::skip(number, kind, &mut rest)?,
+        }
+    }
+    let mut columns = Columns::new(signature);
+    let mut sharing = Sharing::of(list.len());
+    let mut rest = list;
+    let mut index = 0;
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        if number != 1 {
+            wire::skip(number, kind, &mut rest)?;
+            continue;
+        }
+        let at = |name: &str, problem: String| {
+            let dot = if name.is_empty() { "" } else { "." };
+            let problem = format!("examples[{index}]{dot}{name}: {problem}");
+            Wrong::Value(Error::InvalidRequest(problem))
+        };
+        let mut wrong = None;
+        features(wire::delimited(kind, &mut rest)?, |name, feature| {
+            match columns.column(name) {
+                Some(column) if column.is_filled() => {
+                    return Err(at(name, "the feature is repeated".to_owned()));
+                }
+                Some(column) => values(column, feature)?.map_err(|problem| at(name, problem))?,
+                None => drop(wrong.get_or_insert(name)),
+            }
+            Ok(())
+        })?;
+        for (name, feature) in &context {
+            if let Some(column) = columns.column(name).filter(|it| !it.is_filled()) {
+                sharing.take(feature.len()).map_err(|problem| at("", problem))?;
+                values(column, feature)?.map_err(|problem| at(name, problem))?;
+            }
+        }
+        columns.end_row(wrong).map_err(|problem| at("", problem))?;
+        index += 1;
+    }
+    columns.finish().map_err(|problem| {
+        Wrong::Value(match problem {
+            Unfinished::Empty => {
+                let text = "input: expected at least one example, given none";
+                Error::InvalidRequest(text.to_owned())
+            }
+            Unfinished::Other(error) => error,
+        })
+    })
+}
+
+/// Calls `each` with the name and message of every feature of an `Example`.
+fn features<'a>(
+    mut example: &'a [u8],
+    mut each: impl FnMut(&'a str, &'a [u8]) -> Result<(), Wrong>,
+) -> Result<(), Wrong> {
+    while let Some((number, kind)) = wire::field(&mut example)? {
+        if number != 1 {
+            wire::skip(number, kind, &mut example)?;
+            continue;
+        }
+        let mut features = wire::delimited(kind, &mut example)?;
+        while let Some((number, kind)) = wire::field(&mut features)? {
+            if number != 1 {
+                wire::skip(number, kind, &mut features)?;
+                continue;
+            }
+            let mut entry = wire::delimited(kind, &mut features)?;
+            let (mut name, mut feature) = ("", &[][..]);
+            while let Some((number, kind)) = wire::field(&mut entry)? {
+                match number {
+                    1 => name = wire::text(kind, &mut entry)?,
+                    2 => feature = wire::delimited(kind, &mut entry)?,
+                    _ => wire::skip(number, kind, &mut entry)?,
+                }
+            }
+            each(name, feature)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a `Feature`: one list of strings, floats or integers. A problem with the values, as a sentence, is inside.
+fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<Result<(), String>, Problem> {
+    while let Some((number, kind)) = wire::field(&mut feature)? {
+        if !matches!(number, 1..=3) {
+            wire::skip(number, kind, &mut feature)?;
+            continue;
+        }
+        let mut list = wire::delimited(kind, &mut feature)?;
+        while let Some((inner, kind)) = wire::field(&mut list)? {
+            let pushed = match (inner, number) {
+                (1, 1) => column.builder().push_bytes(wire::delimited(kind, &mut list)?),
+                (1, 2) => floats(column, kind, &mut list)?,
+                (1, 3) => integers(column, kind, &mut list)?,
+                _ => wire::skip(inner, kind, &mut list).map(Ok)?,
+            };
+            if let Err(problem) = pushed {
+                return Ok(Err(problem));
+            }
+        }
+    }
+    Ok(column.end_list())
+}
+
+/// Floats, packed or one.
+fn floats(
+    column: &mut Column<'_>,
+    kind: WireType,
+    rest: &mut &[u8],
+) -> Result<Result<(), String>, Problem> {
+    let floats = match kind {
+        WireType::ThirtyTwoBit => {
+            let (one, behind) = rest.split_at_checked(4).ok_or_else(cut)?;
+            *rest = behind;
+            one
+        }
+        _ => wire::delimited(kind, rest)?,
+    };
+    let (floats, left) = floats.as_chunks::<4>();
+    if !left.is_empty() {
+        return Err(cut());
+    }
+    Ok(floats.iter().try_for_each(|it| column.builder().push_float(f32::from_le_bytes(*it))))
+}
+
+/// Integers, packed or one.
+fn integers(
+    column: &mut Column<'_>,
+    kind: WireType,
+    rest: &mut &[u8],
+) -> Result<Result<(), String>, Problem> {
+    if kind == WireType::Varint {
+        return Ok(column.builder().push_integer(wire::varint(kind, rest)?.cast_signed()));
+    }
+    let mut packed = wire::delimited(kind, rest)?;
+    while !packed.is_empty() {
+        if let Err(problem) =
+            column.builder().push_integer(decode_varint(&mut packed)?.cast_signed())
+        {
+            return Ok(Err(problem));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn cut() -> Problem {
+    Problem::Malformed("a list of floats ends within one".to_owned())
+}

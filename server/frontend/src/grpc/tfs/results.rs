@@ -1,0 +1,118 @@
+//! `ClassificationResponse`, `RegressionResponse` and `MultiInferenceResponse`.
+
+use std::collections::VecDeque;
+
+use bytes::{BufMut, Bytes};
+use prost::encoding::{WireType, encode_key, encode_varint};
+
+use super::{
+    super::reply::{MOST, PREFIX, field, text},
+    reply::too_large,
+    spec,
+};
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use protocol::tfs::{Classes, Results, regressions};
+
+/// The response to `Classify` or `Regress`, with the prefix of its message.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] when the outputs turn out to have other shapes than it takes.
+pub fn encode_one(
+    results: &Results,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<VecDeque<Bytes>, Error> {
+    let (_, result) = result(results, signature, response)?;
+    message(|out| {
+        nested(out, 1, &result);
+        spec::write(out, 2, response);
+    })
+}
+
+/// The response to `MultiInference`: a result for each task.
+///
+/// # Errors
+/// As [`encode_one`].
+pub fn encode_many(
+    several: &[Results],
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<VecDeque<Bytes>, Error> {
+    let results = several.iter().map(|results| {
+        let (number, bytes) = result(results, signature, response)?;
+        let mut one = Vec::with_capacity(bytes.len() + 64 + response.model.len());
+        spec::write(&mut one, 1, response);
+        nested(&mut one, number, &bytes);
+        Ok(one)
+    });
+    let results = results.collect::<Result<Vec<_>, Error>>()?;
+    message(|out| results.iter().for_each(|it| nested(out, 1, it)))
+}
+
+/// A message with its prefix.
+fn message(write: impl FnOnce(&mut Vec<u8>)) -> Result<VecDeque<Bytes>, Error> {
+    let mut out = Vec::new();
+    out.put_slice(&[0; PREFIX]);
+    write(&mut out);
+    let length = out.len() - PREFIX;
+    if MOST < length {
+        return Err(too_large(length));
+    }
+    if let Some(prefix) = out.get_mut(1..PREFIX) {
+        // No larger than MOST.
+        prefix.copy_from_slice(&(length as u32).to_be_bytes());
+    }
+    Ok([Bytes::from(out)].into())
+}
+
+fn nested(out: &mut Vec<u8>, number: u32, message: &[u8]) {
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(message.len() as u64, out);
+    out.extend_from_slice(message);
+}
+
+/// A `ClassificationResult` or `RegressionResult`, and its number in an `InferenceResult`.
+fn result(
+    results: &Results,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<(u32, Vec<u8>), Error> {
+    let mut out = Vec::new();
+    match results {
+        Results::Classes(scored) => {
+            for row in Classes::of(scored, signature, response)?.rows() {
+                let mut classifications = Vec::new();
+                for (label, score) in row {
+                    let label_length = if label.is_empty() { 0 } else { field(label.len()) };
+                    encode_key(1, WireType::LengthDelimited, &mut classifications);
+                    encode_varint((label_length + FLOAT) as u64, &mut classifications);
+                    if !label.is_empty() {
+                        text(&mut classifications, 1, label);
+                    }
+                    float(&mut classifications, 2, score);
+                }
+                nested(&mut out, 1, &classifications);
+            }
+            Ok((2, out))
+        }
+        Results::Values(name) => {
+            for value in regressions(name, response)? {
+                encode_key(1, WireType::LengthDelimited, &mut out);
+                encode_varint(FLOAT as u64, &mut out);
+                float(&mut out, 1, value);
+            }
+            Ok((3, out))
+        }
+        Results::Predictions(_) => {
+            Err(Error::Internal("predictions are no result of examples".to_owned()))
+        }
+    }
+}
+
+/// Bytes of a float with its key.
+const FLOAT: usize = 5;
+
+fn float(out: &mut Vec<u8>, number: u32, value: f32) {
+    encode_key(number, WireType::ThirtyTwoBit, out);
+    out.extend_from_slice(&value.to_le_bytes());
+}

@@ -1,0 +1,165 @@
+//! Which model is meant: `ModelSpec`, on its way in and out.
+
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+
+use super::super::{
+    proto::tensorflow::serving::{ModelSpec, model_spec::VersionChoice},
+    reply::{field, text},
+    wire::{self, Problem},
+};
+use inference::{error::Error, request::InferenceResponse};
+use protocol::tfs::SIGNATURE;
+
+/// A `ModelSpec` as a client gives it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spec<'a> {
+    /// Of the model.
+    pub name: &'a str,
+    /// Which version.
+    pub version: Version<'a>,
+    signature_name: &'a str,
+}
+
+/// Which version of a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version<'a> {
+    /// None in particular.
+    #[default]
+    Any,
+    /// The one of that number, which may be none.
+    Number(i64),
+    /// The one that has this label now.
+    Label(&'a str),
+}
+
+impl<'a> Spec<'a> {
+    /// Reads the message.
+    pub fn read(mut rest: &'a [u8]) -> Result<Spec<'a>, Problem> {
+        let mut spec = Spec::default();
+        while let Some((number, kind)) = wire::field(&mut rest)? {
+            match number {
+                1 => spec.name = wire::text(kind, &mut rest)?,
+                2 => spec.version = Version::Number(wrapped(wire::delimited(kind, &mut rest)?)?),
+                3 => spec.signature_name = wire::text(kind, &mut rest)?,
+                4 => spec.version = Version::Label(wire::text(kind, &mut rest)?),
+                _ => wire::skip(number, kind, &mut rest)?,
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The same of a message that is decoded already.
+    pub fn of(message: Option<&'a ModelSpec>) -> Spec<'a> {
+        let Some(ModelSpec { name, version_choice, signature_name }) = message else {
+            return Spec::default();
+        };
+        let version = match version_choice {
+            None => Version::Any,
+            Some(VersionChoice::Version(number)) => Version::Number(*number),
+            Some(VersionChoice::VersionLabel(label)) => Version::Label(label),
+        };
+        Spec { name, version, signature_name }
+    }
+
+    /// That it names a model, and no signature but the only one.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`], which names the field.
+    pub fn check(&self) -> Result<(), Error> {
+        let problem = match self.signature_name {
+            _ if self.name.is_empty() => {
+                "model_spec.name: expected the name of a model, given none".to_owned()
+            }
+            "" | SIGNATURE => return Ok(()),
+            other => {
+                let other: String = other.chars().take(128).collect();
+                format!(
+                    "model_spec.signature_name: expected '{SIGNATURE}', the only signature, given '{other}'"
+                )
+            }
+        };
+        Err(Error::InvalidRequest(problem))
+    }
+}
+
+/// The number in an `Int64Value`.
+fn wrapped(mut rest: &[u8]) -> Result<i64, Problem> {
+    let mut value = 0;
+    while let Some((number, kind)) = wire::field(&mut rest)? {
+        match number {
+            1 => value = wire::varint(kind, &mut rest)?.cast_signed(),
+            _ => wire::skip(number, kind, &mut rest)?,
+        }
+    }
+    Ok(value)
+}
+
+/// Appends the `ModelSpec` of a response as the field of that number, which is one of the first 15.
+pub fn write(out: &mut Vec<u8>, number: u32, response: &InferenceResponse) {
+    let version = 1 + encoded_len_varint(response.version);
+    let length = field(response.model.len()) + field(version) + field(SIGNATURE.len());
+    encode_key(number, WireType::LengthDelimited, out);
+    encode_varint(length as u64, out);
+    text(out, 1, &response.model);
+    encode_key(2, WireType::LengthDelimited, out);
+    encode_varint(version as u64, out);
+    encode_key(1, WireType::Varint, out);
+    encode_varint(response.version, out);
+    text(out, 3, SIGNATURE);
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+
+    fn message(version_choice: Option<VersionChoice>) -> ModelSpec {
+        let signature_name = "serving_default".to_owned();
+        ModelSpec { name: "m".to_owned(), version_choice, signature_name }
+    }
+
+    #[test]
+    fn what_is_read_by_hand_is_what_is_decoded() {
+        for choice in [
+            None,
+            Some(VersionChoice::Version(0)),
+            Some(VersionChoice::Version(-7)),
+            Some(VersionChoice::VersionLabel("stable".to_owned())),
+        ] {
+            let message = message(choice);
+            let bytes = message.encode_to_vec();
+            let read = Spec::read(&bytes).ok().unwrap();
+            assert_eq!(read, Spec::of(Some(&message)));
+            assert!(read.check().is_ok());
+        }
+    }
+
+    #[test]
+    fn another_signature_and_no_name_are_refused_by_field() {
+        let other = ModelSpec { signature_name: "other".to_owned(), ..message(None) };
+        let error = Spec::of(Some(&other)).check().unwrap_err().to_string();
+        assert!(
+            error.starts_with("model_spec.signature_name") && error.contains("'other'"),
+            "{error}"
+        );
+        let error = Spec::of(None).check().unwrap_err().to_string();
+        assert!(error.starts_with("model_spec.name"), "{error}");
+    }
+
+    #[test]
+    fn what_is_written_by_hand_reads_back() {
+        let (model, outputs) = ("mod".into(), Vec::new());
+        let response = InferenceResponse { model, version: 300, id: None, outputs };
+        let mut out = Vec::new();
+        write(&mut out, 2, &response);
+        let (key, length, rest) = (out[0], usize::from(out[1]), &out[2..]);
+        assert_eq!((key, length), (0x12, rest.len()));
+        let expected = ModelSpec {
+            name: "mod".to_owned(),
+            version_choice: Some(VersionChoice::Version(300)),
+            signature_name: SIGNATURE.to_owned(),
+        };
+        assert_eq!(ModelSpec::decode(rest), Ok(expected));
+    }
+}

@@ -1,0 +1,408 @@
+//! An inference request as it is on the wire, taken apart without a copy: names and raw tensors point into the message,
+//! typed contents stay encoded until their model is known. Pure.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::{
+    DecodeError, Message,
+    encoding::{DecodeContext, WireType, check_wire_type, decode_key, decode_varint, skip_field},
+};
+use smallvec::SmallVec;
+
+use super::proto::InferParameter;
+use inference::error::Error;
+
+/// Most inputs, outputs, parameters, dimensions and raw tensors together. Each takes a byte or two on the wire and up
+/// to a hundred times that in memory, and no model has nearly as many.
+const MOST_PARTS: usize = 1 << 14;
+
+/// Parameters by their keys.
+pub type Parameters = BTreeMap<String, InferParameter>;
+
+/// A `ModelInferRequest`.
+#[derive(Debug, Default)]
+pub struct Request<'a> {
+    /// Of the model.
+    pub model: &'a str,
+    /// Of the model; empty for the highest.
+    pub version: &'a str,
+    /// The client's name for the request; may be empty.
+    pub id: &'a str,
+    /// Of the request itself.
+    pub parameters: Parameters,
+    /// Its inputs.
+    pub inputs: SmallVec<[Input<'a>; 2]>,
+    /// The outputs that are asked for; none for all.
+    pub outputs: SmallVec<[Output<'a>; 2]>,
+    /// The data of those inputs that bring none themselves.
+    pub raw: SmallVec<[Bytes; 2]>,
+    parts: Parts,
+}
+
+/// An `InferInputTensor`.
+#[derive(Debug, Default)]
+pub struct Input<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The name of its type.
+    pub datatype: &'a str,
+    /// Its dimensions.
+    pub shape: SmallVec<[i64; 4]>,
+    /// Where it is in shared memory, if it is.
+    pub parameters: Parameters,
+    /// Encoded `InferTensorContents`, to be merged; none where there are none.
+    pub contents: SmallVec<[Bytes; 1]>,
+}
+
+/// An `InferRequestedOutputTensor`.
+#[derive(Debug, Default)]
+pub struct Output<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How it is wanted.
+    pub parameters: Parameters,
+}
+
+/// One entry of a map of parameters.
+#[derive(Clone, PartialEq, Message)]
+struct Entry {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(message, optional, tag = "2")]
+    value: Option<InferParameter>,
+}
+
+/// Why a message cannot be taken apart.
+pub enum Problem {
+    /// It is no such message.
+    Malformed(String),
+    /// It has too many parts.
+    Parts,
+}
+
+impl From<DecodeError> for Problem {
+    fn from(error: DecodeError) -> Problem {
+        Problem::Malformed(error.to_string())
+    }
+}
+
+impl Problem {
+    /// The error of a message of that name.
+    pub fn error(self, message: &str) -> Error {
+        Error::InvalidRequest(match self {
+            Problem::Malformed(text) => format!("the message is no {message}: {text}"),
+            Problem::Parts => format!(
+                "the request has too many inputs, outputs, raw tensors, dimensions and parameters together; \
+                 expected at most {MOST_PARTS}"
+            ),
+        })
+    }
+}
+
+/// Counts the parts of a message, up to the most that should be made of it.
+#[derive(Debug, Default)]
+pub struct Parts(usize);
+
+impl Parts {
+    /// Counts so many more.
+    ///
+    /// # Errors
+    /// [`Problem::Parts`] when they are too many.
+    pub fn count(&mut self, parts: usize) -> Result<(), Problem> {
+        self.0 += parts;
+        if self.0 <= MOST_PARTS { Ok(()) } else { Err(Problem::Parts) }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Takes `message` apart.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] where it is no such message, or has more parts than should be made of it.
+    pub fn of(message: &'a Bytes) -> Result<Request<'a>, Error> {
+        let mut request = Request::default();
+        let read = request.read(message);
+        read.map(|()| request).map_err(|problem| problem.error("ModelInferRequest"))
+    }
+
+    fn read(&mut self, message: &'a Bytes) -> Result<(), Problem> {
+        let mut rest: &'a [u8] = message;
+        while let Some((number, kind)) = field(&mut rest)? {
+            match number {
+                1 => self.model = text(kind, &mut rest)?,
+                2 => self.version = text(kind, &mut rest)?,
+                3 => self.id = text(kind, &mut rest)?,
+                4 => parameter(&mut self.parameters, kind, &mut rest)?,
+                5 => {
+                    let input = self.input(message, delimited(kind, &mut rest)?)?;
+                    self.inputs.push(input);
+                }
+                6 => {
+                    let output = self.output(delimited(kind, &mut rest)?)?;
+                    self.outputs.push(output);
+                }
+                7 => self.raw.push(message.slice_ref(delimited(kind, &mut rest)?)),
+                _ => skip_field(kind, number, &mut rest, DecodeContext::default())?,
+            }
+            self.count(1)?;
+        }
+        Ok(())
+    }
+
+    fn input(&mut self, message: &Bytes, mut rest: &'a [u8]) -> Result<Input<'a>, Problem> {
+        let mut input = Input::default();
+        while let Some((number, kind)) = field(&mut rest)? {
+            match number {
+                1 => input.name = text(kind, &mut rest)?,
+                2 => input.datatype = text(kind, &mut rest)?,
+                3 if kind == WireType::Varint => {
+                    input.shape.push(decode_varint(&mut rest)?.cast_signed());
+                }
+                3 => {
+                    let mut packed = delimited(kind, &mut rest)?;
+                    while !packed.is_empty() {
+                        input.shape.push(decode_varint(&mut packed)?.cast_signed());
+                        self.count(1)?;
+                    }
+                }
+                4 => parameter(&mut input.parameters, kind, &mut rest)?,
+                5 => input.contents.push(message.slice_ref(delimited(kind, &mut rest)?)),
+                _ => skip_field(kind, number, &mut rest, DecodeContext::default())?,
+            }
+            self.count(1)?;
+        }
+        Ok(input)
+    }
+
+    fn output(&mut self, mut rest: &'a [u8]) -> Result<Output<'a>, Problem> {
+        let mut output = Output::default();
+        while let Some((number, kind)) = field(&mut rest)? {
+            match number {
+                1 => output.name = text(kind, &mut rest)?,
+                2 => parameter(&mut output.parameters, kind, &mut rest)?,
+                _ => skip_field(kind, number, &mut rest, DecodeContext::default())?,
+            }
+            self.count(1)?;
+        }
+        Ok(output)
+    }
+
+    fn count(&mut self, parts: usize) -> Result<(), Problem> {
+        self.parts.count(parts)
+    }
+
+    /// Bytes of memory that decoding the typed contents takes at most, beside the message: an element may be sixteen
+    /// times as large as it is on the wire, and a growing list has room for twice its elements.
+    pub fn expanded(&self) -> usize {
+        let contents = self.inputs.iter().flat_map(|it| &it.contents);
+        contents.map(|it| expanded(it, &CONTENTS)).fold(0, usize::saturating_add).saturating_mul(2)
+    }
+}
+
+/// Lists of elements in a message, by the numbers of their fields.
+pub struct Lists {
+    /// Those in which an element may be one byte, and the bytes of an element.
+    pub numbers: &'static [(u32, usize)],
+    /// That of strings: each is kept by itself, and then written behind its length.
+    pub strings: u32,
+}
+
+/// Those of `InferTensorContents`.
+const CONTENTS: Lists = Lists { numbers: &[(1, 1), (2, 4), (3, 8), (4, 4), (5, 8)], strings: 8 };
+
+/// Bytes of memory that the lists of one message take. What is malformed ends the count: no decoder comes further.
+pub fn expanded(contents: &[u8], lists: &Lists) -> usize {
+    let mut rest = contents;
+    let mut sum = 0usize;
+    while let Ok(Some((number, kind))) = field(&mut rest) {
+        let size = lists.numbers.iter().find(|it| it.0 == number).map(|it| it.1);
+        let taken = match (kind, size) {
+            (WireType::LengthDelimited, size) => {
+                let Ok(bytes) = delimited(kind, &mut rest) else { break };
+                match size {
+                    _ if number == lists.strings => {
+                        size_of::<Bytes>() + size_of::<u32>() + bytes.len()
+                    }
+                    Some(size) => size.saturating_mul(bytes.len()),
+                    None => bytes.len(),
+                }
+            }
+            (kind, _) => {
+                let skipped = skip_field(kind, number, &mut rest, DecodeContext::default());
+                if skipped.is_err() {
+                    break;
+                }
+                size_of::<u64>()
+            }
+        };
+        sum = sum.saturating_add(taken);
+    }
+    sum
+}
+
+/// The number and kind of the next field; `None` at the end.
+///
+/// # Errors
+/// When there is no sound key.
+pub fn field(rest: &mut &[u8]) -> Result<Option<(u32, WireType)>, DecodeError> {
+    match rest.is_empty() {
+        true => Ok(None),
+        false => decode_key(rest).map(|(kind, number)| Some((kind, number))),
+    }
+}
+
+/// Moves behind the value of a field that means nothing here.
+///
+/// # Errors
+/// When it is not sound.
+pub fn skip(number: u32, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem> {
+    Ok(skip_field(kind, number, rest, DecodeContext::default())?)
+}
+
+/// The value of a field that is a number.
+///
+/// # Errors
+/// When it is of another kind, or not sound.
+pub fn varint(kind: WireType, rest: &mut &[u8]) -> Result<u64, Problem> {
+    check_wire_type(WireType::Varint, kind)?;
+    Ok(decode_varint(rest)?)
+}
+
+/// The value of a field that says how long it is.
+///
+/// # Errors
+/// When it is of another kind, or reaches past the end.
+pub fn delimited<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a [u8], Problem> {
+    check_wire_type(WireType::LengthDelimited, kind)?;
+    let length = decode_varint(rest)?;
+    let there = usize::try_from(length).ok().and_then(|it| rest.split_at_checked(it));
+    let (value, behind) = there.ok_or_else(|| {
+        Problem::Malformed(format!("a field of {length} bytes, {} are left", rest.len()))
+    })?;
+    *rest = behind;
+    Ok(value)
+}
+
+/// The value of a field that is a text.
+///
+/// # Errors
+/// When it is of another kind, or not UTF-8.
+pub fn text<'a>(kind: WireType, rest: &mut &'a [u8]) -> Result<&'a str, Problem> {
+    let bytes = delimited(kind, rest)?;
+    std::str::from_utf8(bytes).map_err(|error| Problem::Malformed(format!("a name: {error}")))
+}
+
+fn parameter(parameters: &mut Parameters, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem> {
+    let Entry { key, value } = Entry::decode(delimited(kind, rest)?)?;
+    parameters.insert(key, value.unwrap_or_default());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::proto::{
+        InferTensorContents, ModelInferRequest,
+        infer_parameter::ParameterChoice,
+        model_infer_request::{InferInputTensor, InferRequestedOutputTensor},
+    };
+
+    fn parameters() -> Parameters {
+        let value = ParameterChoice::Int64Param(-3);
+        let value = InferParameter { parameter_choice: Some(value) };
+        [("key".to_owned(), value), ("none".to_owned(), InferParameter::default())].into()
+    }
+
+    fn request() -> ModelInferRequest {
+        let contents = InferTensorContents { fp32_contents: vec![1.5, 2.5], ..Default::default() };
+        ModelInferRequest {
+            model_name: "m".to_owned(),
+            model_version: "2".to_owned(),
+            id: "ü".to_owned(),
+            parameters: parameters(),
+            inputs: vec![
+                InferInputTensor {
+                    name: "x".to_owned(),
+                    datatype: "FP32".to_owned(),
+                    shape: vec![1, -1, 300],
+                    parameters: parameters(),
+                    contents: Some(contents),
+                },
+                InferInputTensor { name: "y".to_owned(), ..Default::default() },
+            ],
+            outputs: vec![InferRequestedOutputTensor {
+                name: "z".to_owned(),
+                parameters: parameters(),
+            }],
+            raw_input_contents: vec![vec![1; 300].into(), Bytes::new()],
+        }
+    }
+
+    #[test]
+    fn everything_is_found_and_raw_tensors_are_not_copied() {
+        let given = request();
+        let message = Bytes::from(given.encode_to_vec());
+        let read = Request::of(&message).unwrap();
+        assert_eq!((read.model, read.version, read.id), ("m", "2", "ü"));
+        assert_eq!(read.parameters, given.parameters);
+        for (read, given) in read.inputs.iter().zip(&given.inputs) {
+            assert_eq!((read.name, read.datatype), (&*given.name, &*given.datatype));
+            assert_eq!(read.shape[..], given.shape);
+            assert_eq!(read.parameters, given.parameters);
+            let contents = given.contents.iter().map(Message::encode_to_vec);
+            assert!(read.contents.iter().eq(contents.collect::<Vec<_>>().iter()));
+        }
+        assert_eq!((read.inputs.len(), read.outputs[0].name), (2, "z"));
+        assert_eq!(read.outputs[0].parameters, given.outputs[0].parameters);
+        assert_eq!(read.raw[..], given.raw_input_contents);
+        assert!(message.as_ptr_range().contains(&read.raw[0].as_ptr()));
+    }
+
+    #[test]
+    fn a_message_that_ends_early_or_is_none_is_refused() {
+        let message = request().encode_to_vec();
+        let whole =
+            |length: usize| Request::of(&Bytes::copy_from_slice(&message[..length])).is_ok();
+        let decoded = |length: usize| ModelInferRequest::decode(&message[..length]).is_ok();
+        for length in 0..=message.len() {
+            assert_eq!(whole(length), decoded(length), "{length}");
+        }
+        for wrong in [&[0xff; 20][..], &[0x08, 1], &[0x0a, 1, 0xff], &[0x0b]] {
+            let error = Request::of(&Bytes::copy_from_slice(wrong)).unwrap_err();
+            assert!(error.to_string().contains("no ModelInferRequest"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_tiny_parts_is_refused_wherever_they_are() {
+        // An empty raw tensor takes two bytes, a dimension one.
+        let raw = [0x3a, 0].repeat(MOST_PARTS + 1);
+        let shape = InferInputTensor { shape: vec![1; MOST_PARTS], ..Default::default() };
+        let shape = ModelInferRequest { inputs: vec![shape], ..Default::default() };
+        for message in [raw, shape.encode_to_vec()] {
+            let error = Request::of(&Bytes::from(message)).unwrap_err();
+            assert!(error.to_string().contains("at most 16384"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_typed_contents_take_in_memory_is_known_before_they_are_decoded() {
+        let expanded = |contents: InferTensorContents| {
+            let input = InferInputTensor { contents: Some(contents), ..Default::default() };
+            let request = ModelInferRequest { inputs: vec![input], ..Default::default() };
+            Request::of(&request.encode_to_vec().into()).unwrap().expanded()
+        };
+        let strings =
+            InferTensorContents { bytes_contents: vec![Bytes::new(); 1000], ..Default::default() };
+        assert!(1000 * 32 * 2 <= expanded(strings));
+        let numbers = InferTensorContents { int64_contents: vec![1; 1000], ..Default::default() };
+        assert!(1000 * 8 * 2 <= expanded(numbers));
+        let floats = InferTensorContents { fp32_contents: vec![1.0; 1000], ..Default::default() };
+        assert!(1000 * 4 * 2 <= expanded(floats));
+        let message = Bytes::from(request().encode_to_vec());
+        let mut without = Request::of(&message).unwrap();
+        without.inputs[0].contents.clear();
+        assert_eq!(without.expanded(), 0);
+    }
+}

@@ -1,0 +1,138 @@
+//! One connection, from accept to close.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    header::{CONNECTION, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use super::{
+    body::Segments,
+    handlers, respond,
+    service::{Door, Service},
+    timeouts::{Progress, TimedStream},
+    websocket::{self, Opening},
+};
+use crate::{drain::Guard, net::Accepted};
+use inference::error::Error;
+use protocol::sagemaker::ErrorForm;
+
+/// When the server closes, an idle connection is kept for that long: its next request may be under way.
+const LAST_CALL: Duration = Duration::from_millis(100);
+
+/// Serves a connection to its end.
+pub async fn serve(accepted: Accepted, service: Arc<Service>) {
+    let Accepted { stream, permit: _permit, mut guard } = accepted;
+    let stream = match TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
+    };
+    let _counted = service.serving.metrics.connection();
+    // A reply is written whole, or its rest as soon as there is room: there is nothing to wait for.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    match service.door.clone() {
+        Door::Plain | Door::Aside => speak(stream, guard, service).await,
+        Door::Tls(acceptor) => {
+            let longest = service.settings.timeouts.head;
+            match acceptor.accept(stream, longest, &mut guard).await {
+                Ok(stream) => speak(stream, guard, service).await,
+                // Clients of plain HTTP, scanners, and certificates that are not ours: no news.
+                Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
+            }
+        }
+    }
+}
+
+/// Answers the requests of a connection.
+async fn speak<S>(stream: S, mut guard: Guard, service: Arc<Service>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let opened = Mutex::new(None);
+    let progress = Arc::new(Progress::default());
+    let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
+    let answer = service_fn(|request: Request<Incoming>| {
+        let (service, progress, opened) = (service.clone(), progress.clone(), &opened);
+        async move {
+            progress.busy();
+            let _idle = IdleAtEnd(&progress);
+            let mut response = handlers::answer(&service, request).await;
+            if !service.serving.drain.is_serving() {
+                // A client that is told goes elsewhere in time; one that is cut off sees an error.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            if let Some(opening) = response.extensions_mut().remove::<Opening>() {
+                *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
+            }
+            Ok::<Response<Segments>, Infallible>(response)
+        }
+    });
+    // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and
+    // loses the reply to a head that cannot be read.
+    let connection = http1::Builder::new().serve_connection(io, answer).with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = guard.closing() => match tokio::time::timeout(LAST_CALL, connection.as_mut()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                // A request in flight is answered; an idle connection closes now.
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        },
+    };
+    if let Err(error) = ended {
+        // Clients come and go as they like; that is no news.
+        return tracing::debug!(%error, "a connection ended early");
+    }
+    let opening = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(opening) = opening {
+        // It looks at its clock itself.
+        progress.busy();
+        websocket::serve(opening, service, &mut guard).await;
+    }
+}
+
+/// Marks the connection as idle when a request is done or given up.
+struct IdleAtEnd<'a>(&'a Progress);
+
+impl Drop for IdleAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.idle();
+    }
+}
+
+/// Says that there are too many connections, and closes this one; without a word where that would take a
+/// handshake.
+pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
+    if matches!(service.door, Door::Tls(_)) {
+        return;
+    }
+    let Ok(mut stream) = TcpStream::from_std(stream) else { return };
+    let open = service.serving.connections.used();
+    let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));
+    let body = respond::error_body(&error, None, ErrorForm::Plain);
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    // Best effort: who does not read it learns the same from the closed connection.
+    let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+}

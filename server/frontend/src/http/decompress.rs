@@ -1,0 +1,316 @@
+//! A compressed body made plain, within limits: the size of a body, a ratio above which it is taken for an
+//! attack, and the budget of bytes in memory.
+
+use bytes::Bytes;
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::{
+    body::{BodyLimits, Received},
+    encoding::Encoding,
+};
+use inference::{
+    aligned::AlignedBuffer,
+    error::Error,
+    limits::{Permit, out_of_bytes},
+};
+
+/// How many times larger than what was sent a body may become. Deflate's best is a thousand.
+const LARGEST_RATIO: usize = 100;
+
+/// Every body may become that large, in bytes: small ones of zeros are honest.
+const FREE: usize = 1 << 20;
+
+/// Bytes that are made at a time.
+const STEP: usize = 32 << 10;
+
+/// The frame of deflated data: both begin with bytes that the other cannot begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Gzip,
+    Zlib,
+}
+
+impl Frame {
+    /// By its first bytes, whatever the header says: some clients mix up the names.
+    fn of(body: &[u8]) -> Option<Frame> {
+        match body {
+            [0x1f, 0x8b, ..] => Some(Frame::Gzip),
+            // The method, and a check over both bytes.
+            [first, second, ..]
+                if first & 0x0f == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0 =>
+            {
+                Some(Frame::Zlib)
+            }
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Frame::Gzip => "gzip",
+            Frame::Zlib => "zlib",
+        }
+    }
+}
+
+/// A body on its way from compressed to plain.
+pub struct Inflation {
+    compressed: Bytes,
+    /// How much of it has been read.
+    read: usize,
+    frame: Frame,
+    inflate: Decompress,
+    plain: AlignedBuffer,
+    /// What `plain` can hold where it is.
+    room: usize,
+    /// Which byte of it lies at an aligned address.
+    aligned_at: usize,
+    limits: BodyLimits,
+    /// Of the compressed body; until the end.
+    _held: Permit,
+    /// Of the plain one.
+    permit: Permit,
+}
+
+impl Inflation {
+    /// Begins with a body that says it has this encoding. `aligned_at` is as in [`super::body::read`], in
+    /// bytes of the plain body.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] where it is compressed in no way that is known.
+    pub fn new(
+        encoding: Encoding,
+        body: Received,
+        aligned_at: usize,
+        limits: &BodyLimits,
+    ) -> Result<Inflation, Error> {
+        let Received { bytes: compressed, permit: held } = body;
+        let frame = Frame::of(&compressed).ok_or_else(|| {
+            Error::InvalidRequest(format!(
+                "body: expected data in {}, as the header content-encoding says, given something else",
+                encoding.name()
+            ))
+        })?;
+        let inflate = match frame {
+            Frame::Gzip => Decompress::new_gzip(15),
+            Frame::Zlib => Decompress::new(true),
+        };
+        let permit = limits.budget.take(0).ok_or_else(|| out_of_bytes(&limits.budget))?;
+        let room = compressed.len().saturating_mul(4).clamp(STEP, FREE);
+        let plain = AlignedBuffer::new(room, aligned_at);
+        let limits = limits.clone();
+        Ok(Inflation {
+            compressed,
+            read: 0,
+            frame,
+            inflate,
+            plain,
+            room,
+            aligned_at,
+            limits,
+            _held: held,
+            permit,
+        })
+    }
+
+    /// Goes on until at least `until` bytes are plain, or all are. True: all are.
+    ///
+    /// # Errors
+    /// [`Error::BodyTooLarge`], [`Error::BodyExpands`]; [`Error::OutOfBudget`]; [`Error::InvalidRequest`] for
+    /// data that are damaged, end too early, or are followed by others.
+    pub fn run(&mut self, until: usize) -> Result<bool, Error> {
+        let mut step = vec![0; STEP];
+        while self.plain.len() < until {
+            let (before, made) = (self.inflate.total_in(), self.inflate.total_out());
+            let rest = self.compressed.get(self.read..).unwrap_or_default();
+            let status = self.inflate.decompress(rest, &mut step, FlushDecompress::None);
+            let status = status.map_err(|error| self.damaged(&error.to_string()))?;
+            let taken = (self.inflate.total_in() - before) as usize;
+            let made = (self.inflate.total_out() - made) as usize;
+            self.read += taken;
+            self.keep(step.get(..made).unwrap_or_default())?;
+            if status == Status::StreamEnd {
+                return match self.compressed.len() - self.read {
+                    0 => Ok(true),
+                    more => Err(self.damaged(&format!("{more} bytes follow behind its end"))),
+                };
+            }
+            if taken == 0 && made == 0 {
+                return Err(self.damaged("it ends too early"));
+            }
+        }
+        Ok(false)
+    }
+
+    /// The plain body, once all of it is there.
+    pub fn finish(self) -> Received {
+        Received { bytes: self.plain.finish(), permit: self.permit }
+    }
+
+    fn keep(&mut self, made: &[u8]) -> Result<(), Error> {
+        let length = self.plain.len() + made.len();
+        let limit = self.limits.limit;
+        if limit < length as u64 {
+            return Err(Error::BodyTooLarge { given: length as u64, limit });
+        }
+        let sent = self.compressed.len();
+        if FREE.max(sent.saturating_mul(LARGEST_RATIO)) < length {
+            return Err(Error::BodyExpands { sent, ratio: LARGEST_RATIO });
+        }
+        if !self.permit.grow_to(length) {
+            return Err(out_of_bytes(&self.limits.budget));
+        }
+        if self.room < length {
+            self.room = length.max(self.room.saturating_mul(2));
+            let larger = AlignedBuffer::new(self.room, self.aligned_at);
+            let smaller = std::mem::replace(&mut self.plain, larger);
+            self.plain.extend(&smaller.finish());
+        }
+        self.plain.extend(made);
+        Ok(())
+    }
+
+    fn damaged(&self, problem: &str) -> Error {
+        let (at, frame) = (self.read, self.frame.name());
+        Error::InvalidRequest(format!(
+            "body: its {frame} data cannot be read at byte {at}: {problem}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, sync::Arc, time::Duration};
+
+    use flate2::{
+        Compression,
+        write::{GzEncoder, ZlibEncoder},
+    };
+
+    use super::*;
+    use configuration::BodyPace;
+    use inference::limits::Budget;
+
+    fn gzip(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zlib(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn limits(limit: usize, budget: usize) -> BodyLimits {
+        let pace = BodyPace { grace: Duration::from_secs(1), bytes_per_second: 0 };
+        BodyLimits { limit: limit as u64, whole: limit as u64, pace, budget: Budget::new(budget) }
+    }
+
+    fn inflate(body: &[u8], limits: &BodyLimits, aligned_at: usize) -> Result<Received, Error> {
+        let permit = limits.budget.take(body.len()).unwrap();
+        let body = Received { bytes: Bytes::copy_from_slice(body), permit };
+        let mut inflation = Inflation::new(Encoding::Gzip, body, aligned_at, limits)?;
+        // In two parts, as a large one is.
+        if !inflation.run(1000)? {
+            assert!(inflation.run(usize::MAX)?);
+        }
+        Ok(inflation.finish())
+    }
+
+    /// Bytes that do not compress well.
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn both_frames_are_read_whatever_the_header_says() {
+        for length in [0, 1, 1000, STEP, STEP + 1, 300_000] {
+            let plain = noise(length);
+            for body in [gzip(&plain), zlib(&plain)] {
+                let limits = limits(1 << 20, 1 << 21);
+                let received = inflate(&body, &limits, 0).unwrap();
+                assert_eq!(received.bytes, plain);
+                // What was compressed is given back, what is plain is not.
+                assert_eq!(limits.budget.used(), length);
+                drop(received);
+                assert_eq!(limits.budget.used(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn tensors_lie_aligned_however_often_the_buffer_has_grown() {
+        let plain = vec![7; 5 << 20];
+        for aligned_at in [0, 1, 63, 167] {
+            let body = gzip(&[noise(100_000), plain.clone()].concat());
+            let received = inflate(&body, &limits(1 << 30, 1 << 30), aligned_at).unwrap();
+            assert_eq!((received.bytes.as_ptr() as usize + aligned_at) % 64, 0);
+            assert_eq!(received.bytes.len(), 100_000 + plain.len());
+        }
+    }
+
+    #[test]
+    fn a_body_is_as_large_as_the_limit_and_no_larger() {
+        let plain = noise(100_000);
+        assert!(inflate(&gzip(&plain), &limits(100_000, 1 << 20), 0).is_ok());
+        let error = inflate(&gzip(&plain), &limits(99_999, 1 << 20), 0).unwrap_err();
+        assert!(matches!(error, Error::BodyTooLarge { limit: 99_999, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_bomb_is_stopped_at_its_ratio_before_the_limit() {
+        let limits = limits(1 << 30, 1 << 30);
+        let small = inflate(&gzip(&vec![0; FREE]), &limits, 0).unwrap();
+        assert_eq!(small.bytes.len(), FREE);
+        drop(small);
+        let bomb = gzip(&vec![0; 64 << 20]);
+        let error = inflate(&bomb, &limits, 0).unwrap_err();
+        assert_eq!(error, Error::BodyExpands { sent: bomb.len(), ratio: LARGEST_RATIO });
+        assert_eq!(limits.budget.used(), 0);
+        // A bomb inside a bomb is data.
+        let nested = gzip(&bomb);
+        assert_eq!(inflate(&nested, &limits, 0).unwrap().bytes, bomb);
+    }
+
+    #[test]
+    fn the_budget_holds_for_what_is_plain() {
+        let plain = noise(100_000);
+        let limits = limits(1 << 20, 150_000);
+        let error = inflate(&gzip(&plain), &limits, 0).unwrap_err();
+        assert!(matches!(error, Error::OutOfBudget(_)), "{error}");
+        assert_eq!(limits.budget.used(), 0);
+    }
+
+    #[test]
+    fn whatever_is_damaged_is_refused() {
+        let limits = Arc::new(limits(1 << 20, 1 << 30));
+        let plain = noise(3000);
+        for good in [gzip(&plain), zlib(&plain)] {
+            for length in 0..good.len() {
+                assert!(inflate(&good[..length], &limits, 0).is_err(), "cut at {length}");
+            }
+            let longer = [&good[..], b"x"].concat();
+            let error = inflate(&longer, &limits, 0).unwrap_err().to_string();
+            assert!(error.contains("1 bytes follow"), "{error}");
+            let twice = [&good[..], &good[..]].concat();
+            assert!(inflate(&twice, &limits, 0).is_err());
+            let mut checksum = good.clone();
+            let last = checksum.len() - 5;
+            checksum[last] ^= 1;
+            assert!(inflate(&checksum, &limits, 0).is_err());
+        }
+        for junk in
+            [&b""[..], b"{", b"{}", b"\x1f", b"\x1f\x8b", b"PK\x03\x04", b"\x78", b"\x78\x9d"]
+        {
+            let error = inflate(junk, &limits, 0).unwrap_err();
+            assert!(matches!(error, Error::InvalidRequest(_)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What stands in for SageMaker's own side around `/invocations`.
+
+use std::sync::Arc;
+
+use super::later::{self, Later, Waiting};
+use configuration::{AwsFacade, StoreSettings};
+
+/// The state of the addresses below `/endpoints`, one for the whole server.
+pub struct Facade {
+    /// Asynchronous invocations; `None` where there are none.
+    pub later: Option<Later>,
+}
+
+impl Facade {
+    /// As the settings say; and what waits to be run asynchronously, for who runs it.
+    pub fn new(config: &AwsFacade, stores: &StoreSettings) -> (Arc<Facade>, Option<Waiting>) {
+        let made = config.later.as_ref().map(|it| later::queue(it, stores));
+        let (later, waiting) = made.unzip();
+        (Arc::new(Facade { later }), waiting)
+    }
+}

@@ -1,0 +1,148 @@
+//! What clients of AWS see of a failure: an exception with a name, by which their libraries choose a type. The only
+//! such table.
+
+use hyper::{
+    Response, StatusCode,
+    header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
+};
+
+use super::{
+    super::{super::body::Segments, Failure},
+    json,
+};
+use inference::error::{Error, Kind};
+use protocol::aws;
+
+/// The header that names an exception.
+const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
+
+/// The status of an exception whose cause is in the model's container.
+pub(super) const MODEL_ERROR: StatusCode = StatusCode::FAILED_DEPENDENCY;
+
+/// An exception of the platform itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exception {
+    /// The request cannot be for any endpoint that there is.
+    Validation,
+    /// The model will be there in a moment.
+    ModelNotReady,
+    /// There is no room, or the server is on its way out.
+    ServiceUnavailable,
+    /// A defect, or a disk or store that does not do its part.
+    InternalFailure,
+    /// Who asks may not.
+    AccessDenied,
+    /// There is no such address.
+    UnknownOperation,
+}
+
+/// Why an endpoint did not answer.
+pub(super) enum Refusal {
+    /// The platform does not let the request through.
+    Platform(Exception, Error),
+    /// The model's container answers so.
+    Model(Failure),
+}
+
+/// A failure before any model was asked.
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Platform(Exception::of(error.kind()), error)
+    }
+}
+
+impl Refusal {
+    /// What failed, and what the platform calls it; `None` where it is the model that failed.
+    pub(super) fn into_parts(self) -> (Failure, Option<Exception>) {
+        match self {
+            Refusal::Platform(exception, error) => (error.into(), Some(exception)),
+            Refusal::Model(failure) => (failure, None),
+        }
+    }
+}
+
+impl Exception {
+    /// What a failure of that sort is called that has no model in it.
+    fn of(kind: Kind) -> Exception {
+        match kind {
+            Kind::InvalidArgument
+            | Kind::AlreadyExists
+            | Kind::Conflict
+            | Kind::FailedDependency
+            | Kind::UnsupportedMediaType
+            | Kind::NotAcceptable
+            | Kind::TooLarge
+            | Kind::RequestTimeout => Exception::Validation,
+            Kind::Unauthenticated | Kind::Forbidden => Exception::AccessDenied,
+            Kind::NotFound | Kind::MethodNotAllowed | Kind::Unimplemented => {
+                Exception::UnknownOperation
+            }
+            Kind::Unavailable | Kind::Overloaded | Kind::DeadlineExceeded | Kind::OutOfMemory => {
+                Exception::ServiceUnavailable
+            }
+            Kind::Internal => Exception::InternalFailure,
+        }
+    }
+
+    /// Its name, by which clients choose a type.
+    fn name(self) -> &'static str {
+        match self {
+            Exception::Validation => "ValidationError",
+            Exception::ModelNotReady => "ModelNotReadyException",
+            Exception::ServiceUnavailable => "ServiceUnavailable",
+            Exception::InternalFailure => "InternalFailure",
+            Exception::AccessDenied => "AccessDeniedException",
+            Exception::UnknownOperation => "UnknownOperationException",
+        }
+    }
+
+    /// The reply in place of `plain`, which is what would be answered without the platform around it.
+    pub(super) fn respond(self, plain: Response<Segments>, error: &Error) -> Response<Segments> {
+        let status = match self {
+            Exception::Validation => StatusCode::BAD_REQUEST,
+            Exception::ModelNotReady => StatusCode::TOO_MANY_REQUESTS,
+            Exception::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Exception::InternalFailure => StatusCode::INTERNAL_SERVER_ERROR,
+            Exception::AccessDenied | Exception::UnknownOperation => plain.status(),
+        };
+        let mut response = respond(self.name(), status, aws::message(&error.to_string()));
+        for name in [RETRY_AFTER, ALLOW, WWW_AUTHENTICATE] {
+            if let Some(value) = plain.headers().get(&name) {
+                response.headers_mut().insert(name, value.clone());
+            }
+        }
+        response
+    }
+}
+
+/// A reply that is the exception of that name.
+pub(super) fn respond(name: &'static str, status: StatusCode, body: Vec<u8>) -> Response<Segments> {
+    let mut response = json(status, body);
+    response.headers_mut().insert(ERROR_TYPE, HeaderValue::from_static(name));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::sagemaker::ErrorForm;
+
+    #[test]
+    fn each_failure_before_a_model_has_its_exception() {
+        let check = |error: Error, status: u16, name: &str| {
+            let plain = super::super::respond::error(&error, "i", ErrorForm::Plain);
+            let (failure, exception) = Refusal::from(error).into_parts();
+            let response = exception.unwrap().respond(plain, &failure.error);
+            assert_eq!(response.status().as_u16(), status, "{name}");
+            assert_eq!(response.headers().get(ERROR_TYPE).unwrap(), name);
+        };
+        let text = || "x".to_owned();
+        check(Error::InvalidRequest(text()), 400, "ValidationError");
+        check(Error::ShuttingDown, 503, "ServiceUnavailable");
+        check(Error::OutOfBudget(text()), 503, "ServiceUnavailable");
+        check(Error::Internal(text()), 500, "InternalFailure");
+        check(Error::Unauthenticated(text()), 401, "AccessDeniedException");
+        check(Error::Forbidden(text()), 403, "AccessDeniedException");
+        check(Error::NotFound(text()), 404, "UnknownOperationException");
+    }
+}

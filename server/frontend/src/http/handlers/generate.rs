@@ -1,0 +1,48 @@
+//! Inference by Triton's generate extension.
+
+use bytes::Bytes;
+use hyper::{body::Incoming, http::request::Parts};
+
+use super::{
+    super::{router::ModelPath, service::Service},
+    Answer, Failure, find,
+    inference::{Codec, LARGE, inference},
+};
+use inference::signature::Signature;
+use protocol::kserve_v2::generate::{self, Framing};
+
+pub(super) async fn object(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    answer(service, path, parts, body, Framing::Object).await
+}
+
+pub(super) async fn events(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    answer(service, path, parts, body, Framing::Events).await
+}
+
+/// Engines give one response to a request, so that its status is known before the stream begins.
+async fn answer(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+    framing: Framing,
+) -> Answer {
+    let model = find(service, path, parts).await?;
+    let decode = move |signature: &Signature, body: Bytes| {
+        let request = generate::decode(signature, &body);
+        let request = request.map_err(|it| Failure { id: it.id, error: it.error })?;
+        Ok((request, framing))
+    };
+    let codec = Codec { json_length: None, large: LARGE, decode, encode: generate::encode };
+    inference(service, model, parts, body, codec).await
+}

@@ -1,0 +1,41 @@
+//! What Prometheus reads.
+
+use std::sync::Arc;
+
+use hyper::Method;
+
+use super::{
+    super::{
+        respond,
+        router::{GET, Route},
+        service::Service,
+    },
+    Answer,
+};
+use crate::net::aside;
+use inference::error::Error;
+use telemetry::metrics::CONTENT_TYPE;
+
+/// The route of a request to the address of [`tensorflow`].
+pub(super) fn route<'a>(method: &Method) -> Result<Route<'a>, Error> {
+    match GET.contains(method) {
+        true => Ok(Route::TensorFlowMetrics),
+        false => Err(Error::MethodNotAllowed { method: method.to_string(), allowed: "GET" }),
+    }
+}
+
+/// Everything, with Triton's names and our own.
+pub(super) async fn ours(service: &Arc<Service>) -> Answer {
+    let budget = &service.settings.body.budget;
+    service.serving.metrics.bytes_in_flight().set(budget.used() as u64);
+    let metrics = service.serving.metrics.clone();
+    let text = aside(move || metrics.render()).await?;
+    Ok(respond::raw(CONTENT_TYPE, text))
+}
+
+/// The models, with TensorFlow Serving's names.
+pub(super) async fn tensorflow(service: &Arc<Service>) -> Answer {
+    let metrics = service.serving.metrics.clone();
+    let text = aside(move || metrics.render_tensorflow()).await?;
+    Ok(respond::raw(CONTENT_TYPE, text))
+}

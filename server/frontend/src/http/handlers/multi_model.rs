@@ -1,0 +1,86 @@
+//! Multi-model endpoints of SageMaker: the platform loads, lists, asks and unloads models under keys of its own.
+
+use hyper::{body::Incoming, http::request::Parts};
+
+use super::{
+    super::{
+        body::{self, Received},
+        respond,
+        router::{MultiModelPath, percent_decode},
+        service::{Service, TARGET_MODEL, text},
+    },
+    Answer, Failure,
+    invocations::invoke,
+};
+use ::models::KeyedLoad;
+use inference::error::{Error, Kind};
+use protocol::sagemaker::models;
+
+pub(super) async fn answer(
+    service: &Service,
+    path: &MultiModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    match path {
+        MultiModelPath::Load => load(service, parts, body).await,
+        MultiModelPath::List => list(service, parts),
+        MultiModelPath::Describe(name) => {
+            let model = service.serving.control.keyed_model(name)?;
+            Ok(respond::ok(models::model(&model.key, &model.url)))
+        }
+        MultiModelPath::Unload(name) => unload(service, name).await,
+        MultiModelPath::Invoke(name) => ask(service, name, parts, body).await,
+    }
+}
+
+/// Answers once the model serves. A client that leaves does not stop a load that has begun.
+async fn load(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
+    let Received { bytes, permit } = body::read(body, 0, &service.settings.body).await?;
+    let request = models::load_request(&bytes)?;
+    drop((bytes, permit));
+    let label = text(&parts.headers, &TARGET_MODEL).map(str::to_owned);
+    let control = service.serving.control.clone();
+    let load = move || {
+        let models::LoadRequest { name, url } = &request;
+        control.load_keyed(KeyedLoad { key: name, url, label: label.as_deref() })
+    };
+    let model = service.serving.apart.run(load).await??;
+    Ok(respond::ok(models::model(&model.key, &model.url)))
+}
+
+fn list(service: &Service, parts: &Parts) -> Answer {
+    let mut query = Vec::new();
+    for pair in parts.uri.query().unwrap_or_default().split('&').filter(|it| !it.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        query.push((percent_decode(name)?, percent_decode(value)?));
+    }
+    let pairs = query.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
+    let request = models::list_request(pairs)?;
+    let after = request.after.as_deref();
+    let (page, has_more) = service.serving.control.keyed_models(after, request.limit)?;
+    let page = page.iter().map(|it| (&*it.key, &*it.url));
+    Ok(respond::ok(models::list(page, has_more)))
+}
+
+/// Answers once the model is gone and its memory is given back.
+async fn unload(service: &Service, name: &str) -> Answer {
+    let (control, name) = (service.serving.control.clone(), name.to_owned());
+    let model = service.serving.apart.run(move || control.unload_keyed(&name)).await??;
+    Ok(respond::ok(models::model(&model.key, &model.url)))
+}
+
+async fn ask(service: &Service, name: &str, parts: &Parts, body: &mut Incoming) -> Answer {
+    let label = text(&parts.headers, &TARGET_MODEL);
+    let model = service.serving.control.keyed(name, label)?;
+    let answer = invoke(service, model, parts, body.into()).await;
+    answer.map_err(|Failure { id, error }| Failure { id, error: of_loaded(error) })
+}
+
+/// The platform takes 404 for a model that is not loaded, whatever the text says, and this one is.
+fn of_loaded(error: Error) -> Error {
+    match error.kind() {
+        Kind::NotFound => Error::InvalidRequest(error.to_string()),
+        _ => error.or_out_of_memory(),
+    }
+}

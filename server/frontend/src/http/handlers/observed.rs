@@ -1,0 +1,73 @@
+//! What is noted of an invocation beside its answer: counts for lines of metrics, and its data where that is captured.
+//! Both are off unless asked for, and cost nothing then.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{
+    header::{CONTENT_TYPE, HeaderName},
+    http::request::Parts,
+};
+
+use super::{
+    super::{service::Service, status::status},
+    Answer, owned_text,
+};
+use crate::emf::Invocation;
+use models::ServedModel;
+use telemetry::capture::{About, Captured};
+
+/// The client's name for its request.
+const INFERENCE_ID: HeaderName = HeaderName::from_static("x-amzn-sagemaker-inference-id");
+
+/// What SageMaker passes through from client to client.
+pub(super) const CUSTOM_ATTRIBUTES: HeaderName =
+    HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
+
+/// An invocation that has begun.
+pub(super) struct Observed {
+    counted: Option<Invocation>,
+    captured: Option<Arc<Captured>>,
+}
+
+impl Observed {
+    /// This one, on that model.
+    pub(super) fn begin(service: &Service, model: &ServedModel, parts: &Parts) -> Observed {
+        let name = &model.shown_name;
+        let counted = service.settings.recorder.as_ref().map(|it| it.begin(name));
+        let captured = service.settings.capture.as_ref().and_then(|capture| {
+            let id = service.request_id(&parts.headers, None);
+            let about = || About {
+                model: name.clone(),
+                inference_id: owned_text(&parts.headers, &INFERENCE_ID),
+                custom_attributes: owned_text(&parts.headers, &CUSTOM_ATTRIBUTES),
+                content_type: owned_text(&parts.headers, &CONTENT_TYPE),
+            };
+            capture.begin(about, &id)
+        });
+        Observed { counted, captured }
+    }
+
+    /// Where its body is to be shown before it is decoded; `None` where nobody wants to see it.
+    pub(super) fn captured(&self) -> Option<Arc<Captured>> {
+        self.captured.clone()
+    }
+
+    /// It is answered so. Failures are counted and not captured: they have no output.
+    pub(super) fn end(self, answer: &mut Answer) {
+        let Observed { counted, captured } = self;
+        if let (Some(captured), Ok(response)) = (captured, &*answer) {
+            let content_type = owned_text(response.headers(), &CONTENT_TYPE);
+            let pieces: Vec<Bytes> = response.body().pieces().cloned().collect();
+            captured.output(content_type.as_deref(), &pieces);
+        }
+        let Some(mut counted) = counted else { return };
+        match answer {
+            Ok(response) => {
+                counted.answered(response.status().as_u16());
+                response.body_mut().count(counted);
+            }
+            Err(failure) => counted.answered(status(failure.error.kind()).as_u16()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Stateful sessions on SageMaker's addresses: opening, using and closing them.
+
+use std::sync::Arc;
+
+use hyper::{
+    Response, StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    http::request::Parts,
+};
+
+use super::{
+    super::{
+        body::{Payload, Segments},
+        respond,
+        service::{Service, text},
+        sessions::SessionTable,
+    },
+    Answer, invocations,
+};
+use crate::sessions::{Used, is_id};
+use inference::{
+    error::Error,
+    request::{Sequence, SequenceId},
+};
+use models::ServedModel;
+use protocol::sagemaker::{self, session::Control};
+
+/// The session that a request belongs to, or the wish for one.
+pub(super) const SESSION: HeaderName = HeaderName::from_static("x-amzn-sagemaker-session-id");
+
+const NEW: HeaderName = HeaderName::from_static("x-amzn-sagemaker-new-session-id");
+const CLOSED: HeaderName = HeaderName::from_static("x-amzn-sagemaker-closed-session-id");
+
+/// What the header says where there is no session yet.
+const WISH: &str = "NEW_SESSION";
+
+/// Answers a request whose header speaks of a session.
+pub(super) async fn answer(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: Payload<'_>,
+) -> Answer {
+    let Some(table) = &service.settings.sessions else {
+        return Err(invalid("there are no sessions here: start the server with --sessions").into());
+    };
+    let given = text(&parts.headers, &SESSION).unwrap_or_default();
+    let json_length = text(&parts.headers, &CONTENT_TYPE).and_then(sagemaker::json_length);
+    let received = body.receive(json_length, &service.settings.body).await?;
+    let models = &service.serving.models;
+    match (given, Control::of(&received.bytes)) {
+        (WISH, Some(Control::New)) => {
+            let opened = table.open(models, &model)?;
+            // The platform's name for it, and that of AWS's own containers.
+            said([(NEW, opened.clone()), (SESSION, opened)])
+        }
+        (WISH, _) => Err(invalid(
+            "expected the body {\"requestType\":\"NEW_SESSION\"}, which opens a session; inference takes the id that \
+             this gives",
+        )
+        .into()),
+        (id, _) if !is_id(id) => Err(invalid(
+            "expected NEW_SESSION, or the id of a session: letters and digits with dashes between them, at most 256",
+        )
+        .into()),
+        (_, Some(Control::New)) => {
+            Err(invalid("expected NEW_SESSION where the body asks for a session").into())
+        }
+        (id, Some(Control::Close)) => {
+            table.close(models, id)?;
+            said([(CLOSED, id.to_owned())])
+        }
+        (id, None) => {
+            let used = table.find(models, id)?;
+            run(service, model, parts, Payload::Here(received), Use { table, id, used }).await
+        }
+    }
+}
+
+/// A request of a session.
+struct Use<'a> {
+    table: &'a SessionTable,
+    id: &'a str,
+    used: Used,
+}
+
+async fn run(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: Payload<'_>,
+    Use { table, id, used: Used { session, is_first } }: Use<'_>,
+) -> Answer {
+    if model.signature.model != session.model {
+        return Err(Error::InvalidRequest(format!(
+            "session '{id}' is one of model '{}', this request is for '{}'",
+            session.model, model.signature.model
+        ))
+        .into());
+    }
+    // The version at the opening has the state, as long as it serves.
+    let own = || service.serving.models.get(&session.model, Some(session.version)).ok();
+    let model = match model.signature.version == session.version {
+        true => model,
+        false => own().unwrap_or(model),
+    };
+    let _first =
+        is_first.then(|| First { table, id, model: model.clone(), sequence: &session.sequence });
+    let mut parts = parts.clone();
+    let place = Sequence { id: session.sequence.clone(), start: is_first, end: false };
+    // A codec does not know of sessions: it is put into the request behind it.
+    parts.extensions.insert(place);
+    invocations::infer(service, model, &parts, body).await
+}
+
+/// The first request of a session, until it is answered or its client leaves: if it has begun no sequence by then, the
+/// next one is the first.
+struct First<'a> {
+    table: &'a SessionTable,
+    id: &'a str,
+    model: Arc<ServedModel>,
+    sequence: &'a SequenceId,
+}
+
+impl Drop for First<'_> {
+    fn drop(&mut self) {
+        if !self.model.has_sequence(self.sequence) {
+            self.table.forget_use(self.id);
+        }
+    }
+}
+
+/// An empty reply with these headers.
+fn said<const N: usize>(headers: [(HeaderName, String); N]) -> Answer {
+    let mut response: Response<Segments> = respond::empty(StatusCode::OK);
+    for (name, value) in headers {
+        let value = HeaderValue::try_from(value);
+        let value = value.map_err(|_| Error::Internal("a session's id is no header".to_owned()))?;
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}
+
+fn invalid(problem: &str) -> Error {
+    Error::InvalidRequest(format!("header {SESSION}: {problem}"))
+}

@@ -1,0 +1,67 @@
+//! TensorFlow Serving's REST API: what is asked of a model, the states of its versions, and its signature.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{body::Incoming, http::request::Parts};
+
+use super::{
+    super::{
+        respond,
+        router::{VersionChoice, VersionPath},
+        service::Service,
+    },
+    Answer,
+    inference::{Codec, LARGE, inference},
+};
+use crate::tensorflow::version_states;
+use inference::{error::Error, signature::Signature};
+use models::ServedModel;
+use protocol::tfs::{self, Method};
+
+/// `:predict`, `:classify` and `:regress`.
+pub(super) async fn apply(
+    service: &Service,
+    method: Method,
+    path: &VersionPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let model = find(service, path, parts).await?;
+    let decode = move |signature: &Signature, body: Bytes| {
+        Ok(tfs::decode_examples(signature, method, &body)?)
+    };
+    let codec = Codec { json_length: None, large: LARGE, decode, encode: tfs::encode_results };
+    inference(service, model, parts, body, codec).await
+}
+
+/// The state of one version, or of all.
+pub(super) fn status(service: &Service, path: &VersionPath<'_>) -> Answer {
+    let models = &service.serving.models;
+    let version = number(service, path)?;
+    let states = version_states(models, &path.name, version)?;
+    Ok(respond::ok(tfs::status(&states)))
+}
+
+pub(super) async fn metadata(service: &Service, path: &VersionPath<'_>, parts: &Parts) -> Answer {
+    let model = find(service, path, parts).await?;
+    Ok(respond::ok(tfs::metadata(&model.signature)))
+}
+
+async fn find(
+    service: &Service,
+    path: &VersionPath<'_>,
+    parts: &Parts,
+) -> Result<Arc<ServedModel>, Error> {
+    let deadline = || service.deadline(&parts.headers);
+    service.serving.model(&path.name, number(service, path)?, deadline).await
+}
+
+/// The number of the version, if one is named.
+fn number(service: &Service, path: &VersionPath<'_>) -> Result<Option<u64>, Error> {
+    match &path.version {
+        VersionChoice::Any => Ok(None),
+        VersionChoice::Number(version) => Ok(Some(*version)),
+        VersionChoice::Label(label) => service.serving.models.labelled(&path.name, label).map(Some),
+    }
+}

@@ -1,0 +1,269 @@
+//! The thread that runs asynchronous invocations, several at a time, and writes what becomes of each: the reply or the
+//! failure, and a note.
+
+use std::{
+    io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::{Response, body::Body, header::CONTENT_TYPE};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    super::{
+        body::{Received, Segments},
+        handlers::aws::{Attempt, attempt},
+        respond,
+        service::{Service, text},
+    },
+    Input, Job, Objects, Waiting,
+    objects::Problem,
+};
+use crate::drain::Guard;
+use inference::{error::Error, identifier::new_uuid, limits::Permit};
+use protocol::{
+    aws::{Location, Note, Outcome},
+    sagemaker::ErrorForm,
+};
+
+/// What is written beside each reply.
+const NOTE: &str = ".json";
+
+/// How long to wait before memory is asked for again.
+const NO_ROOM: Duration = Duration::from_millis(100);
+
+/// The part of the server's patience in which the notes on what it gave up must be written: a store may say nothing
+/// for longer than the process has.
+const LAST_NOTES: u32 = 8;
+
+/// What becomes of invocations that the server has no time for.
+const STOPPED: &str = "the server stopped before the invocation was done";
+
+/// What a job needs of its surroundings.
+struct Work {
+    service: Service,
+    objects: Arc<Objects>,
+}
+
+/// How a job ended.
+enum Ended {
+    /// With this body of that type, and a permit where the body has none of its own.
+    Reply { body: Vec<Bytes>, content_type: Option<String>, _held: Option<Permit> },
+    /// With this body, and for that reason.
+    Failure { body: Bytes, reason: String },
+}
+
+impl Waiting {
+    /// Runs what comes on a thread of its own, until the server closes. What has not begun by then is noted as failed,
+    /// and so is what has not ended after `patience`.
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn start(self, mut service: Service, patience: Duration) -> io::Result<()> {
+        // The queue ends with the services that fill it; this one only empties it.
+        service.settings.facade = None;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let guard = service.serving.drain.guard();
+        let run = move || runtime.block_on(self.run(service, guard, patience));
+        thread::Builder::new().name("async".to_owned()).spawn(run).map(drop)
+    }
+
+    async fn run(mut self, service: Service, mut guard: Guard, patience: Duration) {
+        let work = Arc::new(Work { service, objects: self.objects });
+        let (stop, stopped) = watch::channel(false);
+        let mut running = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = guard.closing() => break,
+                Some(_) = running.join_next() => {}
+                job = self.queue.recv(), if running.len() < self.concurrency => match job {
+                    Some(job) => drop(running.spawn(work.clone().finish(job, stopped.clone()))),
+                    None => break,
+                },
+            }
+        }
+        self.queue.close();
+        let mut left = 0;
+        while let Ok(job) = self.queue.try_recv() {
+            left += 1;
+            running.spawn(work.clone().give_up(job));
+        }
+        if 0 < left {
+            tracing::warn!(left, "asynchronous invocations had not begun, and are noted as failed");
+        }
+        let all = async { while running.join_next().await.is_some() {} };
+        if timeout(patience, all).await.is_err() {
+            tracing::warn!(left = running.len(), "asynchronous invocations are given up");
+            stop.send_replace(true);
+            let all = async { while running.join_next().await.is_some() {} };
+            if timeout(patience / LAST_NOTES, all).await.is_err() {
+                tracing::error!(
+                    left = running.len(),
+                    "asynchronous invocations end without a note"
+                );
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Runs a job and writes what becomes of it.
+    async fn finish(self: Arc<Self>, job: Job, mut stopped: watch::Receiver<bool>) {
+        let allowed = job.timeout;
+        let ended = match job.late(Instant::now()) {
+            Some(reason) => failure(&reason),
+            None => tokio::select! {
+                ended = timeout(allowed, self.run(&job)) => ended.unwrap_or_else(|_| {
+                    failure(&format!(
+                        "the invocation took more than its {} seconds (InvocationTimeoutSeconds)",
+                        allowed.as_secs()
+                    ))
+                }),
+                // An error means that nobody is left to say so.
+                _ = stopped.wait_for(|it| *it) => failure(STOPPED),
+            },
+        };
+        self.write(&job, ended).await;
+    }
+
+    /// Writes that a job has not begun.
+    async fn give_up(self: Arc<Self>, job: Job) {
+        self.write(&job, failure(STOPPED)).await;
+    }
+
+    /// Tries until there is room for it.
+    async fn run(&self, job: &Job) -> Ended {
+        loop {
+            let body = match self.body(&job.input).await {
+                Ok(body) => body,
+                Err(Problem::NoRoom) => {
+                    sleep(NO_ROOM).await;
+                    continue;
+                }
+                Err(problem) => return failure(&problem.to_string()),
+            };
+            match attempt(&self.service, &job.endpoint, &job.parts, body).await {
+                Attempt::Done(response) => return self.reply(response).await,
+                // What was fetched is fetched again then: memory is not for those that wait.
+                Attempt::Again(after) => sleep(after).await,
+                Attempt::Failed(response, reason) => {
+                    let body = response.body().pieces().flatten().copied().collect::<Vec<u8>>();
+                    let body = body.into();
+                    return Ended::Failure { body, reason };
+                }
+            }
+        }
+    }
+
+    /// The body of a request.
+    async fn body(&self, input: &Input) -> Result<Received, Problem> {
+        let limits = &self.service.settings.body;
+        let (bytes, permit) = match input {
+            // The job has a permit for it.
+            Input::Here(received) => {
+                (received.bytes.clone(), limits.budget.take(0).ok_or(Problem::NoRoom)?)
+            }
+            Input::At(location) => {
+                self.objects.read(location, limits.limit, &limits.budget).await?
+            }
+        };
+        Ok(Received { bytes, permit })
+    }
+
+    /// All of a reply.
+    async fn reply(&self, response: Response<Segments>) -> Ended {
+        let content_type = text(response.headers(), &CONTENT_TYPE).map(str::to_owned);
+        let mut inner = response.into_body();
+        // One that is here already has its permit with it.
+        let mut held = match inner.size_hint().exact() {
+            Some(_) => None,
+            None => self.service.settings.body.budget.take(0),
+        };
+        let (mut body, mut length) = (Vec::new(), 0);
+        while let Some(Ok(frame)) = inner.frame().await {
+            let Ok(data) = frame.into_data() else { continue };
+            length += data.len();
+            if let Some(held) = &mut held {
+                held.cover(length);
+            }
+            body.push(data);
+        }
+        Ended::Reply { body, content_type, _held: held }
+    }
+
+    /// Writes what became of a job, and the note on that. What cannot be written is logged.
+    async fn write(&self, job: &Job, ended: Ended) {
+        let (location, body, content_type, reason) = match ended {
+            Ended::Reply { body, content_type, _held } => (&job.output, body, content_type, None),
+            Ended::Failure { body, reason } => {
+                (&job.failure, vec![body], Some("application/json".to_owned()), Some(reason))
+            }
+        };
+        let written = self.put(job, location, body, content_type.as_deref()).await;
+        // A note of a reply that is not there would mislead.
+        let (location, reason) = match written {
+            Ok(location) => (location, reason),
+            Err(error) => (location.clone(), Some(error)),
+        };
+        let input = match &job.input {
+            Input::Here(_) => None,
+            Input::At(location) => Some(location.to_string()),
+        };
+        let note = Note {
+            inference_id: &job.inference_id,
+            endpoint: &job.endpoint,
+            content_type: text(&job.parts.headers, &CONTENT_TYPE),
+            input: input.as_deref(),
+            reply_type: content_type.as_deref(),
+            output: &location.to_string(),
+            outcome: reason.as_deref().map_or(Outcome::Completed, Outcome::Failed),
+        };
+        let note = vec![Bytes::from(note.encode())];
+        let beside = job.output.with_suffix(NOTE);
+        // That it could not be written is in the log already.
+        let _ = self.put(job, &beside, note, Some("application/json")).await;
+        let inference_id = &*job.inference_id;
+        match reason {
+            Some(reason) => {
+                tracing::info!(inference_id, reason, "an asynchronous invocation failed");
+            }
+            None => tracing::debug!(inference_id, "an asynchronous invocation is done"),
+        }
+    }
+
+    /// Writes an object: there, or beside what is there already, since clients may give two results one name.
+    async fn put(
+        &self,
+        job: &Job,
+        location: &Location,
+        body: Vec<Bytes>,
+        content_type: Option<&str>,
+    ) -> Result<Location, String> {
+        let mut location = location.clone();
+        let mut written = self.objects.write(&location, body.clone(), content_type).await;
+        if written == Err(Problem::Taken) {
+            location = location.with_suffix(&format!(".{}", new_uuid()));
+            written = self.objects.write(&location, body, content_type).await;
+        }
+        let Err(problem) = written else { return Ok(location) };
+        let error = problem.to_string();
+        let inference_id = &*job.inference_id;
+        tracing::error!(inference_id, error, "the result of an asynchronous invocation is lost");
+        Err(error)
+    }
+}
+
+/// The end of a job of which no model has answered.
+fn failure(reason: &str) -> Ended {
+    let body = respond::error_body(&Error::Unavailable(reason.to_owned()), None, ErrorForm::Plain);
+    Ended::Failure { body, reason: reason.to_owned() }
+}

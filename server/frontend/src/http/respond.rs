@@ -1,0 +1,99 @@
+//! Replies: what a codec encoded, or what went wrong.
+
+use bytes::Bytes;
+use hyper::{
+    Response, StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
+};
+
+use super::{
+    body::Segments,
+    status::{status, tensorflow},
+};
+use inference::error::Error;
+use protocol::{
+    EncodedReply, kserve_v2,
+    sagemaker::{self, ErrorForm},
+};
+
+/// How a reply without room for it in its body says what the request is called in the log.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The type of events, which are a stream, however many there are.
+const EVENTS: &str = "text/event-stream";
+
+/// A reply with status 200.
+pub fn ok(reply: EncodedReply) -> Response<Segments> {
+    let mut response = Response::new(Segments::from(reply.body));
+    if reply.content_type.starts_with(EVENTS) {
+        response.body_mut().stream();
+    }
+    let headers = response.headers_mut();
+    let content_type = match reply.content_type {
+        std::borrow::Cow::Borrowed(text) => HeaderValue::from_static(text),
+        std::borrow::Cow::Owned(text) => header_value(text),
+    };
+    headers.insert(CONTENT_TYPE, content_type);
+    for (name, value) in reply.headers {
+        headers.insert(HeaderName::from_static(name), header_value(value));
+    }
+    response
+}
+
+/// A reply without a body.
+pub fn empty(status: StatusCode) -> Response<Segments> {
+    let mut response = Response::new(Segments::default());
+    *response.status_mut() = status;
+    response
+}
+
+/// A reply of status 200 that is already encoded.
+pub fn raw(content_type: &'static str, body: Bytes) -> Response<Segments> {
+    let mut response = Response::new(Segments::from(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// The reply to a request that failed.
+pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segments> {
+    failure(error, request_id, status(error.kind()), error_body(error, Some(request_id), form))
+}
+
+/// The same as TensorFlow Serving has it: nothing but the sentence in the body, the request's name in a header.
+pub fn tensorflow_error(error: &Error, request_id: &str) -> Response<Segments> {
+    let body = error_body(error, None, ErrorForm::Plain);
+    let mut response = failure(error, request_id, tensorflow(error.kind()), body);
+    response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
+    response
+}
+
+fn failure(error: &Error, request_id: &str, status: StatusCode, body: Bytes) -> Response<Segments> {
+    let mut response = raw("application/json", body);
+    *response.status_mut() = status;
+    if let Some(after) = error.retry_after() {
+        // Clients that were refused together should not come back together.
+        let jitter = u64::from(request_id.bytes().fold(0u8, u8::wrapping_add) % 3);
+        let seconds = after.as_secs().max(1) + jitter;
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The same status and text, but as a state, not a fault: for health checks.
+pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {
+    let body = kserve_v2::error_body(reason, None).body.concat();
+    let mut response = raw("application/json", body.into());
+    *response.status_mut() = status;
+    response
+}
+
+/// The body of an error: a sentence, and the name of the request.
+pub fn error_body(error: &Error, request_id: Option<&str>, form: ErrorForm) -> Bytes {
+    let kind = error.kind();
+    let status = status(kind).as_u16();
+    sagemaker::error_body(form, status, kind, &error.to_string(), request_id).into()
+}
+
+fn header_value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}

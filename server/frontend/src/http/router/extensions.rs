@@ -1,0 +1,112 @@
+//! Addresses of the shared memory extension.
+
+use std::borrow::Cow;
+
+use hyper::Method;
+
+use super::{GET, POST, Route, percent_decode};
+use inference::error::Error;
+
+/// Which memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Shared memory objects of the system.
+    System,
+    /// Memory of GPUs.
+    Cuda,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum MemoryAction {
+    Status,
+    Register,
+    Unregister,
+}
+
+/// A region, or all of them, as an address names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryPath<'a> {
+    /// Which memory.
+    pub kind: MemoryKind,
+    /// The region's name, percent-decoded; `None` for all regions, and never for [`MemoryAction::Register`].
+    pub region: Option<Cow<'a, str>>,
+    /// What is to be done.
+    pub action: MemoryAction,
+}
+
+/// `[/region/<name>]/status`, `/region/<name>/register`, `[/region/<name>]/unregister` below the address of a kind of
+/// memory; `None` for anything else there.
+pub(super) fn memory<'a>(
+    kind: &str,
+    rest: &[&'a str],
+) -> Result<Option<(&'static [Method], Route<'a>)>, Error> {
+    let kind = match kind {
+        "cudasharedmemory" => MemoryKind::Cuda,
+        _ => MemoryKind::System,
+    };
+    let (region, action) = match rest {
+        [action] => (None, *action),
+        ["region", "", _] => return Ok(None),
+        ["region", name, action] => (Some(percent_decode(name)?), *action),
+        _ => return Ok(None),
+    };
+    let (allowed, action) = match (action, &region) {
+        ("status", _) => (GET, MemoryAction::Status),
+        ("unregister", _) => (POST, MemoryAction::Unregister),
+        ("register", Some(_)) => (POST, MemoryAction::Register),
+        _ => return Ok(None),
+    };
+    Ok(Some((allowed, Route::SharedMemory(MemoryPath { kind, region, action }))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::router::route;
+
+    #[track_caller]
+    fn check(method: Method, path: &str, kind: MemoryKind, region: &str, action: MemoryAction) {
+        let region = (!region.is_empty()).then(|| region.into());
+        let expected = Route::SharedMemory(MemoryPath { kind, region, action });
+        assert_eq!(route(&method, path), Ok(expected), "{path}");
+    }
+
+    #[test]
+    fn regions_are_registered_shown_and_unregistered() {
+        use MemoryAction::{Register, Status, Unregister};
+        use MemoryKind::{Cuda, System};
+        check(Method::GET, "/v2/systemsharedmemory/status", System, "", Status);
+        check(Method::GET, "/v2/systemsharedmemory/region/a%20b/status", System, "a b", Status);
+        check(Method::POST, "/v2/systemsharedmemory/region/r/register", System, "r", Register);
+        check(Method::POST, "/v2/systemsharedmemory/region/r/unregister", System, "r", Unregister);
+        check(Method::POST, "/v2/systemsharedmemory/unregister", System, "", Unregister);
+        check(Method::GET, "/v2/cudasharedmemory/status", Cuda, "", Status);
+        check(Method::POST, "/v2/cudasharedmemory/region/r/register", Cuda, "r", Register);
+    }
+
+    #[test]
+    fn nothing_else_is_there_and_methods_are_told_apart() {
+        for path in [
+            "",
+            "/register",
+            "/region//register",
+            "/region/r",
+            "/region/r/x",
+            "/region/r/register/x",
+            "/x",
+        ] {
+            let path = format!("/v2/systemsharedmemory{path}");
+            assert!(matches!(route(&Method::POST, &path), Err(Error::NotFound(_))), "{path}");
+        }
+        let wrong = [
+            (Method::POST, "/v2/systemsharedmemory/status"),
+            (Method::GET, "/v2/cudasharedmemory/unregister"),
+        ];
+        for (method, path) in wrong {
+            let error = route(&method, path);
+            assert!(matches!(error, Err(Error::MethodNotAllowed { .. })), "{path}");
+        }
+    }
+}

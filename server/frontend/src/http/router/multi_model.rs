@@ -1,0 +1,106 @@
+//! The addresses by which SageMaker loads, lists, asks and unloads the models of a multi-model endpoint.
+
+use std::borrow::Cow;
+
+use hyper::Method;
+
+use super::{ANY, GET_OR_DELETE, POST, Route, percent_decode};
+use inference::{
+    access::{Category, Need},
+    error::Error,
+};
+
+/// What is to be done, with which model; names are percent-decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum MultiModelPath<'a> {
+    Load,
+    List,
+    Describe(Cow<'a, str>),
+    Unload(Cow<'a, str>),
+    Invoke(Cow<'a, str>),
+}
+
+impl MultiModelPath<'_> {
+    /// What a request must be allowed to come here.
+    pub(super) fn need(&self) -> Need {
+        match self {
+            MultiModelPath::Load | MultiModelPath::Unload(_) => {
+                Need::changing(Category::ModelRepository)
+            }
+            MultiModelPath::List | MultiModelPath::Describe(_) => {
+                Need::reading(Category::ModelRepository)
+            }
+            MultiModelPath::Invoke(_) => Need::reading(Category::Inference),
+        }
+    }
+}
+
+/// `/models[/<name>[/invoke]]`; `None` for anything else there.
+pub(super) fn route<'a>(
+    method: &Method,
+    rest: &[&'a str],
+) -> Result<Option<(&'static [Method], Route<'a>)>, Error> {
+    let (allowed, path) = match rest {
+        [] if *method == Method::POST => (ANY, MultiModelPath::Load),
+        [] => (ANY, MultiModelPath::List),
+        [""] | ["", ..] => return Ok(None),
+        [name] if *method == Method::DELETE => {
+            (GET_OR_DELETE, MultiModelPath::Unload(percent_decode(name)?))
+        }
+        [name] => (GET_OR_DELETE, MultiModelPath::Describe(percent_decode(name)?)),
+        [name, "invoke"] => (POST, MultiModelPath::Invoke(percent_decode(name)?)),
+        _ => return Ok(None),
+    };
+    Ok(Some((allowed, Route::MultiModel(path))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::router;
+
+    #[track_caller]
+    fn check(method: Method, path: &str, expected: MultiModelPath<'_>) {
+        assert_eq!(router::route(&method, path), Ok(Route::MultiModel(expected)), "{path}");
+    }
+
+    #[test]
+    fn models_are_loaded_listed_described_asked_and_unloaded() {
+        check(Method::POST, "/models", MultiModelPath::Load);
+        check(Method::GET, "/models", MultiModelPath::List);
+        check(Method::HEAD, "/models/", MultiModelPath::List);
+        check(Method::GET, "/models/a%2Fb", MultiModelPath::Describe("a/b".into()));
+        check(Method::DELETE, "/models/m", MultiModelPath::Unload("m".into()));
+        check(Method::POST, "/models/m/invoke", MultiModelPath::Invoke("m".into()));
+    }
+
+    #[test]
+    fn other_methods_are_told_which_there_are_and_other_addresses_are_unknown() {
+        let allowed = |method, path| match router::route(&method, path) {
+            Err(Error::MethodNotAllowed { allowed, .. }) => allowed,
+            other => panic!("{path}: {other:?}"),
+        };
+        assert_eq!(allowed(Method::DELETE, "/models"), "GET, POST");
+        assert_eq!(allowed(Method::POST, "/models/m"), "GET, DELETE");
+        assert_eq!(allowed(Method::GET, "/models/m/invoke"), "POST");
+        for path in ["/models/m/x", "/models/m/invoke/x", "/models//invoke"] {
+            assert!(
+                matches!(router::route(&Method::POST, path), Err(Error::NotFound(_))),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_may_ask_need_not_be_allowed_to_load() {
+        let need = |method: Method, path| router::route(&method, path).unwrap().need(&method);
+        assert_eq!(need(Method::POST, "/models/m/invoke"), Need::reading(Category::Inference));
+        let reading = Need::reading(Category::ModelRepository);
+        assert_eq!(need(Method::GET, "/models"), reading);
+        assert_eq!(need(Method::GET, "/models/m"), reading);
+        let changing = Need::changing(Category::ModelRepository);
+        assert_eq!(need(Method::POST, "/models"), changing);
+        assert_eq!(need(Method::DELETE, "/models/m"), changing);
+    }
+}

@@ -1,0 +1,207 @@
+//! Memory that clients share with the server, by name: Triton's system shared memory extension.
+//!
+//! Objects are not mapped but read and written as the files that they are. That is one copy of each tensor, and a
+//! client that makes its object smaller while it is in use gets an error where a mapping would end the server.
+
+mod key;
+mod window;
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::fs::OFlags;
+
+use inference::error::Error;
+pub use window::Window;
+
+/// Where the objects of `shm_open` are.
+const DIRECTORY: &str = "/dev/shm";
+
+/// Most regions at one time. Each has a file open, which connections then cannot have.
+const MOST_REGIONS: usize = 4096;
+
+/// Bytes of a `cudaIpcMemHandle_t`.
+const CUDA_HANDLE: usize = 64;
+
+/// A part of a shared memory object that a client has registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// The client's name for it.
+    pub name: String,
+    /// Name of the shared memory object.
+    pub key: String,
+    /// Where the region begins in the object, in bytes.
+    pub offset: u64,
+    /// Its size.
+    pub byte_size: u64,
+}
+
+/// A region and its object, open for as long as somebody uses it.
+#[derive(Debug)]
+struct Registered {
+    region: Region,
+    object: File,
+}
+
+/// The registered regions.
+#[derive(Debug, Default)]
+pub struct SharedMemory {
+    allowed: bool,
+    /// Guards which regions there are. Held for a look or a change, never while bytes are copied.
+    regions: Mutex<BTreeMap<String, Arc<Registered>>>,
+}
+
+impl SharedMemory {
+    /// No regions. With `allowed` clients may register some: `--allow-client-shm`.
+    pub fn new(allowed: bool) -> SharedMemory {
+        SharedMemory { allowed, regions: Mutex::default() }
+    }
+
+    /// Registers a region. Blocking, shortly.
+    ///
+    /// # Errors
+    /// [`Error::Unimplemented`] where clients may not; [`Error::AlreadyExists`]; [`Error::InvalidRequest`] for an
+    /// object that cannot be opened or is too small.
+    pub fn register(&self, region: Region) -> Result<(), Error> {
+        self.check_allowed()?;
+        let problem = |problem| refused(&region.name, problem);
+        let key = key::object_name(&region.key).map_err(problem)?;
+        if region.byte_size == 0 {
+            return Err(problem("expected a byte_size above 0, given 0".to_owned()));
+        }
+        let end = region.offset.checked_add(region.byte_size).ok_or_else(|| {
+            let Region { offset, byte_size, .. } = &region;
+            problem(format!("offset {offset} and byte_size {byte_size} do not add up to a size"))
+        })?;
+        // Opened without the lock; two clients that take one name at once are told apart below.
+        self.check_free(&self.lock(), &region.name)?;
+        let object = open(&Path::new(DIRECTORY).join(key)).map_err(|error| {
+            problem(format!("the shared memory object '{}' cannot be opened: {error}", region.key))
+        })?;
+        let length = object.metadata().map_err(|error| problem(error.to_string()))?.len();
+        if length < end {
+            return Err(problem(format!(
+                "offset {} and byte_size {} end at byte {end}, the shared memory object '{}' has {length} bytes",
+                region.offset, region.byte_size, region.key
+            )));
+        }
+        let mut regions = self.lock();
+        self.check_free(&regions, &region.name)?;
+        if regions.len() >= MOST_REGIONS {
+            return Err(problem(format!(
+                "{MOST_REGIONS} regions are registered, and no more allowed"
+            )));
+        }
+        regions.insert(region.name.clone(), Arc::new(Registered { region, object }));
+        Ok(())
+    }
+
+    /// Why memory of a GPU cannot be registered: this server does not map it. `handle` is what names the memory.
+    ///
+    /// # Errors
+    /// Always: [`Error::Unimplemented`], or [`Error::InvalidRequest`] for a handle that is none.
+    pub fn register_cuda(&self, name: &str, handle: &[u8]) -> Result<(), Error> {
+        self.check_allowed()?;
+        if handle.len() != CUDA_HANDLE {
+            let given = handle.len();
+            let expected = format!("expected a raw_handle of {CUDA_HANDLE} bytes, given {given}");
+            return Err(refused(name, expected));
+        }
+        Err(Error::Unimplemented(format!(
+            "shared memory region '{name}': this server does not map memory of GPUs; use system shared memory, \
+             or send the tensors"
+        )))
+    }
+
+    /// Takes a region off the list, or all of them. An unknown one is no error. Who uses it at the moment may do so
+    /// to the end of its request.
+    pub fn unregister(&self, name: Option<&str>) {
+        let removed: BTreeMap<_, _> = match name {
+            Some(name) => self.lock().remove_entry(name).into_iter().collect(),
+            None => std::mem::take(&mut *self.lock()),
+        };
+        // Files are closed without the lock.
+        drop(removed);
+    }
+
+    /// One region, or all of them by name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    pub fn status(&self, name: Option<&str>) -> Result<Vec<Region>, Error> {
+        let regions = self.lock();
+        match name {
+            None => Ok(regions.values().map(|it| it.region.clone()).collect()),
+            Some(name) => {
+                regions.get(name).map(|it| vec![it.region.clone()]).ok_or_else(|| unknown(name))
+            }
+        }
+    }
+
+    /// A part of a region.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an unknown region, [`Error::InvalidRequest`] for a part beyond it.
+    pub fn window(&self, region: &str, offset: u64, byte_size: u64) -> Result<Window, Error> {
+        let registered = self.lock().get(region).cloned().ok_or_else(|| unknown(region))?;
+        Window::of(registered, offset, byte_size)
+    }
+
+    fn check_allowed(&self) -> Result<(), Error> {
+        match self.allowed {
+            true => Ok(()),
+            false => Err(Error::Unimplemented(
+                "clients may not register shared memory; the server allows it with --allow-client-shm=true"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    fn check_free(
+        &self,
+        regions: &BTreeMap<String, Arc<Registered>>,
+        name: &str,
+    ) -> Result<(), Error> {
+        match regions.get(name) {
+            None => Ok(()),
+            Some(it) => Err(Error::AlreadyExists(format!(
+                "shared memory region '{name}' is registered already, for the object '{}'; unregister it first",
+                it.region.key
+            ))),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Registered>>> {
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens an object to read and write it; nothing but a plain file, and no link to elsewhere.
+fn open(path: &Path) -> io::Result<File> {
+    // A pipe of that name must not make the server wait for its other end.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).custom_flags(flags.bits() as i32).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no shared memory object")),
+    }
+}
+
+fn refused(region: &str, problem: String) -> Error {
+    Error::InvalidRequest(format!("shared memory region '{region}': {problem}"))
+}
+
+fn unknown(region: &str) -> Error {
+    let shown: String = region.chars().take(128).collect();
+    Error::NotFound(format!("there is no system shared memory region '{shown}'"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! TensorFlow Serving, whichever way it is asked: the states of a model's versions.
+
+use inference::error::Error;
+use models::{IndexEntry, ModelManager, State};
+use protocol::tfs::{VersionState, VersionStatus};
+
+/// The states of a model's versions, the highest first; of `version` only, where one is named.
+///
+/// # Errors
+/// Those of [`ModelManager::get`] where nothing is known of them.
+pub fn version_states(
+    models: &ModelManager,
+    name: &str,
+    version: Option<u64>,
+) -> Result<Vec<VersionStatus>, Error> {
+    let entries = models.states(name);
+    let mut states: Vec<VersionStatus> = entries.iter().filter_map(state).collect();
+    states.retain(|it| version.is_none_or(|version| it.version == version));
+    if states.is_empty() {
+        models.get(name, version)?;
+    }
+    states.sort_by_key(|it| std::cmp::Reverse(it.version));
+    Ok(states)
+}
+
+fn state(entry: &IndexEntry) -> Option<VersionStatus> {
+    let state = match entry.state {
+        State::Unknown => VersionState::Start,
+        State::Loading => VersionState::Loading,
+        State::Ready => VersionState::Available,
+        State::Unloading => VersionState::Unloading,
+        State::Unavailable => VersionState::End,
+    };
+    let failure = entry.has_failed().then(|| entry.reason.clone());
+    Some(VersionStatus { version: entry.version?, state, failure })
+}

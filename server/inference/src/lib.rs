@@ -1,0 +1,12 @@
+//! One inference, between any wire and any engine: the request and its response, the signature of the model that it is
+//! for, everything that can go wrong with it, the record of its way, and permits for the bytes that it takes.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod aligned;
+pub mod error;
+pub mod identifier;
+pub mod limits;
+pub mod request;
+pub mod signature;
+pub mod trace;

@@ -1,0 +1,369 @@
+//! An ensemble compared with its members: do names, types, shapes and batches agree, and what goes where?
+//! Pure.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use backend::DataType;
+
+use super::EnsembleConfig;
+use crate::config::{ModelConfig, PortConfig};
+use inference::signature::{Port, Signature, nearest};
+
+/// What goes where. Tensors are numbers, from 0 to `tensors`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// How often each tensor is read: once by each input of a step, and once where it is an output of the ensemble.
+    pub readers: Vec<usize>,
+    /// The ensemble's inputs and their tensors.
+    pub inputs: Vec<(Arc<str>, usize)>,
+    /// The ensemble's outputs.
+    pub outputs: Vec<Feed>,
+    /// In the order of the configuration.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedStep {
+    /// What the member gets.
+    pub inputs: Vec<Feed>,
+    /// What comes out of it.
+    pub outputs: Vec<Yield>,
+    /// Does every request need it, whatever outputs it asks for?
+    pub is_always_needed: bool,
+}
+
+/// A tensor on its way to an input of a step or to an output of the ensemble.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Feed {
+    /// Name of the input or output.
+    pub name: Arc<str>,
+    /// The tensor.
+    pub tensor: usize,
+    /// Dimensions that it has there, the batch included. One more or less than it has where one side has a batch
+    /// dimension and the other has none: then it is a batch of one row.
+    pub rank: usize,
+}
+
+/// A tensor that an output of a step becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Yield {
+    /// Name of the member's output.
+    pub name: Arc<str>,
+    /// The tensor.
+    pub tensor: usize,
+}
+
+/// One end of a tensor: what it is, and who says so.
+struct End {
+    who: String,
+    dtype: DataType,
+    batches: bool,
+    dims: Vec<Option<usize>>,
+    optional: bool,
+}
+
+impl End {
+    fn of_port(who: String, port: &Port, batches: bool) -> End {
+        End { who, dtype: port.dtype, batches, dims: port.dims.clone(), optional: port.optional }
+    }
+
+    fn of_face(who: String, port: &PortConfig, face: &ModelConfig) -> End {
+        End {
+            who,
+            dtype: port.dtype,
+            batches: face.max_batch_size > 0,
+            dims: port.engine_dims().to_vec(),
+            optional: port.optional,
+        }
+    }
+
+    /// Dimensions, the batch included.
+    fn full(&self) -> Vec<Option<usize>> {
+        self.batches.then_some(None).into_iter().chain(self.dims.iter().copied()).collect()
+    }
+
+    fn text(&self) -> String {
+        let full = self.full();
+        let dims = full.iter().map(|it| it.map_or("-1".to_owned(), |size| size.to_string()));
+        format!("{} [{}]", self.dtype, dims.collect::<Vec<_>>().join(","))
+    }
+
+    /// Can the tensor that leaves here arrive at `other`? Where one side alone has a batch dimension it may also be a
+    /// batch of one row.
+    fn agrees(&self, other: &End) -> bool {
+        let fits = |a: &[Option<usize>], b: &[Option<usize>]| {
+            let same =
+                |(a, b): (&Option<usize>, &Option<usize>)| a.is_none() || b.is_none() || a == b;
+            a.len() == b.len() && a.iter().zip(b).all(same)
+        };
+        let one_row = self.batches != other.batches && fits(&self.dims, &other.dims);
+        self.dtype == other.dtype && (fits(&self.full(), &other.full()) || one_row)
+    }
+}
+
+/// Compares and plans. `members` are the signatures of the steps' models, in their order; `face` is the ensemble's
+/// own configuration.
+///
+/// # Errors
+/// Everything that does not fit; each names the step and both sides.
+pub(super) fn compile(
+    config: &EnsembleConfig,
+    face: &ModelConfig,
+    members: &[&Signature],
+) -> Result<Plan, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut sources: Vec<End> = Vec::new();
+    let mut inputs = Vec::new();
+    for port in &face.inputs {
+        inputs.push((port.name.clone(), sources.len()));
+        numbers.insert(&port.name, sources.len());
+        let who = format!("input '{}' of the ensemble", port.name);
+        sources.push(End::of_face(who, port, face));
+    }
+    let places = || config.steps.iter().zip(members).enumerate();
+    let mut yields: Vec<Vec<Yield>> = Vec::new();
+    for (i, (step, member)) in places() {
+        let mut outputs = Vec::new();
+        for (name, tensor) in &step.outputs {
+            let Some(port) = member.output(name) else {
+                problems.push(unknown(i, member, "output", name, &member.outputs));
+                continue;
+            };
+            outputs.push(Yield { name: port.name.clone(), tensor: sources.len() });
+            numbers.insert(tensor, sources.len());
+            let who = format!("output '{name}' of {}", place(i, member));
+            sources.push(End::of_port(who, port, member.batches()));
+        }
+        yields.push(outputs);
+    }
+    let mut readers = vec![0; sources.len()];
+    let mut feed = |tensor: &str, name: &Arc<str>, end: &End, problems: &mut Vec<String>| {
+        // A tensor without a source: what should write it has been noted.
+        let number = *numbers.get(tensor)?;
+        let source = sources.get(number)?;
+        if !source.agrees(end) {
+            problems.push(format!(
+                "{} takes {}, but tensor '{tensor}', {}, is {}",
+                end.who,
+                end.text(),
+                source.who,
+                source.text()
+            ));
+        }
+        if source.optional && !end.optional {
+            problems.push(format!(
+                "{} must be given, but tensor '{tensor}', {}, is optional",
+                end.who, source.who
+            ));
+        }
+        *readers.get_mut(number)? += 1;
+        Some(Feed { name: name.clone(), tensor: number, rank: end.full().len() })
+    };
+    let mut steps = Vec::new();
+    for ((i, (step, member)), outputs) in places().zip(yields) {
+        let mut inputs = Vec::new();
+        for (name, tensor) in &step.inputs {
+            let Some(port) = member.input(name) else {
+                problems.push(unknown(i, member, "input", name, &member.inputs));
+                continue;
+            };
+            let who = format!("input '{name}' of {}", place(i, member));
+            let end = End::of_port(who, port, member.batches());
+            inputs.extend(feed(tensor, &port.name, &end, &mut problems));
+        }
+        for port in member.inputs.iter().filter(|it| !it.optional) {
+            if !step.inputs.iter().any(|(name, _)| *name == port.name) {
+                problems.push(format!(
+                    "{}: its input '{}' is not in input_map, and is not optional",
+                    place(i, member),
+                    port.name
+                ));
+            }
+        }
+        let most = member.max_batch_size;
+        if 0 < most && most < face.max_batch_size {
+            problems.push(format!(
+                "max_batch_size is {}, but {} takes at most {most}",
+                face.max_batch_size,
+                place(i, member)
+            ));
+        }
+        steps.push(PlannedStep { inputs, outputs, is_always_needed: false });
+    }
+    let mut outputs = Vec::new();
+    for port in &face.outputs {
+        let who = format!("output '{}' of the ensemble", port.name);
+        let end = End::of_face(who, port, face);
+        // Nothing that may be missing is written by a step.
+        outputs.extend(feed(&port.name, &port.name, &end, &mut problems));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut plan = Plan { readers, inputs, outputs, steps };
+    let needed: Vec<Vec<bool>> =
+        plan.outputs.iter().map(|it| plan.needed_steps(std::iter::once(it.tensor))).collect();
+    for (i, step) in plan.steps.iter_mut().enumerate() {
+        step.is_always_needed = needed.iter().all(|it| it.get(i) == Some(&true));
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    /// For each step: is it needed for any of these tensors?
+    pub fn needed_steps(&self, tensors: impl IntoIterator<Item = usize>) -> Vec<bool> {
+        let mut needed = vec![false; self.steps.len()];
+        let mut open: Vec<usize> = tensors.into_iter().collect();
+        while let Some(tensor) = open.pop() {
+            let writes = |it: &PlannedStep| it.outputs.iter().any(|it| it.tensor == tensor);
+            let Some(at) = self.steps.iter().position(writes) else { continue };
+            if let Some(step) = self.steps.get(at)
+                && let Some(needed) = needed.get_mut(at)
+                && !std::mem::replace(needed, true)
+            {
+                open.extend(step.inputs.iter().map(|it| it.tensor));
+            }
+        }
+        needed
+    }
+}
+
+fn place(step: usize, member: &Signature) -> String {
+    format!("step[{step}] ('{}')", member.model)
+}
+
+fn unknown(step: usize, member: &Signature, what: &str, name: &str, ports: &[Port]) -> String {
+    let names: Vec<&str> = ports.iter().map(|it| &*it.name).collect();
+    let hint = nearest(name, names.iter().copied());
+    let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
+    let place = place(step, member);
+    format!("{place}: the model has no {what} '{name}'; it has: {}{hint}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ensemble::complete, pbtxt::ConfigReader};
+
+    fn port(name: &str, dtype: DataType, dims: &[i64]) -> Port {
+        Port {
+            name: name.into(),
+            dtype,
+            dims: dims.iter().map(|it| usize::try_from(*it).ok()).collect(),
+            optional: false,
+            labels: Arc::default(),
+        }
+    }
+
+    fn member(model: &str, max_batch_size: usize, input: Port, output: Port) -> Signature {
+        Signature {
+            model: model.into(),
+            version: 1,
+            max_batch_size,
+            inputs: vec![input],
+            outputs: vec![output],
+        }
+    }
+
+    use DataType::{Fp32, Int64};
+
+    /// `x` → m (`a` → `b`) → `t` → n (`a` → `b`) → `y`, in rows of 4.
+    fn compiled(face: &str, m: &Signature, n: &Signature) -> Result<Plan, Vec<String>> {
+        let text = format!(
+            "platform: 'ensemble' {face}
+             input {{ name: 'x' data_type: TYPE_FP32 dims: 4 }}
+             output {{ name: 'y' data_type: TYPE_FP32 dims: 4 }}
+             ensemble_scheduling {{ step [
+               {{ model_name: 'm' model_version: -1 input_map {{ key: 'a' value: 'x' }}
+                  output_map {{ key: 'b' value: 't' }} }},
+               {{ model_name: 'n' model_version: -1 input_map {{ key: 'a' value: 't' }}
+                  output_map {{ key: 'b' value: 'y' }} }} ] }}"
+        );
+        let raw = ConfigReader::default().from_text("config.pbtxt", &text).unwrap();
+        let (completed, config) = complete(&raw, "e").unwrap();
+        compile(&config, &completed.config, &[m, n])
+    }
+
+    fn usual(model: &str, max_batch_size: usize, dims: &[i64]) -> Signature {
+        member(model, max_batch_size, port("a", Fp32, dims), port("b", Fp32, dims))
+    }
+
+    #[track_caller]
+    fn refused(face: &str, m: &Signature, n: &Signature, expected: &str) {
+        assert_eq!(compiled(face, m, n), Err(vec![expected.to_owned()]));
+    }
+
+    #[test]
+    fn what_fits_is_planned() {
+        let (m, n) = (usual("m", 8, &[4]), usual("n", 8, &[-1]));
+        let plan = compiled("max_batch_size: 8", &m, &n).unwrap();
+        assert_eq!(plan.readers, [1, 1, 1]);
+        assert_eq!(plan.needed_steps([1]), [true, false]);
+        assert!(plan.steps.iter().all(|it| it.is_always_needed));
+    }
+
+    #[test]
+    fn types_and_shapes_name_both_sides() {
+        let m = usual("m", 8, &[4]);
+        let other = member("n", 8, port("a", Int64, &[4]), port("b", Fp32, &[4]));
+        refused(
+            "max_batch_size: 8",
+            &m,
+            &other,
+            "input 'a' of step[1] ('n') takes INT64 [-1,4], but tensor 't', output 'b' of step[0] ('m'), is \
+             FP32 [-1,4]",
+        );
+        let other = member("n", 8, port("a", Fp32, &[4]), port("b", Fp32, &[5]));
+        refused(
+            "max_batch_size: 8",
+            &m,
+            &other,
+            "output 'y' of the ensemble takes FP32 [-1,4], but tensor 'y', output 'b' of step[1] ('n'), is FP32 \
+             [-1,5]",
+        );
+    }
+
+    #[test]
+    fn names_that_a_member_does_not_have_are_told_with_those_that_it_has() {
+        let m = usual("m", 0, &[4]);
+        let n = member("n", 0, port("A", Fp32, &[4]), port("b", Fp32, &[4]));
+        let problems = compiled("", &m, &n).unwrap_err();
+        assert_eq!(
+            problems,
+            [
+                "step[1] ('n'): the model has no input 'a'; it has: A; did you mean 'A'?",
+                "step[1] ('n'): its input 'A' is not in input_map, and is not optional"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_member_must_take_batches_as_large_as_the_ensemble() {
+        refused(
+            "max_batch_size: 8",
+            &usual("m", 8, &[4]),
+            &usual("n", 4, &[4]),
+            "max_batch_size is 8, but step[1] ('n') takes at most 4",
+        );
+    }
+
+    #[test]
+    fn batches_may_be_said_by_the_shape_or_be_of_one_row() {
+        // A member without a batch dimension that has it in its shape.
+        let (m, n) = (usual("m", 8, &[4]), usual("n", 0, &[-1, 4]));
+        let plan = compiled("max_batch_size: 8", &m, &n).unwrap();
+        assert_eq!(plan.steps[1].inputs[0].rank, 2);
+        // An ensemble without one over members with one.
+        let plan = compiled("", &m, &usual("n", 1, &[4])).unwrap();
+        assert_eq!((plan.steps[0].inputs[0].rank, plan.outputs[0].rank), (2, 1));
+    }
+
+    #[test]
+    fn an_optional_input_of_a_member_may_be_left_out() {
+        let mut m = usual("m", 0, &[4]);
+        m.inputs.push(Port { optional: true, ..port("c", Fp32, &[1]) });
+        assert!(compiled("", &m, &usual("n", 0, &[4])).is_ok());
+    }
+}

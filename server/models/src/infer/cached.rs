@@ -1,0 +1,98 @@
+//! A request to a model whose answers are kept: the look into the cache before the queue, and what is put in
+//! afterwards.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{Answer, Call, Inference, Spent};
+use crate::{
+    Engine, ServedModel,
+    cache::{Cache, Key, KeyBuilder},
+    ensemble::Resolved,
+};
+use inference::{error::Error, request::Parameter};
+use telemetry::metrics::CacheHit;
+
+impl Inference {
+    /// The answer from the cache, else from the model.
+    pub(super) async fn cached(
+        &self,
+        cache: &Arc<Cache>,
+        mut call: Call<'_>,
+    ) -> Result<Answer, Error> {
+        let (model, accepted) = (call.model, call.accepted);
+        // Taken before the look: an answer that is found must not overtake one that is being made.
+        let turn = match &model.engine {
+            Engine::Instances(scheduler) => scheduler.turn(),
+            // Answers of sequences are not kept, and those of ensembles have no order.
+            Engine::Sequences(_) | Engine::Ensemble(_) => None,
+        };
+        let fresh;
+        if let Engine::Ensemble(ensemble) = &model.engine
+            && call.found.is_none()
+        {
+            // The key and the run must be of the same members.
+            fresh = super::ensemble::members(model, ensemble)?;
+            call.found = Some(&fresh);
+        }
+        let looked = Instant::now();
+        let key = key(&call);
+        let found = cache.get(&key).await;
+        let lookup = looked.elapsed();
+        if let Some(outputs) = found {
+            if let Some(turn) = turn {
+                turn.come().await;
+            }
+            model.metrics.cache_hit(CacheHit {
+                total: accepted.elapsed(),
+                queue: looked.saturating_duration_since(accepted),
+                lookup,
+            });
+            return Ok(Answer { outputs, spent: Spent::default() });
+        }
+        let rows = call.prepared.work.rows.max(1);
+        // What the lookup took is no time in the queue.
+        call.accepted = Instant::now();
+        let answer = self.compute(call, turn).await?;
+        let inserting = Instant::now();
+        cache.put(key, &answer.outputs, &model.signature.model);
+        model.metrics.cache_miss(lookup + inserting.elapsed());
+        model.metrics.success(answer.spent.sample(rows, accepted.elapsed()));
+        Ok(answer)
+    }
+}
+
+/// Everything that an answer depends on.
+fn key(call: &Call<'_>) -> Key {
+    let (model, work) = (call.model, &call.prepared.work);
+    let mut key = KeyBuilder::default();
+    key.text(&model.signature.model);
+    key.number(model.signature.version);
+    fingerprints(&mut key, model, call.found);
+    key.number(work.outputs.len() as u64);
+    work.outputs.iter().for_each(|it| key.text(it));
+    key.number(work.inputs.len() as u64);
+    work.inputs.iter().for_each(|it| {
+        key.text(&it.name);
+        key.tensor(&it.tensor);
+    });
+    // They mean nothing to the server. What they mean to a model, nobody here knows.
+    key.number(call.request.parameters.len() as u64);
+    for (name, value) in &call.request.parameters {
+        key.text(name);
+        match value {
+            Parameter::Bool(value) => key.text(if *value { "true" } else { "false" }),
+            Parameter::Int(value) => key.text(&format!("int {value}")),
+            Parameter::Double(value) => key.text(&format!("double {:x}", value.to_bits())),
+            Parameter::Text(value) => key.text(&format!("text {value}")),
+        }
+    }
+    key.finish()
+}
+
+/// The loads that the answer comes from: the model's, and where it is an ensemble those of all its members.
+fn fingerprints(key: &mut KeyBuilder, model: &ServedModel, found: Option<&Resolved>) {
+    key.bytes(model.fingerprint.as_bytes());
+    for member in found.into_iter().flat_map(|it| &it.members) {
+        fingerprints(key, &member.model, member.nested.as_deref());
+    }
+}

@@ -1,0 +1,345 @@
+//! A request to an ensemble: its steps run as soon as their tensors are there, side by side where they can, all on
+//! the calling task. Tensors pass from one to the next without a copy.
+
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Instant};
+
+use backend::{NamedTensor, Shape, Tensor};
+
+use super::{Answer, Inference, Spent};
+use crate::{
+    ServedModel,
+    ensemble::{Ensemble, Feed, Member, Plan, Resolved},
+};
+use inference::{
+    error::{Error, Kind},
+    request::InferenceRequest,
+    trace::Trace,
+};
+use schedule::run::Work;
+use telemetry::metrics::{BatchReason, Execution, FailureReason, ModelMetrics};
+
+/// A step that runs.
+type Step<'a> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 'a>>;
+
+/// Counts a request that ends without an answer: as a failure of a member, or as one whose client has left.
+struct Unanswered<'a> {
+    metrics: Option<&'a ModelMetrics>,
+    started: Instant,
+}
+
+impl Unanswered<'_> {
+    fn failed(mut self, reason: FailureReason) {
+        if let Some(metrics) = self.metrics.take() {
+            metrics.failure_after(reason, self.started.elapsed());
+        }
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(metrics) = self.metrics.take() {
+            metrics.failure_after(FailureReason::Canceled, self.started.elapsed());
+        }
+    }
+}
+
+impl Inference {
+    /// Runs an ensemble.
+    pub(super) async fn ensemble(
+        &self,
+        model: &Arc<ServedModel>,
+        ensemble: &Ensemble,
+        found: Option<&Resolved>,
+        work: Work,
+        request: &InferenceRequest,
+        trace: Option<&Trace>,
+    ) -> Result<Answer, Error> {
+        let started = Instant::now();
+        let fresh;
+        let resolved = match found {
+            Some(found) => found,
+            None => {
+                fresh = members(model, ensemble)?;
+                &fresh
+            }
+        };
+        let mut unanswered = Unanswered { metrics: Some(&model.metrics), started };
+        let rows = work.rows.max(1);
+        let run = Run::new(self, ensemble, resolved, request, trace, &work);
+        match run.complete(work).await {
+            Ok(answer) => {
+                unanswered.metrics = None;
+                let Spent { input, infer, output, .. } = answer.spent;
+                let reason = BatchReason::Alone;
+                model.metrics.execution(Execution { rows, input, infer, output, reason });
+                Ok(answer)
+            }
+            Err(error) => {
+                unanswered.failed(reason(&error));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// How an ensemble counts a failure: a deadline was its own request's, whatever step it passed in; what a member has is
+/// counted by its reason there, and is something else here.
+fn reason(error: &Error) -> FailureReason {
+    match error.kind() {
+        Kind::DeadlineExceeded => FailureReason::Canceled,
+        _ => FailureReason::Other,
+    }
+}
+
+/// The members that serve now. Where they are missing or do not fit, the request is counted as failed.
+pub(super) fn members(model: &ServedModel, ensemble: &Ensemble) -> Result<Resolved, Error> {
+    ensemble.resolve().map_err(|reason| {
+        model.metrics.failure(FailureReason::Other);
+        Error::ModelNotReady {
+            model: model.signature.model.to_string(),
+            version: model.signature.version.to_string(),
+            reason,
+        }
+    })
+}
+
+/// One request, and how far it is.
+struct Run<'a> {
+    inference: &'a Inference,
+    ensemble: &'a Ensemble,
+    resolved: &'a Resolved,
+    plan: &'a Plan,
+    request: &'a InferenceRequest,
+    trace: Option<&'a Trace>,
+    /// The wanted outputs, in the wanted order.
+    wanted: Vec<&'a Feed>,
+    /// By step: is it needed for what is wanted?
+    needed: Vec<bool>,
+    /// By tensor: what is there.
+    tensors: Vec<Option<Tensor>>,
+    /// By tensor: has it been decided, that is, is it there or known to be left out?
+    is_decided: Vec<bool>,
+    /// By tensor: how often it will still be read.
+    readers: Vec<usize>,
+    /// By step: has it been started?
+    is_started: Vec<bool>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        inference: &'a Inference,
+        ensemble: &'a Ensemble,
+        resolved: &'a Resolved,
+        request: &'a InferenceRequest,
+        trace: Option<&'a Trace>,
+        work: &Work,
+    ) -> Run<'a> {
+        let plan = &*resolved.plan;
+        let port = |name: &Arc<str>| plan.outputs.iter().find(|it| it.name == *name);
+        let wanted: Vec<&Feed> = work.outputs.iter().filter_map(port).collect();
+        let needed = match wanted.len() == plan.outputs.len() {
+            true => vec![true; plan.steps.len()],
+            false => plan.needed_steps(wanted.iter().map(|it| it.tensor)),
+        };
+        let mut readers = plan.readers.clone();
+        for (at, feed) in wanted.iter().enumerate() {
+            // An output may be asked for twice.
+            if wanted.iter().take(at).any(|it| it.tensor == feed.tensor)
+                && let Some(readers) = readers.get_mut(feed.tensor)
+            {
+                *readers += 1;
+            }
+        }
+        Run {
+            inference,
+            ensemble,
+            resolved,
+            plan,
+            request,
+            trace,
+            wanted,
+            needed,
+            tensors: vec![None; plan.readers.len()],
+            is_decided: vec![false; plan.readers.len()],
+            readers,
+            is_started: vec![false; plan.steps.len()],
+        }
+    }
+
+    /// Runs all steps that are needed.
+    async fn complete(mut self, work: Work) -> Result<Answer, Error> {
+        let mut spent = Spent::default();
+        let mut given = work.inputs;
+        for (name, tensor) in &self.plan.inputs {
+            let at = given.iter().position(|it| it.name == *name);
+            self.decide(*tensor, at.map(|it| given.swap_remove(it).tensor));
+        }
+        let mut running: Vec<(usize, Step<'a>)> = Vec::new();
+        self.start_ready(&mut running)?;
+        while !running.is_empty() {
+            let (step, answer) = next(&mut running).await;
+            let answer = answer.map_err(|it| self.failed(step, it))?;
+            spent.input += answer.spent.input;
+            spent.infer += answer.spent.infer;
+            spent.output += answer.spent.output;
+            self.take_in(step, answer.outputs);
+            self.start_ready(&mut running)?;
+        }
+        let wanted = std::mem::take(&mut self.wanted);
+        let outputs = wanted.iter().map(|feed| {
+            let missing = || Error::Internal(format!("output '{}' was not made", feed.name));
+            let tensor = self.fetch(feed)?.ok_or_else(missing)?;
+            Ok(NamedTensor { name: feed.name.clone(), tensor })
+        });
+        Ok(Answer { outputs: outputs.collect::<Result<_, Error>>()?, spent })
+    }
+
+    /// Starts every step that is needed and whose tensors are there.
+    fn start_ready(&mut self, running: &mut Vec<(usize, Step<'a>)>) -> Result<(), Error> {
+        let (plan, resolved) = (self.plan, self.resolved);
+        for (at, (step, member)) in plan.steps.iter().zip(&resolved.members).enumerate() {
+            let is_decided = |it: &Feed| self.is_decided.get(it.tensor) == Some(&true);
+            let waits = self.is_started.get(at) != Some(&false)
+                || self.needed.get(at) != Some(&true)
+                || !step.inputs.iter().all(is_decided);
+            if waits {
+                continue;
+            }
+            if let Some(it) = self.is_started.get_mut(at) {
+                *it = true;
+            }
+            let mut inputs = Vec::with_capacity(step.inputs.len());
+            for feed in &step.inputs {
+                let tensor = self.fetch(feed).map_err(|it| self.failed(at, it))?;
+                inputs.extend(tensor.map(|it| NamedTensor { name: feed.name.clone(), tensor: it }));
+            }
+            // What nobody will read need not be fetched from the engine.
+            let read = |tensor: usize| {
+                self.wanted.iter().any(|it| it.tensor == tensor)
+                    || plan.steps.iter().zip(&self.needed).any(|(step, needed)| {
+                        *needed && step.inputs.iter().any(|it| it.tensor == tensor)
+                    })
+            };
+            let outputs = step.outputs.iter().filter(|it| read(it.tensor));
+            let request = InferenceRequest {
+                id: self.request.id.clone(),
+                inputs,
+                outputs: outputs.map(|it| it.name.clone()).collect(),
+                deadline: self.request.deadline,
+                priority: self.request.priority,
+                queue_timeout: self.request.queue_timeout,
+                sequence: self.request.sequence.clone(),
+                parameters: self.request.parameters.clone(),
+                trace: self.trace.and_then(|it| {
+                    let signature = &member.model.signature;
+                    let tracing = self.inference.tracing.as_ref()?;
+                    tracing.child(it, &signature.model, signature.version)
+                }),
+            };
+            running.push((at, self.inference.step(self.ensemble, at, member, request)));
+        }
+        Ok(())
+    }
+
+    /// The outputs of a step become tensors.
+    fn take_in(&mut self, step: usize, outputs: Vec<NamedTensor>) {
+        let Some(step) = self.plan.steps.get(step) else { return };
+        for NamedTensor { name, tensor } in outputs {
+            if let Some(it) = step.outputs.iter().find(|it| it.name == name) {
+                self.decide(it.tensor, Some(tensor));
+            }
+        }
+    }
+
+    fn decide(&mut self, number: usize, tensor: Option<Tensor>) {
+        if let (Some(place), Some(is_decided)) =
+            (self.tensors.get_mut(number), self.is_decided.get_mut(number))
+        {
+            (*place, *is_decided) = (tensor, true);
+        }
+    }
+
+    /// The tensor as its reader takes it; `None` where it was left out. The last reader takes it away, so that no tensor
+    /// stays longer than it is needed.
+    fn fetch(&mut self, feed: &Feed) -> Result<Option<Tensor>, Error> {
+        let (Some(place), Some(readers)) =
+            (self.tensors.get_mut(feed.tensor), self.readers.get_mut(feed.tensor))
+        else {
+            return Ok(None);
+        };
+        *readers = readers.saturating_sub(1);
+        let tensor = if *readers == 0 { place.take() } else { place.clone() };
+        tensor.map(|it| fit_rank(it, feed)).transpose()
+    }
+
+    fn failed(&self, step: usize, error: Error) -> Error {
+        let model = self.resolved.members.get(step).map(|it| &it.model.signature.model);
+        let model = model.map_or("", |it| it);
+        Error::Step { step: format!("step[{step}] ('{model}')"), error: Box::new(error) }
+    }
+}
+
+impl Inference {
+    /// One step, as its member runs it.
+    fn step<'a>(
+        &'a self,
+        ensemble: &'a Ensemble,
+        step: usize,
+        member: &'a Member,
+        request: InferenceRequest,
+    ) -> Step<'a> {
+        Box::pin(async move {
+            let _inside = match ensemble.gate(step) {
+                None => None,
+                Some(gate) => match gate.enter(request.deadline).await {
+                    Some(inside) => Some(inside),
+                    None => {
+                        let model = member.model.signature.model.to_string();
+                        return Err(Error::DeadlineExceeded { model });
+                    }
+                },
+            };
+            let answer = self.answer(&member.model, member.nested.as_deref(), request).await;
+            answer.map(|(_, answer)| answer)
+        })
+    }
+}
+
+/// Waits for the first of several steps to end, and takes it out. There is at least one.
+async fn next(running: &mut Vec<(usize, Step<'_>)>) -> (usize, Result<Answer, Error>) {
+    poll_fn(|context| {
+        for at in 0..running.len() {
+            let Some((step, future)) = running.get_mut(at) else { break };
+            if let Poll::Ready(answer) = future.as_mut().poll(context) {
+                let step = *step;
+                drop(running.swap_remove(at));
+                return Poll::Ready((step, answer));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The tensor with as many dimensions as its reader has: a batch of one row may lose its batch dimension, and what has
+/// none may become such a batch.
+fn fit_rank(tensor: Tensor, feed: &Feed) -> Result<Tensor, Error> {
+    let dims = tensor.shape().dims();
+    let fitted = match dims {
+        _ if dims.len() == feed.rank => return Ok(tensor),
+        _ if dims.len() + 1 == feed.rank => {
+            tensor.reshape(std::iter::once(1).chain(dims.iter().copied()).collect())
+        }
+        [1, rest @ ..] if rest.len() == feed.rank => tensor.reshape(Shape::new(rest)),
+        _ => None,
+    };
+    fitted.ok_or_else(|| {
+        Error::InvalidRequest(format!(
+            "'{}' takes {} dimensions, the tensor for it has the shape {}; only a batch of one row can lose its \
+             batch dimension",
+            feed.name,
+            feed.rank,
+            tensor.shape()
+        ))
+    })
+}

@@ -1,0 +1,209 @@
+//! One inference from a decoded request to its response: the straight line through the server.
+
+mod cached;
+mod ensemble;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use backend::NamedTensor;
+
+use crate::{
+    Engine, Prepared, ServedModel,
+    cache::Cache,
+    ensemble::{Ensemble, Resolved},
+};
+use inference::{
+    error::Error,
+    request::{InferenceRequest, InferenceResponse},
+    trace::{self, Trace, Tracing},
+};
+use schedule::{Submission, Turn, run};
+use telemetry::metrics::Sample;
+
+/// What running a request takes beside its model.
+#[derive(Clone, Default)]
+pub struct Inference {
+    /// Where answers are kept; `None` where none are.
+    cache: Option<Arc<Cache>>,
+    /// Where requests that an ensemble makes are traced; `None` where none are.
+    tracing: Option<Arc<Tracing>>,
+}
+
+/// What came out of a model.
+struct Answer {
+    /// The wanted outputs, in the wanted order and in the shapes that clients see.
+    outputs: Vec<NamedTensor>,
+    /// Where the time went.
+    spent: Spent,
+}
+
+/// Where the time of a run went; of an ensemble, that of all its members together.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    queue: Duration,
+    input: Duration,
+    infer: Duration,
+    output: Duration,
+}
+
+impl Spent {
+    fn sample(self, rows: usize, total: Duration) -> Sample {
+        Sample {
+            rows,
+            total,
+            queue: self.queue,
+            compute_input: self.input,
+            compute_infer: self.infer,
+            compute_output: self.output,
+        }
+    }
+}
+
+/// A request on its way: what was checked and what stays of it.
+struct Call<'a> {
+    model: &'a Arc<ServedModel>,
+    /// The members of the ensemble that the model is, where an outer ensemble has found them already.
+    found: Option<&'a Resolved>,
+    prepared: Prepared,
+    /// Without its inputs.
+    request: &'a InferenceRequest,
+    accepted: Instant,
+    trace: Option<&'a Trace>,
+}
+
+impl Call<'_> {
+    /// What a scheduler needs of it.
+    fn submission(self) -> Submission {
+        Submission {
+            work: self.prepared.work,
+            accepted: self.accepted,
+            shape_key: self.prepared.shape_key,
+            priority: self.request.priority,
+            queue_timeout: self.request.queue_timeout,
+            deadline: self.request.deadline,
+        }
+    }
+}
+
+impl Inference {
+    /// With a cache of answers and traces of what ensembles do, or without.
+    pub fn new(cache: Option<Arc<Cache>>, tracing: Option<Arc<Tracing>>) -> Inference {
+        Inference { cache, tracing }
+    }
+
+    /// Runs one request on one model.
+    ///
+    /// # Errors
+    /// When the request does not fit the model, or is not answered in time, or its run fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future withdraws the request, see [`schedule::Scheduler::submit`].
+    pub async fn run(
+        &self,
+        model: &Arc<ServedModel>,
+        request: InferenceRequest,
+    ) -> Result<InferenceResponse, Error> {
+        let (id, answer) = self.answer(model, None, request).await?;
+        Ok(InferenceResponse {
+            model: model.signature.model.clone(),
+            version: model.signature.version,
+            id,
+            outputs: answer.outputs,
+        })
+    }
+
+    /// The same for a member of an ensemble, too; the request's id, and the answer.
+    async fn answer(
+        &self,
+        model: &Arc<ServedModel>,
+        found: Option<&Resolved>,
+        mut request: InferenceRequest,
+    ) -> Result<(Option<Arc<str>>, Answer), Error> {
+        let trace = request.trace.take();
+        let answer = self.traced(model, found, request, trace.as_deref()).await;
+        if let Some(trace) = trace {
+            trace.ended(answer.as_ref().err());
+        }
+        answer
+    }
+
+    async fn traced(
+        &self,
+        model: &Arc<ServedModel>,
+        found: Option<&Resolved>,
+        mut request: InferenceRequest,
+        trace: Option<&Trace>,
+    ) -> Result<(Option<Arc<str>>, Answer), Error> {
+        let accepted = Instant::now();
+        if let Some(trace) = trace {
+            trace.accepted(accepted, request.id.as_ref(), &request.inputs);
+        }
+        let prepared = crate::prepare(&mut request, &model.signature, &model.config)?;
+        let rows = prepared.work.rows.max(1);
+        if let Some(trace) = trace {
+            trace.queued(&prepared.work.inputs);
+        }
+        let call = Call { model, found, prepared, request: &request, accepted, trace };
+        let answer = match &self.cache {
+            // In a box: what has no cache does not pay for the size of it.
+            Some(cache) if model.config.response_cache => {
+                Box::pin(self.cached(cache, call)).await?
+            }
+            _ => {
+                let answer = self.compute(call, None).await?;
+                model.metrics.success(answer.spent.sample(rows, accepted.elapsed()));
+                answer
+            }
+        };
+        Ok((request.id, answer))
+    }
+
+    /// Runs the model.
+    async fn compute(&self, call: Call<'_>, turn: Option<Turn>) -> Result<Answer, Error> {
+        let Call { model, request, accepted, trace, .. } = call;
+        let rows = call.prepared.work.rows.max(1);
+        let done = match &model.engine {
+            Engine::Instances(scheduler) => {
+                scheduler.submit_in_turn(call.submission(), turn).await?
+            }
+            // In boxes: a request to instances does not pay for the size of these.
+            Engine::Sequences(scheduler) => {
+                let sequence = request.sequence.as_ref();
+                Box::pin(scheduler.submit(call.submission(), sequence)).await?
+            }
+            Engine::Ensemble(ensemble) => return Box::pin(self.members(ensemble, call)).await,
+        };
+        if let Some(trace) = trace {
+            let run::RunTime { started, gather, execute, scatter, rows: batch_rows } = done.times;
+            let (input, infer, output) = (gather, execute, scatter);
+            let run = trace::Run { started, input, infer, output, rows, batch_rows };
+            trace.ran(&run, &done.outputs);
+        }
+        let mut outputs = done.outputs;
+        for output in &mut outputs {
+            crate::present(&model.config, output);
+        }
+        let spent = Spent {
+            queue: done.times.started.saturating_duration_since(accepted),
+            input: done.times.gather,
+            infer: done.times.execute,
+            output: done.times.scatter,
+        };
+        Ok(Answer { outputs, spent })
+    }
+    /// Runs the members of the ensemble that the model is.
+    async fn members(&self, ensemble: &Ensemble, call: Call<'_>) -> Result<Answer, Error> {
+        let Call { model, found, prepared, request, trace, .. } = call;
+        let (started, rows) = (Instant::now(), prepared.work.rows.max(1));
+        let answer = self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
+        if let Some(trace) = trace {
+            let Spent { input, infer, output, .. } = answer.spent;
+            let run = trace::Run { started, input, infer, output, rows, batch_rows: rows };
+            trace.ran(&run, &answer.outputs);
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,163 @@
+//! What can go wrong between a store and the disk, in words for the operator, without secrets.
+
+use std::{fmt::Display, path::Path};
+
+use configuration::StoreUrl;
+
+/// Why a model could not be brought here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The settings or credentials cannot be used.
+    #[error("repository '{url}': {problem}")]
+    Settings {
+        /// The repository.
+        url: String,
+        /// What is wrong, and what was expected.
+        problem: String,
+    },
+    /// The store does not have such a model.
+    #[error("there is no model '{model}' in {url}: no object's name begins with {url}/{model}/")]
+    NoModel {
+        /// The model.
+        model: String,
+        /// The repository.
+        url: String,
+    },
+    /// The store could not be asked, or refused.
+    #[error("{0}")]
+    Access(Box<Refusal>),
+    /// The local copy could not be written or read.
+    #[error(
+        "cannot {doing} {path}: {reason}; copies of models need a directory that the server may write to, on a \
+         disk with room for them: name one with --model-repository-cache-dir"
+    )]
+    Cache {
+        /// As `write`.
+        doing: &'static str,
+        /// The file or directory.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+/// What a store or the network did not let happen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot {doing} {object}: {reason}; endpoint: {endpoint}; credentials: {credentials}{hint}"
+)]
+pub struct Refusal {
+    /// As `read`.
+    pub doing: &'static str,
+    /// Its address: bucket and key.
+    pub object: String,
+    /// What the store or the network said.
+    pub reason: String,
+    /// Who was asked.
+    pub endpoint: String,
+    /// Where what signs the requests came from.
+    pub credentials: String,
+    /// What to do; begins with `; `, or is empty.
+    pub hint: &'static str,
+}
+
+impl StoreError {
+    /// Does it come from the store or the way to it, so that it may pass?
+    pub fn is_away(&self) -> bool {
+        matches!(self, StoreError::Access(_))
+    }
+
+    pub(super) fn settings(url: &StoreUrl, problem: impl Display) -> StoreError {
+        StoreError::Settings { url: url.text.clone(), problem: problem.to_string() }
+    }
+
+    pub(super) fn cache(doing: &'static str, path: &Path, reason: impl Display) -> StoreError {
+        let path = path.display().to_string();
+        StoreError::Cache { doing, path, reason: reason.to_string() }
+    }
+}
+
+/// What stands in for a secret.
+const HIDDEN: &str = "***";
+
+/// A text of the store's or the network's, in one line of bearable length, with every secret hidden.
+pub(super) fn told(text: &str, secrets: &[String]) -> String {
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // What is very short would be found everywhere, and guards nothing.
+    for secret in secrets.iter().filter(|it| 4 <= it.len()) {
+        text = text.replace(&**secret, HIDDEN);
+    }
+    match text.char_indices().nth(600) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text,
+    }
+}
+
+/// What to do about it, by what was said; empty where that is not known.
+pub(super) fn hint(said: &str) -> &'static str {
+    /// Of several signs the first counts: a refusal may name the place that it came from.
+    const SIGNS: [(&[&str], &str); 8] = [
+        (
+            &["169.254.169.254", "169.254.170.2", "metadata.google.internal"],
+            "; no credentials were found but those of the machine, which has none: set them in the environment, \
+             or --store-anonymous where anyone may read",
+        ),
+        (
+            &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"],
+            "; see that the name of the bucket is right, and the region or endpoint",
+        ),
+        (
+            &[
+                "InvalidAccessKeyId",
+                "SignatureDoesNotMatch",
+                "AuthenticationFailed",
+                "AuthorizationFailure",
+                "401",
+            ],
+            "; the store does not know these credentials: see that they are those of this store",
+        ),
+        (&["ExpiredToken", "TokenRefreshRequired"], "; the credentials have expired: renew them"),
+        (
+            &["AccessDenied", "403", "privileges", "Forbidden"],
+            "; these credentials must be allowed to list the bucket and to read its objects (on S3: \
+             s3:ListBucket and s3:GetObject)",
+        ),
+        (
+            &["PermanentRedirect", "AuthorizationHeaderMalformed", "redirect without LOCATION"],
+            "; set AWS_DEFAULT_REGION to the bucket's region",
+        ),
+        (
+            &["certificate", "UnknownIssuer"],
+            "; for a certificate of your own, name its authority's file in SSL_CERT_FILE",
+        ),
+        (
+            &["error sending request", "connect", "dns", "timed out", "no answer"],
+            "; see that the endpoint is right and can be reached from here (HTTPS_PROXY, NO_PROXY, firewall)",
+        ),
+    ];
+    let sign = SIGNS.iter().find(|(words, _)| words.iter().any(|it| said.contains(it)));
+    sign.map_or("", |(_, hint)| hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_hidden_and_long_texts_are_cut() {
+        let secrets = ["hunter2".to_owned(), "a".to_owned()];
+        assert_eq!(told("said\n  hunter2 again", &secrets), "said *** again");
+        assert!(told(&"x".repeat(5000), &[]).len() < 700);
+    }
+
+    #[test]
+    fn a_hint_goes_with_what_was_said() {
+        assert!(hint("<Code>NoSuchBucket</Code> 404").contains("name of the bucket"));
+        assert!(
+            hint("Error performing PUT http://169.254.169.254/latest").contains("--store-anon")
+        );
+        assert!(hint("403 <Code>InvalidAccessKeyId</Code>").contains("does not know"));
+        assert!(hint("403 <Code>AccessDenied</Code>").contains("s3:ListBucket"));
+        assert_eq!(hint("something else"), "");
+    }
+}

@@ -1,0 +1,318 @@
+//! Elements of one type, gathered one by one from text, until they are a tensor.
+
+use backend::{DataType, Shape, SizeMismatch, Tensor};
+use half::{bf16, f16};
+
+use crate::number::{self, Fault, Number};
+
+/// A tensor in the making.
+#[derive(Debug)]
+pub struct TensorBuilder {
+    pub(super) column: Column,
+    /// Elements beyond this number are counted and not kept.
+    pub(super) most: usize,
+    pub(super) count: usize,
+}
+
+/// The elements so far, in memory that is aligned for their type.
+#[derive(Debug)]
+pub(super) enum Column {
+    Bool(Booleans),
+    Uint8(Vec<u8>),
+    Uint16(Vec<u16>),
+    Uint32(Vec<u32>),
+    Uint64(Vec<u64>),
+    Int8(Vec<i8>),
+    Int16(Vec<i16>),
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
+    Fp16(Vec<f16>),
+    Bf16(Vec<bf16>),
+    Fp32(Vec<f32>),
+    Fp64(Vec<f64>),
+    Bytes(Strings),
+}
+
+/// Booleans, each a byte.
+#[derive(Debug, Default)]
+pub(super) struct Booleans(pub(super) Vec<u8>);
+
+/// Strings, each behind its length.
+#[derive(Debug, Default)]
+pub(super) struct Strings(pub(super) Vec<u8>);
+
+impl Strings {
+    /// Makes room for a length; the string's bytes are then appended, and [`Strings::end`] is told where
+    /// they begin.
+    pub(super) fn begin(&mut self) -> usize {
+        self.0.extend_from_slice(&[0; 4]);
+        self.0.len()
+    }
+
+    /// Fills in the length of the string that began at `start`.
+    pub(super) fn end(&mut self, start: usize) -> Result<(), &'static str> {
+        let length = self.0.len().saturating_sub(start);
+        let length = u32::try_from(length).map_err(|_| "a string of 4 GiB or more")?;
+        if let Some(place) = self.0.get_mut(start.saturating_sub(4)..start) {
+            place.copy_from_slice(&length.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+fn push<T: Number>(values: &mut Vec<T>, text: &str, keep: bool) -> Result<(), String> {
+    match T::read(text.as_bytes()) {
+        Ok((value, length)) if length == text.len() => {
+            if keep {
+                values.push(value);
+            }
+            Ok(())
+        }
+        Ok(_) => Err(number::describe(Fault::Syntax, T::DTYPE, text)),
+        Err(fault) => Err(number::describe(fault, T::DTYPE, text)),
+    }
+}
+
+/// Adds the last element so many times more.
+fn repeat<T: Copy>(values: &mut Vec<T>, times: usize) {
+    if let Some(&last) = values.last() {
+        values.resize(values.len().saturating_add(times), last);
+    }
+}
+
+impl TensorBuilder {
+    /// An empty one. `expected`: how many elements will be of use, where that is known; more are counted and
+    /// not kept, so that a body which lies about its shape does not take memory for it.
+    pub fn new(dtype: DataType, expected: Option<usize>) -> TensorBuilder {
+        // A text of n bytes has fewer than n elements, but n is not known here; growth is cheap beyond this.
+        let room = expected.unwrap_or(0).min(1 << 16);
+        let column = match dtype {
+            DataType::Bool => Column::Bool(Booleans(Vec::with_capacity(room))),
+            DataType::Uint8 => Column::Uint8(Vec::with_capacity(room)),
+            DataType::Uint16 => Column::Uint16(Vec::with_capacity(room)),
+            DataType::Uint32 => Column::Uint32(Vec::with_capacity(room)),
+            DataType::Uint64 => Column::Uint64(Vec::with_capacity(room)),
+            DataType::Int8 => Column::Int8(Vec::with_capacity(room)),
+            DataType::Int16 => Column::Int16(Vec::with_capacity(room)),
+            DataType::Int32 => Column::Int32(Vec::with_capacity(room)),
+            DataType::Int64 => Column::Int64(Vec::with_capacity(room)),
+            DataType::Fp16 => Column::Fp16(Vec::with_capacity(room)),
+            DataType::Bf16 => Column::Bf16(Vec::with_capacity(room)),
+            DataType::Fp32 => Column::Fp32(Vec::with_capacity(room)),
+            DataType::Fp64 => Column::Fp64(Vec::with_capacity(room)),
+            DataType::Bytes => Column::Bytes(Strings(Vec::with_capacity(room))),
+        };
+        TensorBuilder { column, most: expected.unwrap_or(usize::MAX), count: 0 }
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DataType {
+        match &self.column {
+            Column::Bool(_) => DataType::Bool,
+            Column::Uint8(_) => DataType::Uint8,
+            Column::Uint16(_) => DataType::Uint16,
+            Column::Uint32(_) => DataType::Uint32,
+            Column::Uint64(_) => DataType::Uint64,
+            Column::Int8(_) => DataType::Int8,
+            Column::Int16(_) => DataType::Int16,
+            Column::Int32(_) => DataType::Int32,
+            Column::Int64(_) => DataType::Int64,
+            Column::Fp16(_) => DataType::Fp16,
+            Column::Bf16(_) => DataType::Bf16,
+            Column::Fp32(_) => DataType::Fp32,
+            Column::Fp64(_) => DataType::Fp64,
+            Column::Bytes(_) => DataType::Bytes,
+        }
+    }
+
+    /// Elements that were given, kept or not.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds the element that `text` spells in whole: a number as in JSON, `true` or `false`, or for BYTES
+    /// the text itself.
+    ///
+    /// # Errors
+    /// What was expected and what was found, as a sentence without a place.
+    pub fn push_text(&mut self, text: &str) -> Result<(), String> {
+        let keep = self.count < self.most;
+        match &mut self.column {
+            Column::Bool(values) => match text {
+                "true" | "false" if keep => values.0.push(u8::from(text == "true")),
+                "true" | "false" => {}
+                _ => return Err(number::describe(Fault::Syntax, DataType::Bool, text)),
+            },
+            Column::Uint8(values) => push(values, text, keep)?,
+            Column::Uint16(values) => push(values, text, keep)?,
+            Column::Uint32(values) => push(values, text, keep)?,
+            Column::Uint64(values) => push(values, text, keep)?,
+            Column::Int8(values) => push(values, text, keep)?,
+            Column::Int16(values) => push(values, text, keep)?,
+            Column::Int32(values) => push(values, text, keep)?,
+            Column::Int64(values) => push(values, text, keep)?,
+            Column::Fp16(values) => push(values, text, keep)?,
+            Column::Bf16(values) => push(values, text, keep)?,
+            Column::Fp32(values) => push(values, text, keep)?,
+            Column::Fp64(values) => push(values, text, keep)?,
+            Column::Bytes(strings) if keep => {
+                let start = strings.begin();
+                strings.0.extend_from_slice(text.as_bytes());
+                strings.end(start)?;
+            }
+            Column::Bytes(_) => {}
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Adds a number that is known already, rounded to the width of a float type.
+    ///
+    /// # Errors
+    /// When the type is no number type, or cannot hold the number: a fraction, or one beyond its range.
+    pub fn push_f64(&mut self, value: f64) -> Result<(), String> {
+        let dtype = self.dtype();
+        // A finite number stays one.
+        let held = |is_infinite: bool| match is_infinite && value.is_finite() {
+            true => Err(number::describe(Fault::Range, dtype, &value.to_string())),
+            false => Ok(()),
+        };
+        let keep = self.count < self.most;
+        match &mut self.column {
+            Column::Fp16(values) => {
+                let value = f16::from_f64(value);
+                held(value.is_infinite())?;
+                values.extend(keep.then_some(value));
+            }
+            Column::Bf16(values) => {
+                let value = bf16::from_f64(value);
+                held(value.is_infinite())?;
+                values.extend(keep.then_some(value));
+            }
+            Column::Fp32(values) => {
+                let value = value as f32;
+                held(value.is_infinite())?;
+                values.extend(keep.then_some(value));
+            }
+            Column::Fp64(values) => values.extend(keep.then_some(value)),
+            // A whole number is spelled without a point.
+            _ => return self.push_text(&value.to_string()),
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Adds the same number so many times.
+    ///
+    /// # Errors
+    /// Those of [`TensorBuilder::push_f64`].
+    pub fn push_f64_times(&mut self, value: f64, times: usize) -> Result<(), String> {
+        let Some(more) = times.checked_sub(1) else { return Ok(()) };
+        self.push_f64(value)?;
+        let kept = more.min(self.most.saturating_sub(self.count));
+        match &mut self.column {
+            Column::Uint8(values) => repeat(values, kept),
+            Column::Uint16(values) => repeat(values, kept),
+            Column::Uint32(values) => repeat(values, kept),
+            Column::Uint64(values) => repeat(values, kept),
+            Column::Int8(values) => repeat(values, kept),
+            Column::Int16(values) => repeat(values, kept),
+            Column::Int32(values) => repeat(values, kept),
+            Column::Int64(values) => repeat(values, kept),
+            Column::Fp16(values) => repeat(values, kept),
+            Column::Bf16(values) => repeat(values, kept),
+            Column::Fp32(values) => repeat(values, kept),
+            Column::Fp64(values) => repeat(values, kept),
+            Column::Bool(_) | Column::Bytes(_) => {
+                return (0..more).try_for_each(|_| self.push_f64(value));
+            }
+        }
+        self.count += more;
+        Ok(())
+    }
+
+    /// Adds the element `value`.
+    ///
+    /// # Errors
+    /// As a sentence, when the elements are no floats, or cannot hold it.
+    pub fn push_float(&mut self, value: f32) -> Result<(), String> {
+        match &self.column {
+            Column::Fp16(_) | Column::Bf16(_) | Column::Fp32(_) | Column::Fp64(_) => {
+                self.push_f64(value.into())
+            }
+            _ => Err(format!("expected {}, given a float", self.dtype())),
+        }
+    }
+
+    /// Adds the element `value`; 0 and 1 are false and true.
+    ///
+    /// # Errors
+    /// As a sentence, when the elements are neither integers nor booleans, or their type cannot hold it.
+    pub fn push_integer(&mut self, value: i64) -> Result<(), String> {
+        fn to<T: TryFrom<i64>>(values: &mut Vec<T>, value: i64) -> bool {
+            T::try_from(value).map(|it| values.push(it)).is_ok()
+        }
+        let fits = match &mut self.column {
+            Column::Bool(values) => value < 2 && to(&mut values.0, value),
+            Column::Uint8(values) => to(values, value),
+            Column::Uint16(values) => to(values, value),
+            Column::Uint32(values) => to(values, value),
+            Column::Uint64(values) => to(values, value),
+            Column::Int8(values) => to(values, value),
+            Column::Int16(values) => to(values, value),
+            Column::Int32(values) => to(values, value),
+            Column::Int64(values) => to(values, value),
+            Column::Fp16(_)
+            | Column::Bf16(_)
+            | Column::Fp32(_)
+            | Column::Fp64(_)
+            | Column::Bytes(_) => {
+                return Err(format!("expected {}, given an integer", self.dtype()));
+            }
+        };
+        if !fits {
+            return Err(format!("{value} does not fit {}", self.dtype()));
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Adds the element `value`.
+    ///
+    /// # Errors
+    /// As a sentence, when the elements are no strings, or it is too long for one.
+    pub fn push_bytes(&mut self, value: &[u8]) -> Result<(), String> {
+        let dtype = self.dtype();
+        let Column::Bytes(strings) = &mut self.column else {
+            return Err(format!("expected {dtype}, given a string"));
+        };
+        let start = strings.begin();
+        strings.0.extend_from_slice(value);
+        strings.end(start)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// The tensor.
+    ///
+    /// # Errors
+    /// When the number of elements is not what the shape calls for.
+    pub fn finish(self, shape: Shape) -> Result<Tensor, SizeMismatch> {
+        match self.column {
+            Column::Bool(values) => Tensor::new(DataType::Bool, shape, values.0.into()),
+            Column::Uint8(values) => Tensor::from_vec(shape, values),
+            Column::Uint16(values) => Tensor::from_vec(shape, values),
+            Column::Uint32(values) => Tensor::from_vec(shape, values),
+            Column::Uint64(values) => Tensor::from_vec(shape, values),
+            Column::Int8(values) => Tensor::from_vec(shape, values),
+            Column::Int16(values) => Tensor::from_vec(shape, values),
+            Column::Int32(values) => Tensor::from_vec(shape, values),
+            Column::Int64(values) => Tensor::from_vec(shape, values),
+            Column::Fp16(values) => Tensor::from_vec(shape, values),
+            Column::Bf16(values) => Tensor::from_vec(shape, values),
+            Column::Fp32(values) => Tensor::from_vec(shape, values),
+            Column::Fp64(values) => Tensor::from_vec(shape, values),
+            Column::Bytes(strings) => Tensor::new(DataType::Bytes, shape, strings.0.into()),
+        }
+    }
+}

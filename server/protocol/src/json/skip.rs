@@ -1,0 +1,71 @@
+//! Values that are read past: checked as strictly as the others, and not kept.
+
+use super::{MAX_DEPTH, Reader, Token};
+use crate::number;
+use inference::error::Error;
+
+impl Reader<'_> {
+    /// Checks one value and moves behind it.
+    ///
+    /// # Errors
+    /// When it is not sound JSON, or nested too deep.
+    pub fn skip_value(&mut self) -> Result<(), Error> {
+        // One bit per open level, the innermost the lowest: is it an object?
+        let mut objects = 0u128;
+        const { assert!(MAX_DEPTH <= 128) };
+        let outside = self.depth;
+        loop {
+            let opened = match self.peek()? {
+                Token::Object => Some(b'}'),
+                Token::Array => Some(b']'),
+                Token::String => self.skip_string().map(|()| None)?,
+                Token::Number => self.skip_number().map(|()| None)?,
+                Token::Bool => self.bool().map(|_| None)?,
+                Token::Null => self.null().map(|()| None)?,
+            };
+            let mut complete = opened.is_none();
+            if let Some(bracket) = opened {
+                self.position += 1;
+                self.deeper()?;
+                objects = objects << 1 | u128::from(bracket == b'}');
+                if self.next_byte() == Some(bracket) {
+                    self.close();
+                    objects >>= 1;
+                    complete = true;
+                }
+            }
+            // Behind a value: close what ends here, or go on to the next one.
+            while complete {
+                if self.depth == outside {
+                    return Ok(());
+                }
+                let (bracket, what) =
+                    if objects & 1 == 1 { (b'}', "',' or '}'") } else { (b']', "',' or ']'") };
+                if self.ends(bracket, what)? {
+                    self.close();
+                    objects >>= 1;
+                } else {
+                    complete = false;
+                }
+            }
+            if objects & 1 == 1 && self.depth > outside {
+                self.next_byte();
+                if self.rest().first() != Some(&b'"') {
+                    return Err(self.expected("a key"));
+                }
+                self.skip_string()?;
+                self.take(b':', "':' after a key")?;
+            }
+        }
+    }
+
+    fn skip_string(&mut self) -> Result<(), Error> {
+        self.string().map(|_| ())
+    }
+
+    fn skip_number(&mut self) -> Result<(), Error> {
+        let length = number::length(self.rest()).ok_or_else(|| self.expected("a number"))?;
+        self.position += length;
+        Ok(())
+    }
+}

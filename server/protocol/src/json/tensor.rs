@@ -1,0 +1,355 @@
+//! Nested arrays straight into the memory of a tensor: one pass, no allocation per element.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use smallvec::SmallVec;
+
+use backend::Shape;
+
+use super::{Reader, Step};
+use crate::{
+    elements::{Booleans, Column, Strings, TensorBuilder},
+    number::{self, Number},
+};
+use inference::error::Error;
+
+/// How the elements of a BYTES tensor stand in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BytesForm {
+    /// Strings.
+    Text,
+    /// Strings, or `{"b64": "..."}` with standard base64 for any bytes.
+    TextOrBase64,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads a scalar or an array, flat or nested in any way, and adds its elements in their order.
+    ///
+    /// # Errors
+    /// The first element that is not of the type, by its index; broken JSON.
+    pub fn elements(&mut self, into: &mut TensorBuilder, form: BytesForm) -> Result<(), Error> {
+        self.tensor(into, form, Nesting::Any).map(|_| ())
+    }
+
+    /// Reads a scalar or an array whose nesting is its shape, and adds its elements.
+    ///
+    /// # Errors
+    /// As [`Reader::elements`]; and the first array that is not as long or as deep as those before it.
+    pub fn shaped_elements(
+        &mut self,
+        into: &mut TensorBuilder,
+        form: BytesForm,
+    ) -> Result<Shape, Error> {
+        self.tensor(into, form, Nesting::Regular)
+    }
+
+    fn tensor(
+        &mut self,
+        into: &mut TensorBuilder,
+        form: BytesForm,
+        nesting: Nesting,
+    ) -> Result<Shape, Error> {
+        let dtype = into.dtype();
+        let mut walk =
+            Walk { kind: number::kind(dtype), nesting, most: into.most, count: &mut into.count };
+        match &mut into.column {
+            Column::Bool(values) => walk.run(self, values),
+            Column::Uint8(values) => walk.run(self, values),
+            Column::Uint16(values) => walk.run(self, values),
+            Column::Uint32(values) => walk.run(self, values),
+            Column::Uint64(values) => walk.run(self, values),
+            Column::Int8(values) => walk.run(self, values),
+            Column::Int16(values) => walk.run(self, values),
+            Column::Int32(values) => walk.run(self, values),
+            Column::Int64(values) => walk.run(self, values),
+            Column::Fp16(values) => walk.run(self, values),
+            Column::Bf16(values) => walk.run(self, values),
+            Column::Fp32(values) => walk.run(self, values),
+            Column::Fp64(values) => walk.run(self, values),
+            Column::Bytes(strings) => walk.run(self, &mut StringSink { strings, form }),
+        }
+    }
+}
+
+/// Takes one element after the other.
+trait Sink {
+    /// Makes room for `elements` more.
+    fn reserve(&mut self, elements: usize);
+
+    /// Reads the element that stands at the reader, and may read on as far as `most` elements of the same
+    /// array; ends behind an element. Keeps those for which there is `room`. Returns how many it has read.
+    fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error>;
+}
+
+impl<T: Number> Sink for Vec<T> {
+    fn reserve(&mut self, elements: usize) {
+        Vec::reserve(self, elements);
+    }
+
+    /// The hot loop of every JSON request: all numbers up to the next bracket.
+    #[inline]
+    fn take(&mut self, reader: &mut Reader<'_>, room: usize, most: usize) -> Result<usize, Error> {
+        let text = reader.rest();
+        // What follows the last number that was read, and what follows the comma behind it.
+        let (mut rest, mut next) = (text, text);
+        let mut count = 0;
+        let fault = loop {
+            match T::read(next) {
+                Ok((value, length)) => {
+                    if count < room {
+                        self.push(value);
+                    }
+                    count += 1;
+                    rest = next.get(length..).unwrap_or_default();
+                }
+                Err(fault) => break Some(fault),
+            }
+            next = match rest {
+                [b',', tail @ ..] if count < most => tail,
+                _ => break None,
+            };
+            while let [b' ' | b'\n' | b'\r' | b'\t', tail @ ..] = next {
+                next = tail;
+            }
+        };
+        reader.position += text.len() - rest.len();
+        match fault.filter(|_| count == 0) {
+            None => Ok(count),
+            Some(fault) => Err(reader.bad_number::<T>(fault)),
+        }
+    }
+}
+
+impl Sink for Booleans {
+    fn reserve(&mut self, elements: usize) {
+        self.0.reserve(elements);
+    }
+
+    fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
+        let value = reader.bool()?;
+        if room > 0 {
+            self.0.push(u8::from(value));
+        }
+        Ok(1)
+    }
+}
+
+struct StringSink<'s> {
+    strings: &'s mut Strings,
+    form: BytesForm,
+}
+
+impl Sink for StringSink<'_> {
+    /// How long they will be is not known.
+    fn reserve(&mut self, _: usize) {}
+
+    fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
+        let base64 = self.form == BytesForm::TextOrBase64 && reader.next_byte() == Some(b'{');
+        let start = self.strings.begin();
+        if base64 {
+            reader.base64_into(&mut self.strings.0)?;
+        } else {
+            reader.string_into(&mut self.strings.0)?;
+        }
+        if room > 0 {
+            self.strings.end(start).map_err(|problem| reader.error(problem))?;
+        } else {
+            self.strings.0.truncate(start.saturating_sub(4));
+        }
+        Ok(1)
+    }
+}
+
+impl Reader<'_> {
+    /// Appends the bytes of `{"b64": "..."}`.
+    fn base64_into(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let mut given = false;
+        self.object(|reader, key| {
+            if key != "b64" {
+                return Err(reader.error(format_args!("expected the one key 'b64', found '{key}'")));
+            }
+            let at = reader.place();
+            let text = reader.string()?;
+            given = true;
+            let decoded = STANDARD.decode_vec(text.as_bytes(), out);
+            decoded.map_err(|problem| reader.error_from(at, format_args!("not base64: {problem}")))
+        })?;
+        if given { Ok(()) } else { Err(self.error("expected the key 'b64', found none")) }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nesting {
+    /// Only the elements count.
+    Any,
+    /// All arrays of one level are equally long, all elements equally deep.
+    Regular,
+}
+
+/// A walk over one nested array.
+struct Walk<'w> {
+    /// What an element is, for errors.
+    kind: &'static str,
+    nesting: Nesting,
+    /// Elements beyond this number are not kept.
+    most: usize,
+    /// Elements so far.
+    count: &'w mut usize,
+}
+
+/// For each open array, the values that it has so far.
+type Levels = SmallVec<[usize; 8]>;
+
+impl Walk<'_> {
+    fn run<S: Sink>(&mut self, reader: &mut Reader<'_>, sink: &mut S) -> Result<Shape, Error> {
+        // An element takes two bytes at least, its comma included: a shape that promises more takes no memory.
+        let room = self.most.saturating_sub(*self.count);
+        if room < usize::MAX {
+            sink.reserve(room.min(reader.rest().len() / 2 + 1));
+        }
+        let mut levels = Levels::new();
+        // Sizes of the arrays of each level, as far as one of them has ended.
+        let mut dims: SmallVec<[Option<usize>; 8]> = SmallVec::new();
+        // The level that the elements are on.
+        let mut leaf = None;
+        loop {
+            if reader.next_byte() == Some(b'[') {
+                if self.nesting == Nesting::Regular && leaf == Some(levels.len()) {
+                    let kind = self.kind;
+                    return Err(irregular(reader, &levels, kind, &reader.found()));
+                }
+                reader.position += 1;
+                reader.deeper()?;
+                levels.push(0);
+                if dims.len() < levels.len() {
+                    dims.push(None);
+                }
+                if reader.next_byte() != Some(b']') {
+                    continue;
+                }
+                leaf.get_or_insert(levels.len());
+            } else {
+                if *leaf.get_or_insert(levels.len()) != levels.len()
+                    && self.nesting == Nesting::Regular
+                {
+                    return Err(irregular(reader, &levels, "an array", &reader.found()));
+                }
+                let start = reader.position;
+                let room = self.most.saturating_sub(*self.count);
+                let most = if levels.is_empty() { 1 } else { usize::MAX };
+                let Ok(taken) = sink.take(reader, room, most) else {
+                    return Err(located(reader, start, &levels, sink));
+                };
+                *self.count += taken;
+                match levels.last_mut() {
+                    Some(count) => *count += taken,
+                    None => return Ok(Shape::new(&[])),
+                }
+            }
+            while reader.ends(b']', "',' or ']'")? {
+                let given = levels.pop().unwrap_or_default();
+                if let Some(dim) = dims.get_mut(levels.len()) {
+                    let expected = *dim.get_or_insert(given);
+                    if expected != given && self.nesting == Nesting::Regular {
+                        let expected = format!("{expected} elements as in the array before");
+                        return Err(irregular(reader, &levels, &expected, &given.to_string()));
+                    }
+                }
+                reader.close();
+                match levels.last_mut() {
+                    Some(count) => *count += 1,
+                    None => return Ok(dims.into_iter().flatten().collect()),
+                }
+            }
+        }
+    }
+}
+
+/// Adds the place inside the array to the reader's path, for an error.
+fn enter(reader: &mut Reader<'_>, levels: &Levels) {
+    reader.path.extend(levels.iter().map(|&index| Step::Index(index)));
+}
+
+#[cold]
+fn irregular(reader: &mut Reader<'_>, levels: &Levels, expected: &str, found: &str) -> Error {
+    enter(reader, levels);
+    reader.error(format_args!("expected {expected}, found {found}"))
+}
+
+/// The error of the element at `start` once more, with its place.
+#[cold]
+fn located<S: Sink>(reader: &mut Reader<'_>, start: usize, levels: &Levels, sink: &mut S) -> Error {
+    enter(reader, levels);
+    reader.position = start;
+    match sink.take(reader, 0, 1) {
+        Err(error) => error,
+        Ok(_) => reader.error("an element that cannot be read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Floats, and how often the walk asked for some.
+    struct Counted {
+        values: Vec<f32>,
+        calls: usize,
+    }
+
+    impl Sink for Counted {
+        fn reserve(&mut self, elements: usize) {
+            Sink::reserve(&mut self.values, elements);
+        }
+
+        fn take(
+            &mut self,
+            reader: &mut Reader<'_>,
+            room: usize,
+            most: usize,
+        ) -> Result<usize, Error> {
+            self.calls += 1;
+            self.values.take(reader, room, most)
+        }
+    }
+
+    /// Calls for a body of `rows` rows; `None` when it is refused.
+    fn calls(body: &str, rows: usize) -> (usize, Option<usize>) {
+        let mut sink = Counted { values: Vec::new(), calls: 0 };
+        let mut count = 0;
+        let mut walk =
+            Walk { kind: "a number", nesting: Nesting::Any, most: 10 * rows, count: &mut count };
+        let read = Reader::document(body.as_bytes(), |reader| walk.run(reader, &mut sink));
+        (sink.calls, read.ok().map(|_| sink.values.len()))
+    }
+
+    #[test]
+    fn twice_the_text_takes_twice_the_steps() {
+        let row = "1, 2.5,-3e2,\n\t 4";
+        let body = |rows: usize, open: &str, between: &str, close: &str| {
+            format!("{open}{}{close}", vec![row; rows].join(between))
+        };
+        for rows in [1_000, 2_000] {
+            let kept = Some(4 * rows);
+            // Any whitespace between numbers is part of one step; an array is one more.
+            assert_eq!(calls(&body(rows, "[", ",", "]"), rows), (1, kept));
+            assert_eq!(calls(&body(rows, "[", ",\r\n", "]"), rows), (1, kept));
+            assert_eq!(calls(&body(rows, "[[", "],[", "]]"), rows), (rows, kept));
+            assert_eq!(calls(&body(rows, "[[[", "]],[[", "]]]"), rows), (rows, kept));
+            // A mistake at the end is looked at twice more, for the message; not what is before it.
+            assert_eq!(calls(&body(rows, "[", ",", ",x]"), rows), (3, None));
+            assert_eq!(calls(&body(rows, "[[", "],[", "],[x]]"), rows), (rows + 2, None));
+            assert_eq!(calls(&body(rows, "[", ",", ""), rows), (1, None));
+        }
+    }
+
+    #[test]
+    fn a_shape_that_promises_more_than_the_text_has_takes_no_memory() {
+        let mut values: Vec<f32> = Vec::new();
+        let mut count = 0;
+        let most = usize::MAX / 2;
+        let mut walk = Walk { kind: "a number", nesting: Nesting::Any, most, count: &mut count };
+        let read = Reader::document(b"[1,2,3]", |reader| walk.run(reader, &mut values));
+        assert!(read.is_ok());
+        assert!(values.capacity() < 16, "{}", values.capacity());
+    }
+}

@@ -1,0 +1,118 @@
+//! Strings of JSON: found, checked, and freed of their escapes.
+
+use std::borrow::Cow;
+
+use super::Reader;
+use inference::error::Error;
+
+impl<'a> Reader<'a> {
+    /// A string; `what` says in errors what was expected.
+    pub(super) fn string_or(&mut self, what: &str) -> Result<Cow<'a, str>, Error> {
+        self.take(b'"', what)?;
+        let plain = self.plain()?;
+        if self.rest().first() == Some(&b'"') {
+            self.position += 1;
+            return Ok(Cow::Borrowed(plain));
+        }
+        let mut string = plain.as_bytes().to_vec();
+        self.unescape(&mut string)?;
+        // Only whole characters were added.
+        String::from_utf8(string).map(Cow::Owned).map_err(|_| self.error("not UTF-8"))
+    }
+
+    /// Appends the bytes of the string that stands here.
+    pub(super) fn string_into(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        self.take(b'"', "a string")?;
+        self.unescape(out)
+    }
+
+    /// Appends the rest of a string and reads its closing quote.
+    fn unescape(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        loop {
+            out.extend_from_slice(self.plain()?.as_bytes());
+            self.position += 1;
+            // `plain` stops at a quote or a backslash only.
+            if self.text.get(self.position - 1) == Some(&b'"') {
+                return Ok(());
+            }
+            let character = self.escape()?;
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+
+    /// The text up to the next quote or backslash, where the reader then stands.
+    fn plain(&mut self) -> Result<&'a str, Error> {
+        let start = self.position;
+        let rest = self.rest();
+        let stops = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
+        // Blocks without an early exit, which the compiler turns into vector instructions.
+        let blocks = rest.chunks_exact(32);
+        let clear = blocks.take_while(|it| !it.iter().fold(false, |any, &byte| any | stops(byte)));
+        let clear = clear.count() * 32;
+        let tail = rest.get(clear..).unwrap_or_default();
+        let length = clear + tail.iter().take_while(|&&byte| !stops(byte)).count();
+        self.position += length;
+        match rest.get(length) {
+            Some(b'"' | b'\\') => {
+                let text = self.text.get(start..self.position).unwrap_or_default();
+                std::str::from_utf8(text).map_err(|error| {
+                    let offset = start + error.valid_up_to();
+                    Error::InvalidRequest(format!("the JSON text is not UTF-8, at byte {offset}"))
+                })
+            }
+            Some(byte) => Err(self.error(format_args!(
+                "control character {byte:#04x} in a string; expected \\u{byte:04x}"
+            ))),
+            None => Err(self.error("the string does not end")),
+        }
+    }
+
+    /// The character of the escape whose backslash has been read.
+    fn escape(&mut self) -> Result<char, Error> {
+        let at = self.position - 1;
+        let byte = self.rest().first().copied();
+        self.position += 1;
+        let character = match byte {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode(at),
+            _ => return Err(self.error_at(at, "unknown escape in a string")),
+        };
+        Ok(character)
+    }
+
+    /// The character of a `\u` escape, or of two of them that form a surrogate pair.
+    fn unicode(&mut self, at: usize) -> Result<char, Error> {
+        let first = self.four_hex(at)?;
+        let code = match first {
+            0xd800..0xdc00 if self.rest().starts_with(b"\\u") => {
+                self.position += 2;
+                let second = self.four_hex(at)?;
+                match second {
+                    0xdc00..0xe000 => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
+                    _ => first,
+                }
+            }
+            other => other,
+        };
+        // What is left over of the surrogates is no character.
+        char::from_u32(code).ok_or_else(|| {
+            self.error_at(at, format_args!("lone surrogate \\u{first:04x} in a string"))
+        })
+    }
+
+    fn four_hex(&mut self, at: usize) -> Result<u32, Error> {
+        let digits = self.rest().first_chunk::<4>();
+        let digits = digits.filter(|it| it.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|it| std::str::from_utf8(it).ok());
+        let code = digits.and_then(|it| u32::from_str_radix(it, 16).ok());
+        self.position += 4;
+        code.ok_or_else(|| self.error_at(at, "expected four hexadecimal digits after \\u"))
+    }
+}

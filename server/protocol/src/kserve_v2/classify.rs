@@ -1,0 +1,147 @@
+//! The classification extension: the best classes of an output, as text.
+
+use std::cmp::Ordering;
+
+use backend::{DataType, Shape, Tensor};
+
+/// Most elements of one row that are looked at.
+const MOST_ELEMENTS: usize = 1_000_000;
+
+/// The `classes` highest values of each row as strings `value:index[:label]`, the highest first.
+///
+/// BYTES of shape `[rows, k]`, or `[k]` where the model does not batch; k is at most the number of elements
+/// in a row. Equal values are in the order of their index, NaN comes last.
+///
+/// # Errors
+/// A sentence, for types that have no order or no text here, and for rows that are too long.
+pub fn classify(
+    tensor: &Tensor,
+    batches: bool,
+    classes: usize,
+    labels: &[String],
+) -> Result<Tensor, String> {
+    let rows = if batches { tensor.shape().rows().unwrap_or(1) } else { 1 };
+    let elements = tensor.elements().checked_div(rows).unwrap_or(0);
+    if elements > MOST_ELEMENTS {
+        return Err(format!(
+            "classification is for at most {MOST_ELEMENTS} elements, and there are {elements}"
+        ));
+    }
+    let rank = Rank { elements, classes: classes.min(elements), labels };
+    let strings = match tensor.dtype() {
+        DataType::Uint8 => rank.rows(tensor, |it: u8| it.to_string()),
+        DataType::Uint16 => rank.rows(tensor, |it: u16| it.to_string()),
+        DataType::Uint32 => rank.rows(tensor, |it: u32| it.to_string()),
+        DataType::Uint64 => rank.rows(tensor, |it: u64| it.to_string()),
+        DataType::Int8 => rank.rows(tensor, |it: i8| it.to_string()),
+        DataType::Int16 => rank.rows(tensor, |it: i16| it.to_string()),
+        DataType::Int32 => rank.rows(tensor, |it: i32| it.to_string()),
+        DataType::Int64 => rank.rows(tensor, |it: i64| it.to_string()),
+        DataType::Fp32 => rank.rows(tensor, |it: f32| format!("{it:.6}")),
+        DataType::Fp64 => rank.rows(tensor, |it: f64| format!("{it:.6}")),
+        other @ (DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes) => {
+            let allowed = "integers, FP32 and FP64";
+            return Err(format!("classification is for {allowed}, not for {other}"));
+        }
+    };
+    let shape = if batches { vec![rows, rank.classes] } else { vec![rank.classes] };
+    Tensor::from_strings(Shape::new(&shape), strings).map_err(|error| error.to_string())
+}
+
+struct Rank<'a> {
+    /// Elements of one row.
+    elements: usize,
+    /// How many of them are wanted; not more.
+    classes: usize,
+    labels: &'a [String],
+}
+
+impl Rank<'_> {
+    fn rows<T>(&self, tensor: &Tensor, text: impl Fn(T) -> String) -> Vec<String>
+    where
+        T: backend::Element + PartialOrd,
+    {
+        if self.classes == 0 {
+            return Vec::new();
+        }
+        let bytes = tensor.to_bytes();
+        let values = bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>);
+        let values: Vec<T> = values.collect();
+        let rows = values.chunks(self.elements);
+        rows.flat_map(|row| self.best(row, &text)).collect()
+    }
+
+    fn best<T: Copy + PartialOrd>(&self, row: &[T], text: impl Fn(T) -> String) -> Vec<String> {
+        let mut ranked: Vec<(usize, T)> = row.iter().copied().enumerate().collect();
+        if self.classes < ranked.len() {
+            ranked.select_nth_unstable_by(self.classes, order);
+            ranked.truncate(self.classes);
+        }
+        ranked.sort_unstable_by(order);
+        let line = |(index, value): (usize, T)| match self.labels.get(index) {
+            Some(label) if !label.is_empty() => format!("{}:{index}:{label}", text(value)),
+            _ => format!("{}:{index}", text(value)),
+        };
+        ranked.into_iter().map(line).collect()
+    }
+}
+
+/// The higher value first, then the lower index; what has no order, last.
+fn order<T: PartialOrd>(left: &(usize, T), right: &(usize, T)) -> Ordering {
+    // Only a NaN differs from itself.
+    let unordered = |it: &T| it.partial_cmp(it).is_none();
+    let by_value = right.1.partial_cmp(&left.1);
+    let by_value = by_value.unwrap_or_else(|| unordered(&left.1).cmp(&unordered(&right.1)));
+    by_value.then(left.0.cmp(&right.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(tensor: &Tensor, batches: bool, classes: usize, shape: &[usize], expected: &[&str]) {
+        let labels = ["cat".to_owned(), String::new(), "dog".to_owned()];
+        let best = classify(tensor, batches, classes, &labels).unwrap();
+        assert_eq!(best.shape().dims(), shape);
+        let best: Vec<&str> = best.strings().map(|it| std::str::from_utf8(it).unwrap()).collect();
+        assert_eq!(best, expected);
+    }
+
+    #[test]
+    fn each_row_is_ranked_by_itself_with_labels_where_there_are_some() {
+        let values = vec![0.1f32, 0.7, 0.2, 0.5, 0.25, 0.25];
+        let tensor = Tensor::from_vec(Shape::new(&[2, 3]), values).unwrap();
+        let expected = ["0.700000:1", "0.200000:2:dog", "0.500000:0:cat", "0.250000:1"];
+        check(&tensor, true, 2, &[2, 2], &expected);
+        check(&tensor, false, 1, &[1], &["0.700000:1"]);
+    }
+
+    #[test]
+    fn integers_have_no_decimals_and_k_ends_at_the_row() {
+        let tensor = Tensor::from_vec(Shape::new(&[3]), vec![-1i64, 5, 5]).unwrap();
+        check(&tensor, false, 9, &[3], &["5:1", "5:2:dog", "-1:0:cat"]);
+    }
+
+    #[test]
+    fn nan_comes_last() {
+        let tensor = Tensor::from_vec(Shape::new(&[1, 3]), vec![f64::NAN, -1.0, 1.0]).unwrap();
+        check(&tensor, true, 3, &[1, 3], &["1.000000:2:dog", "-1.000000:1", "NaN:0:cat"]);
+    }
+
+    #[test]
+    fn no_rows_give_no_classes() {
+        let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[0, 3])).unwrap();
+        check(&tensor, true, 2, &[0, 0], &[]);
+    }
+
+    #[test]
+    fn types_without_classes_and_rows_too_long_are_refused() {
+        for dtype in [DataType::Bool, DataType::Fp16, DataType::Bf16, DataType::Bytes] {
+            let tensor = Tensor::zeros(dtype, Shape::new(&[1, 3])).unwrap();
+            assert!(classify(&tensor, true, 1, &[]).is_err(), "{dtype}");
+        }
+        let tensor = Tensor::zeros(DataType::Uint8, Shape::new(&[MOST_ELEMENTS + 1])).unwrap();
+        assert!(classify(&tensor, false, 1, &[]).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! The reply to an inference request: JSON, and behind it the outputs that the client wants as bytes. Their
+//! buffers are passed on as they are.
+
+use backend::{DataType, NamedTensor, Tensor};
+use bytes::Bytes;
+
+use super::{HEADER_LENGTH, ReplyFormat, classify::classify};
+use crate::{
+    EncodedReply,
+    json::write::{self, BytesAs, NotText},
+};
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
+
+/// Encodes `response` as the client asked for it.
+///
+/// # Errors
+/// When an output cannot be given in the form that was asked for: bytes that are not UTF-8 as JSON, classes
+/// of something that is not a number.
+pub fn encode(
+    format: &ReplyFormat,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let mut json = Vec::with_capacity(length(format, response));
+    let mut binary: Vec<Bytes> = Vec::new();
+    json.push(b'{');
+    if let Some(id) = &response.id {
+        write::key(&mut json, "id");
+        write::string(&mut json, id);
+    }
+    write::key(&mut json, "model_name");
+    write::string(&mut json, &response.model);
+    write::key(&mut json, "model_version");
+    json.push(b'"');
+    write::number(&mut json, response.version);
+    json.push(b'"');
+    write::key(&mut json, "outputs");
+    json.push(b'[');
+    for NamedTensor { name, tensor } in &response.outputs {
+        let form = format.of(name);
+        match form.classes {
+            _ if form.shared => {
+                entry(&mut json, name, tensor);
+                json.push(b'}');
+            }
+            Some(classes) => {
+                let labels = signature.output(name).map(|it| &*it.labels).unwrap_or_default();
+                let classes = classify(tensor, signature.batches(), classes, labels);
+                let classes = classes.map_err(|problem| refused(name, &problem))?;
+                output(&mut json, &mut binary, name, &classes, form.binary)?;
+            }
+            None => output(&mut json, &mut binary, name, tensor, form.binary)?,
+        }
+    }
+    json.extend_from_slice(b"]}");
+    if binary.is_empty() {
+        return Ok(EncodedReply::json(json));
+    }
+    let headers = vec![(HEADER_LENGTH, json.len().to_string())];
+    binary.insert(0, json.into());
+    Ok(EncodedReply { content_type: "application/octet-stream".into(), headers, body: binary })
+}
+
+/// About as many bytes as the JSON will have; what is missing is added as it is written.
+fn length(format: &ReplyFormat, response: &InferenceResponse) -> usize {
+    let output = |NamedTensor { name, tensor }: &NamedTensor| {
+        let form = format.of(name);
+        let data = if form.binary || form.shared { 0 } else { write::length(tensor) };
+        128 + name.len() + data
+    };
+    128 + response.model.len() + response.outputs.iter().map(output).sum::<usize>()
+}
+
+/// The start of an output's object, which is left open.
+fn entry(json: &mut Vec<u8>, name: &str, tensor: &Tensor) {
+    write::item(json);
+    json.push(b'{');
+    write::key(json, "name");
+    write::string(json, name);
+    write::key(json, "datatype");
+    write::string(json, tensor.dtype().name());
+    write::key(json, "shape");
+    write::dims(json, tensor.shape().dims().iter().map(|&it| Some(it)));
+}
+
+fn output(
+    json: &mut Vec<u8>,
+    binary: &mut Vec<Bytes>,
+    name: &str,
+    tensor: &Tensor,
+    as_binary: bool,
+) -> Result<(), Error> {
+    entry(json, name, tensor);
+    if as_binary {
+        write::key(json, "parameters");
+        json.push(b'{');
+        write::key(json, "binary_data_size");
+        write::number(json, tensor.byte_len() as u64);
+        json.push(b'}');
+        binary.extend(tensor.segments().iter().filter(|it| !it.is_empty()).cloned());
+    } else {
+        write::key(json, "data");
+        write::flat(json, tensor, BytesAs::Text).map_err(|NotText(element)| {
+            let dtype = DataType::Bytes;
+            let problem = format!("element {element} of {dtype} is not UTF-8 and has no JSON form");
+            refused(name, &format!("{problem}; ask for it with \"binary_data\": true"))
+        })?;
+    }
+    json.push(b'}');
+    Ok(())
+}
+
+fn refused(output: &str, problem: &str) -> Error {
+    Error::InvalidRequest(format!("output '{output}': {problem}"))
+}

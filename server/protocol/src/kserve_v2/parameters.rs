@@ -1,0 +1,98 @@
+//! The parameters of a request: those that mean something to the server, and any others, which are passed on.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::json::{Reader, Token};
+use inference::{
+    error::Error,
+    request::{InferenceRequest, Parameter, Sequence, SequenceId},
+};
+
+/// What has been read so far. Its parts depend on each other, and may come in any order.
+#[derive(Default)]
+pub(super) struct Parameters {
+    binary_by_default: bool,
+    priority: u64,
+    queue_timeout: Option<Duration>,
+    /// `None` also for 0 and for the empty text, which stand for no sequence.
+    sequence_id: Option<SequenceId>,
+    sequence_start: bool,
+    sequence_end: bool,
+    custom: Vec<(Arc<str>, Parameter)>,
+}
+
+impl Parameters {
+    /// Reads the value of one parameter.
+    ///
+    /// # Errors
+    /// When it is of the wrong type, or the name is reserved.
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, name: &str) -> Result<(), Error> {
+        match name {
+            "binary_data_output" => self.binary_by_default = reader.bool()?,
+            "priority" => self.priority = reader.number()?,
+            "timeout" => {
+                // 0 stands for the model's default, as in Triton.
+                let timeout = Duration::from_micros(reader.number()?);
+                self.queue_timeout = Some(timeout).filter(|it| !it.is_zero());
+            }
+            "sequence_id" => self.sequence_id = sequence_id(reader)?,
+            "sequence_start" => self.sequence_start = reader.bool()?,
+            "sequence_end" => self.sequence_end = reader.bool()?,
+            name if name.starts_with("triton_") => {
+                return Err(reader.error("parameters that begin with 'triton_' are reserved"));
+            }
+            name => self.custom.push((name.into(), custom(reader)?)),
+        }
+        Ok(())
+    }
+
+    /// Gives the request what concerns it. Are outputs binary whose entry does not say?
+    pub(super) fn give_to(self, request: &mut InferenceRequest) -> bool {
+        request.priority = self.priority;
+        request.queue_timeout = self.queue_timeout;
+        let (start, end) = (self.sequence_start, self.sequence_end);
+        request.sequence = self.sequence_id.map(|id| Sequence { id, start, end });
+        request.parameters = self.custom;
+        self.binary_by_default
+    }
+}
+
+fn sequence_id(reader: &mut Reader<'_>) -> Result<Option<SequenceId>, Error> {
+    match reader.peek()? {
+        Token::String => {
+            let id = reader.string()?;
+            Ok((!id.is_empty()).then(|| SequenceId::Text(id.into())))
+        }
+        Token::Number => {
+            let id: u64 = reader.number()?;
+            Ok((id != 0).then_some(SequenceId::Number(id)))
+        }
+        found @ (Token::Bool | Token::Object | Token::Array | Token::Null) => {
+            let expected = "expected an integer >= 0 or a string";
+            Err(reader.error(format_args!("{expected}, found {found}")))
+        }
+    }
+}
+
+/// A string, an integer, a floating-point number, or a boolean.
+fn custom(reader: &mut Reader<'_>) -> Result<Parameter, Error> {
+    match reader.peek()? {
+        Token::String => Ok(Parameter::Text(reader.string()?.into())),
+        Token::Bool => Ok(Parameter::Bool(reader.bool()?)),
+        Token::Number => {
+            let place = reader.mark();
+            // Whatever is no whole number of 64 bits is a floating-point one.
+            match reader.revisit(place, Reader::number::<i64>) {
+                Ok(number) => {
+                    reader.skip_value()?;
+                    Ok(Parameter::Int(number))
+                }
+                Err(_) => Ok(Parameter::Double(reader.number()?)),
+            }
+        }
+        found @ (Token::Object | Token::Array | Token::Null) => {
+            let expected = "expected a string, a number or a boolean";
+            Err(reader.error(format_args!("{expected}, found {found}")))
+        }
+    }
+}

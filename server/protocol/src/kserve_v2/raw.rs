@@ -1,0 +1,86 @@
+//! The raw request: a body that is one tensor and nothing else.
+
+use backend::{DataType, NamedTensor, Shape, Tensor};
+use bytes::Bytes;
+
+use super::ReplyFormat;
+use inference::{
+    error::Error,
+    request::InferenceRequest,
+    signature::{Port, Signature},
+};
+
+/// The body as the single input of a model, one row of it.
+pub(super) fn decode(
+    signature: &Signature,
+    body: Bytes,
+) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    let [port] = signature.inputs.as_slice() else {
+        let inputs = signature.inputs.iter();
+        let inputs: Vec<String> = inputs
+            .map(|it| format!("'{}' {} {}", it.name, it.dtype, signature.shape_text(it)))
+            .collect();
+        return Err(Error::InvalidRequest(format!(
+            "a raw request is for models with one input; model '{}' has {}: {}",
+            signature.model,
+            inputs.len(),
+            inputs.join(", ")
+        )));
+    };
+    let problem = |problem| Error::input(&*port.name, format!("in a raw request, {problem}"));
+    let (dims, data) = match port.dtype.size() {
+        Some(size) => (deduce(port, size, body.len()).map_err(problem)?, body),
+        None => string(port, &body).map_err(problem)?,
+    };
+    let batch = signature.batches().then_some(1);
+    let shape: Shape = batch.into_iter().chain(dims).collect();
+    let tensor =
+        Tensor::new(port.dtype, shape, data).map_err(|error| problem(error.to_string()))?;
+    let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
+    let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
+    Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, format))
+}
+
+/// The dimensions of `given` bytes: at most one of the port's may be open.
+fn deduce(port: &Port, size: usize, given: usize) -> Result<Vec<usize>, String> {
+    let open = port.dims.iter().filter(|it| it.is_none()).count();
+    let fixed = port.dims.iter().flatten().try_fold(size, |product, &it| product.checked_mul(it));
+    let shown = Shown(port);
+    match (open, fixed) {
+        (0, Some(expected)) if expected == given => {}
+        (0, Some(expected)) => {
+            return Err(format!("expected {expected} bytes for {shown}, given {given}"));
+        }
+        (1, Some(step)) if step > 0 && given.is_multiple_of(step) => {}
+        (1, Some(step)) => {
+            return Err(format!("expected a multiple of {step} bytes for {shown}, given {given}"));
+        }
+        _ => return Err(format!("the shape must have at most one -1, and it is {shown}")),
+    }
+    let deduced = fixed.filter(|&it| it > 0).map_or(0, |step| given / step);
+    Ok(port.dims.iter().map(|it| it.unwrap_or(deduced)).collect())
+}
+
+/// The body as one string, for an input of one string.
+fn string(port: &Port, body: &Bytes) -> Result<(Vec<usize>, Bytes), String> {
+    if port.dims.iter().flatten().any(|&it| it != 1) {
+        return Err(format!("BYTES must have the shape [1], and it is {}", Shown(port)));
+    }
+    if u32::try_from(body.len()).is_err() {
+        return Err(format!("expected a string below 4 GiB, given {} bytes", body.len()));
+    }
+    Ok((vec![1; port.dims.len()], backend::encode_strings([body])))
+}
+
+/// Type and dimensions of a port, without the batch dimension.
+struct Shown<'a>(&'a Port);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dims = self.0.dims.iter();
+        let dims: Vec<String> =
+            dims.map(|it| it.map_or("-1".to_owned(), |size| size.to_string())).collect();
+        let dtype: DataType = self.0.dtype;
+        write!(f, "{dtype} [{}]", dims.join(","))
+    }
+}

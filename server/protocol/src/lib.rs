@@ -1,0 +1,56 @@
+//! Codecs: bytes to [`InferenceRequest`](inference::request::InferenceRequest), and
+//! [`InferenceResponse`](inference::request::InferenceResponse) to bytes. Pure functions, one module per format;
+//! none of them knows a model manager, a socket or a clock.
+#![forbid(unsafe_code)]
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+pub mod aws;
+mod builtin;
+pub mod csv;
+pub mod elements;
+pub mod eventstream;
+mod growth;
+pub mod json;
+pub mod kserve_v2;
+pub mod libsvm;
+pub mod matrix;
+pub mod negotiate;
+pub mod npy;
+pub mod npz;
+pub mod number;
+mod predictions;
+pub mod recordio;
+mod reply;
+mod rows;
+pub mod sagemaker;
+#[cfg(test)]
+mod samples;
+mod shapes;
+mod table;
+pub mod tfs;
+pub mod xgboost;
+
+/// A reply, ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedReply {
+    /// The value of `Content-Type`.
+    pub content_type: Cow<'static, str>,
+    /// Further headers; their names are in lower case.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body in pieces, to be written one after the other; tensors in them are not copied.
+    pub body: Vec<Bytes>,
+}
+
+impl EncodedReply {
+    /// A reply of one piece of JSON.
+    pub fn json(body: Vec<u8>) -> EncodedReply {
+        EncodedReply {
+            content_type: Cow::Borrowed("application/json"),
+            headers: Vec::new(),
+            body: vec![body.into()],
+        }
+    }
+}

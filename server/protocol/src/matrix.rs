@@ -1,0 +1,302 @@
+//! Rows of numbers on their way into the one input that takes them, for formats that know nothing but rows of
+//! numbers: libsvm, RecordIO, delimited text, the bodies of AWS's algorithms.
+
+use backend::{DataType, NamedTensor};
+
+use crate::{csv, elements::TensorBuilder, growth, rows, shapes};
+use inference::{
+    error::Error,
+    signature::{Port, Signature},
+};
+
+/// Most numbers that the rows of a sparse body may become, however long it is.
+const MOST: usize = 1 << 26;
+
+/// What an element is that a sparse row does not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// Not known: NaN. So XGBoost reads it.
+    Missing,
+    /// Zero. So AWS's algorithms read it.
+    Zero,
+}
+
+/// The rows so far. All have as many columns as the first.
+pub(super) struct Matrix<'s> {
+    signature: &'s Signature,
+    port: &'s Port,
+    builder: TensorBuilder,
+    /// Most bytes of it where rows are sparse: a few bytes of text can name a column far to the right, or a row of
+    /// thousands of columns.
+    most: usize,
+    columns: usize,
+    /// Elements of the rows that have ended.
+    ended: usize,
+    rows: usize,
+}
+
+impl<'s> Matrix<'s> {
+    /// No rows. `format` is what they come in, for the error; `sent`: bytes of the body.
+    ///
+    /// # Errors
+    /// When the model has not one input of numbers that its rows could belong to.
+    pub(super) fn new(
+        signature: &'s Signature,
+        format: &str,
+        sent: usize,
+    ) -> Result<Matrix<'s>, Error> {
+        let port = numbers(signature).ok_or_else(|| {
+            let names = rows::names_of(signature);
+            Error::InvalidRequest(format!(
+                "{format} carries rows of numbers for one input; the inputs of the model are {names}"
+            ))
+        })?;
+        let builder = TensorBuilder::new(port.dtype, None);
+        let size = port.dtype.size().unwrap_or(1);
+        let most = growth::most(sent).min(MOST.saturating_mul(size));
+        Ok(Matrix { signature, port, builder, most, columns: 0, ended: 0, rows: 0 })
+    }
+
+    /// Numbers in one row of the input; `None` where that is open.
+    pub(super) fn width(&self) -> Option<usize> {
+        match (self.signature.batches(), self.port.dims.as_slice()) {
+            // The input is a matrix of its own: the first dimension counts rows.
+            (false, [_, row]) => *row,
+            (_, dims) => dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?)),
+        }
+    }
+
+    /// The input that the rows are for.
+    pub(super) fn name(&self) -> &str {
+        &self.port.name
+    }
+
+    /// Adds a number to the row that is being read, from text as CSV has it.
+    ///
+    /// # Errors
+    /// What was expected and what was found.
+    pub(super) fn text(&mut self, text: &str) -> Result<(), String> {
+        csv::push_number(&mut self.builder, text)
+    }
+
+    /// Adds a number to the row that is being read.
+    ///
+    /// # Errors
+    /// When the input's type cannot hold it.
+    pub(super) fn number(&mut self, value: f64) -> Result<(), String> {
+        self.builder.push_f64(value)
+    }
+
+    /// Ends a row whose numbers have all been added.
+    ///
+    /// # Errors
+    /// When it has not as many as the first one.
+    pub(super) fn end_row(&mut self) -> Result<(), String> {
+        let columns = self.builder.count().saturating_sub(self.ended);
+        if self.rows > 0 && columns != self.columns {
+            return Err(format!("has {columns} values, expected {} as the first", self.columns));
+        }
+        self.columns = columns;
+        self.ended = self.builder.count();
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Has a batch no room for another row? Then it is refused in the end, and its rows need only be counted.
+    fn is_full(&self) -> bool {
+        self.signature.batches() && self.signature.max_batch_size <= self.rows
+    }
+
+    /// Adds a whole row of `width` numbers, of which only some are given: by position, ascending. `add` adds the
+    /// number of an entry.
+    ///
+    /// # Errors
+    /// When the rows become too large, an entry stands behind the end or twice, and those of `add`.
+    pub(super) fn sparse<T>(
+        &mut self,
+        width: usize,
+        absent: Absent,
+        entries: &mut [(usize, T)],
+        mut add: impl FnMut(&mut Matrix<'s>, &T) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if self.is_full() {
+            self.rows += 1;
+            return Ok(());
+        }
+        let size = self.port.dtype.size().unwrap_or(1);
+        let length = self.builder.count().saturating_add(width).saturating_mul(size);
+        if self.most < length {
+            let most = self.most;
+            return Err(format!(
+                "would make the rows {length} bytes of {} with all that are absent, more than the {most} that a body of \
+                 this length may become: send fewer rows",
+                self.port.dtype
+            ));
+        }
+        entries.sort_by_key(|it| it.0);
+        let mut next = 0;
+        for (at, entry) in &*entries {
+            if *at < next {
+                return Err(format!("names position {at} twice"));
+            }
+            if *at >= width {
+                return Err(format!("names position {at}, the row has {width} positions"));
+            }
+            self.absent(at - next, absent)?;
+            add(self, entry)?;
+            next = at + 1;
+        }
+        self.absent(width.saturating_sub(next), absent)?;
+        self.end_row()
+    }
+
+    fn absent(&mut self, count: usize, absent: Absent) -> Result<(), String> {
+        let value = match absent {
+            Absent::Zero => 0.0,
+            Absent::Missing if csv::is_float(self.port.dtype) => f64::NAN,
+            Absent::Missing if count == 0 => return Ok(()),
+            Absent::Missing => {
+                return Err(format!(
+                    "leaves out a value, and {} has no value that means missing",
+                    self.port.dtype
+                ));
+            }
+        };
+        self.builder.push_f64_times(value, count)
+    }
+
+    /// The rows as the model's inputs. `format` is what they came in, for the error.
+    ///
+    /// # Errors
+    /// When there is none, or more than a batch has; when the input has other columns.
+    pub(super) fn finish(self, format: &str) -> Result<Vec<NamedTensor>, Error> {
+        let Matrix { signature, port, builder, columns, rows, .. } = self;
+        if rows == 0 {
+            return Err(Error::InvalidRequest(format!("the {format} body has no records")));
+        }
+        let max = signature.max_batch_size;
+        if signature.batches() && max < rows {
+            let problem = format!("{rows} rows are more than max_batch_size {max}");
+            return Err(Error::input(&*port.name, problem));
+        }
+        let shape = shapes::of_rows(signature, port, rows, columns).ok_or_else(|| {
+            let expected = signature.shape_text(port);
+            let problem =
+                format!("expected shape {expected}, the {format} body has [{rows},{columns}]");
+            Error::input(&*port.name, problem)
+        })?;
+        let tensor =
+            builder.finish(shape).map_err(|it| Error::input(&*port.name, it.to_string()))?;
+        Ok(vec![NamedTensor { name: port.name.clone(), tensor }])
+    }
+}
+
+/// The input of numbers that rows without names belong to.
+pub(super) fn numbers(signature: &Signature) -> Option<&Port> {
+    let is_numbers = |it: &&Port| !matches!(it.dtype, DataType::Bytes | DataType::Bool);
+    rows::only_input(signature).filter(is_numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{model, show_inputs};
+
+    fn sparse(
+        matrix: &mut Matrix<'_>,
+        width: usize,
+        entries: &[(usize, f64)],
+    ) -> Result<(), String> {
+        matrix.sparse(width, Absent::Missing, &mut entries.to_vec(), |it, &value| it.number(value))
+    }
+
+    #[test]
+    fn what_a_row_does_not_name_is_missing_or_zero() {
+        let signature = model(8, &["x FP32 [3]"], &[]);
+        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        sparse(&mut matrix, 3, &[(2, 0.5), (0, 1.0)]).unwrap();
+        matrix.sparse(3, Absent::Zero, &mut [], |_, (): &()| Ok(())).unwrap();
+        let shown = show_inputs(&matrix.finish("f").unwrap());
+        assert_eq!(shown, "x FP32 [2,3] [1.0,NaN,0.5,0.0,0.0,0.0]\n");
+    }
+
+    #[test]
+    fn positions_behind_the_end_and_twice_are_refused() {
+        let signature = model(8, &["x FP32 [3]"], &[]);
+        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let error = sparse(&mut matrix, 3, &[(3, 1.0)]).unwrap_err();
+        assert_eq!(error, "names position 3, the row has 3 positions");
+        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        let error = sparse(&mut matrix, 3, &[(1, 1.0), (1, 1.0)]).unwrap_err();
+        assert_eq!(error, "names position 1 twice");
+    }
+
+    #[test]
+    fn few_bytes_do_not_become_gigabytes() {
+        let signature = model(8, &["x FP32 [-1]"], &[]);
+        for width in [(4 << 20) + 1, usize::MAX] {
+            let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+            let error = sparse(&mut matrix, width, &[(1, 1.0)]).unwrap_err();
+            assert!(error.contains("more than the 16777216 that a body"), "{error}");
+        }
+        // However many.
+        let mut matrix = Matrix::new(&signature, "f", usize::MAX).unwrap();
+        let error = sparse(&mut matrix, (1 << 26) + 1, &[]).unwrap_err();
+        assert!(error.contains("more than the 268435456 that a body"), "{error}");
+        // A model without a batch dimension has no other bound.
+        let signature = model(0, &["x UINT8 [-1,10000]"], &[]);
+        let mut matrix = Matrix::new(&signature, "f", 2000).unwrap();
+        let mut row =
+            || matrix.sparse(10_000, Absent::Zero, &mut [(1, 1.0)], |it, &value| it.number(value));
+        let error = (0..2000).find_map(|_| row().err()).unwrap();
+        assert!(error.contains("more than the 17289216 that a body"), "{error}");
+    }
+
+    #[test]
+    fn rows_of_which_few_values_are_given_are_honest() {
+        let signature = model(2000, &["x FP32 [10000]"], &[]);
+        let mut matrix = Matrix::new(&signature, "f", 1000 * 200).unwrap();
+        for _ in 0..1000 {
+            sparse(&mut matrix, 10_000, &[(9_999, 1.0)]).unwrap();
+        }
+        let inputs = matrix.finish("f").unwrap();
+        assert_eq!(inputs[0].tensor.shape().dims(), [1000, 10_000]);
+    }
+
+    #[test]
+    fn rows_beyond_a_batch_are_counted_and_not_made() {
+        let signature = model(8, &["x FP32 [10000]"], &[]);
+        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        for _ in 0..100_000 {
+            sparse(&mut matrix, 10_000, &[]).unwrap();
+        }
+        assert_eq!(matrix.builder.count(), 80_000);
+        let error = matrix.finish("f").unwrap_err().to_string();
+        assert_eq!(error, "input 'x': 100000 rows are more than max_batch_size 8");
+    }
+
+    #[test]
+    fn integers_have_no_missing_value() {
+        let signature = model(8, &["x INT64 [2]"], &[]);
+        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        sparse(&mut matrix, 2, &[(0, 7.0), (1, -2.0)]).unwrap();
+        let error = sparse(&mut matrix, 2, &[(0, 1.0)]).unwrap_err();
+        assert!(error.contains("no value that means missing"), "{error}");
+        let error = matrix.number(0.5).unwrap_err();
+        assert_eq!(error, "expected an integer for INT64, found 0.5");
+    }
+
+    #[test]
+    fn the_rows_must_fit_the_only_input_of_numbers() {
+        let two = model(8, &["a FP32 [1]", "b FP32 [1]"], &[]);
+        let error = Matrix::new(&two, "libsvm", 0).err().unwrap().to_string();
+        let expected =
+            "libsvm carries rows of numbers for one input; the inputs of the model are 'a', 'b'";
+        assert_eq!(error, expected);
+        let signature = model(8, &["x FP32 [3]"], &[]);
+        let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
+        sparse(&mut matrix, 2, &[]).unwrap();
+        let error = matrix.finish("f").unwrap_err().to_string();
+        assert_eq!(error, "input 'x': expected shape [-1,3], the f body has [1,2]");
+    }
+}

@@ -1,0 +1,355 @@
+//! Media types on `/invocations`: which decoder a `Content-Type` names, and which encoder an `Accept`
+//! header picks among those that can carry the reply.
+
+use std::fmt;
+
+use inference::error::Error;
+
+/// Triton's type for KServe v2 with raw tensors behind the JSON part, without its parameter.
+const BINARY: &str = "application/vnd.sagemaker-triton.binary+json";
+/// The only form of it that Triton takes: no blanks, one parameter.
+const BINARY_PREFIX: &str = "application/vnd.sagemaker-triton.binary+json;json-header-size=";
+
+/// A format of a request or a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Media {
+    /// One JSON document (or, in a request, several).
+    Json,
+    /// One JSON document per row, under one of several names.
+    JsonLines(LinesName),
+    /// RFC 4180, one line per row.
+    Csv,
+    /// One array in NumPy's file format.
+    Npy,
+    /// Several of them, or a sparse matrix, in one archive; of requests only.
+    Npz,
+    /// Rows of `index:value`; of requests only.
+    Libsvm,
+    /// Records of AWS's algorithms in RecordIO frames.
+    RecordIo,
+    /// KServe v2 with raw tensors behind the JSON part.
+    Binary,
+}
+
+/// The names under which JSON lines travel. A reply repeats the one that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum LinesName {
+    JsonLines,
+    Ndjson,
+    Jsons,
+}
+
+impl Media {
+    /// Every format, in the order in which error texts list them.
+    pub const ALL: [Media; 10] = [
+        Media::Json,
+        Media::JsonLines(LinesName::JsonLines),
+        Media::JsonLines(LinesName::Ndjson),
+        Media::JsonLines(LinesName::Jsons),
+        Media::Csv,
+        Media::Npy,
+        Media::Npz,
+        Media::Libsvm,
+        Media::RecordIo,
+        Media::Binary,
+    ];
+
+    /// The media type, without parameters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Media::Json => "application/json",
+            Media::JsonLines(LinesName::JsonLines) => "application/jsonlines",
+            Media::JsonLines(LinesName::Ndjson) => "application/x-ndjson",
+            Media::JsonLines(LinesName::Jsons) => "application/jsons",
+            Media::Csv => "text/csv",
+            Media::Npy => "application/x-npy",
+            Media::Npz => "application/x-npz",
+            Media::Libsvm => "text/libsvm",
+            Media::RecordIo => "application/x-recordio-protobuf",
+            Media::Binary => BINARY,
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Media> {
+        let own = |it: &Media| it.name().eq_ignore_ascii_case(name);
+        let libsvm = name.eq_ignore_ascii_case("text/x-libsvm").then_some(Media::Libsvm);
+        Media::ALL.into_iter().find(own).or(libsvm)
+    }
+}
+
+impl fmt::Display for Media {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a `Content-Type` says of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Declared<'a> {
+    /// Nothing of use: missing, empty, `*/*`, octets, or a form, which no body is. The content decides.
+    Nothing,
+    /// That format; not [`Media::Binary`].
+    As(Media),
+    /// An image or a sound: a file whose bytes are one element of a BYTES input.
+    File(&'a str),
+    /// KServe v2 whose first `header` bytes are JSON.
+    Binary {
+        /// Bytes of JSON at the start of the body; not yet compared with its length.
+        header: usize,
+    },
+    /// A type that no decoder takes.
+    Unknown(&'a str),
+}
+
+/// What this `Content-Type` says. Case and parameters do not matter, save those of the binary type.
+///
+/// # Errors
+/// When the binary type is not in its one exact form.
+pub fn declared(content_type: Option<&str>) -> Result<Declared<'_>, Error> {
+    let content_type = content_type.unwrap_or_default().trim();
+    let name = essence(content_type);
+    if name.eq_ignore_ascii_case(BINARY) {
+        let header = content_type.strip_prefix(BINARY_PREFIX).and_then(decimal);
+        let header = header.ok_or_else(|| {
+            Error::InvalidRequest(format!(
+                "content type '{content_type}': expected exactly '{BINARY_PREFIX}<bytes of JSON>'"
+            ))
+        })?;
+        return Ok(Declared::Binary { header });
+    }
+    // The last one is what curl sends when nobody tells it what it sends.
+    let silent = [
+        "",
+        "*/*",
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/x-www-form-urlencoded",
+    ];
+    if silent.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+        return Ok(Declared::Nothing);
+    }
+    Ok(match Media::from_name(name) {
+        Some(media) => Declared::As(media),
+        None if in_kind(name, "image") || in_kind(name, "audio") => Declared::File(name),
+        None => Declared::Unknown(name),
+    })
+}
+
+/// The binary type of a reply whose first `header` bytes are JSON.
+pub fn binary_type(header: &str) -> String {
+    format!("{BINARY_PREFIX}{header}")
+}
+
+/// The error for a content type without a decoder.
+pub fn unsupported(content_type: &str) -> Error {
+    Error::UnsupportedMediaType(format!(
+        "content type '{content_type}' is not supported; supported: {}",
+        supported()
+    ))
+}
+
+/// The content types that there are decoders for, for an error.
+pub fn supported() -> String {
+    format!("{}, image/*, audio/*", list(&Media::ALL))
+}
+
+/// Which of the `offered` formats a client gets. `family` is the format of its request, and one of them.
+///
+/// The entries of `accept` are tried from the highest weight to the lowest, equal ones in their order;
+/// the first that is offered wins. No entry, or one that is `*/*`, means `default` where it is offered,
+/// else `family`.
+///
+/// # Errors
+/// [`Error::NotAcceptable`], which lists what is offered, when no entry is.
+pub fn choose(
+    accept: Option<&str>,
+    default: Option<&str>,
+    family: Media,
+    offered: &[Media],
+) -> Result<Media, Error> {
+    let accept = accept.unwrap_or_default();
+    let entries = entries(accept);
+    let offers = |media: Media| offered.contains(&media);
+    let preferred = || {
+        let default = default.and_then(|it| Media::from_name(essence(it)));
+        default.filter(|&it| offers(it)).unwrap_or(family)
+    };
+    if entries.is_empty() {
+        return Ok(preferred());
+    }
+    let refused = |media: Media| {
+        entries.iter().any(|it| it.weight == 0 && it.name.eq_ignore_ascii_case(media.name()))
+    };
+    for entry in entries.iter().filter(|it| it.weight > 0) {
+        let exact = Media::from_name(entry.name).filter(|&it| offers(it));
+        // A range is met by what the client would get without the header, else by the first that fits.
+        let found = exact.or_else(|| {
+            let mut candidates = [preferred()].into_iter().chain(offered.iter().copied());
+            candidates.find(|&it| in_range(it, entry.name) && !refused(it))
+        });
+        if let Some(media) = found {
+            return Ok(media);
+        }
+    }
+    Err(Error::NotAcceptable(format!(
+        "none of the types in 'Accept: {accept}' can carry this reply; offered: {}",
+        list(offered)
+    )))
+}
+
+/// One entry of an `Accept` header.
+struct Entry<'a> {
+    name: &'a str,
+    /// Thousandths.
+    weight: u32,
+}
+
+/// The entries that name something, heaviest first, equal ones in their order.
+fn entries(accept: &str) -> Vec<Entry<'_>> {
+    let named = accept.split(',').filter(|it| !essence(it).is_empty());
+    let mut entries: Vec<Entry<'_>> =
+        named.map(|it| Entry { name: essence(it), weight: weight(it) }).collect();
+    entries.sort_by_key(|it| std::cmp::Reverse(it.weight));
+    entries
+}
+
+/// The `q` parameter in thousandths. One that cannot be read weighs as much as none: 1.
+fn weight(entry: &str) -> u32 {
+    let parameters = entry.split(';').skip(1).filter_map(|it| it.split_once('='));
+    let mut weights = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    let weight = weights.next().and_then(|(_, value)| value.trim().parse::<f32>().ok());
+    // NaN is not in the range either.
+    weight.filter(|it| (0.0..=1.0).contains(it)).map_or(1000, |it| (it * 1000.0).round() as u32)
+}
+
+/// Is the format inside a range such as `text/*`? An exact name is no range.
+fn in_range(media: Media, range: &str) -> bool {
+    match range.strip_suffix("/*") {
+        Some("*") => true,
+        Some(kind) => {
+            let (own, _) = media.name().split_once('/').unwrap_or_default();
+            own.eq_ignore_ascii_case(kind)
+        }
+        None => false,
+    }
+}
+
+/// Does the type begin with this word and a slash?
+fn in_kind(name: &str, kind: &str) -> bool {
+    name.split_once('/').is_some_and(|(it, _)| it.eq_ignore_ascii_case(kind))
+}
+
+/// The type without its parameters.
+fn essence(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// A number of decimal digits only: `usize::from_str` would also take a plus sign.
+fn decimal(text: &str) -> Option<usize> {
+    text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+fn list(media: &[Media]) -> String {
+    media.iter().map(|it| it.name()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: Media = Media::JsonLines(LinesName::JsonLines);
+
+    #[track_caller]
+    fn check_type(content_type: &str, expected: Declared<'_>) {
+        assert_eq!(declared(Some(content_type)), Ok(expected));
+    }
+
+    #[track_caller]
+    fn check_accept(accept: &str, default: Option<&str>, expected: Option<Media>) {
+        let offered = [Media::Json, LINES, Media::Csv];
+        let chosen = choose(Some(accept), default, Media::Json, &offered);
+        assert_eq!(chosen.ok(), expected, "{accept}");
+    }
+
+    #[test]
+    fn parameters_and_case_of_a_content_type_do_not_matter() {
+        check_type("Application/JSON; charset=utf-8", Declared::As(Media::Json));
+        check_type(" text/csv ;header=absent", Declared::As(Media::Csv));
+        check_type("application/x-ndjson", Declared::As(Media::JsonLines(LinesName::Ndjson)));
+        check_type("image/png", Declared::File("image/png"));
+        check_type("Audio/ogg", Declared::File("Audio/ogg"));
+        check_type("imagery/png", Declared::Unknown("imagery/png"));
+    }
+
+    #[test]
+    fn types_that_say_nothing_leave_it_to_the_content() {
+        let form = "application/x-www-form-urlencoded";
+        for silent in ["", " ", "*/*", "application/octet-stream", "Binary/Octet-Stream; a=b", form]
+        {
+            check_type(silent, Declared::Nothing);
+        }
+        assert_eq!(declared(None), Ok(Declared::Nothing));
+    }
+
+    #[test]
+    fn the_binary_type_has_one_exact_form() {
+        check_type(
+            "application/vnd.sagemaker-triton.binary+json;json-header-size=17",
+            Declared::Binary { header: 17 },
+        );
+        for wrong in ["", "; json-header-size=1", ";json-header-size=+1", ";json-header-size="] {
+            let error =
+                declared(Some(&format!("{BINARY}{wrong}"))).map(|_| ()).map_err(|e| e.kind());
+            assert_eq!(error, Err(inference::error::Kind::InvalidArgument), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_unsupported_type_is_named_beside_the_supported_ones() {
+        let text = unsupported("a/b").to_string();
+        assert!(text.contains("'a/b'") && text.contains("text/csv"), "{text}");
+    }
+
+    #[test]
+    fn the_heaviest_offered_type_wins() {
+        check_accept("text/csv;q=0.5, application/jsonlines;q=0.9", None, Some(LINES));
+        check_accept("image/png, text/csv;q=0.1", None, Some(Media::Csv));
+        check_accept("text/csv, application/json", None, Some(Media::Csv));
+        check_accept("TEXT/CSV; header=absent", None, Some(Media::Csv));
+    }
+
+    #[test]
+    fn without_a_wish_the_default_and_then_the_family_decide() {
+        check_accept("", None, Some(Media::Json));
+        check_accept("*/*", Some("text/csv"), Some(Media::Csv));
+        check_accept("", Some("text/csv; charset=utf-8"), Some(Media::Csv));
+        check_accept("", Some("application/x-npy"), Some(Media::Json));
+        check_accept("application/json", Some("text/csv"), Some(Media::Json));
+    }
+
+    #[test]
+    fn a_range_takes_what_is_in_it_and_nothing_of_weight_zero() {
+        check_accept("text/*", None, Some(Media::Csv));
+        check_accept("application/*", Some("text/csv"), Some(Media::Json));
+        check_accept("application/json;q=0, */*", None, Some(LINES));
+        check_accept("text/csv;q=0", None, None);
+    }
+
+    #[test]
+    fn what_nobody_offers_is_refused_with_the_list_of_offers() {
+        check_accept("image/png", None, None);
+        let error = choose(Some("image/png"), None, Media::Json, &[Media::Json]).unwrap_err();
+        let text = "none of the types in 'Accept: image/png' can carry this reply; \
+                    offered: application/json";
+        assert_eq!(error, Error::NotAcceptable(text.to_owned()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_header_makes_it_panic(text in ".*") {
+            let _ = declared(Some(&text));
+            let _ = choose(Some(&text), Some(&text), Media::Json, &[Media::Json]);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The files of a ZIP archive, as far as NumPy writes them: stored or deflated, without encryption, below 4 GiB. Source:
+//! PKWARE's APPNOTE.TXT.
+
+use bytes::Bytes;
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+
+use inference::error::Error;
+
+/// One file.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Its name.
+    pub(super) name: String,
+    /// What is in it.
+    pub(super) data: Bytes,
+}
+
+/// Most files of an archive.
+const MOST_FILES: usize = 1024;
+
+/// How many times larger than what was sent the files may become together, as with compressed bodies.
+const LARGEST_RATIO: usize = 100;
+
+/// They may always become that large, in bytes.
+const FREE: usize = 1 << 20;
+
+/// Length of the record at the end, without its comment.
+const END: usize = 22;
+
+/// All files, in the order of the archive's directory. Stored ones are slices of it.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] where the archive is damaged, of a kind that NumPy does not write, or has
+/// files that share bytes; [`Error::BodyExpands`] and [`Error::BodyTooLarge`] where its files become too large.
+pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Error> {
+    let sent = archive.len();
+    let (count, start) = directory(archive).map_err(invalid)?;
+    if count > MOST_FILES {
+        return Err(invalid(format!("it has {count} files, expected {MOST_FILES} at most")));
+    }
+    let mut rest = archive.get(start..).unwrap_or_default();
+    let (mut files, mut total, mut packed) = (Vec::with_capacity(count), 0usize, 0usize);
+    for _ in 0..count {
+        let (entry, tail) = Entry::read(rest).map_err(invalid)?;
+        rest = tail;
+        total = total.saturating_add(entry.plain);
+        if let Some(limit) = limit.filter(|&it| it < total as u64) {
+            return Err(Error::BodyTooLarge { given: total as u64, limit });
+        }
+        if FREE.max(sent.saturating_mul(LARGEST_RATIO)) < total {
+            return Err(Error::BodyExpands { sent, ratio: LARGEST_RATIO });
+        }
+        packed = packed.saturating_add(entry.packed);
+        if sent < packed {
+            return Err(invalid(
+                "its files are longer together than the archive: some share their bytes",
+            ));
+        }
+        let named = |problem: String| invalid(format!("file '{}': {problem}", entry.name));
+        let data = entry.data(archive).map_err(named)?;
+        files.push(File { name: entry.name, data });
+    }
+    Ok(files)
+}
+
+fn invalid(problem: impl std::fmt::Display) -> Error {
+    Error::InvalidRequest(format!("npz: {problem}"))
+}
+
+/// How many files there are, and where their directory begins.
+fn directory(archive: &[u8]) -> Result<(usize, usize), &'static str> {
+    const TOO_LARGE: &str = "archives of 4 GiB or more, or of 65535 files, are not read";
+    // A comment of at most 64 KiB may follow.
+    let earliest = archive.len().saturating_sub(END + usize::from(u16::MAX));
+    let tail = archive.get(earliest..).unwrap_or_default();
+    let mut ends = tail.windows(END).enumerate().rev().filter(|(at, it)| {
+        it.starts_with(b"PK\x05\x06") && usize::from(short(it, 20)) == tail.len() - at - END
+    });
+    let (_, end) = ends.next().ok_or("the archive has no end: it is cut off, or no ZIP archive")?;
+    let (count, start) = (short(end, 10), long(end, 16));
+    if count == u16::MAX || start == u32::MAX {
+        return Err(TOO_LARGE);
+    }
+    if short(end, 4) != 0 || short(end, 8) != count {
+        return Err("archives in several parts are not read");
+    }
+    Ok((count.into(), usize::try_from(start).map_err(|_| TOO_LARGE)?))
+}
+
+/// One entry of the directory.
+struct Entry {
+    name: String,
+    method: u16,
+    checksum: u32,
+    /// Bytes in the archive.
+    packed: usize,
+    /// Bytes of the file.
+    plain: usize,
+    /// Where its own head is.
+    offset: usize,
+}
+
+impl Entry {
+    fn read(directory: &[u8]) -> Result<(Entry, &[u8]), String> {
+        const HEAD: usize = 46;
+        const DAMAGED: &str = "the archive's directory is damaged";
+        let (head, rest) = directory.split_at_checked(HEAD).ok_or(DAMAGED)?;
+        if !head.starts_with(b"PK\x01\x02") {
+            return Err(DAMAGED.to_owned());
+        }
+        let lengths = [28, 30, 32].map(|at| usize::from(short(head, at)));
+        let (name, rest) = rest.split_at_checked(lengths[0]).ok_or(DAMAGED)?;
+        let (_, rest) = rest.split_at_checked(lengths[1] + lengths[2]).ok_or(DAMAGED)?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        if short(head, 8) & 1 != 0 {
+            return Err(format!("file '{name}' is encrypted"));
+        }
+        let [packed, plain, offset] = [20, 24, 42].map(|at| long(head, at));
+        if [packed, plain, offset].contains(&u32::MAX) {
+            return Err(format!("file '{name}' has 4 GiB or more, which is not read"));
+        }
+        let entry = Entry {
+            name,
+            method: short(head, 10),
+            checksum: long(head, 16),
+            packed: packed as usize,
+            plain: plain as usize,
+            offset: offset as usize,
+        };
+        Ok((entry, rest))
+    }
+
+    /// What is in the file.
+    fn data(&self, archive: &Bytes) -> Result<Bytes, String> {
+        const HEAD: usize = 30;
+        let rest = archive.get(self.offset..).unwrap_or_default();
+        let head = rest.get(..HEAD).filter(|it| it.starts_with(b"PK\x03\x04"));
+        let head = head.ok_or("its place in the archive holds something else")?;
+        let start =
+            self.offset + HEAD + usize::from(short(head, 26)) + usize::from(short(head, 28));
+        let end = start.checked_add(self.packed).filter(|&it| it <= archive.len());
+        let end = end.ok_or("the archive ends inside of it")?;
+        let packed = archive.slice(start..end);
+        let data = match self.method {
+            0 if self.packed == self.plain => packed,
+            0 => return Err("it is stored, and has two lengths".to_owned()),
+            8 => inflate(&packed, self.plain)?.into(),
+            other => return Err(format!("expected it stored or deflated, given method {other}")),
+        };
+        let mut crc = Crc::new();
+        crc.update(&data);
+        match crc.sum() == self.checksum {
+            true => Ok(data),
+            false => Err("its checksum is wrong".to_owned()),
+        }
+    }
+}
+
+/// Exactly so many bytes of deflated data.
+fn inflate(packed: &[u8], plain: usize) -> Result<Vec<u8>, String> {
+    // Deflate's best is a thousand to one: what promises more takes no memory for it.
+    let room = plain.min(packed.len().saturating_mul(1032)).saturating_add(1);
+    let mut data = Vec::with_capacity(room);
+    let mut inflate = Decompress::new(false);
+    let status = inflate
+        .decompress_vec(packed, &mut data, FlushDecompress::Finish)
+        .map_err(|problem| format!("it cannot be inflated: {problem}"))?;
+    match status == Status::StreamEnd && data.len() == plain {
+        true => Ok(data),
+        false => Err(format!("expected {plain} bytes in it, found {}", data.len())),
+    }
+}
+
+/// Two bytes of a record that is known to be long enough.
+fn short(record: &[u8], at: usize) -> u16 {
+    let bytes = record.get(at..).and_then(|it| it.first_chunk());
+    u16::from_le_bytes(bytes.copied().unwrap_or_default())
+}
+
+/// Four bytes of a record that is known to be long enough.
+fn long(record: &[u8], at: usize) -> u32 {
+    let bytes = record.get(at..).and_then(|it| it.first_chunk());
+    u32::from_le_bytes(bytes.copied().unwrap_or_default())
+}

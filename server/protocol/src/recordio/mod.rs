@@ -1,0 +1,152 @@
+//! Rows as AWS's algorithms send them: protobuf records in RecordIO frames.
+
+mod frames;
+pub mod record;
+
+use std::collections::BTreeMap;
+
+use backend::{DataType, NamedTensor, Tensor};
+use half::{bf16, f16};
+use prost::Message;
+
+pub use frames::{Frames, MAGIC};
+
+use crate::{
+    matrix::{Absent, Matrix},
+    number::Excerpt,
+};
+use inference::{error::Error, signature::Signature};
+use record::{Float32Tensor, Record, Value, value};
+
+/// What rows come in, for errors.
+const FORMAT: &str = "RecordIO";
+/// The name of the feature that is the row.
+const VALUES: &str = "values";
+
+/// The inputs in a RecordIO body: each record is a row, its numbers those of the feature `values`. Labels and
+/// all else are not used. What a sparse record does not name is `absent`.
+///
+/// # Errors
+/// When a frame or a record is broken, is a part of a larger one, has no such feature, or one that is no
+/// tensor: [`Error::InvalidRequest`], which names the record, counted from 1. When rows have not the model's
+/// columns: [`Error::InvalidInput`].
+pub fn decode(
+    signature: &Signature,
+    absent: Absent,
+    body: &[u8],
+) -> Result<Vec<NamedTensor>, Error> {
+    let mut matrix = Matrix::new(signature, FORMAT, body.len())?;
+    for (record, frame) in (1..).zip(Frames::new(body)) {
+        let row = frame.and_then(read).and_then(|it| push(&mut matrix, absent, it));
+        row.map_err(|it| Error::InvalidRequest(format!("RecordIO record {record}: {it}")))?;
+    }
+    matrix.finish(FORMAT)
+}
+
+/// The feature that is the row.
+fn read(frame: &[u8]) -> Result<value::Value, String> {
+    let mut record =
+        Record::decode(frame).map_err(|error| format!("no protobuf record: {error}"))?;
+    match record.features.remove(VALUES).and_then(|it| it.value) {
+        Some(value) => Ok(value),
+        None => {
+            let names = record.features.keys().map(|it| format!("'{}'", Excerpt(it)));
+            let names = names.take(5).collect::<Vec<_>>().join(", ");
+            Err(format!(
+                "expected the feature '{VALUES}', found {}",
+                match names.is_empty() {
+                    true => "none",
+                    false => &names,
+                }
+            ))
+        }
+    }
+}
+
+fn push(matrix: &mut Matrix<'_>, absent: Absent, value: value::Value) -> Result<(), String> {
+    match value {
+        value::Value::Float32Tensor(it) => {
+            tensor(matrix, absent, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
+        }
+        value::Value::Float64Tensor(it) => {
+            tensor(matrix, absent, it.values.into_iter(), &it.keys, &it.shape)
+        }
+        value::Value::Int32Tensor(it) => {
+            tensor(matrix, absent, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
+        }
+        value::Value::Bytes(_) => {
+            Err(format!("the feature '{VALUES}' is of bytes, expected a tensor of numbers"))
+        }
+    }
+}
+
+/// Adds a tensor as a row, whatever its shape: dense without keys, unless it is a sparse one without a value.
+pub(super) fn tensor(
+    matrix: &mut Matrix<'_>,
+    absent: Absent,
+    values: impl ExactSizeIterator<Item = f64>,
+    keys: &[u64],
+    shape: &[u64],
+) -> Result<(), String> {
+    // One is as good as no shape at all: it may be larger than anything.
+    let elements = || shape.iter().try_fold(1u64, |product, it| product.checked_mul(*it));
+    let width = (!shape.is_empty()).then(|| elements().unwrap_or(u64::MAX));
+    if keys.is_empty() && (values.len() > 0 || width.is_none()) {
+        if let Some(width) = width.filter(|&it| it != values.len() as u64) {
+            return Err(format!("has {} values, its shape calls for {width}", values.len()));
+        }
+        values.into_iter().try_for_each(|it| matrix.number(it))?;
+        return matrix.end_row();
+    }
+    if keys.len() != values.len() {
+        return Err(format!("has {} values and {} keys", values.len(), keys.len()));
+    }
+    let model = matrix.width().map(|it| it as u64);
+    let width =
+        width.or(model).ok_or("is sparse and has no shape, which says how many values it has")?;
+    let row = usize::try_from(width).unwrap_or(usize::MAX);
+    let place = |key: u64| usize::try_from(key).unwrap_or(usize::MAX);
+    let mut entries: Vec<(usize, f64)> = keys.iter().map(|&it| place(it)).zip(values).collect();
+    matrix.sparse(row, absent, &mut entries, |matrix, &value| matrix.number(value))
+}
+
+/// Appends a record whose labels are these tensors, as 32-bit floats.
+///
+/// # Errors
+/// When the record is too long for a frame.
+pub fn write(out: &mut Vec<u8>, labels: &[(&str, Tensor)]) -> Result<(), String> {
+    let label = |(name, tensor): &(&str, Tensor)| {
+        let tensor = Float32Tensor { values: floats(tensor), ..Float32Tensor::default() };
+        (name.to_string(), Value { value: Some(value::Value::Float32Tensor(tensor)) })
+    };
+    let label: BTreeMap<String, Value> = labels.iter().map(label).collect();
+    frames::write(out, &Record { label, ..Record::default() }.encode_to_vec())
+}
+
+/// The elements of a tensor of numbers.
+pub(super) fn floats(tensor: &Tensor) -> Vec<f32> {
+    let data = tensor.to_bytes();
+    match tensor.dtype() {
+        DataType::Fp32 => each(&data, f32::from_le_bytes),
+        DataType::Fp64 => each(&data, |it| f64::from_le_bytes(it) as f32),
+        DataType::Fp16 => each(&data, |it| f16::from_le_bytes(it).to_f32()),
+        DataType::Bf16 => each(&data, |it| bf16::from_le_bytes(it).to_f32()),
+        DataType::Int64 => each(&data, |it| i64::from_le_bytes(it) as f32),
+        DataType::Int32 => each(&data, |it| i32::from_le_bytes(it) as f32),
+        DataType::Int16 => each(&data, |it| i16::from_le_bytes(it).into()),
+        DataType::Int8 => each(&data, |it| i8::from_le_bytes(it).into()),
+        DataType::Uint64 => each(&data, |it| u64::from_le_bytes(it) as f32),
+        DataType::Uint32 => each(&data, |it| u32::from_le_bytes(it) as f32),
+        DataType::Uint16 => each(&data, |it| u16::from_le_bytes(it).into()),
+        DataType::Uint8 | DataType::Bool => each(&data, |it| u8::from_le_bytes(it).into()),
+        // Strings are no numbers; whoever writes records has refused them.
+        DataType::Bytes => Vec::new(),
+    }
+}
+
+fn each<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+    data.as_chunks().0.iter().map(|it| read(*it)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! Replies without a schema of their own: JSON under TF Serving's keys or bare, JSON lines, CSV, npy.
+//! Floats are written with the fewest digits that read back the same, and bytes that are not text as
+//! `{"b64": ..}`.
+
+use std::borrow::Cow;
+
+use backend::{DataType, NamedTensor, Shape, Tensor};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+
+use crate::{
+    EncodedReply,
+    json::write::{self, BytesAs},
+    negotiate::Media,
+    npy,
+};
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
+
+/// `{"predictions": [..]}`: for each row the value of the only output, or an object by output.
+pub(super) fn predictions(
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let mut out = b"{\"predictions\":".to_vec();
+    match (response.outputs.as_slice(), rows_of(signature, response)) {
+        ([only], Some(_)) => value(&mut out, only)?,
+        (_, rows) => {
+            let mut lines = row_values(response, rows)?.into_iter();
+            out.push(b'[');
+            out.extend(lines.next().unwrap_or_default());
+            for line in lines {
+                out.push(b',');
+                out.extend(line);
+            }
+            out.push(b']');
+        }
+    }
+    out.push(b'}');
+    Ok(EncodedReply::json(out))
+}
+
+/// A list with an object by output for each row; for `one` row, the object itself where there are several outputs.
+pub(super) fn objects(
+    signature: &Signature,
+    response: &InferenceResponse,
+    one: bool,
+) -> Result<EncodedReply, Error> {
+    let bare = one && response.outputs.len() > 1;
+    let rows = rows_of(signature, response);
+    let mut columns = split_outputs(response, rows)?;
+    let mut out = if bare { Vec::new() } else { b"[".to_vec() };
+    for _ in 0..rows.unwrap_or(1) {
+        write::item(&mut out);
+        object(&mut out, &mut columns)?;
+    }
+    if !bare {
+        out.push(b']');
+    }
+    Ok(EncodedReply::json(out))
+}
+
+/// `{"outputs": ..}`: the whole of the only output, or an object by output.
+pub(super) fn columns(response: &InferenceResponse) -> Result<EncodedReply, Error> {
+    let mut out = b"{\"outputs\":".to_vec();
+    values(&mut out, &response.outputs)?;
+    out.push(b'}');
+    Ok(EncodedReply::json(out))
+}
+
+/// The whole of the only output, or an object by output, without a key around it.
+pub(super) fn bare(response: &InferenceResponse) -> Result<EncodedReply, Error> {
+    let mut out = Vec::new();
+    values(&mut out, &response.outputs)?;
+    Ok(EncodedReply::json(out))
+}
+
+/// For each row a line with the value of the only output, or an object by output. `media` is what it is sent as.
+pub(super) fn json_lines(
+    media: Media,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let mut out = Vec::new();
+    for line in row_values(response, rows_of(signature, response))? {
+        out.extend(line);
+        out.push(b'\n');
+    }
+    Ok(typed(media, vec![out.into()]))
+}
+
+/// For each row a line with the elements of all outputs. Text is quoted where it must be; bytes that are
+/// not text are written as base64.
+pub(super) fn csv(
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let rows = rows_of(signature, response);
+    let mut columns = split_outputs(response, rows)?;
+    let (mut out, mut scratch) = (Vec::new(), Vec::new());
+    for _ in 0..rows.unwrap_or(1) {
+        let start = out.len();
+        for column in &mut columns {
+            let Some(row) = column.rows.next() else { continue };
+            if row.elements() == 0 {
+                continue;
+            }
+            if out.len() > start {
+                out.push(b',');
+            }
+            if row.dtype() == DataType::Bytes {
+                fields(&mut out, &row);
+                continue;
+            }
+            scratch.clear();
+            write::flat(&mut scratch, &row, BytesAs::TextOrBase64).map_err(not_text)?;
+            let inner = scratch.strip_prefix(b"[").and_then(|it| it.strip_suffix(b"]"));
+            out.extend_from_slice(inner.unwrap_or_default());
+        }
+        out.push(b'\n');
+    }
+    Ok(typed(Media::Csv, vec![out.into()]))
+}
+
+/// The same under a record with the names of its columns: an output's name, with a number behind it where it has
+/// several columns.
+pub(super) fn csv_with_names(
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let rows = rows_of(signature, response).unwrap_or(1);
+    let mut head = Vec::new();
+    for NamedTensor { name, tensor } in &response.outputs {
+        let columns = tensor.elements().checked_div(rows).unwrap_or(0);
+        for at in 0..columns {
+            if !head.is_empty() {
+                head.push(b',');
+            }
+            match columns {
+                1 => field(&mut head, name.as_bytes()),
+                _ => field(&mut head, format!("{name}_{at}").as_bytes()),
+            }
+        }
+    }
+    head.push(b'\n');
+    let mut reply = csv(signature, response)?;
+    reply.body.insert(0, head.into());
+    Ok(reply)
+}
+
+/// The only output as a NumPy array.
+///
+/// # Errors
+/// When there are several, or it is of strings.
+pub(super) fn npy(response: &InferenceResponse) -> Result<EncodedReply, Error> {
+    let parts = match response.outputs.as_slice() {
+        [only] => npy::encode(&only.tensor),
+        _ => None,
+    };
+    let parts = parts.ok_or_else(|| {
+        let name = Media::Npy;
+        Error::NotAcceptable(format!("{name} carries one output of numbers, this reply is another"))
+    })?;
+    Ok(typed(Media::Npy, parts))
+}
+
+pub(super) fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
+    EncodedReply { content_type: Cow::Borrowed(media.name()), headers: Vec::new(), body }
+}
+
+/// How many rows the reply has; `None` where it can only be told as a whole.
+///
+/// Without a batch dimension, outputs of two dimensions or more that agree in the first are rows: the model
+/// was made for a matrix.
+pub(super) fn rows_of(signature: &Signature, response: &InferenceResponse) -> Option<usize> {
+    let least_rank = if signature.batches() { 1 } else { 2 };
+    let mut shapes = response.outputs.iter().map(|it| it.tensor.shape());
+    let rows = shapes.next().filter(|it| it.dims().len() >= least_rank)?.rows()?;
+    let agree = |it: &Shape| it.dims().len() >= least_rank && it.rows() == Some(rows);
+    shapes.all(agree).then_some(rows)
+}
+
+/// Each row as JSON.
+fn row_values(response: &InferenceResponse, rows: Option<usize>) -> Result<Vec<Vec<u8>>, Error> {
+    let mut columns = split_outputs(response, rows)?;
+    let mut values = Vec::with_capacity(rows.unwrap_or(1));
+    for _ in 0..rows.unwrap_or(1) {
+        let mut out = Vec::new();
+        match columns.as_mut_slice() {
+            [only] => {
+                if let Some(row) = only.rows.next() {
+                    tensor(&mut out, only.name, &row)?;
+                }
+            }
+            several => object(&mut out, several)?,
+        }
+        values.push(out);
+    }
+    Ok(values)
+}
+
+/// The next row of each output, by its name.
+fn object(out: &mut Vec<u8>, columns: &mut [Column<'_>]) -> Result<(), Error> {
+    out.push(b'{');
+    for Column { name, rows } in columns {
+        if let Some(row) = rows.next() {
+            write::key(out, name);
+            tensor(out, name, &row)?;
+        }
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// The rows of one output, each without the dimension that counts them.
+struct Column<'a> {
+    name: &'a str,
+    rows: std::vec::IntoIter<Tensor>,
+}
+
+/// Each output's rows; with `None`, the whole of each as its only row.
+fn split_outputs(
+    response: &InferenceResponse,
+    rows: Option<usize>,
+) -> Result<Vec<Column<'_>>, Error> {
+    let columns = response.outputs.iter().map(|NamedTensor { name, tensor }| {
+        let parts = match rows {
+            Some(rows) => split_rows(tensor, rows),
+            None => Some(vec![tensor.clone()]),
+        };
+        let problem = || Error::Internal(format!("output '{name}' does not split into rows"));
+        Ok(Column { name, rows: parts.ok_or_else(problem)?.into_iter() })
+    });
+    columns.collect()
+}
+
+/// O(rows) and, for strings, O(bytes) in total.
+pub(super) fn split_rows(tensor: &Tensor, rows: usize) -> Option<Vec<Tensor>> {
+    let inner = Shape::new(tensor.shape().inner());
+    if tensor.dtype() != DataType::Bytes {
+        let row = |at| tensor.slice_rows(at, 1)?.reshape(inner.clone());
+        return (0..rows).map(row).collect();
+    }
+    // `slice_rows` would walk the strings from the first one for each row.
+    let (data, mut strings, per_row) = (tensor.to_bytes(), tensor.strings(), inner.elements()?);
+    let mut start = 0;
+    let row = |_| {
+        let length: usize = strings.by_ref().take(per_row).map(|it| it.len() + 4).sum();
+        let bytes = data.slice(start..start + length);
+        start += length;
+        Tensor::new(DataType::Bytes, inner.clone(), bytes).ok()
+    };
+    (0..rows).map(row).collect()
+}
+
+/// The only output's value, or an object by output.
+fn values(out: &mut Vec<u8>, outputs: &[NamedTensor]) -> Result<(), Error> {
+    if let [only] = outputs {
+        return value(out, only);
+    }
+    out.push(b'{');
+    for output in outputs {
+        write::key(out, &output.name);
+        value(out, output)?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn value(out: &mut Vec<u8>, output: &NamedTensor) -> Result<(), Error> {
+    tensor(out, &output.name, &output.tensor)
+}
+
+/// The elements, nested by their shape. In outputs whose name ends in `_bytes` all strings are base64.
+fn tensor(out: &mut Vec<u8>, name: &str, tensor: &Tensor) -> Result<(), Error> {
+    let form = if name.ends_with("_bytes") { BytesAs::Base64 } else { BytesAs::TextOrBase64 };
+    write::nested(out, tensor, form).map_err(not_text)
+}
+
+/// Both forms of bytes that are used here take any.
+pub(super) fn not_text(problem: write::NotText) -> Error {
+    Error::Internal(format!("element {} was not written", problem.0))
+}
+
+/// The strings of a row as fields.
+pub(super) fn fields(out: &mut Vec<u8>, row: &Tensor) {
+    for (at, bytes) in row.strings().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        field(out, bytes);
+    }
+}
+
+/// A string as a field: quoted where it must be, and as base64 where it is no text.
+pub(super) fn field(out: &mut Vec<u8>, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains([',', '"', '\r', '\n']) => {
+            out.push(b'"');
+            out.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+            out.push(b'"');
+        }
+        Ok(text) => out.extend_from_slice(text.as_bytes()),
+        Err(_) => out.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
+    }
+}

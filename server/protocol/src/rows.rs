@@ -1,0 +1,316 @@
+//! Inputs in JSON without a schema of their own: lists of rows, and values by the names of inputs. The
+//! nesting of an array is its shape.
+
+use std::borrow::Cow;
+
+use backend::{DataType, NamedTensor, Shape};
+
+use crate::{
+    elements::TensorBuilder,
+    json::{BytesForm, Mark, Reader, Token},
+    number::Excerpt,
+    shapes,
+};
+use inference::{
+    error::Error,
+    signature::{Port, Signature, nearest},
+};
+
+/// What a list of values may stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    /// Its elements are rows.
+    Rows,
+    /// Its elements are rows, unless it has the shape of one row itself.
+    RowsOrOne,
+}
+
+/// Reads a list of rows: objects keyed by the names of inputs, or the values of the only input.
+///
+/// # Errors
+/// When there is none; when rows differ in their keys or in the shape of one input; when an element is not
+/// of its input's type. Each names the place.
+pub(super) fn read_list(
+    signature: &Signature,
+    reader: &mut Reader<'_>,
+    list: List,
+) -> Result<Vec<NamedTensor>, Error> {
+    let start = reader.mark();
+    let first = first_item(reader, &start)?;
+    let values = match (first, only_input(signature)) {
+        (Some(first), Some(port)) if !is_named(reader, &first, port)? => port,
+        (None, _) => return Err(reader.error("expected at least one row, found none")),
+        _ => {
+            let mut rows = RowBuilder::new(signature);
+            reader.array(|reader, _| rows.push(reader))?;
+            return rows.finish();
+        }
+    };
+    // In one go: a call per row would cost more than the elements, where these are scalars.
+    let mut builder = TensorBuilder::new(values.dtype, None);
+    let shape = reader.shaped_elements(&mut builder, BytesForm::TextOrBase64)?;
+    let tensor = finish(values, builder, shape)?;
+    let shaped = match list {
+        List::Rows => shapes::as_rows(signature, values, tensor.tensor),
+        List::RowsOrOne => shapes::as_rows_or_one(signature, values, tensor.tensor),
+    };
+    Ok(vec![NamedTensor { tensor: shaped, ..tensor }])
+}
+
+/// Reads whole inputs: an object keyed by their names, or the value of the only one.
+///
+/// # Errors
+/// When an element is not of its input's type, or a key is not an input.
+pub(super) fn read_columns(
+    signature: &Signature,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<NamedTensor>, Error> {
+    let start = reader.mark();
+    let named = match only_input(signature) {
+        Some(port) => is_named(reader, &start, port)?,
+        None => true,
+    };
+    let mut columns = match (named, only_input(signature)) {
+        (false, Some(port)) => vec![(port, read_value(port, reader)?)],
+        _ => read_named(signature, reader)?,
+    };
+    for (port, column) in &mut columns {
+        column.tensor = shapes::as_rows(signature, port, column.tensor.clone());
+    }
+    Ok(columns.into_iter().map(|(_, column)| column).collect())
+}
+
+/// Reads an object keyed by the names of inputs that is one row, unless only a batch of rows fits.
+///
+/// # Errors
+/// Those of [`read_columns`].
+pub(super) fn read_row_or_columns(
+    signature: &Signature,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<NamedTensor>, Error> {
+    let columns = read_named(signature, reader)?;
+    let one_row = |(port, column): &(&Port, NamedTensor)| {
+        let tensor = shapes::as_one_row(signature, port, &column.tensor)?;
+        Some(NamedTensor { name: column.name.clone(), tensor })
+    };
+    let as_rows = |(port, column): &(&Port, NamedTensor)| {
+        let tensor = shapes::as_rows(signature, port, column.tensor.clone());
+        NamedTensor { name: column.name.clone(), tensor }
+    };
+    let row: Option<Vec<NamedTensor>> = columns.iter().map(one_row).collect();
+    Ok(row.unwrap_or_else(|| columns.iter().map(as_rows).collect()))
+}
+
+/// Gathers rows one after another.
+pub(super) struct RowBuilder<'s> {
+    signature: &'s Signature,
+    /// Another name of the only input, where no input has it.
+    name: Option<&'static str>,
+    /// The inputs of the first row, in its order.
+    columns: Vec<Column<'s>>,
+    rows: usize,
+}
+
+struct Column<'s> {
+    port: &'s Port,
+    builder: TensorBuilder,
+    /// Of one row.
+    shape: Shape,
+    /// Rows that have it.
+    rows: usize,
+}
+
+impl<'s> RowBuilder<'s> {
+    pub(super) fn new(signature: &'s Signature) -> RowBuilder<'s> {
+        RowBuilder { signature, name: None, columns: Vec::new(), rows: 0 }
+    }
+
+    /// One for rows in which the only input may have another name.
+    pub(super) fn named(signature: &'s Signature, name: &'static str) -> RowBuilder<'s> {
+        RowBuilder { name: Some(name), ..RowBuilder::new(signature) }
+    }
+
+    /// Reads one more row.
+    ///
+    /// # Errors
+    /// When it is unlike the first row, or an element is not of its input's type.
+    pub(super) fn push(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let start = reader.mark();
+        match only_input(self.signature) {
+            Some(port) if !is_named(reader, &start, port)? => self.push_value(port, reader)?,
+            _ if reader.peek()? == Token::Object => {
+                reader.object(|reader, key| {
+                    let other = only_input(self.signature).filter(|_| {
+                        self.name == Some(&*key) && self.signature.input(&key).is_none()
+                    });
+                    let port = other.map_or_else(|| input(self.signature, reader, &key), Ok)?;
+                    self.push_value(port, reader)
+                })?;
+            }
+            _ => return Err(reader.error(needs_names(self.signature))),
+        }
+        self.rows += 1;
+        // Keys that the first row lacks were refused in `push_value`.
+        match self.columns.iter().find(|it| it.rows < self.rows) {
+            Some(column) => {
+                let name = &column.port.name;
+                let problem = format!("expected the keys of the first row, '{name}' is missing");
+                Err(reader.error_about(&start, problem))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn push_value(&mut self, port: &'s Port, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let start = reader.mark();
+        if let Some(column) = self.columns.iter_mut().find(|it| it.port.name == port.name) {
+            let shape = reader.shaped_elements(&mut column.builder, BytesForm::TextOrBase64)?;
+            column.rows += 1;
+            if shape != column.shape {
+                let expected = &column.shape;
+                let problem =
+                    format!("expected shape {expected} as in the first row, found {shape}");
+                return Err(reader.error_about(&start, problem));
+            }
+            return Ok(());
+        }
+        if self.rows > 0 {
+            let problem = format!("the first row does not have the input '{}'", port.name);
+            return Err(reader.error_about(&start, problem));
+        }
+        let mut builder = TensorBuilder::new(port.dtype, None);
+        let shape = reader.shaped_elements(&mut builder, BytesForm::TextOrBase64)?;
+        self.columns.push(Column { port, builder, shape, rows: 1 });
+        Ok(())
+    }
+
+    /// The inputs.
+    ///
+    /// # Errors
+    /// Only when sizes overflow.
+    pub(super) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
+        let RowBuilder { signature, columns, rows, .. } = self;
+        let finished = columns.into_iter().map(|Column { port, builder, shape, .. }| {
+            let shape = std::iter::once(rows).chain(shape.dims().iter().copied()).collect();
+            let NamedTensor { name, tensor } = finish(port, builder, shape)?;
+            Ok(NamedTensor { name, tensor: shapes::as_rows(signature, port, tensor) })
+        });
+        finished.collect()
+    }
+}
+
+/// The same error with the record's number: a line is easier to find than a byte.
+pub(super) fn in_record(record: usize, error: Error) -> Error {
+    match error {
+        Error::InvalidRequest(problem) => {
+            Error::InvalidRequest(format!("record {record}: {problem}"))
+        }
+        other => other,
+    }
+}
+
+/// Reads an object keyed by the names of inputs.
+fn read_named<'s>(
+    signature: &'s Signature,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<(&'s Port, NamedTensor)>, Error> {
+    if reader.peek()? != Token::Object {
+        return Err(reader.error(needs_names(signature)));
+    }
+    let mut columns = Vec::new();
+    reader.object(|reader, key| {
+        let port = input(signature, reader, &key)?;
+        columns.push((port, read_value(port, reader)?));
+        Ok(())
+    })?;
+    Ok(columns)
+}
+
+fn read_value(port: &Port, reader: &mut Reader<'_>) -> Result<NamedTensor, Error> {
+    let mut builder = TensorBuilder::new(port.dtype, None);
+    let shape = reader.shaped_elements(&mut builder, BytesForm::TextOrBase64)?;
+    finish(port, builder, shape)
+}
+
+fn finish(port: &Port, builder: TensorBuilder, shape: Shape) -> Result<NamedTensor, Error> {
+    let tensor = builder.finish(shape).map_err(|it| Error::input(&*port.name, it.to_string()))?;
+    Ok(NamedTensor { name: port.name.clone(), tensor })
+}
+
+/// The input that a value without a name belongs to: the only one, or the only one that is required.
+pub(super) fn only_input(signature: &Signature) -> Option<&Port> {
+    if let [only] = signature.inputs.as_slice() {
+        return Some(only);
+    }
+    let mut required = signature.inputs.iter().filter(|it| !it.optional);
+    required.next().filter(|_| required.next().is_none())
+}
+
+/// Is the value at `mark` an object keyed by names? It is not where it is `{"b64": ..}` for `port`.
+fn is_named<'a>(reader: &mut Reader<'a>, mark: &Mark<'a>, port: &Port) -> Result<bool, Error> {
+    reader.revisit(mark.clone(), |reader| {
+        if reader.peek()? != Token::Object {
+            return Ok(false);
+        }
+        if port.dtype != DataType::Bytes || &*port.name == "b64" {
+            return Ok(true);
+        }
+        Ok(first_key(reader).is_none_or(|it| it != "b64"))
+    })
+}
+
+/// The first key of the object that stands at the reader, which is of no use afterwards.
+fn first_key<'a>(reader: &mut Reader<'a>) -> Option<Cow<'a, str>> {
+    let mut first = None;
+    let _ = reader.object(|_, key| {
+        first = Some(key);
+        Err(enough())
+    });
+    first
+}
+
+/// Where the first element of the array at `mark` is; `None` where the array is empty.
+pub(super) fn first_item<'a>(
+    reader: &mut Reader<'a>,
+    mark: &Mark<'a>,
+) -> Result<Option<Mark<'a>>, Error> {
+    reader.revisit(mark.clone(), |reader| {
+        let mut first = None;
+        let result = reader.array(|reader, _| {
+            first = Some(reader.mark());
+            Err(enough())
+        });
+        match first {
+            Some(first) => Ok(Some(first)),
+            None => result.map(|()| None),
+        }
+    })
+}
+
+/// Ends the reading of an object or array early. Never seen by anyone.
+pub(super) fn enough() -> Error {
+    Error::InvalidRequest(String::new())
+}
+
+fn input<'s>(signature: &'s Signature, reader: &Reader<'_>, key: &str) -> Result<&'s Port, Error> {
+    signature.input(key).ok_or_else(|| {
+        let names = signature.inputs.iter().map(|it| &*it.name);
+        let hint = nearest(key, names).map(|it| format!(", did you mean '{it}'?"));
+        reader.error(format_args!(
+            "'{}' is not an input; the model's inputs are {}{}",
+            Excerpt(key),
+            names_of(signature),
+            hint.unwrap_or_default()
+        ))
+    })
+}
+
+/// The names of all inputs, for an error.
+pub(super) fn names_of(signature: &Signature) -> String {
+    let names = signature.inputs.iter().map(|it| format!("'{}'", it.name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn needs_names(signature: &Signature) -> String {
+    format!("expected an object with the keys {}, for each input its value", names_of(signature))
+}

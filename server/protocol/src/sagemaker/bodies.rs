@@ -1,0 +1,124 @@
+//! Bodies of `/invocations` that are not JSON: rows of text, files of NumPy's, images, and bare elements.
+
+use backend::{DataType, NamedTensor, Shape, Tensor};
+use bytes::Bytes;
+
+use super::{
+    Decoded, Options, ReplyFormat,
+    huggingface::{self, Pipeline},
+};
+use crate::{
+    csv,
+    negotiate::{self, Media},
+    npy, npz, rows, shapes, tfs,
+};
+use configuration::Dialect;
+use inference::{
+    error::Error,
+    signature::{Port, Signature},
+};
+
+/// Rows of fields. A first record of names is one by name in the dialects that have no other, else where it has the names
+/// of inputs, or `inputs`, which is Hugging Face's name of a text.
+pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Result<Decoded, Error> {
+    let rows = |inputs| Decoded::rows(inputs, Media::Csv);
+    match options.spoken() {
+        Some(Dialect::HuggingFace | Dialect::Mlflow) => {
+            csv::decode_table(signature, body).map(rows)
+        }
+        _ if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
+            let envelope = ReplyFormat::HuggingFace(Pipeline::default());
+            let inputs = csv::decode_table(signature, body)?;
+            Ok(Decoded { envelope, ..rows(inputs) })
+        }
+        _ if csv::names_inputs(signature, body) => csv::decode_table(signature, body).map(rows),
+        _ => csv::decode(signature, body).map(rows),
+    }
+}
+
+/// Arrays by name, or a sparse matrix.
+pub(super) fn npz(
+    signature: &Signature,
+    options: &Options,
+    body: &Bytes,
+) -> Result<Decoded, Error> {
+    let inputs = npz::decode(signature, body, options.largest_body)?;
+    Ok(Decoded::whole(inputs, Media::Npy))
+}
+
+pub(super) fn npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
+    let port = rows::only_input(signature).ok_or_else(|| {
+        let names = rows::names_of(signature);
+        Error::InvalidRequest(format!("npy carries one input, the model has {names}"))
+    })?;
+    let tensor = shapes::as_rows_or_one(signature, port, npy::decode(port, body)?);
+    let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
+    Ok(Decoded::whole(inputs, Media::Npy))
+}
+
+/// The bytes of an image or a sound as the one element of a row. What is in them is the model's business: nothing
+/// is unpacked here.
+pub(super) fn file(signature: &Signature, kind: &str, body: &Bytes) -> Result<Decoded, Error> {
+    let port = rows::only_input(signature).filter(|it| {
+        it.dtype == DataType::Bytes && it.dims.iter().all(|dim| dim.is_none_or(|it| it == 1))
+    });
+    let Some(port) = port else {
+        return Err(Error::UnsupportedMediaType(format!(
+            "content type '{kind}': such a body is for models whose only input is BYTES of one element, which \
+             unpack it themselves; the inputs of model '{}' are {}; supported otherwise: {}",
+            signature.model,
+            inputs_of(signature),
+            negotiate::supported()
+        )));
+    };
+    if u32::try_from(body.len()).is_err() {
+        let problem = format!("expected a file below 4 GiB, given {} bytes", body.len());
+        return Err(Error::input(&*port.name, problem));
+    }
+    let rows = signature.batches().then_some(1);
+    let shape: Shape = rows.into_iter().chain(port.dims.iter().map(|_| 1)).collect();
+    let tensor = Tensor::from_strings(shape, [body])
+        .map_err(|problem| Error::input(&*port.name, problem.to_string()))?;
+    let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
+    let decoded = Decoded::whole(inputs, Media::Json);
+    // A classifier says what is in it as Hugging Face's pipeline for images does.
+    match tfs::Results::of(signature, tfs::Method::Classify) {
+        Ok(_) => Ok(Decoded { envelope: ReplyFormat::HuggingFace(Pipeline::IMAGE), ..decoded }),
+        Err(_) => Ok(decoded),
+    }
+}
+
+/// One row of the only input, without any framing.
+pub(super) fn raw(signature: &Signature, body: &Bytes) -> Result<Decoded, Error> {
+    let port = rows::only_input(signature);
+    let dims = port.and_then(|it| it.dims.iter().copied().collect::<Option<Vec<usize>>>());
+    let (Some(port), Some(dims)) = (port, dims) else {
+        return Err(unrecognised("the only input has a fixed size"));
+    };
+    let rows = signature.batches().then_some(1);
+    let shape: Shape = rows.into_iter().chain(dims).collect();
+    if port.dtype == DataType::Bytes {
+        return Err(unrecognised("the only input has elements of a fixed size"));
+    }
+    let tensor = Tensor::new(port.dtype, shape, body.clone())
+        .map_err(|problem| unrecognised(&format!("it is one row of '{}': {problem}", port.name)))?;
+    if port.dtype == DataType::Bool && body.iter().any(|&it| it > 1) {
+        return Err(Error::input(&*port.name, "expected bytes of 0 or 1, given others"));
+    }
+    let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
+    Ok(Decoded::whole(inputs, Media::Json))
+}
+
+fn unrecognised(unless: &str) -> Error {
+    let supported = negotiate::supported();
+    Error::UnsupportedMediaType(format!(
+        "the content type says nothing, and the body is neither JSON, npy, npz, an image, RecordIO, \
+         libsvm nor CSV text, nor can it be a raw tensor unless {unless}; supported content types: {supported}"
+    ))
+}
+
+/// All inputs with type and shape, for an error.
+fn inputs_of(signature: &Signature) -> String {
+    let input = |it: &Port| format!("'{}' {} {}", it.name, it.dtype, signature.shape_text(it));
+    signature.inputs.iter().map(input).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,345 @@
+//! Hugging Face's pipelines: texts in, and out what the pipeline of such a model would say. Tokenizers, and the softmax
+//! over logits, are models of their own; here are bodies and replies. Source:
+//! <https://github.com/aws/sagemaker-huggingface-inference-toolkit>.
+
+mod reply;
+
+use backend::{DataType, NamedTensor, Tensor};
+
+use super::{Decoded, ReplyFormat};
+use crate::{
+    elements::TensorBuilder,
+    json::{BytesForm, Reader, Token},
+    rows::{self, List, RowBuilder},
+    shapes,
+};
+use inference::{
+    error::Error,
+    signature::{Port, Signature},
+};
+
+pub(super) use reply::{encode, encode_csv, encode_lines};
+
+/// The name under which a model with one input takes a text, where that is not the input's own.
+const TEXT: &str = "text";
+
+/// The form of the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pipeline {
+    /// Was the request one object or one text, and no list?
+    one: bool,
+    /// How many classes are wanted of each text.
+    top: Top,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Top {
+    /// The best one, by itself.
+    #[default]
+    Best,
+    /// The best ones, as a list of at most that many.
+    Most(usize),
+}
+
+impl Pipeline {
+    /// Of one image: its best five classes.
+    pub(super) const IMAGE: Pipeline = Pipeline { one: true, top: Top::Most(5) };
+}
+
+/// Do all inputs that a request must give take one text each?
+pub(super) fn is_pipeline(signature: &Signature) -> bool {
+    let mut required = signature.inputs.iter().filter(|it| !it.optional).peekable();
+    required.peek().is_some() && required.all(takes_text)
+}
+
+fn takes_text(port: &Port) -> bool {
+    port.dtype == DataType::Bytes && shapes::scalar(port)
+}
+
+/// Is the value at the reader what a pipeline takes: a text, an object of texts, or a list of one of these? Lists of
+/// lists, and objects of lists, are tensors.
+pub(super) fn holds_texts(reader: &mut Reader<'_>) -> bool {
+    let start = reader.mark();
+    match reader.peek() {
+        Ok(Token::String) => true,
+        Ok(Token::Array) => {
+            let Ok(Some(first)) = rows::first_item(reader, &start) else { return false };
+            let first = reader.revisit(first, |reader| reader.peek());
+            matches!(first, Ok(Token::String | Token::Object))
+        }
+        Ok(Token::Object) => {
+            let mut texts = false;
+            let _ = reader.revisit(start, |reader| {
+                reader.object(|reader, _| {
+                    texts = reader.peek() == Ok(Token::String);
+                    Err(rows::enough())
+                })
+            });
+            texts
+        }
+        _ => false,
+    }
+}
+
+/// The inputs in `{"inputs": .., "parameters"?: {..}}`, or in several such objects, each a row.
+///
+/// # Errors
+/// When a text is missing or none; when a parameter that is an input is not of its type.
+pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+    let mut reader = Reader::new(body)?;
+    let (inputs, pipeline) = read(signature, &mut reader)?;
+    match reader.finish() {
+        Ok(()) => Ok(Decoded::stated(inputs, ReplyFormat::HuggingFace(pipeline))),
+        Err(_) => decode_documents(signature, body),
+    }
+}
+
+/// Several such objects, each a row.
+fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+    let mut reader = Reader::new(body)?;
+    let mut rows = RowBuilder::named(signature, TEXT);
+    for record in 1.. {
+        let mut given = false;
+        let read = reader.object(|reader, key| match &*key {
+            "inputs" => {
+                given = true;
+                rows.push(reader)
+            }
+            _ => reader.skip_value(),
+        });
+        let read = read.and_then(|()| match given {
+            true => Ok(()),
+            false => Err(reader.error("expected the key 'inputs', found none")),
+        });
+        read.map_err(|error| rows::in_record(record, error))?;
+        if reader.finish().is_ok() {
+            break;
+        }
+    }
+    let inputs = rows.finish()?;
+    let envelope = ReplyFormat::HuggingFace(Pipeline::default());
+    Ok(Decoded { lines: true, ..Decoded::stated(inputs, envelope) })
+}
+
+fn read(
+    signature: &Signature,
+    reader: &mut Reader<'_>,
+) -> Result<(Vec<NamedTensor>, Pipeline), Error> {
+    let mut pipeline = Pipeline::default();
+    let (mut inputs, mut parameters) = (None, Vec::new());
+    reader.object(|reader, key| match &*key {
+        "inputs" => {
+            pipeline.one = reader.peek()? != Token::Array;
+            inputs = Some(read_inputs(signature, reader)?);
+            Ok(())
+        }
+        "parameters" if reader.peek()? == Token::Null => reader.null(),
+        "parameters" => reader.object(|reader, key| match (&*key, signature.input(&key)) {
+            (_, Some(port)) => {
+                parameters.push(read_value(port, reader)?);
+                Ok(())
+            }
+            ("top_k", None) => {
+                pipeline.top = top(reader)?;
+                Ok(())
+            }
+            // Of the tokenizer and of the pipeline around it, which are not here.
+            _ => reader.skip_value(),
+        }),
+        // Of the service around the pipeline.
+        _ => reader.skip_value(),
+    })?;
+    let mut inputs = inputs.ok_or_else(|| reader.error("expected the key 'inputs', found none"))?;
+    let rows = inputs.first().and_then(|it| it.tensor.shape().rows()).unwrap_or(1);
+    for parameter in parameters {
+        if inputs.iter().any(|it| it.name == parameter.name) {
+            let problem = "it is given in 'inputs' and in 'parameters'";
+            return Err(Error::input(&*parameter.name, problem));
+        }
+        inputs.push(for_rows(signature, parameter, rows)?);
+    }
+    Ok((inputs, pipeline))
+}
+
+fn read_inputs(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<NamedTensor>, Error> {
+    let start = reader.mark();
+    let first = match reader.peek()? {
+        Token::Array => {
+            let first = rows::first_item(reader, &start)?;
+            let first = first.ok_or_else(|| reader.error("expected at least one, found none"))?;
+            reader.revisit(first, Reader::peek)?
+        }
+        other => other,
+    };
+    let list = reader.peek()? == Token::Array;
+    match (first, list, rows::only_input(signature)) {
+        (Token::Object, true, _) => {
+            let mut rows = RowBuilder::named(signature, TEXT);
+            reader.array(|reader, at| {
+                rows.push(reader).map_err(|error| rows::in_record(at + 1, error))
+            })?;
+            rows.finish()
+        }
+        // A text, or the names of several inputs.
+        (_, false, _) => {
+            let mut rows = RowBuilder::named(signature, TEXT);
+            rows.push(reader)?;
+            rows.finish()
+        }
+        (_, true, Some(port)) if takes_text(port) => rows::read_list(signature, reader, List::Rows),
+        (_, true, _) => rows::read_list(signature, reader, List::RowsOrOne),
+    }
+}
+
+/// The value of an input that stands among the parameters: that of one row.
+fn read_value(port: &Port, reader: &mut Reader<'_>) -> Result<NamedTensor, Error> {
+    let mut builder = TensorBuilder::new(port.dtype, None);
+    let shape = reader.shaped_elements(&mut builder, BytesForm::Text)?;
+    let tensor = builder.finish(shape);
+    let tensor = tensor.map_err(|it| Error::input(&*port.name, it.to_string()))?;
+    Ok(NamedTensor { name: port.name.clone(), tensor })
+}
+
+/// The same value for each row.
+fn for_rows(
+    signature: &Signature,
+    parameter: NamedTensor,
+    rows: usize,
+) -> Result<NamedTensor, Error> {
+    let NamedTensor { name, tensor } = parameter;
+    let Some(port) = signature.input(&name).filter(|_| signature.batches()) else {
+        return Ok(NamedTensor { name, tensor });
+    };
+    let row = shapes::as_one_row(signature, port, &tensor).ok_or_else(|| {
+        let (expected, given) = (signature.shape_text(port), tensor.shape());
+        Error::input(&*name, format!("expected one row of shape {expected}, found {given}"))
+    })?;
+    let all = Tensor::concat(std::iter::repeat_n(&row, rows));
+    let tensor = all.ok_or_else(|| Error::Internal("rows of one shape did not fit".to_owned()))?;
+    Ok(NamedTensor { name, tensor })
+}
+
+/// `top_k`: a number, or `null` for all.
+fn top(reader: &mut Reader<'_>) -> Result<Top, Error> {
+    match reader.peek()? {
+        Token::Null => reader.null().map(|()| Top::Most(usize::MAX)),
+        _ => reader.usize().map(Top::Most),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backend::Shape;
+
+    use super::*;
+    use crate::samples::{body as text_of, model, only, show_inputs};
+
+    fn texts() -> Signature {
+        model(8, &["IN BYTES [1]"], &["scores FP32 [2]"])
+    }
+
+    fn classifier() -> Signature {
+        let mut signature = texts();
+        signature.outputs[0].labels = ["NEGATIVE".to_owned(), "POSITIVE".to_owned()].into();
+        signature
+    }
+
+    #[track_caller]
+    fn reads(signature: &Signature, body: &str, expected: &str) {
+        let decoded = decode(signature, body.as_bytes()).unwrap_or_else(|it| panic!("{it}"));
+        assert_eq!(show_inputs(&decoded.inputs), expected, "{body}");
+    }
+
+    #[track_caller]
+    fn refused(signature: &Signature, body: &str, part: &str) {
+        let error = decode(signature, body.as_bytes()).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+
+    /// What the classifier says of a body with these scores.
+    #[track_caller]
+    fn says(body: &str, scores: &[f32], expected: &str) {
+        let envelope = decode(&classifier(), body.as_bytes()).unwrap().envelope;
+        let ReplyFormat::HuggingFace(pipeline) = envelope else { panic!("{envelope:?}") };
+        let shape = Shape::new(&[scores.len() / 2, 2]);
+        let response = only("scores", Tensor::from_vec(shape, scores.to_vec()).unwrap());
+        let reply = encode(pipeline, &classifier(), &response).unwrap();
+        assert_eq!(text_of(&reply), expected);
+    }
+
+    #[test]
+    fn a_text_is_a_row_and_so_is_each_of_a_list() {
+        let one = "IN BYTES [1,1] [\"I am super happy right now.\"]\n";
+        for signature in [texts(), model(8, &["IN BYTES [-1]"], &["y FP32 []"])] {
+            reads(&signature, r#"{"inputs": "I am super happy right now."}"#, one);
+            let body = r#"{"parameters": {"truncation": true}, "inputs": {"text": "I am super happy right now."}, "options": {}}"#;
+            reads(&signature, body, one);
+            let two = "IN BYTES [2,1] [\"a\",\"b\"]\n";
+            reads(&signature, r#"{"inputs": ["a", "b"], "parameters": null}"#, two);
+            reads(&signature, r#"{"inputs": [{"text": "a"}, {"text": "b"}]}"#, two);
+        }
+        let whole = model(0, &["IN BYTES [-1]"], &["y FP32 [-1]"]);
+        reads(&whole, r#"{"inputs": "a"}"#, "IN BYTES [1] [\"a\"]\n");
+        refused(&texts(), r#"{"inputs": {"text": "a", "text_pair": "b"}}"#, "'text_pair' is not");
+        refused(&texts(), r#"{"inputs": 5}"#, "inputs: expected a string");
+        refused(&texts(), r#"{"inputs": []}"#, "expected at least one");
+        refused(&texts(), r#"{"parameters": {}}"#, "expected the key 'inputs'");
+    }
+
+    #[test]
+    fn questions_and_parameters_are_inputs_by_name() {
+        let signature = model(
+            8,
+            &["question BYTES []", "context BYTES []", "top? INT32 [1]", "labels? BYTES [-1]"],
+            &["answer BYTES []", "score FP32 []"],
+        );
+        let body = r#"{"inputs": {"question": "q", "context": "c"}, "parameters": {"top": 3, "labels": ["x", "y"]}}"#;
+        let expected = "question BYTES [1] [\"q\"]\ncontext BYTES [1] [\"c\"]\ntop INT32 [1,1] [3]\nlabels BYTES [1,2] [\"x\",\"y\"]\n";
+        reads(&signature, body, expected);
+        let body = r#"{"inputs": [{"question": "q", "context": "c"}, {"question": "r", "context": "d"}], "parameters": {"top": 3}}"#;
+        let expected = "question BYTES [2] [\"q\",\"r\"]\ncontext BYTES [2] [\"c\",\"d\"]\ntop INT32 [2,1] [3,3]\n";
+        reads(&signature, body, expected);
+        refused(&signature, r#"{"inputs": "q"}"#, "expected an object with the keys 'question'");
+        let twice =
+            r#"{"inputs": {"question": "q", "context": "c"}, "parameters": {"context": "d"}}"#;
+        refused(&signature, twice, "input 'context': it is given in 'inputs' and in 'parameters'");
+    }
+
+    #[test]
+    fn the_best_class_of_each_text_is_an_object() {
+        says(r#"{"inputs": "a"}"#, &[0.25, 0.75], r#"[{"label":"POSITIVE","score":0.75}]"#);
+        says(
+            r#"{"inputs": ["a", "b"]}"#,
+            &[0.25, 0.75, 1.0, 0.0],
+            r#"[{"label":"POSITIVE","score":0.75},{"label":"NEGATIVE","score":1.0}]"#,
+        );
+    }
+
+    #[test]
+    fn several_classes_are_lists_best_first() {
+        let both = r#"[{"label":"POSITIVE","score":0.75},{"label":"NEGATIVE","score":0.25}]"#;
+        says(r#"{"inputs": "a", "parameters": {"top_k": null}}"#, &[0.25, 0.75], both);
+        let listed = format!("[{both}]");
+        says(r#"{"inputs": ["a"], "parameters": {"top_k": 5}}"#, &[0.25, 0.75], &listed);
+    }
+
+    #[test]
+    fn numbers_are_nested_lists_and_texts_are_objects_by_output() {
+        let tensor = Tensor::from_vec(Shape::new(&[1, 2]), vec![0.5f32, 2.0]).unwrap();
+        let reply = encode(Pipeline::default(), &texts(), &only("scores", tensor)).unwrap();
+        assert_eq!(text_of(&reply), "[[0.5,2.0]]");
+        let generator = model(8, &["IN BYTES [1]"], &["generated_text BYTES []"]);
+        let tensor = Tensor::from_strings(Shape::new(&[2]), ["a", "b"]).unwrap();
+        let response = only("generated_text", tensor);
+        let reply = encode(Pipeline::default(), &generator, &response).unwrap();
+        assert_eq!(text_of(&reply), r#"[{"generated_text":"a"},{"generated_text":"b"}]"#);
+    }
+
+    #[test]
+    fn there_is_no_nan_in_the_reply() {
+        let tensor = Tensor::from_vec(Shape::new(&[1, 2]), vec![0.5f32, f32::NAN]).unwrap();
+        let reply = encode(Pipeline::default(), &texts(), &only("scores", tensor));
+        let error = reply.unwrap_err().to_string();
+        assert!(error.starts_with("output 'scores': element 1 is no finite number"), "{error}");
+    }
+}

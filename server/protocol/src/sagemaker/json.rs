@@ -1,0 +1,201 @@
+//! JSON on `/invocations`: what a document is, and the decoders of what TensorFlow Serving and bare lists look like.
+
+use std::borrow::Cow;
+
+use crate::{
+    builtin,
+    json::{Reader, Token},
+    negotiate::Media,
+    number::Excerpt,
+    rows::{self, List, RowBuilder},
+    tfs,
+};
+use configuration::Dialect;
+use inference::{error::Error, signature::Signature};
+
+use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects};
+
+/// What one JSON document is, by its keys and by the shape of what is behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An object whose `inputs` describe tensors.
+    KserveV2,
+    /// An object with `instances` or `inputs`.
+    Tfs,
+    /// An object with `examples`.
+    Examples,
+    /// An object whose `inputs` are texts for a pipeline.
+    HuggingFace,
+    /// An object with a table, or in MLflow's dialect with tensors.
+    Mlflow,
+    /// An object whose `instances` are rows of AWS's algorithms.
+    Instances,
+    /// One such row.
+    Features,
+    /// An object keyed by the names of the model's inputs.
+    Named,
+    /// An array.
+    Bare,
+    /// A value without brackets, which is one row in the dialect of TensorFlow Serving's container.
+    Scalar,
+}
+
+/// Keys that may stand in front of the one that says what an object is. Where inputs have such names, the whole object
+/// is looked at.
+const IN_FRONT: [&str; 6] = ["id", "parameters", "params", "outputs", "signature_name", "context"];
+
+/// What the first document of a body is. Reads no further than it must.
+///
+/// # Errors
+/// When it is nothing that is known, or broken before that is.
+pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Result<Kind, Error> {
+    let mut reader = Reader::new(body)?;
+    match reader.peek()? {
+        Token::Object => {}
+        Token::Array => return Ok(Kind::Bare),
+        _ if options.spoken() == Some(Dialect::Tfs) => return Ok(Kind::Scalar),
+        other => {
+            let problem = format_args!("expected an object or an array, found {other}");
+            return Err(reader.error(problem));
+        }
+    }
+    let (mut kind, mut named, mut other) = (None, false, None::<Cow<'_, str>>);
+    let result = reader.object(|reader, key| {
+        let input = signature.input(&key).is_some();
+        kind = match &*key {
+            "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
+            "inputs" => Some(inputs(signature, options, reader)),
+            "instances" if options.spoken() == Some(Dialect::Mlflow) => Some(Kind::Mlflow),
+            "instances" if builtin::is_list(signature, reader) => Some(Kind::Instances),
+            "instances" => Some(Kind::Tfs),
+            "examples" => Some(Kind::Examples),
+            "dataframe_split" | "dataframe_records" => Some(Kind::Mlflow),
+            key if builtin::is_features(signature, reader, key) => Some(Kind::Features),
+            key if input && !IN_FRONT.contains(&key) => Some(Kind::Named),
+            _ => None,
+        };
+        if kind.is_some() {
+            return Err(rows::enough());
+        }
+        named |= input;
+        other.get_or_insert(key);
+        reader.skip_value()
+    });
+    if let Some(kind) = kind {
+        return Ok(kind);
+    }
+    result?;
+    if named {
+        return Ok(Kind::Named);
+    }
+    let found = other.map_or("no key".to_owned(), |it| format!("'{}'", Excerpt(&it)));
+    Err(Error::InvalidRequest(format!(
+        "expected the key 'instances' or 'inputs', or the model's inputs ({}) as keys, found {found}",
+        rows::names_of(signature)
+    )))
+}
+
+/// What an object is whose `inputs`, at the reader, describe no tensors.
+fn inputs(signature: &Signature, options: &Options, reader: &mut Reader<'_>) -> Kind {
+    match options.spoken() {
+        Some(Dialect::Tfs) => Kind::Tfs,
+        Some(Dialect::HuggingFace) => Kind::HuggingFace,
+        Some(Dialect::Mlflow) => Kind::Mlflow,
+        Some(Dialect::Triton | Dialect::Toolkit | Dialect::Xgboost) | None => {
+            let pipeline = huggingface::is_pipeline(signature);
+            if pipeline && huggingface::holds_texts(reader) { Kind::HuggingFace } else { Kind::Tfs }
+        }
+    }
+}
+
+/// Is the value at the reader a list whose first element describes a tensor?
+fn holds_tensors(reader: &mut Reader<'_>) -> bool {
+    let start = reader.mark();
+    let Ok(Some(first)) = rows::first_item(reader, &start) else {
+        return false;
+    };
+    let (mut named, mut typed) = (false, false);
+    let _ = reader.revisit(first, |reader| {
+        reader.object(|reader, key| {
+            match &*key {
+                "name" => named = true,
+                "shape" | "datatype" => typed = true,
+                _ => {}
+            }
+            if named && typed { Err(rows::enough()) } else { reader.skip_value() }
+        })
+    });
+    named && typed
+}
+
+/// One document of that kind, or several that are rows.
+pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<Decoded, Error> {
+    let mut reader = Reader::new(body)?;
+    let decoded = match kind {
+        // Those with tensors or examples are decoded elsewhere; here they are what they would be without them.
+        Kind::Tfs | Kind::KserveV2 | Kind::Examples => {
+            let (inputs, form) = tfs::read_predict(signature, &mut reader)?;
+            reader.finish()?;
+            let envelope = match form {
+                tfs::Form::Row => ReplyFormat::Rows,
+                tfs::Form::Column => ReplyFormat::Columns,
+            };
+            Decoded::stated(inputs, envelope)
+        }
+        Kind::HuggingFace => return huggingface::decode(signature, body),
+        Kind::Mlflow => return mlflow::decode(signature, body),
+        Kind::Scalar => {
+            let mut rows = RowBuilder::new(signature);
+            rows.push(&mut reader)?;
+            Decoded { lines: false, ..Decoded::rows(rows.finish()?, Media::Json) }
+        }
+        Kind::Instances => objects::instances(signature, &mut reader)?,
+        Kind::Features => return objects::lines(signature, &mut reader, rows::in_record),
+        Kind::Named => Decoded {
+            envelope: ReplyFormat::Rows,
+            ..Decoded::whole(rows::read_row_or_columns(signature, &mut reader)?, Media::Json)
+        },
+        Kind::Bare => {
+            Decoded::whole(rows::read_list(signature, &mut reader, List::RowsOrOne)?, Media::Json)
+        }
+    };
+    match reader.finish() {
+        Ok(()) => Ok(decoded),
+        Err(_) => decode_documents(signature, body),
+    }
+}
+
+/// One document per row; a single array or object is what it would be as JSON. `kind` is that of the first one.
+pub(super) fn decode_lines(
+    signature: &Signature,
+    kind: Option<Kind>,
+    body: &[u8],
+) -> Result<Decoded, Error> {
+    let mut reader = Reader::new(body)?;
+    reader.skip_value()?;
+    let kind = match kind {
+        Some(Kind::Features) => Kind::Features,
+        Some(kind) if reader.finish().is_ok() => kind,
+        _ => return decode_documents(signature, body),
+    };
+    let decoded = decode(signature, kind, body)?;
+    // A line without a key around it came from a file of rows.
+    let envelope = match decoded.envelope {
+        ReplyFormat::Bare => ReplyFormat::Rows,
+        other => other,
+    };
+    Ok(Decoded { envelope, lines: true, ..decoded })
+}
+
+/// Each document is a row.
+fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
+    let mut reader = Reader::new(body)?;
+    let mut rows = RowBuilder::new(signature);
+    for record in 1.. {
+        rows.push(&mut reader).map_err(|error| rows::in_record(record, error))?;
+        if reader.finish().is_ok() {
+            break;
+        }
+    }
+    Ok(Decoded::rows(rows.finish()?, Media::Json))
+}

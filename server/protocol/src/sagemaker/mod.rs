@@ -1,0 +1,443 @@
+//! Bodies of SageMaker's `/invocations`: one address for every format that its containers have taught
+//! clients to send. The content type picks the decoder, the content where the type says nothing, and the
+//! reply takes the form of the request unless `Accept` asks for another.
+
+mod attributes;
+mod bodies;
+mod errors;
+mod huggingface;
+mod json;
+mod mlflow;
+pub mod models;
+mod objects;
+pub mod session;
+mod sniff;
+
+use backend::{DataType, NamedTensor};
+use bytes::Bytes;
+
+use crate::{
+    EncodedReply,
+    kserve_v2::{self, generate},
+    negotiate::{self, Declared, LinesName, Media},
+    reply, tfs, xgboost,
+};
+use configuration::{Dialect, InferenceType, SageMaker, Xgboost};
+use inference::{
+    error::Error,
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
+use json::Kind;
+use sniff::Content;
+
+pub use attributes::Attributes;
+pub use errors::{ErrorForm, error_body};
+pub use huggingface::Pipeline;
+
+/// What the operator has set, and what the environment tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `--sagemaker-dialect`; `None` where each request decides.
+    pub dialect: Option<Dialect>,
+    /// Whose container this one takes the place of: it decides where a request leaves a choice.
+    pub vendor: Option<Dialect>,
+    /// What bodies of KServe v2 are.
+    pub inference_type: InferenceType,
+    /// `SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`: the type of replies to clients that accept any. Ignored where
+    /// it cannot carry the reply.
+    pub default_accept: Option<String>,
+    /// A batch job, whose replies are put together line by line: each record has one, and each reply ends with one.
+    pub batch: bool,
+    /// Most bytes of a body whose parts are compressed, when they are not; `None` for any number.
+    pub largest_body: Option<u64>,
+    /// Bodies and replies in XGBoost's dialect.
+    pub xgboost: Xgboost,
+}
+
+impl Options {
+    /// Those of a configuration in which bodies have at most so many bytes.
+    pub fn of(config: &SageMaker, largest_body: u64) -> Options {
+        Options {
+            dialect: config.dialect,
+            vendor: config.vendor.as_ref().map(|it| it.dialect),
+            inference_type: config.inference_type,
+            default_accept: config.default_accept.clone(),
+            batch: config.batch,
+            largest_body: Some(largest_body),
+            xgboost: config.xgboost.clone(),
+        }
+    }
+
+    /// What a request is in that may be in several dialects; `None` where nobody says.
+    fn spoken(&self) -> Option<Dialect> {
+        self.dialect.or(self.vendor)
+    }
+}
+
+/// What the head of a request says of its body and of the reply.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// `Content-Type`.
+    pub content_type: Option<&'a str>,
+    /// `Accept`.
+    pub accept: Option<&'a str>,
+    /// What is to be done with it, as the attributes say.
+    pub method: tfs::Method,
+    /// The model's parameter [`xgboost::PARAMETER`]: what it was trained for.
+    pub objective: Option<&'a str>,
+}
+
+/// The form that the reply will have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReplyFormat {
+    /// A KServe v2 response, each output as its request wanted it.
+    KserveV2(kserve_v2::ReplyFormat),
+    /// A flat object of Triton's generate extension, or an event with one.
+    Generate(generate::Framing),
+    /// Classes or values of examples.
+    Results(tfs::Results),
+    /// What Hugging Face's pipeline would say.
+    HuggingFace(Pipeline),
+    /// The same, one line of JSON per row, sent as that type.
+    HuggingFaceLines(Pipeline, Media),
+    /// The same as CSV, under the names of the columns.
+    HuggingFaceCsv,
+    /// `{"predictions": [..]}`.
+    Rows,
+    /// `{"outputs": ..}`.
+    Columns,
+    /// The value of the only output, or an object by output.
+    Bare,
+    /// One line of JSON per row, sent as that type.
+    JsonLines(Media),
+    /// One line per row, the elements of all outputs in it.
+    Csv,
+    /// One NumPy array.
+    Npy,
+    /// An object for each row, as AWS's algorithms answer.
+    Objects(Media),
+    /// As XGBoost's container answers.
+    Xgboost(xgboost::Reply),
+    /// JSON of that form on a line of its own, for who puts replies together.
+    Line(Box<ReplyFormat>),
+}
+
+/// A body that is not KServe v2, decoded.
+struct Decoded {
+    inputs: Vec<NamedTensor>,
+    /// The form of a JSON reply.
+    envelope: ReplyFormat,
+    /// Does the body itself say what that form is? Otherwise the dialect does.
+    stated: bool,
+    /// The format that a reply has by itself.
+    family: Media,
+    /// Has the body one line for each row?
+    lines: bool,
+}
+
+impl Decoded {
+    /// Rows that stand on lines of their own.
+    fn rows(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
+        Decoded { inputs, envelope: ReplyFormat::Rows, stated: false, family, lines: true }
+    }
+
+    /// Values without a key around them.
+    fn whole(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
+        Decoded { inputs, envelope: ReplyFormat::Bare, stated: false, family, lines: false }
+    }
+
+    /// A JSON document that says what it is.
+    fn stated(inputs: Vec<NamedTensor>, envelope: ReplyFormat) -> Decoded {
+        Decoded { inputs, envelope, stated: true, family: Media::Json, lines: false }
+    }
+}
+
+/// Is this request to be answered as XGBoost's container would, whatever is in its body?
+pub fn speaks_xgboost(options: &Options, head: Head<'_>) -> bool {
+    objects::speaks_xgboost(options, head)
+}
+
+/// Bytes of JSON in front of raw tensors, where the content type says so: known before the body is.
+pub fn json_length(content_type: &str) -> Option<usize> {
+    match negotiate::declared(Some(content_type)) {
+        Ok(Declared::Binary { header }) => Some(header),
+        _ => None,
+    }
+}
+
+/// May bodies of that type leave out most elements of their tensors? So may those without a type.
+pub fn may_be_sparse(content_type: Option<&str>) -> bool {
+    matches!(
+        negotiate::declared(content_type),
+        Ok(Declared::Nothing | Declared::As(Media::Libsvm | Media::RecordIo | Media::Npz))
+    )
+}
+
+/// The request in a body with this head, and the form of its reply.
+///
+/// # Errors
+/// [`Error::UnsupportedMediaType`] where there is no decoder for the type, or none for content without a
+/// type; [`Error::NotAcceptable`] where the client accepts no form that the reply can have; and what the
+/// decoders find wrong.
+pub fn decode(
+    signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
+    body: Bytes,
+) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    let declared = negotiate::declared(head.content_type)?;
+    if body.is_empty() {
+        return Err(Error::InvalidRequest("the body is empty, expected a request".to_owned()));
+    }
+    if let Some(framing) = framing(options.inference_type) {
+        let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
+        return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
+    }
+    if head.method != tfs::Method::Predict {
+        return decode_examples(signature, head, options, head.method, &body);
+    }
+    if let Declared::Binary { header } = declared {
+        return decode_kserve_v2(signature, head, options, Some(header), body);
+    }
+    // AWS's own examples send KServe v2 under other types: its content decides.
+    let json = sniff::is_json(&body).then(|| json::look(signature, options, &body));
+    match json {
+        Some(Ok(Kind::KserveV2)) => {
+            return decode_kserve_v2(signature, head, options, None, body);
+        }
+        Some(_) if options.dialect == Some(Dialect::Triton) => {
+            return decode_kserve_v2(signature, head, options, None, body);
+        }
+        Some(Ok(Kind::Examples)) => {
+            let classes = tfs::Results::of(signature, tfs::Method::Classify).is_ok();
+            let method = if classes { tfs::Method::Classify } else { tfs::Method::Regress };
+            return decode_examples(signature, head, options, method, &body);
+        }
+        _ => {}
+    }
+    let content = match declared {
+        Declared::As(media) => Content::Media(media),
+        Declared::File(_) => Content::Image,
+        Declared::Nothing | Declared::Binary { .. } => sniff::sniff(&body),
+        Declared::Unknown(name) => return Err(negotiate::unsupported(name)),
+    };
+    if let Content::Media(media) = content
+        && let Some(read) = objects::xgboost(signature, head, options, media, &body)?
+    {
+        return Ok(read);
+    }
+    let decoded = match content {
+        Content::Media(Media::Json) => {
+            let kind = json.unwrap_or_else(|| json::look(signature, options, &body))?;
+            json::decode(signature, kind, &body)?
+        }
+        Content::Media(Media::JsonLines(name)) => {
+            // Lines need not begin with a bracket, nor the first be of a known kind.
+            let kind = json.and_then(Result::ok);
+            let decoded = json::decode_lines(signature, kind, &body)?;
+            Decoded { family: Media::JsonLines(name), ..decoded }
+        }
+        Content::Media(Media::Csv) => bodies::csv(signature, options, &body)?,
+        Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
+        Content::Image => bodies::file(signature, head.content_type.unwrap_or("image/*"), &body)?,
+        Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
+        Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
+        Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,
+        Content::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
+        Content::Other => bodies::raw(signature, &body)?,
+    };
+    let format = reply_format(signature, head, options, &decoded)?;
+    Ok((InferenceRequest { inputs: decoded.inputs, ..InferenceRequest::default() }, format))
+}
+
+/// The reply in the form that [`decode`] found.
+///
+/// # Errors
+/// When the response cannot have that form.
+pub fn encode(
+    format: &ReplyFormat,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    match format {
+        ReplyFormat::KserveV2(format) => {
+            kserve_v2::encode(format, signature, response).map(under_binary_type)
+        }
+        ReplyFormat::Generate(framing) => generate::encode(framing, signature, response),
+        ReplyFormat::Results(results) => tfs::encode_results(results, signature, response),
+        ReplyFormat::HuggingFace(pipeline) => huggingface::encode(*pipeline, signature, response),
+        ReplyFormat::HuggingFaceLines(pipeline, media) => {
+            huggingface::encode_lines(*pipeline, *media, signature, response)
+        }
+        ReplyFormat::HuggingFaceCsv => huggingface::encode_csv(signature, response),
+        ReplyFormat::Rows => reply::predictions(signature, response),
+        ReplyFormat::Columns => reply::columns(response),
+        ReplyFormat::Bare => reply::bare(response),
+        ReplyFormat::JsonLines(media) => reply::json_lines(*media, signature, response),
+        ReplyFormat::Csv => reply::csv(signature, response),
+        ReplyFormat::Npy => reply::npy(response),
+        ReplyFormat::Objects(media) => objects::encode(*media, signature, response),
+        ReplyFormat::Xgboost(reply) => xgboost::encode(reply, signature, response),
+        ReplyFormat::Line(format) => {
+            let mut reply = encode(format, signature, response)?;
+            // Behind tensors, or events, a line would be part of them.
+            if reply.content_type == Media::Json.name() {
+                reply.body.push(Bytes::from_static(b"\n"));
+            }
+            Ok(reply)
+        }
+    }
+}
+
+/// The form of the reply to what was decoded.
+fn reply_format(
+    signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
+    decoded: &Decoded,
+) -> Result<ReplyFormat, Error> {
+    if let ReplyFormat::Objects(_) = decoded.envelope {
+        return objects::reply_format(signature, head, options, decoded);
+    }
+    let offered = offered(signature);
+    let family = family(options, decoded.family);
+    // Where the reply cannot have the form of its request, it is what is offered first.
+    let family = if offered.contains(&family) { family } else { Media::Json };
+    let media = choose(head, options, family, offered)?;
+    let envelope = envelope(options, decoded);
+    let lines = |media| match envelope {
+        ReplyFormat::HuggingFace(pipeline) => ReplyFormat::HuggingFaceLines(pipeline, media),
+        _ => ReplyFormat::JsonLines(media),
+    };
+    Ok(match media {
+        Media::JsonLines(_) if options.spoken() == Some(Dialect::Tfs) && !options.batch => {
+            ReplyFormat::Rows
+        }
+        Media::JsonLines(_) => lines(media),
+        Media::Csv if matches!(envelope, ReplyFormat::HuggingFace(_)) => {
+            ReplyFormat::HuggingFaceCsv
+        }
+        Media::Csv => ReplyFormat::Csv,
+        Media::Npy => ReplyFormat::Npy,
+        Media::Json | Media::Npz | Media::Libsvm | Media::RecordIo | Media::Binary
+            if options.batch && decoded.lines =>
+        {
+            lines(Media::Json)
+        }
+        Media::Json | Media::Npz | Media::Libsvm | Media::RecordIo | Media::Binary => {
+            on_a_line(options, envelope)
+        }
+    })
+}
+
+/// The form of a JSON reply.
+fn envelope(options: &Options, decoded: &Decoded) -> ReplyFormat {
+    match options.spoken().filter(|_| !decoded.stated) {
+        Some(Dialect::Tfs | Dialect::Mlflow) => ReplyFormat::Rows,
+        Some(Dialect::Toolkit) => ReplyFormat::Bare,
+        Some(Dialect::HuggingFace) => ReplyFormat::HuggingFace(Pipeline::default()),
+        Some(Dialect::Triton | Dialect::Xgboost) | None => decoded.envelope.clone(),
+    }
+}
+
+/// The format of a reply to who accepts any. Some containers know but one.
+fn family(options: &Options, own: Media) -> Media {
+    match options.spoken() {
+        Some(Dialect::Tfs | Dialect::HuggingFace | Dialect::Mlflow) => Media::Json,
+        // Others are made with the toolkits and set their variables, too: only who says so means it.
+        Some(Dialect::Toolkit) if options.dialect.is_some() => Media::Json,
+        Some(Dialect::Toolkit | Dialect::Triton | Dialect::Xgboost) | None => own,
+    }
+}
+
+/// In a batch job, the same on a line of its own.
+fn on_a_line(options: &Options, format: ReplyFormat) -> ReplyFormat {
+    match options.batch {
+        true => ReplyFormat::Line(Box::new(format)),
+        false => format,
+    }
+}
+
+fn choose(
+    head: Head<'_>,
+    options: &Options,
+    family: Media,
+    offered: &[Media],
+) -> Result<Media, Error> {
+    negotiate::choose(head.accept, options.default_accept.as_deref(), family, offered)
+}
+
+/// The formats that a reply of this model can have.
+fn offered(signature: &Signature) -> &'static [Media] {
+    const ALL: [Media; 6] = [
+        Media::Json,
+        Media::JsonLines(LinesName::JsonLines),
+        Media::JsonLines(LinesName::Ndjson),
+        Media::JsonLines(LinesName::Jsons),
+        Media::Csv,
+        Media::Npy,
+    ];
+    let [without_npy @ .., _] = &ALL;
+    match signature.outputs.as_slice() {
+        [only] if only.dtype != DataType::Bytes => &ALL,
+        _ => without_npy,
+    }
+}
+
+/// The formats that a KServe v2 response can have. Which of them it has, the request says elsewhere.
+const KSERVE_V2: [Media; 2] = [Media::Json, Media::Binary];
+
+fn decode_kserve_v2(
+    signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
+    header: Option<usize>,
+    body: Bytes,
+) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    choose(head, options, Media::Json, &KSERVE_V2)?;
+    if let Some(header) = header.filter(|&it| it > body.len()) {
+        return Err(Error::InvalidRequest(format!(
+            "json-header-size: {header} bytes of JSON announced, the body has {}",
+            body.len()
+        )));
+    }
+    let decoded = kserve_v2::decode(signature, header, body);
+    let (request, format) = decoded.map_err(|problem| problem.error)?;
+    Ok((request, on_a_line(options, ReplyFormat::KserveV2(format))))
+}
+
+/// Examples for classes or values, which have no reply but JSON.
+fn decode_examples(
+    signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
+    method: tfs::Method,
+    body: &[u8],
+) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    choose(head, options, Media::Json, &[Media::Json])?;
+    let (request, results) = tfs::decode_examples(signature, method, body)?;
+    Ok((request, on_a_line(options, ReplyFormat::Results(results))))
+}
+
+/// The same reply with the length of its JSON part in the content type, where SageMaker lets it through.
+fn under_binary_type(mut reply: EncodedReply) -> EncodedReply {
+    let header = reply.headers.iter().position(|(name, _)| *name == kserve_v2::HEADER_LENGTH);
+    if let Some(at) = header {
+        let (_, length) = reply.headers.swap_remove(at);
+        reply.content_type = negotiate::binary_type(&length).into();
+    }
+    reply
+}
+
+/// How replies are framed where bodies are flat objects; `None` where they are not.
+fn framing(inference_type: InferenceType) -> Option<generate::Framing> {
+    match inference_type {
+        InferenceType::Infer => None,
+        InferenceType::Generate => Some(generate::Framing::Object),
+        InferenceType::GenerateStream => Some(generate::Framing::Events),
+    }
+}
+
+#[cfg(test)]
+mod tests;

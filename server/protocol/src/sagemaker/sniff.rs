@@ -1,0 +1,125 @@
+//! What a body is whose content type says nothing, from its first bytes.
+
+use crate::{negotiate::Media, npy, recordio};
+
+/// What a body looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// That format.
+    Media(Media),
+    /// An image.
+    Image,
+    /// None of these: perhaps a tensor without any frame.
+    Other,
+}
+
+/// The first bytes of a ZIP archive: npz is one.
+const ZIP: &[u8] = b"PK\x03\x04";
+
+/// Lines that are looked at to tell libsvm from CSV.
+const LINES: usize = 16;
+
+/// What this body is.
+pub(super) fn sniff(body: &[u8]) -> Content {
+    match body {
+        _ if is_json(body) => Content::Media(Media::Json),
+        _ if body.starts_with(npy::MAGIC) => Content::Media(Media::Npy),
+        _ if body.starts_with(ZIP) => Content::Media(Media::Npz),
+        _ if is_image(body) => Content::Image,
+        _ if body.starts_with(&recordio::MAGIC) => Content::Media(Media::RecordIo),
+        _ => match text(body) {
+            Some(text) if is_libsvm(text) => Content::Media(Media::Libsvm),
+            Some(_) => Content::Media(Media::Csv),
+            None => Content::Other,
+        },
+    }
+}
+
+/// Does the body begin as a JSON object or array?
+pub(super) fn is_json(body: &[u8]) -> bool {
+    matches!(body.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// PNG, JPEG, GIF, WebP, TIFF or BMP.
+fn is_image(body: &[u8]) -> bool {
+    const BEGINNINGS: [&[u8]; 6] =
+        [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*"];
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes();
+    match body {
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => true,
+        // Two letters alone would be too little: the length of the file follows them.
+        [b'B', b'M', a, b, c, d, ..] => [*a, *b, *c, *d] == length,
+        _ => BEGINNINGS.iter().any(|it| body.starts_with(it)),
+    }
+}
+
+/// The body as text that a person could have written.
+fn text(body: &[u8]) -> Option<&str> {
+    let control = |it: &u8| it.is_ascii_control() && !b"\t\r\n".contains(it);
+    if body.iter().any(control) { None } else { std::str::from_utf8(body).ok() }
+}
+
+/// Has one of the first lines, which have blanks between their words, one of the form `index:value`?
+fn is_libsvm(text: &str) -> bool {
+    let pair = |word: &str| {
+        word.split_once(':').is_some_and(|(index, value)| {
+            let digits = !index.is_empty() && index.bytes().all(|it| it.is_ascii_digit());
+            digits && value.parse::<f64>().is_ok()
+        })
+    };
+    let line = |line: &str| !line.contains(',') && line.split_ascii_whitespace().any(pair);
+    text.lines().take(LINES).any(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &[u8], content: Content) {
+        assert_eq!(sniff(body), content);
+    }
+
+    #[test]
+    fn json_begins_with_a_bracket_behind_blanks() {
+        check(b" \n[1]", Content::Media(Media::Json));
+        check(b"{", Content::Media(Media::Json));
+        check(b"1,2", Content::Media(Media::Csv));
+    }
+
+    #[test]
+    fn files_are_known_by_their_first_bytes() {
+        check(b"\x93NUMPY\x01\x00", Content::Media(Media::Npy));
+        check(b"PK\x03\x04..", Content::Media(Media::Npz));
+        check(b"\x0a\x23\xd7\xce\x01", Content::Media(Media::RecordIo));
+        let images: [&[u8]; 6] = [
+            b"\x89PNG\r\n\x1a\n.",
+            b"\xff\xd8\xff\xe0",
+            b"GIF89a",
+            b"RIFF....WEBPVP8 ",
+            b"MM\0*",
+            b"BM\x08\0\0\0..",
+        ];
+        for image in images {
+            check(image, Content::Image);
+        }
+        check(b"BMW,VW\n", Content::Media(Media::Csv));
+        check(b"RIFF", Content::Media(Media::Csv));
+    }
+
+    #[test]
+    fn libsvm_has_pairs_of_index_and_value_between_blanks() {
+        check(b"1 1:0.5 7:2\n", Content::Media(Media::Libsvm));
+        check(b"0\n1 3:1\n", Content::Media(Media::Libsvm));
+        check(b"3:1e-3 4:2", Content::Media(Media::Libsvm));
+        check(b"12:30,13:40\n", Content::Media(Media::Csv));
+        check(b"at 12:x\n", Content::Media(Media::Csv));
+        check(b"a:1 :2\n", Content::Media(Media::Csv));
+    }
+
+    #[test]
+    fn what_is_no_text_is_something_else() {
+        check(&[0, 0, 128, 63], Content::Other);
+        check(b"\xff\xfe", Content::Other);
+    }
+}

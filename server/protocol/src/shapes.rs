@@ -1,0 +1,161 @@
+//! What shape a client meant, where its format leaves a choice: rows or one row, `[3]` or `[3,1]`.
+
+use backend::{Shape, Tensor};
+
+use inference::signature::{Port, Signature};
+
+/// Does `given` have exactly these dimensions, `None` standing for any size?
+pub(super) fn fits(dims: &[Option<usize>], given: &[usize]) -> bool {
+    dims.len() == given.len()
+        && dims.iter().zip(given).all(|(dim, given)| dim.is_none_or(|it| it == *given))
+}
+
+/// The tensor, whose first dimension counts rows, in the shape that the input has.
+///
+/// A list of scalars is taken for an input of `[1]` (or of any number of ones or open dimensions), a list of lists of one
+/// for an input without dimensions, and the only row of a list for an input of a model that does not
+/// batch. Whatever fits nothing keeps its shape: the check against the signature has the better words.
+pub(super) fn as_rows(signature: &Signature, port: &Port, tensor: Tensor) -> Tensor {
+    let given = tensor.shape().dims();
+    let meant: Option<Shape> = match (signature.batches(), given) {
+        (true, [_, inner @ ..]) if fits(&port.dims, inner) => None,
+        (true, [rows]) if scalar(port) => Some(one_in_front(*rows, port)),
+        (true, [rows, 1]) if port.dims.is_empty() => Some(Shape::new(&[*rows])),
+        (true, _) => None,
+        (false, given) if fits(&port.dims, given) => None,
+        (false, [1, inner @ ..]) if fits(&port.dims, inner) => Some(Shape::new(inner)),
+        (false, _) => None,
+    };
+    meant.and_then(|it| tensor.reshape(it)).unwrap_or(tensor)
+}
+
+/// The tensor as the only row of an input; `None` where it is not one row, or the model does not batch.
+pub(super) fn as_one_row(signature: &Signature, port: &Port, tensor: &Tensor) -> Option<Tensor> {
+    let given = tensor.shape().dims();
+    if !signature.batches() {
+        return None;
+    }
+    if fits(&port.dims, given) {
+        let dims = std::iter::once(1).chain(given.iter().copied());
+        return tensor.reshape(dims.collect());
+    }
+    let lone = given.is_empty() && scalar(port);
+    lone.then(|| tensor.reshape(one_in_front(1, port))).flatten()
+}
+
+/// The tensor of a list that may be one row or several: one row where it has the shape of one.
+pub(super) fn as_rows_or_one(signature: &Signature, port: &Port, tensor: Tensor) -> Tensor {
+    match as_one_row(signature, port, &tensor) {
+        Some(row) => row,
+        None => as_rows(signature, port, tensor),
+    }
+}
+
+/// May one row of this input hold exactly one element, whatever its rank?
+pub(super) fn scalar(port: &Port) -> bool {
+    port.dims.iter().all(|it| it.is_none_or(|size| size == 1))
+}
+
+fn one_in_front(rows: usize, port: &Port) -> Shape {
+    std::iter::once(rows).chain(port.dims.iter().map(|_| 1)).collect()
+}
+
+/// The dimensions of one row of `columns` values without any nesting; `None` where they do not fit.
+///
+/// At most one dimension of any size is deduced.
+pub(super) fn flat(dims: &[Option<usize>], columns: usize) -> Option<Vec<usize>> {
+    let known = dims.iter().flatten().try_fold(1usize, |product, it| product.checked_mul(*it))?;
+    let deduced = match dims.iter().filter(|it| it.is_none()).count() {
+        0 if known == columns => 0,
+        1 if known > 0 && columns.is_multiple_of(known) => columns / known,
+        _ => return None,
+    };
+    Some(dims.iter().map(|it| it.unwrap_or(deduced)).collect())
+}
+
+/// The shape of `rows` rows of `columns` values each, without any nesting; `None` where they do not fit.
+///
+/// A model that does not batch takes one row, or all rows as the matrix that its only input is.
+pub(super) fn of_rows(
+    signature: &Signature,
+    port: &Port,
+    rows: usize,
+    columns: usize,
+) -> Option<Shape> {
+    match (signature.batches(), flat(&port.dims, columns)) {
+        (true, Some(row)) => Some(std::iter::once(rows).chain(row).collect()),
+        (false, Some(row)) if rows == 1 => Some(Shape::new(&row)),
+        (false, _) if signature.inputs.len() == 1 => {
+            let matrix = [rows, columns];
+            // A single column may as well be a list.
+            let list = matrix.get(..1).filter(|_| columns == 1);
+            let whole = Some(matrix.as_slice()).into_iter().chain(list);
+            whole.into_iter().find(|it| fits(&port.dims, it)).map(Shape::new)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::DataType;
+
+    fn model(max_batch_size: usize, dims: &[Option<usize>]) -> Signature {
+        let port = Port {
+            name: "x".into(),
+            dtype: DataType::Uint8,
+            dims: dims.to_vec(),
+            optional: false,
+            labels: Default::default(),
+        };
+        Signature {
+            model: "m".into(),
+            version: 1,
+            max_batch_size,
+            inputs: vec![port],
+            outputs: vec![],
+        }
+    }
+
+    #[track_caller]
+    fn check(signature: Signature, given: &[usize], rows: &[usize], either: &[usize]) {
+        let port = &signature.inputs[0];
+        let tensor = Tensor::zeros(DataType::Uint8, Shape::new(given)).unwrap();
+        assert_eq!(as_rows(&signature, port, tensor.clone()).shape().dims(), rows);
+        assert_eq!(as_rows_or_one(&signature, port, tensor).shape().dims(), either);
+    }
+
+    #[test]
+    fn rows_keep_their_shape_and_one_row_gains_a_dimension() {
+        check(model(8, &[Some(3)]), &[2, 3], &[2, 3], &[2, 3]);
+        check(model(8, &[Some(3)]), &[3], &[3], &[1, 3]);
+        check(model(8, &[None]), &[3], &[3, 1], &[1, 3]);
+    }
+
+    #[test]
+    fn scalars_may_be_wrapped_in_a_list_or_not() {
+        check(model(8, &[Some(1)]), &[2], &[2, 1], &[2, 1]);
+        check(model(8, &[Some(1)]), &[], &[], &[1, 1]);
+        check(model(8, &[]), &[2, 1], &[2], &[2]);
+        check(model(8, &[]), &[2], &[2], &[2]);
+        check(model(8, &[]), &[], &[], &[1]);
+    }
+
+    #[test]
+    fn a_model_that_does_not_batch_takes_the_whole_or_the_only_row() {
+        check(model(0, &[Some(3)]), &[3], &[3], &[3]);
+        check(model(0, &[Some(3)]), &[1, 3], &[3], &[3]);
+        check(model(0, &[Some(3)]), &[2, 3], &[2, 3], &[2, 3]);
+    }
+
+    #[test]
+    fn columns_fill_the_dimensions_and_one_size_is_deduced() {
+        assert_eq!(flat(&[Some(1), Some(8), Some(8)], 64), Some(vec![1, 8, 8]));
+        assert_eq!(flat(&[Some(2), None], 6), Some(vec![2, 3]));
+        assert_eq!(flat(&[], 1), Some(vec![]));
+        assert_eq!(flat(&[Some(2), None], 5), None);
+        assert_eq!(flat(&[None, None], 4), None);
+        assert_eq!(flat(&[Some(0), None], 0), None);
+    }
+}

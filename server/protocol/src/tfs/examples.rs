@@ -1,0 +1,325 @@
+//! Requests made of examples: for each row an object of features, each of them an input of the model. Features that
+//! are no input are passed over, as TensorFlow's parser does.
+
+use backend::{NamedTensor, Shape};
+
+use super::{Method, Results, check_signature, decode_predict};
+use crate::{
+    elements::TensorBuilder,
+    json::{BytesForm, Mark, Reader, Token},
+    number::Excerpt,
+    shapes,
+};
+use inference::{
+    error::Error,
+    request::InferenceRequest,
+    signature::{Port, Signature},
+};
+
+/// Most bytes of a context that are read again for the examples that share it.
+const MOST_SHARED: usize = 64 << 20;
+
+/// How many times the length of what was sent they may be beside [`FREE`]: a short body must not become a request that
+/// fills the memory.
+const LARGEST_RATIO: usize = 100;
+
+/// Bytes that they may always be.
+const FREE: usize = 1 << 20;
+
+/// The request in the body of `:classify` or `:regress`, `{"context"?, "examples": [{feature: value}]}`, or with
+/// [`Method::Predict`] in that of `:predict`; and the form of its reply.
+///
+/// # Errors
+/// When the model cannot do that, with what it would take; when the body is not JSON, has no examples, examples differ
+/// in their features, or a value does not fit its input. Each names the place.
+pub fn decode_examples(
+    signature: &Signature,
+    method: Method,
+    body: &[u8],
+) -> Result<(InferenceRequest, Results), Error> {
+    if method == Method::Predict {
+        let (request, form) = decode_predict(signature, body)?;
+        return Ok((request, Results::Predictions(form)));
+    }
+    let results = Results::of(signature, method)?;
+    let sharing = Sharing::of(body.len());
+    let inputs = Reader::document(body, |reader| read(signature, sharing, reader))?;
+    let outputs = results.outputs();
+    Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, results))
+}
+
+fn read(
+    signature: &Signature,
+    sharing: Sharing,
+    reader: &mut Reader<'_>,
+) -> Result<Vec<NamedTensor>, Error> {
+    // The context may stand behind the examples that it is for.
+    let (mut context, mut examples) = (None, None);
+    reader.object(|reader, key| {
+        match &*key {
+            "context" => context = Some(reader.mark()),
+            "examples" => examples = Some(reader.mark()),
+            "signature_name" => return check_signature(reader),
+            _ => {}
+        }
+        reader.skip_value()
+    })?;
+    let examples = examples.ok_or_else(|| {
+        Error::InvalidRequest("expected the key 'examples', found none".to_owned())
+    })?;
+    let shared = match context {
+        Some(mark) => reader.revisit(mark, |reader| read_context(signature, reader))?,
+        None => Vec::new(),
+    };
+    reader.revisit(examples, |reader| read_rows(signature, &shared, sharing, reader))
+}
+
+/// A feature of the context: its input, and where its value is.
+type Shared<'s, 'a> = (&'s Port, Mark<'a>);
+
+fn read_context<'s, 'a>(
+    signature: &'s Signature,
+    reader: &mut Reader<'a>,
+) -> Result<Vec<Shared<'s, 'a>>, Error> {
+    let mut shared = Vec::new();
+    reader.object(|reader, key| {
+        if let Some(port) = signature.input(&key) {
+            shared.push((port, reader.mark()));
+        }
+        reader.skip_value()
+    })?;
+    Ok(shared)
+}
+
+fn read_rows<'a>(
+    signature: &Signature,
+    shared: &[Shared<'_, 'a>],
+    mut sharing: Sharing,
+    reader: &mut Reader<'a>,
+) -> Result<Vec<NamedTensor>, Error> {
+    if reader.peek()? != Token::Array {
+        let given = reader.peek()?;
+        return Err(reader.error(format_args!("expected an array of examples, found {given}")));
+    }
+    let mut columns = Columns::new(signature);
+    reader.array(|reader, _| {
+        let start = reader.mark();
+        let mut wrong = None;
+        reader.object(|reader, key| match columns.column(&key) {
+            Some(column) => column.read(reader),
+            None => {
+                // The first of them may be what a missing one was meant to be.
+                wrong.get_or_insert_with(|| key.into_owned());
+                reader.skip_value()
+            }
+        })?;
+        for (port, mark) in shared {
+            let Some(column) = columns.column(&port.name).filter(|it| !it.is_filled()) else {
+                continue;
+            };
+            let length = reader.revisit(mark.clone(), |reader| {
+                let start = reader.place();
+                column.read(reader).map(|()| reader.length_since(start))
+            })?;
+            sharing.take(length).map_err(|problem| reader.error_about(&start, problem))?;
+        }
+        let ended = columns.end_row(wrong.as_deref());
+        ended.map_err(|problem| reader.error_about(&start, problem))
+    })?;
+    columns.finish().map_err(|problem| match problem {
+        Unfinished::Empty => reader.error("expected at least one example, found none"),
+        Unfinished::Other(error) => error,
+    })
+}
+
+/// How much of a context has been read again.
+#[derive(Debug)]
+pub struct Sharing {
+    read: usize,
+    most: usize,
+}
+
+impl Sharing {
+    /// Nothing yet, of a body of so many bytes.
+    pub fn of(sent: usize) -> Sharing {
+        Sharing { read: 0, most: Sharing::most(sent) }
+    }
+
+    /// Most bytes that are read again of the context in a body of `sent` bytes.
+    pub fn most(sent: usize) -> usize {
+        FREE.saturating_add(sent.saturating_mul(LARGEST_RATIO)).min(MOST_SHARED)
+    }
+
+    /// Counts so many bytes more.
+    ///
+    /// # Errors
+    /// As a sentence, when they are more than [`Sharing::most`].
+    pub fn take(&mut self, bytes: usize) -> Result<(), String> {
+        self.read = self.read.saturating_add(bytes);
+        let most = self.most;
+        match self.read <= most {
+            true => Ok(()),
+            false => Err(format!(
+                "the context is repeated for more than {most} bytes; send fewer examples at once"
+            )),
+        }
+    }
+}
+
+/// Inputs that are gathered example by example.
+pub struct Columns<'s> {
+    signature: &'s Signature,
+    columns: Vec<Column<'s>>,
+    rows: usize,
+}
+
+/// One of them.
+pub struct Column<'s> {
+    port: &'s Port,
+    /// Dimensions of one example's value.
+    dims: &'s [Option<usize>],
+    builder: TensorBuilder,
+    /// Examples before the one that is being read, and the elements that they have.
+    rows: usize,
+    before: usize,
+    /// The shape of the first example's value; `None` where it has none.
+    first: Option<Shape>,
+    /// Has the example that is being read a value?
+    filled: bool,
+}
+
+/// Why examples are no request.
+pub enum Unfinished {
+    /// There were none.
+    Empty,
+    /// They do not become tensors.
+    Other(Error),
+}
+
+impl<'s> Columns<'s> {
+    /// No examples yet.
+    pub fn new(signature: &'s Signature) -> Columns<'s> {
+        let column = |port: &'s Port| Column {
+            port,
+            dims: match (signature.batches(), port.dims.as_slice()) {
+                // Without a batch dimension, one of any size counts the examples.
+                (false, [None, dims @ ..]) => dims,
+                (_, dims) => dims,
+            },
+            builder: TensorBuilder::new(port.dtype, None),
+            rows: 0,
+            before: 0,
+            first: None,
+            filled: false,
+        };
+        Columns { signature, columns: signature.inputs.iter().map(column).collect(), rows: 0 }
+    }
+
+    /// The input of that name.
+    pub fn column(&mut self, name: &str) -> Option<&mut Column<'s>> {
+        self.columns.iter_mut().find(|it| &*it.port.name == name)
+    }
+
+    /// Ends an example; `wrong` is a feature of it that is no input.
+    ///
+    /// # Errors
+    /// As a sentence, when a feature is missing.
+    pub fn end_row(&mut self, wrong: Option<&str>) -> Result<(), String> {
+        for column in &mut self.columns {
+            let may_miss = match self.rows {
+                0 => column.port.optional,
+                _ => column.first.is_none(),
+            };
+            if !column.filled && !may_miss {
+                let wrong = wrong.map(|it| format!("; '{}' is no input", Excerpt(it)));
+                let (name, wrong) = (&column.port.name, wrong.unwrap_or_default());
+                return Err(format!("expected the feature '{name}', found none{wrong}"));
+            }
+            column.filled = false;
+            column.rows += 1;
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The inputs, each `[examples]` followed by the dimensions of one value.
+    ///
+    /// # Errors
+    /// When there were no examples, or sizes overflow.
+    pub fn finish(self) -> Result<Vec<NamedTensor>, Unfinished> {
+        let Columns { signature, columns, rows } = self;
+        if rows == 0 {
+            return Err(Unfinished::Empty);
+        }
+        let given = columns
+            .into_iter()
+            .filter_map(|column| Some((column.first?, column.port, column.builder)));
+        let tensors = given.map(|(first, port, builder)| {
+            let dims = std::iter::once(rows).chain(first.dims().iter().copied());
+            let tensor = builder.finish(dims.collect());
+            let tensor = tensor.map_err(|it| Error::input(&*port.name, it.to_string()))?;
+            let tensor = shapes::as_rows(signature, port, tensor);
+            Ok(NamedTensor { name: port.name.clone(), tensor })
+        });
+        tensors.collect::<Result<_, _>>().map_err(Unfinished::Other)
+    }
+}
+
+impl Column<'_> {
+    /// Has the example that is being read a value for it already?
+    pub fn is_filled(&self) -> bool {
+        self.filled
+    }
+
+    /// Where its elements go.
+    pub fn builder(&mut self) -> &mut TensorBuilder {
+        &mut self.builder
+    }
+
+    /// Ends the value of one example, a list of the elements that have gone into the builder.
+    ///
+    /// # Errors
+    /// As a sentence, when the first example had no value, or another number of elements.
+    pub fn end_list(&mut self) -> Result<(), String> {
+        let elements = self.builder.count() - self.before;
+        self.end(&Shape::new(&[elements]))
+    }
+
+    /// Reads the value of one example.
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        let start = reader.place();
+        let shape = reader.shaped_elements(&mut self.builder, BytesForm::TextOrBase64)?;
+        self.end(&shape).map_err(|problem| reader.error_from(start, problem))
+    }
+
+    /// Ends the value of one example, whose elements are in the builder: a list of them may stand for any shape that
+    /// has as many.
+    ///
+    /// # Errors
+    /// As a sentence, when the first example had none, or another shape.
+    fn end(&mut self, given: &Shape) -> Result<(), String> {
+        let elements = self.builder.count() - self.before;
+        self.before = self.builder.count();
+        self.filled = true;
+        let meant = match given.dims() {
+            [] | [_] => shapes::flat(self.dims, elements),
+            _ => None,
+        };
+        // What does not fit keeps its shape: the check against the signature has the better words.
+        let shape = meant.map_or_else(|| given.clone(), |it| Shape::new(&it));
+        match &self.first {
+            None if self.rows == 0 => self.first = Some(shape),
+            Some(first) if *first == shape => {}
+            Some(first) => {
+                return Err(format!(
+                    "expected shape {first} as in the first example, found {shape}"
+                ));
+            }
+            None => {
+                let name = &self.port.name;
+                return Err(format!("the first example does not have the feature '{name}'"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! Running on the calling task, alone and with others of its thread.
+
+use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::run::MakeInstance;
+use telemetry::metrics::{Metrics, MetricsOptions};
+
+/// Jobs until a task that has always been alone waits for company.
+const ALONE: usize = 15;
+
+/// Gives back its input and remembers the rows of its batches.
+struct Echo(Arc<Mutex<Vec<usize>>>);
+
+impl Instance for Echo {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        self.0.lock().unwrap().push(batch.rows);
+        let tensor = Tensor::concat([&batch.inputs[0].tensor]).unwrap();
+        Ok(vec![NamedTensor { name: "y".into(), tensor }])
+    }
+}
+
+struct Fast {
+    metrics: Metrics,
+    scheduler: Arc<Scheduler>,
+    batches: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Fast {
+    /// One instance whose runs are known to take `took`, in batches of up to 4 rows.
+    fn new(took: Duration) -> Fast {
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        let echo = batches.clone();
+        let make: Arc<MakeInstance> = Arc::new(move || Ok(Box::new(Echo(echo.clone()))));
+        let mut slot = Slot::empty(make);
+        slot.fill().unwrap();
+        let settings = Settings {
+            model: "m".into(),
+            batching: BatchPolicy::eager(4),
+            queue_policies: vec![QueuePolicy::default()],
+            default_level: 0,
+            preserve_ordering: false,
+            hold: 0,
+            longest_stay: LongestStay::Unbounded,
+            // Far above what a run takes on the busiest machine.
+            caller_runs_below: Duration::from_secs(10),
+            spin: Duration::ZERO,
+            niceness: NICENESS,
+        };
+        let mut times = RunTimes::default();
+        // Often enough that the runs of this test do not change the mean much.
+        (0..100).for_each(|_| times.record(1, took));
+        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+        let metrics = Metrics::new(MetricsOptions::default());
+        let model = metrics.model("m", 1, &Default::default());
+        let scheduler = Scheduler::new(settings, context, vec![slot], times, model);
+        Fast { metrics, scheduler: Arc::new(scheduler), batches }
+    }
+
+    /// Submits one row in a task of its own; the answer's value.
+    fn spawn(&self, value: f32) -> JoinHandle<Result<f32, Error>> {
+        let scheduler = self.scheduler.clone();
+        tokio::spawn(async move {
+            let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
+            let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+            let work = Work { inputs, outputs: vec!["y".into()], rows: 1 };
+            let deadline = None;
+            let submission = Submission {
+                work,
+                accepted: Instant::now(),
+                shape_key: 0,
+                priority: 0,
+                queue_timeout: None,
+                deadline,
+            };
+            let done = scheduler.submit(submission).await?;
+            let bytes = done.outputs[0].tensor.to_bytes();
+            Ok(f32::from_le_bytes(bytes[..4].try_into().unwrap()))
+        })
+    }
+
+    /// The first job after which the others of its thread are waited for.
+    async fn become_likely(&self) {
+        for _ in 0..ALONE {
+            self.spawn(0.0).await.unwrap().unwrap();
+        }
+        self.batches.lock().unwrap().clear();
+    }
+
+    fn batches(&self) -> Vec<usize> {
+        self.batches.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn requests_that_a_thread_has_before_it_run_as_batches_without_leaving_it() {
+    let fast = Fast::new(Duration::from_micros(20));
+    fast.become_likely().await;
+    let answers: Vec<_> = (0..10).map(|it| fast.spawn(it as f32)).collect();
+    for (expected, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.await.unwrap().unwrap(), expected as f32);
+    }
+    assert_eq!(fast.batches(), [4, 4, 2]);
+    assert_eq!(fast.scheduler.shared.lock().threads, 0);
+}
+
+#[tokio::test]
+async fn a_run_that_is_shorter_than_a_turn_of_the_thread_waits_for_nobody() {
+    let fast = Fast::new(Duration::from_nanos(300));
+    fast.become_likely().await;
+    let answers: Vec<_> = (0..10).map(|it| fast.spawn(it as f32)).collect();
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    assert_eq!(fast.batches(), [1; 10]);
+}
+
+#[tokio::test]
+async fn those_who_joined_a_client_that_left_are_answered() {
+    let fast = Fast::new(Duration::from_micros(20));
+    fast.become_likely().await;
+    let leading = fast.spawn(1.0);
+    let joining = fast.spawn(2.0);
+    // One turn: the first leads, the second has joined.
+    tokio::task::yield_now().await;
+    leading.abort();
+    assert!(leading.await.unwrap_err().is_cancelled());
+    assert_eq!(joining.await.unwrap().unwrap(), 2.0);
+    assert_eq!(fast.batches(), [1]);
+    let counted = fast.metrics.render();
+    let counted = std::str::from_utf8(&counted).unwrap();
+    assert!(counted.contains("reason=\"CANCELED\",version=\"1\"} 1"), "{counted}");
+    // The instance is idle again.
+    assert_eq!(fast.spawn(3.0).await.unwrap().unwrap(), 3.0);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_the_run_takes_its_row_along() {
+    let fast = Fast::new(Duration::from_micros(20));
+    fast.become_likely().await;
+    let leading = fast.spawn(1.0);
+    let joining = fast.spawn(2.0);
+    let leaving = fast.spawn(3.0);
+    // Behind them in the same turn.
+    tokio::spawn(async move { leaving.abort() });
+    assert_eq!(leading.await.unwrap().unwrap(), 1.0);
+    assert_eq!(joining.await.unwrap().unwrap(), 2.0);
+    assert_eq!(fast.batches().iter().sum::<usize>(), 2);
+}

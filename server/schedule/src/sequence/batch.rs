@@ -1,0 +1,341 @@
+//! One run of requests that belong to sequences: their inputs, the controls and the states in rows; and back.
+
+use std::{
+    collections::hash_map::DefaultHasher,
+    hash::{Hash, Hasher},
+    sync::Arc,
+    time::Instant,
+};
+
+use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Stop, Tensor};
+use bytes::Bytes;
+
+use super::{
+    settings::{Flag, IdType, Signal, State, Wiring},
+    table::Kept,
+};
+use crate::run::{Done, Failure, RunTime, Slot, Work};
+use inference::{error::Error, request::SequenceId};
+
+/// A request in its row of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    pub work: &'a Work,
+    pub id: &'a SequenceId,
+    pub start: bool,
+    pub end: bool,
+    /// What the sequence has kept; `None` before its first run.
+    pub kept: Option<&'a Kept>,
+}
+
+/// What came of one request.
+pub(super) struct Ran {
+    pub done: Done,
+    pub kept: Option<Kept>,
+}
+
+/// How a batch may be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Manner {
+    /// Where requests stand.
+    pub rows: Rows,
+    /// May a run that failed be made again?
+    pub repeats: bool,
+}
+
+/// Where the requests of a batch stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// Each keeps its row; the others are marked as empty.
+    Fixed,
+    /// One below the other.
+    Free,
+}
+
+/// Runs the requests in these rows, which agree in all shapes, and returns one answer for each that is there. A
+/// batch that fails is run again in halves, if it may be, so that only the culprit gets the error.
+pub(super) fn run(
+    slot: &mut Slot,
+    wiring: &Wiring,
+    rows: &[Option<Row<'_>>],
+    manner: Manner,
+    observe: &mut dyn FnMut(&RunTime),
+) -> Vec<Result<Ran, Error>> {
+    let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
+    let mut answers = Vec::with_capacity(places.len());
+    let mut groups = vec![places.as_slice()];
+    while let Some(group) = groups.pop() {
+        let masked: Vec<Option<Row<'_>>> = match manner.rows {
+            Rows::Fixed => {
+                let last = group.last().map_or(0, |it| it + 1);
+                (0..last).map(|it| rows[it].filter(|_| group.contains(&it))).collect()
+            }
+            Rows::Free => group.iter().map(|it| rows[*it]).collect(),
+        };
+        match slot.call(|instance| execute(instance, wiring, &masked, observe)) {
+            Ok(ran) => answers.extend(ran.into_iter().map(Ok)),
+            Err(Failure::Batch(_)) if 1 < group.len() && manner.repeats => {
+                let (left, right) = group.split_at(group.len() / 2);
+                groups.extend([right, left]);
+            }
+            Err(Failure::Batch(error) | Failure::NoInstance(error)) => {
+                answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
+            }
+        }
+    }
+    answers
+}
+
+fn execute(
+    instance: &mut dyn Instance,
+    wiring: &Wiring,
+    rows: &[Option<Row<'_>>],
+    observe: &mut dyn FnMut(&RunTime),
+) -> Result<Vec<Ran>, BackendError> {
+    let started = Instant::now();
+    let inputs = wiring.inputs(rows)?;
+    let outputs = wiring.outputs(rows);
+    let running = Instant::now();
+    // Never stopped: the state after this run is that of a sequence, whoever still waits for its answer.
+    let batch = Batch { inputs: &inputs, outputs: &outputs, rows: rows.len(), stop: &Stop::new() };
+    let results = instance.execute(&batch)?;
+    let ran = Instant::now();
+    let present = rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)));
+    let shares = present.map(|(at, row)| {
+        let take = |name| wiring.share(&results, name, at, rows.len());
+        let outputs = row.work.outputs.iter().map(&take).collect::<Result<_, _>>()?;
+        let tensors = wiring
+            .states
+            .iter()
+            .map(|it| take(&it.output).map(|output| alone(output.tensor, rows.len())));
+        let tensors: Vec<Tensor> = tensors.collect::<Result<_, _>>()?;
+        let kept = (!tensors.is_empty()).then(|| Kept { key: shapes_key(&tensors), tensors });
+        Ok((outputs, kept))
+    });
+    let shares: Vec<(Vec<NamedTensor>, Option<Kept>)> =
+        shares.collect::<Result<_, BackendError>>()?;
+    let times = RunTime {
+        started,
+        gather: running - started,
+        execute: ran - running,
+        scatter: ran.elapsed(),
+        rows: shares.len(),
+    };
+    observe(&times);
+    let ran = shares.into_iter().map(|(outputs, kept)| Ran { done: Done { outputs, times }, kept });
+    Ok(ran.collect())
+}
+
+/// A tensor that is kept does not keep those of other sequences in memory.
+fn alone(tensor: Tensor, rows: usize) -> Tensor {
+    if rows == 1 {
+        return tensor;
+    }
+    let bytes = Bytes::copy_from_slice(&tensor.to_bytes());
+    Tensor::new(tensor.dtype(), tensor.shape().clone(), bytes).unwrap_or(tensor)
+}
+
+/// A hash of these shapes.
+pub(super) fn shapes_key(tensors: &[Tensor]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    tensors.iter().for_each(|it| it.shape().hash(&mut hasher));
+    hasher.finish()
+}
+
+impl Wiring {
+    /// What the first request of a sequence gets for states: a hash of the shapes.
+    pub(super) fn initial_key(&self) -> u64 {
+        let tensors: Vec<Tensor> = self.states.iter().map(|it| it.initial.clone()).collect();
+        shapes_key(&tensors)
+    }
+
+    /// The inputs of one request that is a whole sequence, each of its rows: what warming up runs.
+    ///
+    /// # Errors
+    /// When the request's rows cannot be cut apart.
+    pub fn whole_sequence(&self, work: &Work) -> Result<Vec<NamedTensor>, BackendError> {
+        let rows = if self.batches { work.rows } else { 1 };
+        let works = (0..rows).map(|row| {
+            let cut = |it: &NamedTensor| match self.batches {
+                true => Some(NamedTensor {
+                    name: it.name.clone(),
+                    tensor: it.tensor.slice_rows(row, 1)?,
+                }),
+                false => Some(it.clone()),
+            };
+            let inputs = work.inputs.iter().map(cut).collect::<Option<_>>();
+            let inputs = inputs.ok_or_else(|| failed("a request has fewer rows than it says"))?;
+            Ok(Work { inputs, outputs: work.outputs.clone(), rows: 1 })
+        });
+        let works: Vec<Work> = works.collect::<Result<_, BackendError>>()?;
+        let is_text = self.controls.iter().any(|it| it.signal == Signal::Id(IdType::Text));
+        let id = if is_text { SequenceId::Text("1".into()) } else { SequenceId::Number(1) };
+        let row = |work| Some(Row { work, id: &id, start: true, end: true, kept: None });
+        let rows: Vec<Option<Row<'_>>> = works.iter().map(row).collect();
+        self.inputs(&rows)
+    }
+
+    /// All inputs of a run over these rows, of which at least one is there.
+    fn inputs(&self, rows: &[Option<Row<'_>>]) -> Result<Vec<NamedTensor>, BackendError> {
+        let first = rows.iter().flatten().next();
+        let first = first.ok_or_else(|| failed("a batch without a request"))?;
+        let mut inputs =
+            Vec::with_capacity(first.work.inputs.len() + self.controls.len() + self.states.len());
+        for (at, input) in first.work.inputs.iter().enumerate() {
+            let parts = rows.iter().map(|row| {
+                let work = row.as_ref().and_then(|it| it.work.inputs.get(at));
+                work.map(|it| it.tensor.clone())
+            });
+            inputs.push(self.column(&input.name, &input.tensor, parts)?);
+        }
+        for control in &self.controls {
+            let tensor = signal(control.signal, rows, self.batches);
+            let tensor = tensor.map_err(|it| failed(it.to_string()))?;
+            inputs.push(NamedTensor { name: control.name.clone(), tensor });
+        }
+        for (at, state) in self.states.iter().enumerate() {
+            let given = |row: &Row<'_>| row_state(row, at, state);
+            let parts = rows.iter().map(|row| row.as_ref().map(given));
+            inputs.push(self.column(&state.input, &given(first), parts)?);
+        }
+        Ok(inputs)
+    }
+
+    /// The parts one below the other, zeros of the form of `like` where there is none.
+    fn column(
+        &self,
+        name: &Arc<str>,
+        like: &Tensor,
+        parts: impl Iterator<Item = Option<Tensor>>,
+    ) -> Result<NamedTensor, BackendError> {
+        let mut zeros: Option<Tensor> = None;
+        let filled = parts.map(|part| match (part, &zeros) {
+            (Some(part), _) => Ok(part),
+            (None, Some(zeros)) => Ok(zeros.clone()),
+            (None, None) => {
+                let made = Tensor::zeros(like.dtype(), like.shape().clone());
+                zeros = Some(made.map_err(|it| failed(it.to_string()))?);
+                Ok(zeros.clone().unwrap_or_else(|| like.clone()))
+            }
+        });
+        let filled: Vec<Tensor> = filled.collect::<Result<_, BackendError>>()?;
+        let tensor = match filled.as_slice() {
+            [only] => Some(only.clone()),
+            parts => Tensor::concat(parts),
+        };
+        let tensor =
+            tensor.ok_or_else(|| failed(format!("input '{name}' differs inside the batch")))?;
+        Ok(NamedTensor { name: name.clone(), tensor })
+    }
+
+    /// What at least one request wants, and the states.
+    fn outputs(&self, rows: &[Option<Row<'_>>]) -> Vec<Arc<str>> {
+        let wanted = rows.iter().flatten().flat_map(|it| &it.work.outputs);
+        let mut outputs: Vec<Arc<str>> = Vec::new();
+        for name in wanted.chain(self.states.iter().map(|it| &it.output)) {
+            if !outputs.contains(name) {
+                outputs.push(name.clone());
+            }
+        }
+        outputs
+    }
+
+    /// One row of an output.
+    fn share(
+        &self,
+        results: &[NamedTensor],
+        name: &Arc<str>,
+        row: usize,
+        rows: usize,
+    ) -> Result<NamedTensor, BackendError> {
+        let whole = results.iter().find(|it| it.name == *name);
+        let whole =
+            whole.ok_or_else(|| failed(format!("the engine did not return output '{name}'")))?;
+        if !self.batches {
+            return Ok(whole.clone());
+        }
+        let shape = whole.tensor.shape();
+        let part = match shape.rows() == Some(rows) {
+            true => whole.tensor.slice_rows(row, 1),
+            false => None,
+        };
+        let tensor = part.ok_or_else(|| {
+            failed(format!(
+                "the engine returned output '{name}' of shape {shape} for a batch of {rows} rows"
+            ))
+        })?;
+        Ok(NamedTensor { name: name.clone(), tensor })
+    }
+}
+
+fn failed(problem: impl Into<String>) -> BackendError {
+    BackendError::Execute(problem.into())
+}
+
+/// The state with which a request begins.
+fn row_state(row: &Row<'_>, at: usize, state: &State) -> Tensor {
+    let kept = row.kept.filter(|_| !row.start).and_then(|it| it.tensors.get(at));
+    kept.unwrap_or(&state.initial).clone()
+}
+
+/// One element of a control for each row.
+fn signal(
+    signal: Signal,
+    rows: &[Option<Row<'_>>],
+    batches: bool,
+) -> Result<Tensor, backend::SizeMismatch> {
+    let shape = if batches { Shape::new(&[rows.len(), 1]) } else { Shape::new(&[1]) };
+    let is_there = |it: &Option<Row<'_>>, is: fn(&Row<'_>) -> bool| it.as_ref().is_some_and(is);
+    match signal {
+        Signal::Start(flag) => {
+            flags(flag, rows.iter().map(|it| is_there(it, |it| it.start)), shape)
+        }
+        Signal::End(flag) => flags(flag, rows.iter().map(|it| is_there(it, |it| it.end)), shape),
+        Signal::Ready(flag) => flags(flag, rows.iter().map(Option::is_some), shape),
+        Signal::Id(IdType::Text) => {
+            let text = |it: &Option<Row<'_>>| match it.as_ref().map(|it| it.id) {
+                Some(SequenceId::Text(id)) => id.to_string(),
+                Some(SequenceId::Number(id)) => id.to_string(),
+                None => String::new(),
+            };
+            Tensor::from_strings(shape, rows.iter().map(text))
+        }
+        Signal::Id(id) => {
+            let number = |it: &Option<Row<'_>>| match it.as_ref().map(|it| it.id) {
+                Some(SequenceId::Number(id)) => *id,
+                // Texts are refused at the door.
+                Some(SequenceId::Text(_)) | None => 0,
+            };
+            let numbers = rows.iter().map(number);
+            // What does not fit is refused at the door, too.
+            match id {
+                IdType::Int64 => Tensor::from_vec(shape, numbers.map(|it| it as i64).collect()),
+                IdType::Uint32 => Tensor::from_vec(shape, numbers.map(|it| it as u32).collect()),
+                IdType::Int32 => Tensor::from_vec(shape, numbers.map(|it| it as i32).collect()),
+                IdType::Uint64 | IdType::Text => Tensor::from_vec(shape, numbers.collect()),
+            }
+        }
+    }
+}
+
+fn flags(
+    flag: Flag,
+    values: impl Iterator<Item = bool>,
+    shape: Shape,
+) -> Result<Tensor, backend::SizeMismatch> {
+    match flag {
+        Flag::Int32(words) => {
+            Tensor::from_vec(shape, values.map(|it| words[usize::from(it)]).collect())
+        }
+        Flag::Fp32(words) => {
+            Tensor::from_vec(shape, values.map(|it| words[usize::from(it)]).collect())
+        }
+        Flag::Bool(words) => {
+            let bytes: Vec<u8> = values.map(|it| u8::from(words[usize::from(it)])).collect();
+            Tensor::new(DataType::Bool, shape, bytes.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! The scheduler with its threads, over an engine that adds up, fails and panics on request.
+
+use std::sync::{
+    Condvar,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
+
+use super::*;
+use crate::policy::BatchPolicy;
+use telemetry::metrics::{Metrics, MetricsOptions};
+
+/// Says when runs may go on, and counts them.
+#[derive(Default)]
+struct Gate {
+    closed: Mutex<bool>,
+    changed: Condvar,
+    runs: AtomicUsize,
+    /// Panics the next instance that goes?
+    breaks: AtomicBool,
+}
+
+impl Gate {
+    fn set(&self, closed: bool) {
+        *self.closed.lock().unwrap() = closed;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many runs have begun.
+    fn wait_runs(&self, runs: usize) {
+        while self.runs.load(Ordering::SeqCst) < runs {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// `sum` is `x` and what was kept; 13 fails, 666 panics.
+struct Adder(Arc<Gate>);
+
+fn number(tensor: &Tensor) -> i32 {
+    i32::from_le_bytes(tensor.to_bytes()[..4].try_into().unwrap())
+}
+
+fn tensor(value: i32) -> Tensor {
+    Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap()
+}
+
+impl Instance for Adder {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        self.0.runs.fetch_add(1, Ordering::SeqCst);
+        let mut closed = self.0.closed.lock().unwrap();
+        while *closed {
+            closed = self.0.changed.wait(closed).unwrap();
+        }
+        drop(closed);
+        let (x, kept) = (number(&batch.inputs[0].tensor), number(&batch.inputs[1].tensor));
+        assert!(x != 666, "the number of the beast");
+        if x == 13 {
+            return Err(BackendError::Execute("unlucky".into()));
+        }
+        let output = |name: &str| NamedTensor { name: name.into(), tensor: tensor(x + kept) };
+        Ok(vec![output("sum"), output("kept_out")])
+    }
+}
+
+impl Drop for Adder {
+    fn drop(&mut self) {
+        assert!(!self.0.breaks.swap(false, Ordering::SeqCst), "it goes with a bang");
+    }
+}
+
+fn settings() -> Settings {
+    let state =
+        KeptState { input: "kept_in".into(), output: "kept_out".into(), initial: tensor(0) };
+    Settings {
+        model: "m".into(),
+        strategy: Strategy::Direct(DirectPolicy {
+            max_delay: Duration::ZERO,
+            min_utilization: 0.0,
+        }),
+        idle: Duration::from_secs(60),
+        longest_backlog: None,
+        wiring: Wiring { batches: false, controls: vec![], states: vec![state] },
+        seats: 1,
+        niceness: 0,
+        engine_keeps_state: false,
+        hold: 0,
+    }
+}
+
+/// A scheduler with instances that are made when they are needed.
+fn scheduler(instances: usize, settings: Settings) -> (Arc<SequenceScheduler>, Arc<Gate>) {
+    let gate = Arc::new(Gate::default());
+    let slot = |_| {
+        let gate = gate.clone();
+        Slot::empty(Arc::new(move || Ok(Box::new(Adder(gate.clone())))))
+    };
+    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
+    let slots = (0..instances).map(slot).collect();
+    (Arc::new(SequenceScheduler::new(settings, slots, metrics)), gate)
+}
+
+const START: (bool, bool) = (true, false);
+const NEXT: (bool, bool) = (false, false);
+const END: (bool, bool) = (false, true);
+
+fn submission(value: i32) -> Submission {
+    let inputs = vec![NamedTensor { name: "x".into(), tensor: tensor(value) }];
+    Submission {
+        work: Work { inputs, outputs: vec!["sum".into()], rows: 1 },
+        accepted: Instant::now(),
+        shape_key: 0,
+        priority: 0,
+        queue_timeout: None,
+        deadline: None,
+    }
+}
+
+async fn send(
+    scheduler: &SequenceScheduler,
+    id: u64,
+    (start, end): (bool, bool),
+    submission: Submission,
+) -> Result<i32, Error> {
+    let sequence = Sequence { id: SequenceId::Number(id), start, end };
+    let done = scheduler.submit(submission, Some(&sequence)).await?;
+    Ok(number(&done.outputs[0].tensor))
+}
+
+/// The same, on a task of its own.
+fn spawn(
+    scheduler: &Arc<SequenceScheduler>,
+    id: u64,
+    place: (bool, bool),
+    value: i32,
+) -> tokio::task::JoinHandle<Result<i32, Error>> {
+    let scheduler = scheduler.clone();
+    tokio::spawn(async move { send(&scheduler, id, place, submission(value)).await })
+}
+
+#[tokio::test]
+async fn a_panic_costs_its_own_request_and_the_state_lives_on() {
+    let (scheduler, _) = scheduler(1, settings());
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    let error = send(&scheduler, 1, NEXT, submission(666)).await.unwrap_err();
+    assert!(error.to_string().contains("the engine panicked"), "{error}");
+    assert_eq!(send(&scheduler, 1, NEXT, submission(1)).await, Ok(6));
+}
+
+#[tokio::test]
+async fn a_panic_of_the_thread_itself_ends_its_sequences_and_others_get_another_thread() {
+    let (scheduler, gate) = scheduler(1, settings());
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    gate.set(true);
+    // The run panics, and then the instance as it is dropped, which nothing catches but the thread.
+    gate.breaks.store(true, Ordering::SeqCst);
+    let runs = spawn(&scheduler, 1, NEXT, 666);
+    tokio::task::yield_now().await;
+    gate.wait_runs(2);
+    let (waits, unseated) = (spawn(&scheduler, 1, NEXT, 1), spawn(&scheduler, 2, START, 7));
+    tokio::task::yield_now().await;
+    gate.set(false);
+    for lost in [runs, waits] {
+        let error = lost.await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::Internal(_)), "{error}");
+    }
+    assert_eq!(unseated.await.unwrap(), Ok(7));
+    let error = send(&scheduler, 1, NEXT, submission(1)).await.unwrap_err();
+    assert!(error.to_string().contains("no open sequence 1"), "{error}");
+    scheduler.close();
+    assert_eq!(scheduler.wait_closed(Duration::from_secs(30)), 0);
+}
+
+#[tokio::test]
+async fn an_engine_that_keeps_state_loses_its_sequences_with_the_instance() {
+    let strategy =
+        Strategy::Oldest { batching: BatchPolicy::one_by_one(), preserve_ordering: false };
+    let settings = Settings { engine_keeps_state: true, seats: 2, strategy, ..settings() };
+    let (scheduler, _) = scheduler(1, settings);
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    assert_eq!(send(&scheduler, 2, START, submission(7)).await, Ok(7));
+    assert!(send(&scheduler, 2, NEXT, submission(666)).await.is_err());
+    let error = send(&scheduler, 1, NEXT, submission(1)).await.unwrap_err();
+    assert!(error.to_string().contains("no open sequence 1"), "{error}");
+    // A mere failure loses nothing.
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    assert!(send(&scheduler, 1, NEXT, submission(13)).await.is_err());
+    assert_eq!(send(&scheduler, 1, NEXT, submission(1)).await, Ok(6));
+}
+
+#[tokio::test]
+async fn each_instance_runs_the_sequences_that_sit_there() {
+    let (scheduler, gate) = scheduler(2, settings());
+    gate.set(true);
+    let (first, second) = (spawn(&scheduler, 1, START, 1), spawn(&scheduler, 2, START, 2));
+    tokio::task::yield_now().await;
+    gate.wait_runs(2);
+    gate.set(false);
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (Ok(1), Ok(2)));
+}
+
+#[tokio::test]
+async fn a_request_that_runs_goes_on_when_its_client_leaves() {
+    let (scheduler, gate) = scheduler(1, settings());
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    gate.set(true);
+    let left = spawn(&scheduler, 1, NEXT, 10);
+    tokio::task::yield_now().await;
+    gate.wait_runs(2);
+    left.abort();
+    assert!(left.await.is_err());
+    gate.set(false);
+    assert_eq!(send(&scheduler, 1, END, submission(1)).await, Ok(16));
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_in_the_backlog_ends_the_sequence() {
+    let (scheduler, _) = scheduler(1, settings());
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    let mut late = submission(1);
+    late.deadline = Some(late.accepted + Duration::from_millis(30));
+    let late_too = spawn(&scheduler, 2, START, 1);
+    tokio::task::yield_now().await;
+    let error = send(&scheduler, 2, NEXT, late).await.unwrap_err();
+    assert!(matches!(error, Error::DeadlineExceeded { .. }), "{error}");
+    let error = late_too.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("the deadline of one of its requests passed"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_timeout_of_its_own_the_backlog_is_bounded_by_the_servers() {
+    let longest_backlog = Some(Duration::from_millis(20));
+    let (scheduler, _) = scheduler(1, Settings { longest_backlog, ..settings() });
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    let error = send(&scheduler, 2, START, submission(1)).await.unwrap_err();
+    assert!(matches!(error, Error::QueueTimeout { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn closing_runs_what_waits_and_ends_the_threads() {
+    let (scheduler, gate) = scheduler(1, settings());
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    gate.set(true);
+    let running = spawn(&scheduler, 1, NEXT, 1);
+    tokio::task::yield_now().await;
+    gate.wait_runs(2);
+    let waiting = spawn(&scheduler, 2, START, 7);
+    tokio::task::yield_now().await;
+    scheduler.close();
+    assert_eq!(scheduler.admit(), Err(Error::ShuttingDown));
+    assert_eq!(send(&scheduler, 1, NEXT, submission(1)).await, Err(Error::ShuttingDown));
+    gate.set(false);
+    assert_eq!((running.await.unwrap(), waiting.await.unwrap()), (Ok(6), Ok(7)));
+    assert_eq!(scheduler.wait_closed(Duration::from_secs(30)), 0);
+}
+
+#[tokio::test]
+async fn an_instance_that_cannot_be_made_is_the_error_of_those_who_sit_there() {
+    let slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
+    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
+    let scheduler = SequenceScheduler::new(settings(), vec![slot], metrics);
+    let error = send(&scheduler, 1, START, submission(1)).await.unwrap_err();
+    assert_eq!(error.to_string(), "no room");
+}

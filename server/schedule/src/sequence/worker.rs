@@ -1,0 +1,224 @@
+//! The thread of one instance: it runs the requests of the sequences that sit there.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use backend::MODEL_STACK;
+
+use super::{
+    Job, Shared, State,
+    batch::{self, Manner, Ran, Row, Rows},
+    decide::{Candidate, Next, direct, oldest},
+    settings::Strategy,
+    table::{Kept, Taken},
+};
+use crate::{run::Slot, worker::lower_priority};
+use inference::error::Error;
+use telemetry::metrics::BatchReason;
+
+/// Starts the thread of an instance, which has been counted already.
+pub(super) fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
+    let name = format!("{}#{}", shared.settings.model, instance + 1);
+    let at_end = Ended(shared.clone());
+    let spare = slot.another();
+    // Whoever gets it first: the thread, or this function where there is none.
+    let handed_over = Arc::new(Mutex::new(Some(slot)));
+    let take =
+        |slot: &Mutex<Option<Slot>>| slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let slot = handed_over.clone();
+    let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
+    let spawned = builder.spawn(move || {
+        let at_end = at_end;
+        lower_priority(at_end.0.settings.niceness);
+        if let Some(slot) = take(&slot) {
+            // What an engine does is caught before it comes here: this would be a defect of the scheduler.
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(&at_end.0, instance, slot)));
+            if outcome.is_err() {
+                recover(&at_end.0, instance, spare);
+            }
+        }
+    });
+    if let Err(error) = spawned {
+        // The next sequence that sits there tries again.
+        shared.lock().unstarted[instance] = take(&handed_over);
+        let reason = Error::Internal(format!("no thread to run the model on: {error}"));
+        shared.lose(instance, &reason);
+    }
+}
+
+/// After a panic of the instance's thread: the sequences that sat there are over, and the next that sits down there
+/// gets another thread.
+fn recover(shared: &Arc<Shared>, instance: usize, spare: Slot) {
+    let model = &*shared.settings.model;
+    tracing::error!(model, instance, "the thread of an instance panicked; its sequences are lost");
+    if let Some(place) = shared.lock().unstarted.get_mut(instance) {
+        *place = Some(spare);
+    }
+    let reason = Error::Internal(format!("the thread that ran model '{model}' was lost"));
+    shared.lose(instance, &reason);
+    // Some may have waited for a seat.
+    let calls = shared.reseat(&mut shared.lock(), Instant::now());
+    shared.call(calls);
+}
+
+/// Takes a thread out of the count, however it ends.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+        // The others may have waited for what this one has run.
+        self.0.wake_all();
+        self.0.ended.notify_all();
+    }
+}
+
+/// Runs batches until the scheduler is closed and nothing is left for this instance.
+fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
+    let mut state = shared.lock();
+    loop {
+        let now = Instant::now();
+        let calls = shared.reseat(&mut state, now);
+        if !calls.is_empty() {
+            drop(state);
+            shared.call(calls);
+            state = shared.lock();
+        }
+        let until = match next(shared, &state, instance, now) {
+            Next::Run(rows, reason) => {
+                state = match slot.limit().cloned() {
+                    None => run(shared, state, instance, &mut slot, &rows, reason),
+                    Some(limited) => {
+                        drop(state);
+                        let _permit = limited.acquire();
+                        let state = shared.lock();
+                        // Of what waits by now.
+                        match next(shared, &state, instance, Instant::now()) {
+                            Next::Run(rows, reason) => {
+                                run(shared, state, instance, &mut slot, &rows, reason)
+                            }
+                            Next::WaitUntil(_) | Next::Wait => state,
+                        }
+                    }
+                };
+                continue;
+            }
+            Next::WaitUntil(at) => Some(at),
+            Next::Wait if state.closing && state.table.queued() == 0 => return,
+            Next::Wait => None,
+        };
+        let until = until
+            .into_iter()
+            .chain(state.table.next_expiry(instance, shared.patience(&state)))
+            .min();
+        let Some(changed) = shared.changed.get(instance) else { return };
+        state = match until {
+            None => changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(at) => {
+                let wait = at.saturating_duration_since(now);
+                changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+    }
+}
+
+/// What should this instance do?
+fn next(shared: &Shared, state: &State, instance: usize, now: Instant) -> Next {
+    if 0 < state.hold && !state.hurrying {
+        return Next::Wait;
+    }
+    let candidates = state.table.heads(instance).map(|it| Candidate {
+        row: it.row,
+        enqueued_at: it.job.enqueued_at,
+        key: it.job.shape_key ^ state_key(shared, it.job, it.kept),
+    });
+    let candidates: Vec<Candidate> = candidates.collect();
+    match &shared.settings.strategy {
+        Strategy::Direct(policy) => {
+            direct(&candidates, shared.settings.seats, policy, now, state.hurrying)
+        }
+        Strategy::Oldest { batching, .. } => oldest(candidates, batching, now, state.hurrying),
+    }
+}
+
+fn state_key(shared: &Shared, job: &Job, kept: Option<&Kept>) -> u64 {
+    kept.filter(|_| !job.start).map_or(shared.initial_key, |it| it.key)
+}
+
+fn run<'a>(
+    shared: &'a Arc<Shared>,
+    mut state: MutexGuard<'_, State>,
+    instance: usize,
+    slot: &mut Slot,
+    rows: &[usize],
+    reason: BatchReason,
+) -> MutexGuard<'a, State> {
+    let mut taken = state.table.take(instance, rows);
+    drop(state);
+    // They do not wait any more.
+    taken.iter_mut().for_each(|it| drop(it.job.counted.take()));
+    let had_instance = slot.is_made();
+    let answers = answers(shared, slot, &taken, reason);
+    let lost = had_instance && !slot.is_made() && shared.settings.engine_keeps_state;
+
+    // The sequences go on before the answers leave: a client that sends its next request at once must find its own.
+    let mut state = shared.lock();
+    let now = Instant::now();
+    let mut replies = Vec::with_capacity(taken.len());
+    for (taken, answer) in taken.into_iter().zip(answers) {
+        let Taken { number, job, kept, .. } = taken;
+        // A request that failed has changed nothing; but a start is one all the same.
+        let before = kept.filter(|_| !job.start);
+        let (kept, answer) = match answer {
+            Ok(Ran { done, kept }) => (kept, Ok(done)),
+            Err(error) => (before, Err(error)),
+        };
+        state.table.finish(number, kept, job.end, now);
+        replies.push((job.reply, answer));
+    }
+    let calls = shared.reseat(&mut state, now);
+    drop(state);
+    shared.call(calls);
+    if lost {
+        let why = "the instance that held its state was lost";
+        shared.lose(instance, &shared.cancelled(why));
+    }
+    for (reply, answer) in replies {
+        reply.send(answer);
+    }
+    shared.lock()
+}
+
+/// One answer for each request, in their order.
+fn answers(
+    shared: &Shared,
+    slot: &mut Slot,
+    taken: &[Taken<Job>],
+    reason: BatchReason,
+) -> Vec<Result<Ran, Error>> {
+    fn row(it: &Taken<Job>) -> Row<'_> {
+        let Job { work, start, end, .. } = &it.job;
+        Row { work, id: &it.id, start: *start, end: *end, kept: it.kept.as_ref() }
+    }
+    let (layout, rows) = match &shared.settings.strategy {
+        Strategy::Direct(_) => {
+            let last = taken.iter().map(|it| it.row + 1).max().unwrap_or(0);
+            let mut rows = vec![None; last];
+            taken.iter().for_each(|it| rows[it.row] = Some(row(it)));
+            (Rows::Fixed, rows)
+        }
+        Strategy::Oldest { .. } => (Rows::Free, taken.iter().map(|it| Some(row(it))).collect()),
+    };
+    // Nobody knows what a run that failed has left behind in an engine that keeps state.
+    let manner = Manner { rows: layout, repeats: !shared.settings.engine_keeps_state };
+    let mut times = Vec::with_capacity(1);
+    let wiring = &shared.settings.wiring;
+    let answers = batch::run(slot, wiring, &rows, manner, &mut |it: &_| times.push(*it));
+    // A batch that succeeds takes one execution.
+    shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
+    answers
+}

@@ -1,0 +1,346 @@
+//! What the scheduler's lock guards: the queue, the instances that are idle, the batches that run, and what
+//! is learned.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use backend::{Device, Stop};
+
+use super::{
+    admission::Load,
+    gather::Gatherings,
+    learn::RunTimes,
+    policy::Decision,
+    queue::{Job, Queue},
+    run::{RunTime, Slot},
+};
+
+/// How long a worker leaves an instance alone that could not be made.
+const RETRY_MAKING: Duration = Duration::from_secs(1);
+
+/// A batch on an instance, held by a worker thread.
+pub struct Running {
+    tickets: Vec<u64>,
+    left: usize,
+    stop: Arc<Stop>,
+    started: Instant,
+    rows: usize,
+}
+
+/// Who is to be woken once the lock is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// A worker that sleeps.
+    Parked,
+    /// A worker that is yet to be started, by its number.
+    New(usize),
+}
+
+/// See the module's text.
+pub struct State {
+    /// Jobs that wait.
+    pub queue: Queue,
+    /// Jobs that will run on their own threads.
+    pub gatherings: Gatherings,
+    /// Instances that nobody holds; the last used one on top, whose memory is still in the caches.
+    pub idle: Vec<Slot>,
+    /// Places whose instance is yet to be made, or was lost.
+    pub unmade: Vec<Slot>,
+    /// After a failed attempt none is made before then.
+    make_after: Instant,
+    /// Places in all.
+    pub slots: usize,
+    /// For each device of the model an empty place, of which further ones are made, and how many there are.
+    pub kinds: Vec<(Slot, usize)>,
+    /// Devices of places that are to go as soon as their batch has run.
+    pub surplus: Vec<Device>,
+    /// Batches that run on worker threads; at most one per place.
+    running: Vec<Running>,
+    /// What is known of the model's speed.
+    pub times: RunTimes,
+    /// The same with everything around a run, as it comes between a waiting request and its answer: on a
+    /// machine with more to do than processors, threads wait for these, too.
+    turns: RunTimes,
+    /// Worker threads alive; at most one per place.
+    pub threads: usize,
+    /// Worker threads that wait to be woken.
+    parked: usize,
+    /// Worker threads that are awake and look for work.
+    pub looking: usize,
+    /// When those that sleep and watch the clock look again.
+    watched: Vec<Instant>,
+    /// Nothing waits for company any more.
+    pub hurrying: bool,
+    /// Nothing more comes in.
+    pub closing: bool,
+}
+
+impl State {
+    /// Nothing waits, nothing runs.
+    pub fn new(queue: Queue, slots: Vec<Slot>, times: RunTimes) -> State {
+        let mut kinds: Vec<(Slot, usize)> = Vec::new();
+        for slot in &slots {
+            match kinds.iter_mut().find(|(it, _)| it.device() == slot.device()) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((slot.another(), 1)),
+            }
+        }
+        let (idle, unmade): (Vec<Slot>, Vec<Slot>) = slots.into_iter().partition(Slot::is_made);
+        State {
+            queue,
+            gatherings: Gatherings::default(),
+            slots: idle.len() + unmade.len(),
+            kinds,
+            surplus: Vec::new(),
+            idle,
+            unmade,
+            make_after: Instant::now(),
+            running: Vec::new(),
+            turns: times.clone(),
+            times,
+            threads: 0,
+            parked: 0,
+            looking: 0,
+            watched: Vec::new(),
+            hurrying: false,
+            closing: false,
+        }
+    }
+
+    /// A worker goes to sleep until it is woken, or until then.
+    pub fn park(&mut self, until: Option<Instant>) {
+        self.parked += 1;
+        self.watched.extend(until);
+    }
+
+    /// It is awake again.
+    pub fn unpark(&mut self, until: Option<Instant>) {
+        self.parked -= 1;
+        if let Some(at) = self.watched.iter().position(|it| Some(*it) == until) {
+            self.watched.swap_remove(at);
+        }
+    }
+
+    /// Is a worker asleep?
+    pub fn is_any_parked(&self) -> bool {
+        0 < self.parked
+    }
+
+    /// Calls a worker: one that is asleep, or a new one where there is room for it.
+    pub fn call_worker(&mut self) -> Option<Call> {
+        if 0 < self.looking {
+            // It sees the work, and calls another if there is more than it can do.
+            return None;
+        }
+        if self.is_any_parked() {
+            return Some(Call::Parked);
+        }
+        if self.slots <= self.threads {
+            return None;
+        }
+        self.threads += 1;
+        Some(Call::New(self.threads))
+    }
+
+    /// The same, if [`State::wants_worker`].
+    pub fn call_wanted_worker(&mut self, now: Instant) -> Option<Call> {
+        if self.wants_worker(now) { self.call_worker() } else { None }
+    }
+
+    /// Takes a job that does not run yet out of wherever it is.
+    pub fn withdraw(&mut self, ticket: u64) -> Option<Job> {
+        self.queue.withdraw(ticket).or_else(|| self.gatherings.withdraw(ticket))
+    }
+
+    /// Is there something for a parked worker to do that no other worker is about to do: a batch to run,
+    /// an instance to make, a time to watch? Expired jobs are left for it to find.
+    pub fn wants_worker(&self, now: Instant) -> bool {
+        if self.idle.is_empty() {
+            let due = |at: Instant| at <= now || !self.is_watched(at);
+            return !self.queue.is_empty() && self.makes_at().is_some_and(due);
+        }
+        match self.queue.decide(now, self.hurrying) {
+            Decision::Run { .. } => true,
+            Decision::WaitUntil(at) => !self.is_watched(at),
+            Decision::WaitForJob => false,
+        }
+    }
+
+    /// Does a worker look again by then?
+    fn is_watched(&self, at: Instant) -> bool {
+        self.watched.iter().any(|it| *it <= at)
+    }
+
+    /// From when on one more instance may be made; `None` where all places have one.
+    pub fn makes_at(&self) -> Option<Instant> {
+        (!self.unmade.is_empty()).then_some(self.make_after)
+    }
+
+    /// Takes the place where the next instance is to be made: there is work, and nobody else to do it.
+    pub fn place_to_fill(&mut self, now: Instant) -> Option<Slot> {
+        self.unmade.pop_if(|_| self.make_after <= now)
+    }
+
+    /// Could not be made: tried again when there is work, but not at once.
+    pub fn put_back_unmade(&mut self, slot: Slot, now: Instant) {
+        self.make_after = now + RETRY_MAKING;
+        self.unmade.push(slot);
+    }
+
+    /// Would a request that came now have a place to run at once?
+    pub fn has_room(&self, now: Instant) -> bool {
+        self.queue.is_empty()
+            && (!self.idle.is_empty() || self.makes_at().is_some_and(|it| it <= now))
+    }
+
+    /// Gives an instance back after a run. If it was lost, its place waits to be filled again. What is given
+    /// back in turn is one too many, to be dropped when the lock is free.
+    #[must_use]
+    pub fn put_back(&mut self, slot: Slot) -> Option<Slot> {
+        if let Some(at) = self.surplus.iter().position(|it| *it == slot.device()) {
+            self.surplus.swap_remove(at);
+            return Some(slot);
+        }
+        if slot.is_made() {
+            self.idle.push(slot)
+        } else {
+            self.unmade.push(slot)
+        }
+        None
+    }
+
+    /// Does a batch run on a worker thread?
+    pub fn is_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Is there no instance left, idle or running, to serve the queue?
+    pub fn is_without_instances(&self) -> bool {
+        self.unmade.len() == self.slots
+    }
+
+    /// Takes in the times of executions.
+    pub fn learn(&mut self, times: &[RunTime]) {
+        for it in times {
+            self.times.record(it.rows, it.execute);
+        }
+    }
+
+    /// Takes in how long an instance was taken by one batch.
+    pub fn learn_turn(&mut self, rows: usize, took: Duration) {
+        self.turns.record(rows, took);
+    }
+
+    /// Is there a batch that the next free instance would run at once?
+    pub fn is_backlogged(&self, now: Instant) -> bool {
+        matches!(self.queue.decide(now, self.hurrying), Decision::Run { .. })
+    }
+
+    /// A worker starts a batch.
+    pub fn begin(&mut self, tickets: Vec<u64>, rows: usize, stop: Arc<Stop>, now: Instant) {
+        self.running.push(Running { tickets, left: 0, stop, started: now, rows });
+    }
+
+    /// A worker has finished the batch of that stop.
+    pub fn end(&mut self, stop: &Arc<Stop>) {
+        self.running.retain(|it| !Arc::ptr_eq(&it.stop, stop));
+    }
+
+    /// Nobody waits for this ticket any more. If that was the last of its batch: the batch's stop.
+    pub fn leave_batch(&mut self, ticket: u64) -> Option<Arc<Stop>> {
+        let batch = self.running.iter_mut().find(|it| it.tickets.contains(&ticket))?;
+        batch.left += 1;
+        (batch.left == batch.tickets.len()).then(|| batch.stop.clone())
+    }
+
+    /// What stands before a new job of that many rows.
+    pub fn load(&self, rows: usize, now: Instant) -> Load {
+        let rest = |it: &Running| {
+            let expected = self.turns.mean(it.rows).unwrap_or_default();
+            expected.saturating_sub(now.saturating_duration_since(it.started))
+        };
+        Load {
+            running: self.running.iter().map(rest).sum(),
+            queued_batches: self.queue.batches(),
+            batch_time: self.turns.mean(self.queue.rows_per_batch()).unwrap_or_default(),
+            own_time: self.turns.p95(rows).unwrap_or_default(),
+            own_mean: self.turns.mean(rows).unwrap_or_default(),
+            instances: self.slots,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backend::{BackendError, Batch, Instance, NamedTensor};
+
+    use super::*;
+    use crate::{
+        policy::{BatchPolicy, Pending},
+        queue::Job,
+        reply::Reply,
+        run::Work,
+    };
+
+    struct Nothing;
+
+    impl Instance for Nothing {
+        fn execute(&mut self, _: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+            Ok(Vec::new())
+        }
+    }
+
+    const DELAY: Duration = Duration::from_secs(1);
+
+    /// One idle instance, and a queue in which `jobs` wait for company.
+    fn waiting(jobs: usize, now: Instant) -> State {
+        let batching = BatchPolicy { max_rows: 8, preferred_rows: vec![8], max_delay: DELAY };
+        let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(Nothing))));
+        slot.fill().unwrap();
+        let queue = Queue::new(batching, Vec::new(), 0, 0);
+        let mut state = State::new(queue, vec![slot], RunTimes::default());
+        for _ in 0..jobs {
+            let job = Job {
+                pending: Pending { rows: 1, enqueued_at: now, shape_key: 0 },
+                work: Work { inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
+                expiry: None,
+                deadline: None,
+                reply: Reply::unheard(),
+                counted: None,
+            };
+            state.queue.push(0, job).unwrap();
+        }
+        state
+    }
+
+    #[test]
+    fn a_batch_that_waits_for_company_needs_a_worker_that_watches_the_clock() {
+        let now = Instant::now();
+        let mut state = waiting(2, now);
+        // It sleeps until it is woken: it does not know of these jobs.
+        state.park(None);
+        assert!(state.wants_worker(now));
+        state.park(Some(now + DELAY * 2));
+        assert!(state.wants_worker(now));
+        state.park(Some(now + DELAY));
+        assert!(!state.wants_worker(now));
+        state.unpark(Some(now + DELAY));
+        assert!(state.wants_worker(now));
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_made_yet_needs_a_worker_that_tries_again() {
+        let now = Instant::now();
+        let mut state = waiting(1, now);
+        let slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
+        state.idle.clear();
+        assert!(!state.wants_worker(now));
+        state.put_back_unmade(slot, now);
+        assert!(state.wants_worker(now) && state.place_to_fill(now).is_none());
+        state.park(state.makes_at());
+        assert!(!state.wants_worker(now));
+        assert!(state.place_to_fill(now + RETRY_MAKING).is_some());
+    }
+}

@@ -1,0 +1,493 @@
+//! The scheduler as a whole, over instances made for the purpose.
+
+use std::{
+    sync::{
+        Condvar,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use backend::{BackendError, Batch, Device, Instance, NamedTensor, Shape, Tensor};
+
+use super::{run::MakeInstance, *};
+use telemetry::metrics::{Metrics, MetricsOptions};
+
+/// Gives back its input, but only once the gate is open; remembers the batches it ran.
+#[derive(Default)]
+struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+    batches: Mutex<Vec<usize>>,
+    entered: AtomicUsize,
+    stopped: AtomicUsize,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+
+    fn batches(&self) -> Vec<usize> {
+        self.batches.lock().unwrap().clone()
+    }
+}
+
+struct Echo(Arc<Gate>);
+
+impl Instance for Echo {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        let gate = self.0.clone();
+        gate.entered.fetch_add(1, Ordering::SeqCst);
+        let mut open = gate.open.lock().unwrap();
+        while !*open && !batch.stop.is_stopped() {
+            open = gate.changed.wait_timeout(open, Duration::from_millis(1)).unwrap().0;
+        }
+        if batch.stop.is_stopped() {
+            gate.stopped.fetch_add(1, Ordering::SeqCst);
+            return Err(BackendError::Execute("stopped".into()));
+        }
+        gate.batches.lock().unwrap().push(batch.rows);
+        let tensor = Tensor::concat([&batch.inputs[0].tensor]).unwrap();
+        Ok(vec![NamedTensor { name: "y".into(), tensor }])
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        model: "m".into(),
+        batching: BatchPolicy::eager(4),
+        queue_policies: vec![QueuePolicy::default()],
+        default_level: 0,
+        preserve_ordering: false,
+        hold: 0,
+        longest_stay: LongestStay::Unbounded,
+        caller_runs_below: Duration::ZERO,
+        spin: Duration::ZERO,
+        niceness: NICENESS,
+    }
+}
+
+/// A scheduler over `instances` echoes behind one gate, all made beforehand.
+fn scheduler(instances: usize, settings: Settings) -> (Arc<Scheduler>, Arc<Gate>) {
+    let gate = Arc::new(Gate::default());
+    let slots = (0..instances).map(|_| {
+        let mut slot = Slot::empty(make_echo(&gate));
+        slot.fill().unwrap();
+        slot
+    });
+    (over(slots.collect(), settings), gate)
+}
+
+fn make_echo(gate: &Arc<Gate>) -> Arc<MakeInstance> {
+    let gate = gate.clone();
+    Arc::new(move || Ok(Box::new(Echo(gate.clone()))))
+}
+
+fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
+    let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
+    Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
+}
+
+fn submission(value: f32) -> Submission {
+    let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
+    let inputs = vec![NamedTensor { name: "x".into(), tensor }];
+    let work = Work { inputs, outputs: vec!["y".into()], rows: 1 };
+    Submission {
+        work,
+        accepted: Instant::now(),
+        shape_key: 0,
+        priority: 0,
+        queue_timeout: None,
+        deadline: None,
+    }
+}
+
+fn value(done: &Done) -> f32 {
+    let bytes = done.outputs[0].tensor.to_bytes();
+    f32::from_le_bytes(bytes[..4].try_into().unwrap())
+}
+
+/// Submits in a task of its own; the answer's value or error.
+fn spawn(
+    scheduler: &Arc<Scheduler>,
+    submission: Submission,
+) -> tokio::task::JoinHandle<Result<f32, Error>> {
+    let scheduler = scheduler.clone();
+    tokio::spawn(async move { scheduler.submit(submission).await.map(|it| value(&it)) })
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::task::yield_now().await;
+        thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn what_waits_while_an_instance_is_busy_runs_as_one_batch() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let mut answers = vec![spawn(&scheduler, submission(0.0))];
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    answers.extend((1..4).map(|it| spawn(&scheduler, submission(it as f32))));
+    until(|| scheduler.queued() == 3).await;
+    gate.open();
+    for (expected, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer.await.unwrap().unwrap(), expected as f32);
+    }
+    assert_eq!(gate.batches(), [1, 3]);
+}
+
+#[tokio::test]
+async fn as_many_batches_run_at_once_as_there_are_instances() {
+    let (scheduler, gate) =
+        scheduler(3, Settings { batching: BatchPolicy::one_by_one(), ..settings() });
+    let answers: Vec<_> = (0..5).map(|_| spawn(&scheduler, submission(1.0))).collect();
+    until(|| gate.entered.load(Ordering::SeqCst) == 3 && scheduler.queued() == 2).await;
+    gate.open();
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_call_never_reaches_the_model() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let queued = spawn(&scheduler, submission(2.0));
+    until(|| scheduler.queued() == 1).await;
+    queued.abort();
+    until(|| scheduler.queued() == 0).await;
+    gate.open();
+    running.await.unwrap().unwrap();
+    assert_eq!(gate.batches(), [1]);
+}
+
+#[tokio::test]
+async fn a_batch_that_nobody_waits_for_is_stopped_and_not_before() {
+    let (scheduler, gate) = scheduler(1, Settings { hold: 2, ..settings() });
+    let (one, two) = (spawn(&scheduler, submission(1.0)), spawn(&scheduler, submission(2.0)));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    one.abort();
+    assert!(one.await.unwrap_err().is_cancelled());
+    assert_eq!(gate.stopped.load(Ordering::SeqCst), 0);
+    two.abort();
+    until(|| gate.stopped.load(Ordering::SeqCst) == 1).await;
+}
+
+#[tokio::test]
+async fn a_late_request_is_answered_on_time_though_every_instance_is_busy() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let deadline = Some(Instant::now() + Duration::from_millis(5));
+    let late = spawn(&scheduler, Submission { deadline, ..submission(2.0) });
+    let error = late.await.unwrap().unwrap_err();
+    assert_eq!(error, Error::DeadlineExceeded { model: "m".into() });
+    assert_eq!(scheduler.queued(), 0);
+    gate.open();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_queue_timeout_rejects_what_waits_and_never_what_runs() {
+    let policy = QueuePolicy { allow_timeout_override: true, ..QueuePolicy::default() };
+    let (scheduler, gate) = scheduler(1, Settings { queue_policies: vec![policy], ..settings() });
+    let within = |value, timeout| Submission { queue_timeout: Some(timeout), ..submission(value) };
+    // Time enough for a thread to start, on any machine.
+    let longest = Duration::from_secs(1);
+    let running = spawn(&scheduler, within(1.0, longest));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiting = spawn(&scheduler, within(2.0, Duration::from_millis(5)));
+    assert!(matches!(waiting.await.unwrap(), Err(Error::QueueTimeout { .. })));
+    tokio::time::sleep(longest).await;
+    gate.open();
+    assert_eq!(running.await.unwrap(), Ok(1.0));
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_at_once() {
+    let policy = QueuePolicy { max_size: Some(1), ..QueuePolicy::default() };
+    let (scheduler, gate) = scheduler(1, Settings { queue_policies: vec![policy], ..settings() });
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiting = spawn(&scheduler, submission(2.0));
+    until(|| scheduler.queued() == 1).await;
+    assert!(matches!(scheduler.submit(submission(3.0)).await, Err(Error::Overloaded { .. })));
+    gate.open();
+    assert!(running.await.unwrap().is_ok() && waiting.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn what_could_not_be_answered_in_time_is_refused_at_once() {
+    let longest_stay = LongestStay::Fixed(Duration::from_secs(100));
+    let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
+    scheduler.shared.lock().learn_turn(1, Duration::from_secs(80));
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    // Some 80 s of the running batch are left, and its own 80 s come on top.
+    let refused = scheduler.submit(submission(2.0)).await.unwrap_err();
+    assert!(matches!(refused, Error::Overloaded { .. }), "{refused}");
+    assert!(scheduler.admit().is_err());
+    gate.open();
+    running.await.unwrap().unwrap();
+    scheduler.submit(submission(3.0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fast_model_runs_on_the_calling_thread() {
+    let caller_runs_below = Duration::from_secs(1);
+    let (scheduler, gate) = scheduler(1, Settings { caller_runs_below, ..settings() });
+    gate.open();
+    // Before anything is learned it goes the long way.
+    scheduler.submit(submission(1.0)).await.unwrap();
+    assert_eq!(scheduler.shared.lock().threads, 1);
+    let before = gate.entered.load(Ordering::SeqCst);
+    let done = scheduler.submit(submission(2.0));
+    // A future that never waits is ready at its first poll.
+    let done = std::pin::pin!(done);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(matches!(done.poll(&mut context), std::task::Poll::Ready(Ok(_))));
+    assert_eq!(gate.entered.load(Ordering::SeqCst), before + 1);
+}
+
+#[tokio::test]
+async fn a_batch_waits_for_company_no_longer_than_its_delay() {
+    let batching =
+        BatchPolicy { max_rows: 4, preferred_rows: vec![4], max_delay: Duration::from_millis(20) };
+    let (scheduler, gate) = scheduler(1, Settings { batching, ..settings() });
+    gate.open();
+    let started = Instant::now();
+    let answers: Vec<_> = (0..3).map(|it| spawn(&scheduler, submission(it as f32))).collect();
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    assert!(started.elapsed() >= Duration::from_millis(20));
+    assert_eq!(gate.batches(), [3]);
+    let answers: Vec<_> = (0..4).map(|it| spawn(&scheduler, submission(it as f32))).collect();
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    assert_eq!(gate.batches(), [3, 4]);
+}
+
+#[tokio::test]
+async fn instances_beyond_the_first_are_made_when_there_is_work_for_them() {
+    let gate = Arc::new(Gate::default());
+    let slots = vec![Slot::empty(make_echo(&gate)), Slot::empty(make_echo(&gate))];
+    let batching = BatchPolicy::one_by_one();
+    let scheduler = over(slots, Settings { batching, ..settings() });
+    let answers: Vec<_> = (0..2).map(|it| spawn(&scheduler, submission(it as f32))).collect();
+    until(|| gate.entered.load(Ordering::SeqCst) == 2).await;
+    gate.open();
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_model_whose_instances_cannot_be_made_answers_with_the_reason() {
+    let make: Arc<MakeInstance> = Arc::new(|| Err(BackendError::OutOfMemory("no room".into())));
+    let scheduler = over(vec![Slot::empty(make)], settings());
+    let error = scheduler.submit(submission(1.0)).await.unwrap_err();
+    assert_eq!(error.to_string(), "no room");
+}
+
+#[tokio::test]
+async fn an_instance_that_could_not_be_made_is_tried_again_for_a_request_that_waits() {
+    let (gate, tries) = (Arc::new(Gate::default()), AtomicUsize::new(0));
+    gate.open();
+    let make: Arc<MakeInstance> = {
+        let make = make_echo(&gate);
+        Arc::new(move || match tries.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(BackendError::OutOfMemory("no room".into())),
+            _ => make(),
+        })
+    };
+    let scheduler = over(vec![Slot::empty(make)], settings());
+    assert!(scheduler.submit(submission(1.0)).await.is_err());
+    let second = scheduler.submit(submission(2.0));
+    let done = tokio::time::timeout(Duration::from_secs(10), second).await.unwrap();
+    assert_eq!(value(&done.unwrap()), 2.0);
+}
+
+#[tokio::test]
+async fn a_slow_model_takes_requests_while_its_instance_is_yet_to_be_made() {
+    let gate = Arc::new(Gate::default());
+    gate.open();
+    let longest_stay = LongestStay::Fixed(Duration::from_millis(100));
+    let scheduler =
+        over(vec![Slot::empty(make_echo(&gate))], Settings { longest_stay, ..settings() });
+    scheduler.shared.lock().learn_turn(1, Duration::from_secs(1));
+    scheduler.submit(submission(1.0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_waits_for_the_end_takes_no_wake_up_from_a_worker() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let first = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiter = {
+        let scheduler = scheduler.clone();
+        thread::spawn(move || scheduler.wait_closed(Duration::from_secs(30)))
+    };
+    // Nothing tells that the waiter waits already. If it does not, this test proves less.
+    thread::sleep(Duration::from_millis(50));
+    gate.open();
+    first.await.unwrap().unwrap();
+    until(|| scheduler.shared.lock().is_any_parked()).await;
+    let second = scheduler.submit(submission(2.0));
+    tokio::time::timeout(Duration::from_secs(10), second).await.unwrap().unwrap();
+    scheduler.close();
+    assert_eq!(waiter.join().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_request_that_comes_after_its_deadline_never_runs() {
+    let caller_runs_below = Duration::from_secs(1);
+    let (scheduler, gate) = scheduler(1, Settings { caller_runs_below, ..settings() });
+    gate.open();
+    scheduler.shared.lock().times.record(1, Duration::from_micros(1));
+    let deadline = Some(Instant::now());
+    let late = scheduler.submit(Submission { deadline, ..submission(1.0) }).await;
+    assert_eq!(late.unwrap_err(), Error::DeadlineExceeded { model: "m".into() });
+    assert_eq!(gate.entered.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_failure_is_counted_once_whoever_notices_it_first() {
+    let metrics = Metrics::new(MetricsOptions::default());
+    let (scheduler, gate) = {
+        let (mut scheduler, gate) = scheduler(1, settings());
+        let model = metrics.model("m", 1, &Default::default());
+        Arc::get_mut(&mut Arc::get_mut(&mut scheduler).unwrap().shared).unwrap().metrics = model;
+        (scheduler, gate)
+    };
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let deadline = Some(Instant::now() + Duration::from_millis(1));
+    {
+        let late = scheduler.submit(Submission { deadline, ..submission(2.0) });
+        let mut late = std::pin::pin!(late);
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(late.as_mut().poll(&mut context).is_pending());
+        thread::sleep(Duration::from_millis(2));
+        gate.open();
+        // The worker throws it out for being late, and then its client leaves without having looked.
+        until(|| scheduler.queued() == 0).await;
+    }
+    running.await.unwrap().unwrap();
+    let text = String::from_utf8(metrics.render().to_vec()).unwrap();
+    let failures = text.lines().filter(|it| it.starts_with("nv_inference_request_failure{"));
+    let count = |line: &str| line.rsplit(' ').next().and_then(|it| it.parse::<f64>().ok()).unwrap();
+    assert_eq!(failures.map(count).sum::<f64>(), 1.0, "{text}");
+}
+
+/// Gives back its input; the value 0 only once 49 other batches have run.
+struct ZeroLast(Arc<Gate>);
+
+impl Instance for ZeroLast {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        let tensor = batch.inputs[0].tensor.clone();
+        let is_zero = tensor.to_bytes().iter().all(|it| *it == 0);
+        while is_zero && self.0.batches().len() < 49 {
+            thread::yield_now();
+        }
+        self.0.batches.lock().unwrap().push(batch.rows);
+        Ok(vec![NamedTensor { name: "y".into(), tensor }])
+    }
+}
+
+#[tokio::test]
+async fn replies_leave_in_order_of_arrival_where_that_is_asked() {
+    let gate = Arc::new(Gate::default());
+    let make: Arc<MakeInstance> = {
+        let gate = gate.clone();
+        Arc::new(move || Ok(Box::new(ZeroLast(gate.clone()))))
+    };
+    let slots = vec![Slot::empty(make.clone()), Slot::empty(make)];
+    let batching = BatchPolicy::one_by_one();
+    // All of them wait before the first one runs, so that the order of arrival is known.
+    let scheduler =
+        over(slots, Settings { batching, preserve_ordering: true, hold: 50, ..settings() });
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let calls: Vec<_> = (0..50)
+        .map(|it| {
+            let (scheduler, order) = (scheduler.clone(), order.clone());
+            async move {
+                scheduler.submit(submission(it as f32)).await.unwrap();
+                order.lock().unwrap().push(it);
+            }
+        })
+        .map(tokio::spawn)
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    assert!(order.lock().unwrap().is_sorted());
+}
+
+#[tokio::test]
+async fn a_closed_scheduler_finishes_what_waits_and_takes_nothing_more() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let running = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiting = spawn(&scheduler, submission(2.0));
+    until(|| scheduler.queued() == 1).await;
+    scheduler.close();
+    assert!(matches!(scheduler.submit(submission(3.0)).await, Err(Error::ShuttingDown)));
+    gate.open();
+    assert!(running.await.unwrap().is_ok() && waiting.await.unwrap().is_ok());
+    assert_eq!(scheduler.wait_closed(Duration::from_secs(10)), 0);
+}
+
+#[tokio::test]
+async fn statistics_tell_runs_by_size_and_what_failures_cost() {
+    let (scheduler, gate) = scheduler(1, settings());
+    let first = spawn(&scheduler, submission(0.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    let waiting: Vec<_> = (1..4).map(|it| spawn(&scheduler, submission(it as f32))).collect();
+    until(|| scheduler.queued() == 3).await;
+    let long_ago = Instant::now() - Duration::from_millis(5);
+    let late = Submission { accepted: long_ago, deadline: Some(long_ago), ..submission(9.0) };
+    scheduler.submit(late).await.unwrap_err();
+    gate.open();
+    first.await.unwrap().unwrap();
+    for answer in waiting {
+        answer.await.unwrap().unwrap();
+    }
+    let statistics = scheduler.shared.metrics.statistics();
+    assert_eq!(statistics.execution_count, 2);
+    let sizes: Vec<(u64, u64)> =
+        statistics.batches.iter().map(|it| (it.rows, it.compute_infer.count)).collect();
+    assert_eq!(sizes, [(1, 1), (3, 1)]);
+    assert_eq!(statistics.fail.count, 1);
+    assert!(5_000_000 <= statistics.fail.ns, "{statistics:?}");
+}
+
+#[tokio::test]
+async fn instances_are_added_and_taken_away_while_requests_run() {
+    let (scheduler, gate) =
+        scheduler(1, Settings { batching: BatchPolicy::one_by_one(), ..settings() });
+    let held = spawn(&scheduler, submission(1.0));
+    until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
+    assert!(scheduler.resize(&[(Device::Cpu, 3)]).unwrap());
+    let second = spawn(&scheduler, submission(2.0));
+    // It runs beside the first one, which still holds the only instance that there was.
+    until(|| gate.entered.load(Ordering::SeqCst) == 2).await;
+    assert_eq!(scheduler.instances(), 3);
+    assert!(scheduler.resize(&[(Device::Cpu, 1)]).unwrap());
+    assert_eq!(scheduler.instances(), 1);
+    assert!(!scheduler.resize(&[(Device::Gpu(0), 1)]).unwrap());
+    let third = spawn(&scheduler, submission(3.0));
+    gate.open();
+    for (expected, answer) in [(1.0, held), (2.0, second), (3.0, third)] {
+        assert_eq!(answer.await.unwrap().unwrap(), expected);
+    }
+    until(|| scheduler.shared.lock().threads == 1).await;
+    let state = scheduler.shared.lock();
+    assert!(state.surplus.is_empty() && state.idle.len() == 1);
+}

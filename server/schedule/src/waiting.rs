@@ -1,0 +1,91 @@
+//! The half of a queued request that waits: for its answer, the end of its time in the queue, or its deadline.
+
+use std::time::{Duration, Instant};
+
+use tokio::{sync::oneshot, time::timeout_at};
+
+use super::{Shared, run::Done};
+use inference::error::Error;
+use telemetry::metrics::FailureReason;
+
+/// A request that waits for its answer. Dropped before it has one, it leaves the queue or its batch.
+pub(super) struct Waiting<'a> {
+    pub(super) shared: &'a Shared,
+    /// Its place in the queue or in a batch; `None` once it has left.
+    pub(super) ticket: Option<u64>,
+    pub(super) receiver: oneshot::Receiver<Result<Done, Error>>,
+    pub(super) entered: Instant,
+    /// When it must have left the queue, and how long that is.
+    pub(super) expiry: Option<(Instant, Duration)>,
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Waiting<'_> {
+    /// Waits for the answer, the end of the time in the queue, or the deadline.
+    pub(super) async fn answer(mut self) -> Result<Done, Error> {
+        let shared = self.shared;
+        let model = || shared.settings.model.to_string();
+        let deadline = self.deadline;
+        let sooner = |at: Instant| deadline.is_none_or(|it| at < it);
+        if let Some((at, limit)) = self.expiry.filter(|(at, _)| sooner(*at)) {
+            if let Ok(answer) = timeout_at(at.into(), &mut self.receiver).await {
+                return self.finish(answer.ok());
+            }
+            let error =
+                Error::QueueTimeout { model: model(), waited: self.entered.elapsed(), limit };
+            // Gone from the queue means that it runs: the queue timeout has no say any more.
+            if self.withdraw() {
+                return Err(error);
+            }
+        }
+        let Some(at) = self.deadline else {
+            let answer = (&mut self.receiver).await;
+            return self.finish(answer.ok());
+        };
+        match timeout_at(at.into(), &mut self.receiver).await {
+            Ok(answer) => self.finish(answer.ok()),
+            Err(_) => {
+                self.abandon();
+                Err(Error::DeadlineExceeded { model: model() })
+            }
+        }
+    }
+
+    /// The answer came, or the other end was lost without one.
+    fn finish(&mut self, answer: Option<Result<Done, Error>>) -> Result<Done, Error> {
+        self.ticket = None;
+        let lost = || Err(Error::Internal("the reply to a request was lost".into()));
+        answer.unwrap_or_else(lost)
+    }
+
+    /// Takes the job out of the queue. False if it is not there any more.
+    fn withdraw(&mut self) -> bool {
+        let Some(ticket) = self.ticket else { return false };
+        let job = self.shared.lock().withdraw(ticket);
+        if job.is_some() {
+            self.ticket = None;
+        }
+        job.is_some()
+    }
+
+    /// Nobody wants the answer any more.
+    fn abandon(&mut self) {
+        if !self.withdraw()
+            && let Some(ticket) = self.ticket.take()
+        {
+            let stop = self.shared.lock().leave_batch(ticket);
+            if let Some(stop) = stop {
+                stop.stop();
+            }
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.ticket.is_some() {
+            self.abandon();
+            self.shared.metrics.failure_after(FailureReason::Canceled, self.entered.elapsed());
+        }
+    }
+}

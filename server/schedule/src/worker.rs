@@ -1,0 +1,269 @@
+//! The thread that forms batches and runs them, whenever it can have an instance.
+
+use std::{
+    sync::{Arc, MutexGuard, PoisonError},
+    thread,
+    time::Instant,
+};
+
+use backend::{MODEL_STACK, Stop};
+
+use super::{
+    Shared,
+    policy::Decision,
+    queue::{Dropped, Job},
+    ratelimit::Limited,
+    run::{self, Slot, Work},
+    size,
+    spin::Spin,
+    state::State,
+};
+use inference::error::Error;
+use telemetry::metrics::BatchReason;
+
+/// Starts worker `number` of the scheduler, which has been counted already.
+pub fn start(shared: Arc<Shared>, number: usize) {
+    let name = format!("{}#{number}", shared.settings.model);
+    let at_end = Ended(shared.clone());
+    let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
+    let spawned = builder.spawn(move || {
+        let at_end = at_end;
+        lower_priority(at_end.0.settings.niceness);
+        work(&at_end.0);
+    });
+    if let Err(error) = spawned {
+        // The closure is gone, and with it the count of this thread. If there is no other, nobody would
+        // ever serve the queue.
+        let state = shared.lock();
+        if state.threads == 0 {
+            let reason = Error::Internal(format!("no thread to run the model on: {error}"));
+            drop(fail_all(&shared, state, &reason));
+        }
+    }
+}
+
+/// Takes a thread out of the count, however it ends.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.lock().threads -= 1;
+        // The others may have waited for the jobs that this one has run.
+        self.0.changed.notify_all();
+        self.0.ended.notify_all();
+    }
+}
+
+/// Lets the threads that talk to clients go before this one.
+pub(super) fn lower_priority(niceness: i32) {
+    let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
+    // From the process, not from this thread, which has it from whoever started it.
+    let lowered = rustix::process::getpriority_process(Some(process))
+        .and_then(|it| rustix::process::setpriority_process(Some(thread), it + niceness));
+    // Only a preference: where the system refuses it, serving goes on.
+    if let Err(error) = lowered {
+        tracing::debug!(%error, "cannot lower the priority of a worker thread");
+    }
+}
+
+/// Runs batches until the queue is closed and empty.
+fn work(shared: &Arc<Shared>) {
+    let mut dropped = Vec::new();
+    let mut spin = Spin::new(shared.settings.spin);
+    let mut state = shared.lock();
+    loop {
+        let now = Instant::now();
+        let closing = state.closing;
+        state.queue.sift(now, &mut dropped);
+        if !dropped.is_empty() {
+            drop(state);
+            answer_dropped(shared, &mut dropped, now);
+            state = shared.lock();
+            continue;
+        }
+        let until = match state.queue.decide(now, state.hurrying) {
+            Decision::Run { jobs } => {
+                if let Some(slot) = state.idle.pop() {
+                    spin.found(now);
+                    state = match slot.limit().cloned() {
+                        None => run_batch(shared, state, slot, jobs, now),
+                        Some(limited) => run_limited(shared, state, slot, &limited),
+                    };
+                    continue;
+                }
+                if let Some(slot) = state.place_to_fill(now) {
+                    state = fill(shared, state, slot);
+                    continue;
+                }
+                // An instance comes back, or it is time to try again to make one.
+                state.makes_at()
+            }
+            // Places were taken away: there are others for whatever comes.
+            Decision::WaitForJob if closing || state.slots < state.threads => return,
+            Decision::WaitForJob => {
+                if let Some(until) = spin.look_until(now) {
+                    state = look(shared, state, until);
+                    continue;
+                }
+                None
+            }
+            Decision::WaitUntil(at) => Some(at),
+        };
+        state.park(until);
+        state = match until {
+            None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(at) => {
+                let wait = at.saturating_duration_since(now);
+                let waited = shared.changed.wait_timeout(state, wait);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.unpark(until);
+    }
+}
+
+/// Looks for work without going to sleep, no longer than until then.
+fn look<'a>(
+    shared: &'a Shared,
+    mut state: MutexGuard<'_, State>,
+    until: Instant,
+) -> MutexGuard<'a, State> {
+    state.looking += 1;
+    drop(state);
+    while !shared.glance.is_waiting() && Instant::now() < until {
+        std::hint::spin_loop();
+    }
+    let mut state = shared.lock();
+    state.looking -= 1;
+    shared.glance.update(&state);
+    state
+}
+
+/// Runs a batch once the resources of the instance are free: of what waits by then.
+fn run_limited<'a>(
+    shared: &'a Arc<Shared>,
+    state: MutexGuard<'_, State>,
+    slot: Slot,
+    limited: &Limited,
+) -> MutexGuard<'a, State> {
+    drop(state);
+    let _permit = limited.acquire();
+    let mut state = shared.lock();
+    let now = Instant::now();
+    match state.queue.decide(now, state.hurrying) {
+        Decision::Run { jobs } => run_batch(shared, state, slot, jobs, now),
+        // Whoever waited has left.
+        Decision::WaitUntil(_) | Decision::WaitForJob => {
+            let surplus = state.put_back(slot);
+            drop(state);
+            drop(surplus);
+            shared.lock()
+        }
+    }
+}
+
+fn run_batch<'a>(
+    shared: &'a Arc<Shared>,
+    mut state: MutexGuard<'_, State>,
+    mut slot: Slot,
+    jobs: usize,
+    now: Instant,
+) -> MutexGuard<'a, State> {
+    let taken = state.queue.take(jobs);
+    let turn_began = slot.busy_since.take().unwrap_or(now);
+    let stop = Arc::new(Stop::new());
+    let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
+    let batch = taken.iter().map(|(_, it)| it.pending);
+    let batching = &shared.settings.batching;
+    let reason = size::reason(batch, state.queue.next(), batching, now, state.hurrying);
+    state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
+    let call = state.call_wanted_worker(now);
+    shared.glance.update(&state);
+    drop(state);
+    shared.wake(call);
+
+    let (replies, works): (Vec<_>, Vec<Work>) =
+        taken.into_iter().map(|(_, it)| (it.reply, it.work)).unzip();
+    let works: Vec<&Work> = works.iter().collect();
+    let mut times = Vec::with_capacity(1);
+    let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| times.push(*it));
+    // A batch that succeeds takes one execution.
+    shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
+
+    // The instance goes back before the answers leave: a client that sends its next request at once must
+    // find it idle.
+    let mut state = shared.lock();
+    state.end(&stop);
+    state.learn(&times);
+    let now = Instant::now();
+    // A batch that failed has several runs, or none, and says nothing of the next one.
+    if let [time] = times.as_slice() {
+        state.learn_turn(time.rows, now.saturating_duration_since(turn_began));
+    }
+    slot.busy_since = state.is_backlogged(now).then_some(now);
+    let surplus = state.put_back(slot);
+    shared.glance.update(&state);
+    drop(state);
+    drop(surplus);
+    for (reply, answer) in replies.into_iter().zip(answers) {
+        reply.send(answer);
+    }
+    shared.lock()
+}
+
+/// Makes one more instance. While that takes its time, the others go on with the queue.
+fn fill<'a>(
+    shared: &'a Arc<Shared>,
+    state: MutexGuard<'_, State>,
+    mut slot: Slot,
+) -> MutexGuard<'a, State> {
+    drop(state);
+    let made = slot.fill().map(|_| ());
+    let mut state = shared.lock();
+    match made {
+        Ok(()) => {
+            if let Some(surplus) = state.put_back(slot) {
+                drop(state);
+                drop(surplus);
+                return shared.lock();
+            }
+        }
+        Err(error) => {
+            tracing::error!(model = %shared.settings.model, %error, "cannot make an instance");
+            state.put_back_unmade(slot, Instant::now());
+            if state.is_without_instances() {
+                return fail_all(shared, state, &Error::Backend(error));
+            }
+        }
+    }
+    state
+}
+
+/// Answers everything that waits with this error.
+fn fail_all<'a>(
+    shared: &'a Arc<Shared>,
+    mut state: MutexGuard<'_, State>,
+    error: &Error,
+) -> MutexGuard<'a, State> {
+    let waiting = state.queue.len();
+    let jobs = state.queue.take(waiting);
+    drop(state);
+    for (_, job) in jobs {
+        job.reply.send(Err(error.clone()));
+    }
+    shared.lock()
+}
+
+fn answer_dropped(shared: &Shared, dropped: &mut Vec<(Job, Dropped)>, now: Instant) {
+    for (job, reason) in dropped.drain(..) {
+        let model = shared.settings.model.to_string();
+        let error = match reason {
+            Dropped::Late => Error::DeadlineExceeded { model },
+            Dropped::Expired(limit) => {
+                let waited = now.saturating_duration_since(job.pending.enqueued_at);
+                Error::QueueTimeout { model, waited, limit }
+            }
+        };
+        job.reply.send(Err(error));
+    }
+}

@@ -1,0 +1,169 @@
+//! The log: one line for each event, as text or JSON, by way of a bounded queue and a thread of its own,
+//! so that a reader who stops reading never stops a request.
+//!
+//! Warnings and errors go to standard error, the rest to standard output, or all of it to a file. Lines
+//! that find their queue full are dropped and counted; the count is logged once there is room again.
+
+mod control;
+mod format;
+mod writer;
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    sync::Arc,
+};
+
+use tracing::{Event, Level, Metadata, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::{
+    Layer, Registry,
+    layer::{Context, SubscriberExt},
+};
+
+use configuration::LogConfig;
+use control::Settings;
+pub use control::{LogChangeError, LogControl, LogValue};
+use format::{Line, Place};
+use writer::{Writer, WriterGuard};
+
+/// Flushes what has been logged when it is dropped, for a second at most.
+#[must_use = "the last lines are lost without it"]
+#[derive(Debug)]
+pub struct LogGuard {
+    writers: Vec<WriterGuard>,
+    control: LogControl,
+}
+
+impl LogGuard {
+    /// Waits until everything logged so far is written: before an exit that drops nothing. Blocking, for a
+    /// second at most per output.
+    pub fn flush(&self) {
+        self.writers.iter().for_each(WriterGuard::flush);
+    }
+
+    /// The settings of this log.
+    pub fn control(&self) -> LogControl {
+        self.control.clone()
+    }
+}
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The file of `--log-file` cannot be opened.
+    #[error("--log-file '{path}': cannot open it for writing: {source}")]
+    File {
+        /// The path as given.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread for the log: {0}")]
+    Thread(io::Error),
+    /// The process has a log already.
+    #[error("the log was started twice")]
+    Twice,
+}
+
+/// Starts the log of this process. Keep the guard until the end of `main`.
+pub fn start(config: &LogConfig) -> Result<LogGuard, LogError> {
+    let (subscriber, guard) = match &config.file {
+        None => subscriber(config, Box::new(io::stdout()), Some(Box::new(io::stderr())))?,
+        Some(path) => {
+            let file =
+                OpenOptions::new().create(true).append(true).open(path).map_err(|source| {
+                    LogError::File { path: path.display().to_string(), source }
+                })?;
+            subscriber(config, Box::new(file), None)?
+        }
+    };
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
+    Ok(guard)
+}
+
+type Sink = Box<dyn Write + Send>;
+
+/// A log that writes to `output`, and warnings and errors to `errors` where there is such a place.
+fn subscriber(
+    config: &LogConfig,
+    output: Sink,
+    errors: Option<Sink>,
+) -> Result<(impl Subscriber + Send + Sync + use<>, LogGuard), LogError> {
+    let control = LogControl::new(config);
+    let start = |name, sink| Writer::start(name, sink, control.shared()).map_err(LogError::Thread);
+    let (output, output_guard) = start("log-out", output)?;
+    let (errors, errors_guard) = match errors {
+        Some(sink) => {
+            let (writer, guard) = start("log-err", sink)?;
+            (writer, Some(guard))
+        }
+        None => (output.clone(), None),
+    };
+    let writers = std::iter::once(output_guard).chain(errors_guard).collect();
+    let layer = LogLayer { filter: Filter(control.shared()), output, errors };
+    Ok((Registry::default().with(layer), LogGuard { writers, control }))
+}
+
+/// Turns events into lines and hands them to the writers. Spans are not logged.
+struct LogLayer {
+    filter: Filter,
+    output: Writer,
+    errors: Writer,
+}
+
+impl<S: Subscriber> Layer<S> for LogLayer {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.filter.wants(*metadata.level(), metadata.target())
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.filter.most())
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let level = *event.metadata().level();
+        let metadata = event.metadata();
+        let place = Place::new(metadata.file().unwrap_or("-"), metadata.line().unwrap_or(0));
+        let mut line = Line::new(self.filter.0.format(), level, place);
+        event.record(&mut line);
+        let writer = if level <= Level::WARN { &self.errors } else { &self.output };
+        writer.write(line.finish());
+    }
+}
+
+/// Which lines are wanted, by the settings of the moment.
+struct Filter(Arc<Settings>);
+
+/// Libraries that talk a lot: a step louder is needed to hear them.
+const LIBRARIES: &[&str] =
+    &["h2", "hyper", "hyper_util", "mio", "ort", "rustls", "tokio", "tokio_util", "tonic", "tower"];
+
+impl Filter {
+    fn wants(&self, level: Level, target: &str) -> bool {
+        let origin = target.split("::").next().unwrap_or(target);
+        let library = u32::from(LIBRARIES.contains(&origin));
+        match level {
+            Level::ERROR => self.0.error(),
+            Level::WARN => self.0.warning(),
+            Level::INFO => self.0.info() && self.0.verbose() >= library,
+            Level::DEBUG => self.0.verbose() > library,
+            _ => self.0.verbose() > 1 + library,
+        }
+    }
+
+    /// The most talkative level that may be wanted, so that the others cost nothing.
+    fn most(&self) -> LevelFilter {
+        match self.0.verbose() {
+            0 if self.0.info() => LevelFilter::INFO,
+            0 if self.0.warning() => LevelFilter::WARN,
+            0 if self.0.error() => LevelFilter::ERROR,
+            0 => LevelFilter::OFF,
+            1 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! A thread that writes lines, behind a queue that never makes anybody wait.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tracing::Level;
+
+use super::{
+    control::Settings,
+    format::{Line, Place},
+};
+use configuration::LogFormat;
+
+/// Lines that wait to be written. A line has at most some 16 KiB, and 200 bytes as a rule. When the
+/// queue is full, lines are dropped and counted.
+const MOST_WAITING: usize = 2048;
+
+/// Bytes that are written in one go.
+const CHUNK: usize = 64 * 1024;
+
+/// Longest wait for the last lines to be written.
+const LONGEST_FLUSH: Duration = Duration::from_secs(1);
+
+enum Message {
+    Line(String),
+    /// Answer once everything before it is written.
+    Flush(SyncSender<()>),
+}
+
+/// The queue's entrance.
+#[derive(Clone)]
+pub(super) struct Writer {
+    queue: SyncSender<Message>,
+    /// Lines dropped and not yet reported.
+    dropped: Arc<AtomicU64>,
+}
+
+/// Flushes when it is dropped.
+pub(super) struct WriterGuard {
+    queue: SyncSender<Message>,
+}
+
+impl fmt::Debug for WriterGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriterGuard").finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Starts the thread. It ends when the writer and its guard are gone.
+    pub(super) fn start(
+        name: &str,
+        sink: Box<dyn Write + Send>,
+        settings: Arc<Settings>,
+    ) -> io::Result<(Writer, WriterGuard)> {
+        let (queue, lines) = sync_channel(MOST_WAITING);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let shared = dropped.clone();
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || write_lines(&lines, sink, &shared, &settings))?;
+        Ok((Writer { queue: queue.clone(), dropped }, WriterGuard { queue }))
+    }
+
+    /// Queues a line, or drops it. Never waits.
+    pub(super) fn write(&self, line: String) {
+        if self.queue.try_send(Message::Line(line)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl WriterGuard {
+    /// Waits until what has been queued is written, for [`LONGEST_FLUSH`] at most.
+    pub(super) fn flush(&self) {
+        let until = Instant::now() + LONGEST_FLUSH;
+        let (done, written) = sync_channel(1);
+        let mut flush = Message::Flush(done);
+        // A full queue has room soon, unless nobody reads what is written; then the end does not wait.
+        while let Err(TrySendError::Full(message)) = self.queue.try_send(flush) {
+            if Instant::now() >= until {
+                return;
+            }
+            flush = message;
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
+}
+
+impl Drop for WriterGuard {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+fn write_lines(
+    lines: &Receiver<Message>,
+    mut sink: Box<dyn Write + Send>,
+    dropped: &AtomicU64,
+    settings: &Settings,
+) {
+    let mut chunk = String::new();
+    while let Ok(first) = lines.recv() {
+        let mut flushes = Vec::new();
+        let mut next = Some(first);
+        while let Some(message) = next {
+            match message {
+                Message::Line(line) => chunk.push_str(&line),
+                Message::Flush(done) => flushes.push(done),
+            }
+            next = if chunk.len() < CHUNK { lines.try_recv().ok() } else { None };
+        }
+        // A sink that fails, as a closed pipe, has nobody to tell.
+        let _ = sink.write_all(chunk.as_bytes());
+        chunk.clear();
+        let count = dropped.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            let _ = sink.write_all(report(count, settings.format()).as_bytes());
+        }
+        let _ = sink.flush();
+        for done in flushes {
+            // The one who asked may have stopped waiting.
+            let _ = done.send(());
+        }
+    }
+}
+
+/// The line that tells of dropped ones.
+fn report(count: u64, format: LogFormat) -> String {
+    let mut line = Line::new(format, Level::WARN, Place::new(file!(), line!()));
+    line.say(&format!("{count} log lines were dropped: they came faster than they were read"));
+    line.finish()
+}
