@@ -9,7 +9,7 @@ use std::{
 
 use backend::NamedTensor;
 
-use super::{Key, entry::copied};
+use crate::cache::{entry::copied, key::Key};
 use telemetry::metrics::CacheGauges;
 
 /// What an entry takes beside its tensors: itself, and its places in the two maps, which have room to spare.
@@ -137,7 +137,7 @@ mod tests {
     use backend::{Shape, Tensor};
 
     use super::*;
-    use crate::cache::KeyBuilder;
+    use crate::cache::key::KeyBuilder;
     use telemetry::metrics::{Metrics, MetricsOptions};
 
     fn key(number: u64) -> Key {

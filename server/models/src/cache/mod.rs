@@ -1,7 +1,7 @@
 //! Answers that are kept, to be given again to requests that are equal in everything that an answer depends on.
 
 mod entry;
-mod key;
+pub(crate) mod key;
 mod local;
 mod redis;
 
@@ -9,10 +9,9 @@ use std::{sync::Arc, time::Instant};
 
 use backend::NamedTensor;
 
+pub use crate::cache::key::{Key, KeyBuilder};
+use crate::cache::{local::Local, redis::Redis};
 use configuration::CacheConfig;
-pub use key::{Key, KeyBuilder};
-use local::Local;
-use redis::Redis;
 use telemetry::metrics::Metrics;
 
 /// A cache of answers. Nothing that goes wrong in it makes a request fail.

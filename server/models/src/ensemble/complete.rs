@@ -1,14 +1,16 @@
 //! An ensemble's configuration, completed and checked in itself. Pure.
 
-use super::EnsembleConfig;
 use crate::{
-    check::{Report, check, ensemble},
-    complete::Completed,
-    config::ConfigErrors,
-    raw::{
-        ModelConfig as RawConfig, ModelVersionPolicy,
-        model_version_policy::{Latest, PolicyChoice},
+    config::{
+        check::{Report, check, ensemble},
+        complete::Completed,
+        model::ConfigErrors,
+        raw::{
+            ModelConfig as RawConfig, ModelVersionPolicy,
+            model_version_policy::{Latest, PolicyChoice},
+        },
     },
+    ensemble::EnsembleConfig,
 };
 
 /// Completes and checks the configuration of `model`, the name of its folder.
@@ -40,7 +42,7 @@ pub(crate) fn complete(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pbtxt::ConfigReader;
+    use crate::config::pbtxt::ConfigReader;
 
     const FACE: &str = "platform: 'ensemble'
         input { name: 'x' data_type: TYPE_FP32 dims: 4 }

@@ -4,8 +4,8 @@
 //! members of one request. That members are loaded first is the business of `control`; running is in `infer`.
 
 mod complete;
-mod plan;
-mod resolve;
+pub(crate) mod plan;
+pub(crate) mod resolve;
 
 use std::{
     collections::BTreeSet,
@@ -14,14 +14,16 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 
-use super::{
-    ModelId, ModelManager, config::ModelConfig, raw::ModelConfig as RawConfig,
-    raw::model_config::SchedulingChoice,
+pub(super) use crate::ensemble::complete::complete;
+use crate::{
+    config::{
+        model::ModelConfig,
+        raw::{ModelConfig as RawConfig, model_config::SchedulingChoice},
+    },
+    ensemble::resolve::Planned,
+    repository::model_id::ModelId,
+    serving::manager::ModelManager,
 };
-pub(super) use complete::complete;
-pub use plan::{Feed, Plan, PlannedStep, Yield};
-use resolve::Planned;
-pub use resolve::{Member, Resolved};
 use schedule::Gate;
 
 /// The platform of ensembles.

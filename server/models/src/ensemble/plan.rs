@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use backend::DataType;
 
-use super::EnsembleConfig;
-use crate::config::{ModelConfig, PortConfig};
+use crate::{
+    config::model::{ModelConfig, PortConfig},
+    ensemble::EnsembleConfig,
+};
 use inference::signature::{Port, Signature, nearest};
 
 /// What goes where. Tensors are numbers, from 0 to `tensors`.
@@ -245,7 +247,7 @@ fn unknown(step: usize, member: &Signature, what: &str, name: &str, ports: &[Por
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ensemble::complete, pbtxt::ConfigReader};
+    use crate::{config::pbtxt::ConfigReader, ensemble::complete};
 
     fn port(name: &str, dtype: DataType, dims: &[i64]) -> Port {
         Port {

@@ -6,8 +6,16 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use super::{Ensemble, Plan, plan::compile};
-use crate::{Engine, ModelManager, ServedModel, Snapshot};
+use crate::{
+    ensemble::{
+        Ensemble,
+        plan::{Plan, compile},
+    },
+    serving::{
+        manager::{ModelManager, Snapshot},
+        served::{Engine, ServedModel},
+    },
+};
 use inference::{error::Error, signature::Signature};
 
 /// An ensemble's members and what goes where between them. Holding it keeps the members alive.

@@ -3,11 +3,14 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{Answer, Call, Inference, Spent};
 use crate::{
-    Engine, ServedModel,
-    cache::{Cache, Key, KeyBuilder},
-    ensemble::Resolved,
+    cache::{
+        Cache,
+        key::{Key, KeyBuilder},
+    },
+    ensemble::resolve::Resolved,
+    infer::{Answer, Call, Inference, Spent},
+    serving::served::{Engine, ServedModel},
 };
 use inference::{error::Error, request::Parameter};
 use telemetry::metrics::CacheHit;
@@ -31,7 +34,7 @@ impl Inference {
             && call.found.is_none()
         {
             // The key and the run must be of the same members.
-            fresh = super::ensemble::members(model, ensemble)?;
+            fresh = crate::infer::ensemble::members(model, ensemble)?;
             call.found = Some(&fresh);
         }
         let looked = Instant::now();

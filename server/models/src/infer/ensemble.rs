@@ -5,10 +5,14 @@ use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Instant};
 
 use backend::{NamedTensor, Shape, Tensor};
 
-use super::{Answer, Inference, Spent};
 use crate::{
-    ServedModel,
-    ensemble::{Ensemble, Feed, Member, Plan, Resolved},
+    ensemble::{
+        Ensemble,
+        plan::{Feed, Plan},
+        resolve::{Member, Resolved},
+    },
+    infer::{Answer, Inference, Spent},
+    serving::served::ServedModel,
 };
 use inference::{
     error::{Error, Kind},

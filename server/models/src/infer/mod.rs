@@ -11,9 +11,12 @@ use std::{
 use backend::NamedTensor;
 
 use crate::{
-    Engine, Prepared, ServedModel,
     cache::Cache,
-    ensemble::{Ensemble, Resolved},
+    ensemble::{Ensemble, resolve::Resolved},
+    serving::{
+        served::{Engine, ServedModel},
+        validate::Prepared,
+    },
 };
 use inference::{
     error::Error,
@@ -141,7 +144,8 @@ impl Inference {
         if let Some(trace) = trace {
             trace.accepted(accepted, request.id.as_ref(), &request.inputs);
         }
-        let prepared = crate::prepare(&mut request, &model.signature, &model.config)?;
+        let prepared =
+            crate::serving::validate::prepare(&mut request, &model.signature, &model.config)?;
         let rows = prepared.work.rows.max(1);
         if let Some(trace) = trace {
             trace.queued(&prepared.work.inputs);
@@ -184,7 +188,7 @@ impl Inference {
         }
         let mut outputs = done.outputs;
         for output in &mut outputs {
-            crate::present(&model.config, output);
+            crate::serving::validate::present(&model.config, output);
         }
         let spent = Spent {
             queue: done.times.started.saturating_duration_since(accepted),

@@ -2,7 +2,9 @@
 
 use std::{fs, io, path::Path};
 
-use super::{Found, Names, Style, directory_name, is_model_name, subdirectories};
+use crate::repository::local::{
+    Found, Names, Style, directory_name, is_model_name, subdirectories,
+};
 
 impl Found {
     /// Takes in the models of a folder into which a platform has unpacked an archive: directories that hold no

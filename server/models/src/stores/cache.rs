@@ -14,8 +14,8 @@ use std::{
 
 use md5::{Digest, Md5};
 
-use super::{
-    StoreError,
+use crate::stores::{
+    error::StoreError,
     listing::{Listing, Object, hex},
 };
 use configuration::StoreUrl;

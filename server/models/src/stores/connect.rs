@@ -7,10 +7,9 @@ use object_store::{
     azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder,
 };
 
-use super::{
-    StoreError,
+use crate::stores::{
     credentials::{Credentials, credentials, read_file},
-    error::{Refusal, hint, told},
+    error::{Refusal, StoreError, hint, told},
 };
 use configuration::{Provider, StoreSettings, StoreUrl};
 

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::profile::{other_way, profile};
+use crate::stores::profile::{other_way, profile};
 use configuration::{Provider, StoreSettings, StoreUrl, Variables};
 
 /// Triton's file of credentials by address.

@@ -16,9 +16,9 @@ use md5::{Digest, Md5};
 use object_store::{GetOptions, ObjectStore};
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::{
-    StoreError,
+use crate::stores::{
     connect::Access,
+    error::StoreError,
     listing::{Object, hex},
 };
 

@@ -24,13 +24,17 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, path::Path as Key};
 use tokio::{runtime::Runtime, time::timeout};
 
-use cache::{Cache, model_of};
+use crate::stores::{
+    cache::{Cache, model_of},
+    connect::{Access, connect},
+    download::{Downloads, Failure, PARALLEL, STALL},
+    listing::Listing,
+};
+pub use crate::stores::{
+    error::{Refusal, StoreError},
+    objects::{Object, Objects, Written},
+};
 use configuration::{StoreSettings, StoreUrl};
-use connect::{Access, connect};
-use download::{Downloads, Failure, PARALLEL, STALL};
-pub use error::{Refusal, StoreError};
-use listing::Listing;
-pub use objects::{Object, Objects, Written};
 
 /// Objects may change while they are read. How often that is taken for bad luck.
 const CHANGES: usize = 3;

@@ -14,10 +14,10 @@ use object_store::{
 };
 use tokio::time::timeout;
 
-use super::{
-    StoreError,
+use crate::stores::{
     connect::{Access, connect},
     download::STALL,
+    error::StoreError,
     silent,
 };
 use configuration::{Provider, StoreSettings, StoreUrl};

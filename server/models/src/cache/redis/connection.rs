@@ -8,7 +8,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{
+use crate::cache::redis::{
     Problem,
     wire::{END, Value, command, take},
 };

@@ -23,14 +23,12 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    Key,
+use crate::cache::{
     entry::{decode, encode},
+    key::Key,
+    redis::{circuit::Circuit, connection::Connection, wire::Value},
 };
-use circuit::Circuit;
 use configuration::RedisSettings;
-use connection::Connection;
-use wire::Value;
 
 /// KiB of answers that may be on their way to Redis; what comes while so many are is not kept.
 const MOST_WRITING: u32 = 64 << 10;

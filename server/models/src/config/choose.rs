@@ -1,0 +1,198 @@
+//! Which engine a model is for, and what that engine needs to load it: the step before the model's inputs
+//! and outputs are known.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::config::{
+    check::{Report, file_name, unsupported},
+    model::ConfigErrors,
+    raw::ModelConfig as RawConfig,
+};
+use inference::signature::nearest;
+
+/// Where a model was found.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// Name of the model's folder.
+    pub model: &'a str,
+    /// The version folder that was looked into.
+    pub directory: &'a Path,
+    /// Names of the files and folders in it.
+    pub files: &'a [String],
+}
+
+/// What must be known to load a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineChoice {
+    /// For example `onnxruntime_onnx`; empty where the engine has but one format.
+    pub platform: String,
+    /// For example `onnxruntime`.
+    pub backend: String,
+    /// Within a version's folder; `None` where the engine needs no file.
+    pub default_model_filename: Option<String>,
+    /// The configuration's `parameters`, and `optimization.graph.level` where it is given.
+    pub options: BTreeMap<String, String>,
+}
+
+/// May what a configuration leaves out be taken from the model?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// Yes.
+    On,
+    /// No: the configuration must be complete (`--disable-auto-complete-config`).
+    Off,
+}
+
+/// A platform, its engine and the file it is found by. In the order in which files are looked for.
+struct Format {
+    platform: &'static str,
+    backend: &'static str,
+    file: &'static str,
+    /// Does the engine of that name serve it here? The others are known to be told by their names.
+    is_served: bool,
+}
+
+const FORMATS: [Format; 6] = [
+    format("tensorrt_plan", "tensorrt", "model.plan"),
+    Format { is_served: true, ..format("onnxruntime_onnx", "onnxruntime", "model.onnx") },
+    format("", "openvino", "model.xml"),
+    Format { is_served: true, ..format("pytorch_libtorch", "pytorch", "model.pt") },
+    format("torch_aoti", "pytorch", "model.pt2"),
+    format("", "python", "model.py"),
+];
+
+/// What TensorFlow serves, and no engine here.
+const SAVED_MODEL: &str = "saved_model.pb";
+
+const fn format(platform: &'static str, backend: &'static str, file: &'static str) -> Format {
+    Format { platform, backend, file, is_served: false }
+}
+
+/// Platform, backend and the usual file of a model.
+type Chosen = (String, String, Option<&'static str>);
+
+/// Finds the engine among `engines`, those that this server has.
+///
+/// # Errors
+/// Fields that are not supported, a platform that does not go with the backend, an engine that the server
+/// does not have, or no sign of any engine: then the files that could be served are named.
+pub fn choose(
+    raw: Option<&RawConfig>,
+    found: Found<'_>,
+    engines: &[&str],
+    completion: Completion,
+) -> Result<EngineChoice, ConfigErrors> {
+    let none = RawConfig::default();
+    let raw = raw.unwrap_or(&none);
+    let mut report = Report::default();
+    let chosen = match (raw.platform.as_str(), raw.backend.as_str()) {
+        ("", "") => detected(raw, found, engines, completion),
+        (platform, backend) => given(platform, backend, found.files),
+    };
+    let (platform, backend, file) = chosen.unwrap_or_else(|problem| {
+        report.problem(problem);
+        Chosen::default()
+    });
+    if !backend.is_empty() && !engines.contains(&backend.as_str()) {
+        let known = engines.join(", ");
+        let hint = nearest(&backend, engines.iter().copied())
+            .map(|it| format!("; did you mean '{it}'?"))
+            .unwrap_or_default();
+        report.problem(format!("backend '{backend}' is not among this server's: {known}{hint}"));
+    }
+    unsupported(raw, &backend, &mut report);
+    // Here and not with the rest of the configuration: the engine opens the file before that is read.
+    file_name("default_model_filename", &raw.default_model_filename, &mut report);
+    for (capability, name) in &raw.cc_model_filenames {
+        file_name(&format!("cc_model_filenames '{capability}'"), name, &mut report);
+    }
+    let given_file = Some(raw.default_model_filename.clone()).filter(|it| !it.is_empty());
+    let parameters = raw.parameters.iter();
+    let mut options: BTreeMap<String, String> =
+        parameters.map(|(key, it)| (key.clone(), it.string_value.clone())).collect();
+    if let Some(graph) = raw.optimization.as_ref().and_then(|it| it.graph.as_ref()) {
+        options.insert("optimization.graph.level".to_owned(), graph.level.to_string());
+    }
+    let default_model_filename = given_file.or_else(|| file.map(str::to_owned));
+    let choice = EngineChoice { platform, backend, default_model_filename, options };
+    // The warnings come again, and are told, when the configuration is completed.
+    report.into_result(found.model, choice).map(|(choice, _)| choice)
+}
+
+fn given(platform: &str, backend: &str, files: &[String]) -> Result<Chosen, String> {
+    let platform = if platform == "libtorch" { "pytorch_libtorch" } else { platform };
+    if platform.is_empty() {
+        let mut formats = FORMATS.iter().filter(|it| it.backend == backend);
+        let first = formats.clone().next();
+        let present = formats.find(|it| files.iter().any(|file| file == it.file));
+        return Ok(match present.or(first) {
+            Some(it) => (it.platform.to_owned(), backend.to_owned(), Some(it.file)),
+            None => (String::new(), backend.to_owned(), None),
+        });
+    }
+    let Some(format) = FORMATS.iter().find(|it| it.platform == platform) else {
+        let known: Vec<&str> =
+            FORMATS.iter().map(|it| it.platform).filter(|it| !it.is_empty()).collect();
+        let hint = nearest(platform, known.iter().copied())
+            .map(|it| format!("; did you mean '{it}'?"))
+            .unwrap_or_default();
+        return Err(format!(
+            "platform '{platform}' is not known; expected one of {}{hint}",
+            known.join(", ")
+        ));
+    };
+    if !backend.is_empty() && backend != format.backend {
+        return Err(format!(
+            "platform '{platform}' goes with backend '{}', given '{backend}'",
+            format.backend
+        ));
+    }
+    Ok((platform.to_owned(), format.backend.to_owned(), Some(format.file)))
+}
+
+/// The engine by the model's file, else by the ending of the model's name.
+fn detected(
+    raw: &RawConfig,
+    found: Found<'_>,
+    engines: &[&str],
+    completion: Completion,
+) -> Result<Chosen, String> {
+    if completion == Completion::Off {
+        return Err("neither backend nor platform is given, and auto-completion is off".to_owned());
+    }
+    let ending = |name: &str| name.rsplit_once('.').map(|(_, ending)| ending.to_owned());
+    let format = match raw.default_model_filename.as_str() {
+        "" => FORMATS.iter().find(|it| found.files.iter().any(|file| file == it.file)),
+        file => FORMATS.iter().find(|it| ending(it.file) == ending(file)),
+    };
+    if let Some(it) = format {
+        return Ok((it.platform.to_owned(), it.backend.to_owned(), Some(it.file)));
+    }
+    if let Some(backend) = ending(found.model).filter(|it| engines.contains(&it.as_str())) {
+        return given("", &backend, found.files);
+    }
+    if found.files.iter().any(|it| it == SAVED_MODEL) {
+        let dir = found.directory.display();
+        return Err(format!(
+            "'{dir}' holds a SavedModel of TensorFlow, and muster serves ONNX and TorchScript models; convert it: \
+             python -m tf2onnx.convert --saved-model {dir} --output {dir}/model.onnx"
+        ));
+    }
+    let offered = FORMATS.iter().filter(|it| it.is_served && engines.contains(&it.backend));
+    let files: Vec<&str> = offered.map(|it| it.file).collect();
+    let present: Vec<&str> = found.files.iter().map(String::as_str).take(10).collect();
+    let present = match present.is_empty() {
+        true => "is empty".to_owned(),
+        false => format!("holds {}", present.join(", ")),
+    };
+    Err(format!(
+        "backend is not given and cannot be told: none of {} is in '{}', which {present}; \
+         write backend: \"..\" with one of {}",
+        files.join(", "),
+        found.directory.display(),
+        engines.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests;

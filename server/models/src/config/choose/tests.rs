@@ -1,0 +1,150 @@
+//! Which engine is found for what, and the words when none is.
+
+use super::*;
+use crate::config::pbtxt::ConfigReader;
+
+const ENGINES: [&str; 3] = ["identity", "onnxruntime", "pytorch"];
+
+fn chosen(
+    model: &str,
+    text: Option<&str>,
+    files: &[&str],
+    completion: Completion,
+) -> Result<EngineChoice, ConfigErrors> {
+    let raw = text.map(|it| ConfigReader::default().from_text("", it).unwrap());
+    let files: Vec<String> = files.iter().map(|&it| it.to_owned()).collect();
+    let found = Found { model, directory: Path::new("/repository/m/1"), files: &files };
+    choose(raw.as_ref(), found, &ENGINES, completion)
+}
+
+#[track_caller]
+fn check(text: &str, files: &[&str], platform: &str, backend: &str, file: Option<&str>) {
+    let choice = chosen("m", Some(text), files, Completion::On).unwrap();
+    assert_eq!((choice.platform.as_str(), choice.backend.as_str()), (platform, backend));
+    assert_eq!(choice.default_model_filename.as_deref(), file);
+}
+
+#[track_caller]
+fn refused(text: &str, files: &[&str], expected: &str) {
+    let errors = chosen("m", Some(text), files, Completion::On).unwrap_err();
+    assert_eq!(errors.to_string(), format!("configuration of model 'm': {expected}"));
+}
+
+#[test]
+fn the_file_tells_the_engine_in_a_fixed_order() {
+    check("", &["model.onnx"], "onnxruntime_onnx", "onnxruntime", Some("model.onnx"));
+    check("", &["model.pt", "x"], "pytorch_libtorch", "pytorch", Some("model.pt"));
+    check("", &["model.pt2"], "torch_aoti", "pytorch", Some("model.pt2"));
+    check("", &["model.pt", "model.onnx"], "onnxruntime_onnx", "onnxruntime", Some("model.onnx"));
+    let named = "default_model_filename: 'net.onnx'";
+    check(named, &["net.onnx", "model.pt"], "onnxruntime_onnx", "onnxruntime", Some("net.onnx"));
+}
+
+#[test]
+fn platform_and_backend_complete_each_other() {
+    check(
+        "platform: 'onnxruntime_onnx'",
+        &[],
+        "onnxruntime_onnx",
+        "onnxruntime",
+        Some("model.onnx"),
+    );
+    check("backend: 'onnxruntime'", &[], "onnxruntime_onnx", "onnxruntime", Some("model.onnx"));
+    check("platform: 'libtorch'", &[], "pytorch_libtorch", "pytorch", Some("model.pt"));
+    check("backend: 'pytorch'", &["model.pt2"], "torch_aoti", "pytorch", Some("model.pt2"));
+    check("backend: 'identity'", &[], "", "identity", None);
+}
+
+#[test]
+fn a_file_outside_of_the_models_folder_is_refused_before_any_engine_opens_it() {
+    refused(
+        "backend: 'onnxruntime' default_model_filename: '../../x.onnx'",
+        &[],
+        "default_model_filename: '../../x.onnx' leads out of the model's folder; expected a \
+         relative path without '..'",
+    );
+}
+
+#[test]
+fn the_ending_of_the_name_tells_the_engine_when_no_file_does() {
+    let choice = chosen("copy.identity", None, &[], Completion::On).unwrap();
+    assert_eq!(choice.backend, "identity");
+}
+
+#[test]
+fn settings_reach_the_engine_under_their_names() {
+    let text = "backend: 'onnxruntime' optimization { graph { level: 1 } }
+                parameters { key: 'execution_mode' value { string_value: '1' } }";
+    let options = chosen("m", Some(text), &[], Completion::On).unwrap().options;
+    let options: Vec<(&str, &str)> =
+        options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(options, [("execution_mode", "1"), ("optimization.graph.level", "1")]);
+}
+
+#[test]
+fn a_model_without_a_sign_of_its_engine_is_refused_with_what_was_looked_for() {
+    refused(
+        "",
+        &["weights.bin", "readme"],
+        "backend is not given and cannot be told: none of model.onnx, model.pt is in \
+         '/repository/m/1', which holds weights.bin, readme; \
+         write backend: \"..\" with one of identity, onnxruntime, pytorch",
+    );
+    let errors = chosen("m", None, &["model.onnx"], Completion::Off).unwrap_err();
+    assert_eq!(
+        errors.problems,
+        ["neither backend nor platform is given, and auto-completion is off"]
+    );
+}
+
+#[test]
+fn a_wrong_pair_names_both() {
+    refused(
+        "platform: 'onnxruntime_onnx' backend: 'pytorch'",
+        &[],
+        "platform 'onnxruntime_onnx' goes with backend 'onnxruntime', given 'pytorch'",
+    );
+    refused(
+        "platform: 'onnx_runtime_onnx'",
+        &[],
+        "platform 'onnx_runtime_onnx' is not known; expected one of tensorrt_plan, \
+         onnxruntime_onnx, pytorch_libtorch, torch_aoti; did you mean 'onnxruntime_onnx'?",
+    );
+}
+
+#[test]
+fn an_engine_that_the_server_lacks_is_named_with_the_nearest() {
+    refused(
+        "backend: 'onnx_runtime'",
+        &[],
+        "backend 'onnx_runtime' is not among this server's: identity, onnxruntime, pytorch; \
+         did you mean 'onnxruntime'?",
+    );
+    refused(
+        "",
+        &["model.plan"],
+        "backend 'tensorrt' is not among this server's: identity, onnxruntime, pytorch",
+    );
+}
+
+#[test]
+fn what_is_not_supported_is_refused_before_anything_is_loaded() {
+    refused(
+        "backend: 'onnxruntime' runtime: 'other.so' model_transaction_policy { decoupled: true }",
+        &[],
+        "2 problems\n- model_transaction_policy { decoupled: true } is not supported\n\
+         - runtime 'other.so' is not supported; expected nothing, or 'libtriton_onnxruntime.so'",
+    );
+}
+
+#[test]
+fn a_saved_model_is_named_with_the_command_that_converts_it_unless_that_was_done() {
+    refused(
+        "",
+        &["saved_model.pb", "variables"],
+        "'/repository/m/1' holds a SavedModel of TensorFlow, and muster serves ONNX and TorchScript models; \
+         convert it: python -m tf2onnx.convert --saved-model /repository/m/1 --output /repository/m/1/model.onnx",
+    );
+    let choice = chosen("m", None, &["saved_model.pb", "model.onnx"], Completion::On).unwrap();
+    assert_eq!(choice.backend, "onnxruntime");
+}

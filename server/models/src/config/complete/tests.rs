@@ -1,0 +1,65 @@
+//! Whole configurations, completed: what becomes of them, and every way in which they are refused.
+
+mod completion;
+mod fitting;
+mod refusals;
+mod sequences;
+
+use std::{fs, path::Path};
+
+use backend::DataType;
+
+use super::*;
+use crate::config::{
+    choose::{Found, choose},
+    pbtxt::ConfigReader,
+};
+
+const FULL: &str = "input { name: 'pixels' data_type: TYPE_FP32 dims: [ 3, 224, 224 ] }
+                    output { name: 'scores' data_type: TYPE_FP32 dims: [ 1000 ] }";
+
+const ENGINES: [&str; 3] = ["identity", "onnxruntime", "pytorch"];
+
+/// `-1` is a free dimension.
+fn tensor(name: &str, dtype: DataType, dims: &[i64]) -> TensorSpec {
+    let dims = dims.iter().map(|&it| usize::try_from(it).ok()).collect();
+    TensorSpec { name: name.into(), dtype, dims, optional: false }
+}
+
+fn model(inputs: &[TensorSpec], outputs: &[TensorSpec]) -> ModelSpec {
+    ModelSpec { inputs: inputs.to_vec(), outputs: outputs.to_vec() }
+}
+
+/// An image classifier that can batch.
+fn classifier() -> ModelSpec {
+    model(
+        &[tensor("pixels", DataType::Fp32, &[-1, 3, 224, 224])],
+        &[tensor("scores", DataType::Fp32, &[-1, 1000])],
+    )
+}
+
+fn completed(
+    name: &str,
+    text: &str,
+    spec: Option<&ModelSpec>,
+    defaults: &Defaults,
+) -> Result<Completed, ConfigErrors> {
+    let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+    let files = ["model.onnx".to_owned()];
+    let found = Found { model: name, directory: Path::new("/repository/m/1"), files: &files };
+    let choice = choose(Some(&raw), found, &ENGINES, Completion::On)?;
+    complete(Some(&raw), name, &choice, spec, defaults)
+}
+
+/// Refused with exactly these problems, for a model that can batch.
+#[track_caller]
+fn refused(text: &str, expected: &[&str]) {
+    refused_for(&classifier(), text, expected);
+}
+
+#[track_caller]
+fn refused_for(spec: &ModelSpec, text: &str, expected: &[&str]) {
+    let errors = completed("m", text, Some(spec), &Defaults::default()).unwrap_err();
+    assert_eq!(errors.model, "m");
+    assert_eq!(errors.problems, expected);
+}

@@ -1,0 +1,13 @@
+//! What a model's configuration says: read, completed from the model, checked, in the terms of the server.
+
+pub(crate) mod check;
+pub(crate) mod choose;
+pub(crate) mod complete;
+pub(crate) mod fit;
+pub(crate) mod hints;
+pub(crate) mod model;
+pub(crate) mod pbtxt;
+pub mod raw;
+pub(crate) mod sequence_batching;
+pub(crate) mod server_ports;
+pub(crate) mod unapplied;

@@ -1,0 +1,378 @@
+//! From what serves of a model to what should: loads what is new beside it, changes from one to the other in one
+//! step, and hands what is old to the reaper.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    config::raw,
+    lifecycle::{
+        control::{Control, Kept},
+        decide::{Basis, Work, decide},
+        load_override::Given,
+        members::members,
+        reaper::Retired,
+        scratch_dir::PrivateFiles,
+    },
+    load::{checksum::check_files, load_error::Refusal},
+    lock::lock,
+    repository::{
+        file_stamps::Fingerprint, local::FoundModel, model_id::ModelId, remote::Copies,
+        versions::wanted_versions,
+    },
+    serving::{
+        manager::Versions,
+        served::ServedModel,
+        state::{State, UNLOADED},
+    },
+};
+use inference::error::{Error, Kind};
+use machine::resident_bytes;
+
+/// What a model is to be made of.
+pub(super) struct Wish {
+    found: FoundModel,
+    raw: Option<raw::ModelConfig>,
+    files: Option<Arc<PrivateFiles>>,
+    basis: Basis,
+}
+
+/// How it is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// As far as it works: of a model that does not serve yet, versions that load serve without those that do
+    /// not.
+    AsFarAsItWorks,
+    /// All or nothing.
+    Whole,
+    /// The same, and also what has not changed is loaded again.
+    Anew,
+}
+
+/// The versions that were loaded, and those that were not, and why.
+type Loaded = (Versions, Vec<(u64, Refusal)>);
+
+impl Control {
+    /// Loads a model because a client asked for it.
+    pub(super) fn bring_by_request(&self, name: &str, given: Option<Given>) -> Result<(), Error> {
+        // Without a directory in the repository files that are given are all that there is.
+        let found = match (self.find(name, Copies::Fresh), &given) {
+            (Ok(found), _) => found,
+            (Err(_), Some(Given { files: Some(_), .. })) => only_given(name),
+            (Err(error), _) => return Err(error),
+        };
+        let id = found.id();
+        let place = self.place(&id);
+        let mut kept = lock(&place);
+        let wish = self.wish(&mut kept, found, given.as_ref())?;
+        let changed = self.bring(&mut kept, wish, How::Whole)?;
+        (kept.given, kept.withheld) = (given, false);
+        drop(kept);
+        self.revalidate_if(changed, &id);
+        Ok(())
+    }
+
+    /// Loads a model as the repository has it; what came with the last request to load it still counts.
+    /// `is_member`: because an ensemble needs it, whose place is held.
+    pub(super) fn bring_found(
+        &self,
+        found: FoundModel,
+        how: How,
+        is_member: bool,
+    ) -> Result<(), Error> {
+        let id = found.id();
+        let place = self.place(&id);
+        let mut kept = lock(&place);
+        let given = kept.given.clone();
+        let wish = self.wish(&mut kept, found, given.as_ref()).inspect_err(|error| {
+            self.failed(&id, None, &error.to_string());
+        })?;
+        let changed = self.bring(&mut kept, wish, how)?;
+        kept.withheld = false;
+        drop(kept);
+        // Nobody could use a member that did not serve.
+        self.revalidate_if(changed && !is_member, &id);
+        Ok(())
+    }
+
+    fn wish(
+        &self,
+        kept: &mut Kept,
+        found: FoundModel,
+        given: Option<&Given>,
+    ) -> Result<Wish, Error> {
+        let mut found = self.catalogue.latest(found);
+        let files = given.and_then(|it| it.files.clone());
+        if let Some((private, versions)) = &files {
+            private.path().clone_into(&mut found.dir);
+            found.versions.clone_from(versions);
+            found.config = None;
+        }
+        // Before anything is read: what changes from now on is seen to be a change.
+        let print = Fingerprint::take(&found);
+        kept.settled = Some(print.clone());
+        let raw = match given {
+            Some(given) => Some(given.raw.clone()),
+            None => self.loader.read_config(&found).map_err(Error::Repository)?,
+        };
+        let raw = self.catalogue.with_policy(&found, raw);
+        let basis = Basis::new(&found.name, raw.clone(), print);
+        Ok(Wish { found, raw, files: files.map(|it| it.0), basis })
+    }
+
+    /// Brings the model to what is wished, and says whether anything of it was loaded.
+    fn bring(&self, kept: &mut Kept, wish: Wish, how: How) -> Result<bool, Error> {
+        let id = wish.found.id();
+        let wanted = wanted_versions(wish.raw.as_ref(), &wish.found).map_err(|reason| {
+            self.failed(&id, None, &reason);
+            Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+        })?;
+        for version in &wanted.missing {
+            let dir = wish.found.dir.display();
+            tracing::error!(model = %id, version, "version_policy asks for it, and {dir} has none");
+        }
+        let numbers: Vec<u64> = wanted.here.iter().map(|(number, _)| *number).collect();
+        let serving = self.manager.serving(&id);
+        let serves: Vec<u64> = serving.keys().copied().collect();
+        let old = kept.loaded.as_ref().filter(|_| how != How::Anew);
+        let work = decide(old, &serves, &wish.basis, &numbers);
+        if work.is_nothing() {
+            kept.loaded = Some(wish.basis);
+            return Ok(false);
+        }
+        // Reads whole files, so only where they are going to be loaded.
+        if !work.load.is_empty() {
+            check_files(wish.raw.as_ref(), &wish.found).map_err(|reason| {
+                self.failed(&id, None, &reason);
+                Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+            })?;
+        }
+        let members = members(&wish.found.namespace, &wish.basis.raw);
+        self.bring_members(&id, &members)?;
+        let (mut next, failures) = self.load_versions(kept, &wish, &work, how)?;
+        let kept_versions = work.keep.iter().filter_map(|it| Some((*it, serving.get(it)?)));
+        for (version, model) in kept_versions {
+            match self.keep(&wish, version, model, work.resize) {
+                Ok(model) => drop(next.insert(version, model)),
+                Err(error) => {
+                    self.give_up(&id, next, &error.to_string());
+                    return Err(error);
+                }
+            }
+        }
+        self.switch(&id, next, UNLOADED);
+        for (version, reason) in &failures {
+            self.manager.note(&id, Some(*version), State::Unavailable, &reason.reason);
+        }
+        lock(&self.links).insert(id, members);
+        self.catalogue.serves(&wish.found.dir);
+        kept.loaded = Some(wish.basis);
+        Ok(!work.load.is_empty())
+    }
+
+    /// Loads what is to be loaded. All of it, or, of a model that does not serve yet, what can be.
+    fn load_versions(
+        &self,
+        kept: &mut Kept,
+        wish: &Wish,
+        work: &Work,
+        how: How,
+    ) -> Result<Loaded, Error> {
+        let id = wish.found.id();
+        let serving = self.manager.serving(&id);
+        for version in work.load.iter().filter(|it| !serving.contains_key(it)) {
+            self.manager.note(&id, Some(*version), State::Loading, "");
+        }
+        let (mut loaded, mut failures) = (Versions::new(), Vec::new());
+        {
+            let _permit = self.permits.take();
+            let on_disk = wish.basis.print.bytes(work.load.iter().copied());
+            let mut room = self.make_room(&id, on_disk.max(kept.bytes));
+            for version in &work.load {
+                let room = room.clone().map_err(Refusal::from);
+                match room.and_then(|()| self.load_version(wish, *version)) {
+                    Ok(model) => drop(loaded.insert(*version, Arc::new(model))),
+                    Err(reason) => failures.push((*version, reason)),
+                }
+            }
+            kept.bytes = loaded.values().map(|it| it.bytes).sum();
+            // Now that it is known what it takes.
+            room = room.and_then(|()| self.make_room(&id, kept.bytes));
+            if let Err(reason) = room {
+                let versions = std::mem::take(&mut loaded);
+                failures.extend(versions.into_keys().map(|it| (it, reason.clone().into())));
+            }
+        }
+        for (version, refusal) in &failures {
+            self.failed(&id, Some(*version), &refusal.reason);
+        }
+        let partly = how == How::AsFarAsItWorks && serving.is_empty() && !loaded.is_empty();
+        if failures.is_empty() || partly {
+            return Ok((loaded, failures));
+        }
+        self.give_up(&id, loaded, "another version failed to load");
+        let causes: Vec<String> = failures
+            .iter()
+            .map(|(version, it)| format!("version {version} is UNAVAILABLE: {}", it.reason))
+            .collect();
+        let reason = format!("model '{id}' cannot be loaded: {}", causes.join("; "));
+        let lacks_memory = failures.iter().any(|(_, it)| it.lacks_memory);
+        Err(Refusal { reason, lacks_memory }.into_error())
+    }
+
+    /// Ends versions that were loaded and are not to serve.
+    fn give_up(&self, id: &ModelId, loaded: Versions, why: &str) {
+        let serving = self.manager.serving(id);
+        let is_new = |it: &(u64, Arc<ServedModel>)| {
+            serving.get(&it.0).is_none_or(|served| !served.shares_engine(&it.1))
+        };
+        let new = loaded.into_iter().filter(is_new).map(|(version, model)| {
+            if !serving.contains_key(&version) {
+                let reason = format!("it was loaded and given up: {why}");
+                self.manager.note(id, Some(version), State::Unavailable, &reason);
+            }
+            retired(id, model, UNLOADED)
+        });
+        self.reaper.take(new.collect());
+    }
+
+    fn load_version(&self, wish: &Wish, version: u64) -> Result<ServedModel, Refusal> {
+        let Some(path) = wish.found.versions.get(&version) else {
+            return Err("it is not there any more".to_owned().into());
+        };
+        let before = resident_bytes();
+        let load = || self.loader.load_version(&wish.found, wish.raw.as_ref(), version, path);
+        let mut outcome = load();
+        for attempt in 1..=self.settings.retries {
+            let Err(Refusal { reason, .. }) = &outcome else { break };
+            let model = &wish.found.name;
+            tracing::warn!(
+                model,
+                version,
+                attempt,
+                "cannot load the model, trying again: {reason}"
+            );
+            outcome = load();
+        }
+        let mut model = outcome?;
+        model.files.clone_from(&wish.files);
+        if let Some(demand) = &self.demand {
+            model.used.now(demand.now());
+            if demand.has_budget() {
+                let on_disk = wish.basis.print.bytes([version].into_iter());
+                model.bytes = resident_bytes().saturating_sub(before).max(on_disk);
+            }
+        }
+        Ok(model)
+    }
+
+    /// A version that stays, with other instances if that is wished.
+    fn keep(
+        &self,
+        wish: &Wish,
+        version: u64,
+        model: &Arc<ServedModel>,
+        resize: bool,
+    ) -> Result<Arc<ServedModel>, Error> {
+        let Some(path) = wish.found.versions.get(&version).filter(|_| resize) else {
+            return Ok(model.clone());
+        };
+        let (found, raw) = (&wish.found, wish.raw.as_ref());
+        let failed = |reason: String| {
+            tracing::error!(model = found.name, version, "cannot change the instances: {reason}");
+            Error::InvalidRequest(format!("model '{}' version {version}: {reason}", found.name))
+        };
+        match self.loader.resize(model, found, raw, path).map_err(failed)? {
+            Some(resized) => Ok(Arc::new(resized)),
+            // On other devices it is another model.
+            None => {
+                let _permit = self.permits.take();
+                let loaded = self.loader.load_version(found, raw, version, path);
+                let loaded = loaded.map_err(|it| failed(it.reason))?;
+                Ok(Arc::new(loaded))
+            }
+        }
+    }
+
+    /// From the next request on these versions serve. What served before ends with its last request.
+    pub(super) fn switch(&self, id: &ModelId, next: Versions, reason: &'static str) {
+        let before = self.manager.switch(id, next.clone());
+        let is_gone = |(version, model): &(&u64, &Arc<ServedModel>)| {
+            next.get(version).is_none_or(|it| !it.shares_engine(model))
+        };
+        let gone: BTreeMap<u64, Arc<ServedModel>> =
+            before.iter().filter(is_gone).map(|(version, it)| (*version, it.clone())).collect();
+        // The map of what served is not to be what keeps it.
+        drop(before);
+        self.reaper.take(gone.into_values().map(|it| retired(id, it, reason)).collect());
+    }
+
+    /// Loads the models that this one hands requests to, unless they serve.
+    fn bring_members(&self, id: &ModelId, members: &[ModelId]) -> Result<(), Error> {
+        if members.is_empty() {
+            return Ok(());
+        }
+        let failed = |reason: String| {
+            self.failed(id, None, &reason);
+            Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+        };
+        let _awaiting = self
+            .await_members(id, members)
+            .map_err(|it| failed(format!("the ensembles are made of each other: {it}")))?;
+        for member in members {
+            let problem = |error: Error| {
+                let text =
+                    format!("model '{id}' cannot be loaded: its member '{}': {error}", member.name);
+                self.failed(id, None, &text);
+                let lacks_memory = error.kind() == Kind::OutOfMemory;
+                Refusal { reason: text, lacks_memory }.into_error()
+            };
+            if self.manager.serving(member).is_empty() {
+                let found = self.find_in(member).map_err(problem)?;
+                self.bring_found(found, How::AsFarAsItWorks, true).map_err(problem)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn find_in(&self, id: &ModelId) -> Result<FoundModel, Error> {
+        if id.namespace.is_empty() {
+            return self.find(&id.name, Copies::OrLast);
+        }
+        let mut found = match self.find_member(id) {
+            Some(found) => found,
+            None => self
+                .catalogue
+                .one(&id.name, Copies::OrLast)
+                .map_err(|it| Error::Repository(it.to_string()))?,
+        };
+        if let Some(reason) = found.refused.remove(id) {
+            return Err(Error::Repository(format!("model '{id}' cannot be loaded: {reason}")));
+        }
+        let model = found.models.into_iter().find(|(it, _)| it == id).map(|(_, model)| model);
+        model.ok_or_else(|| Error::Repository(format!("there is no model '{id}'")))
+    }
+
+    /// Compares the ensembles of which this model is a member with what was loaded.
+    fn revalidate_if(&self, changed: bool, id: &ModelId) {
+        if changed {
+            self.manager.revalidate_ensembles(id);
+        }
+    }
+}
+
+/// A model of which everything came with the request.
+fn only_given(name: &str) -> FoundModel {
+    FoundModel {
+        name: name.to_owned(),
+        namespace: Arc::default(),
+        config: None,
+        dir: Default::default(),
+        versions: BTreeMap::new(),
+        renamed: false,
+        label: None,
+    }
+}
+
+fn retired(id: &ModelId, model: Arc<ServedModel>, reason: &'static str) -> Retired {
+    Retired { id: id.clone(), model, reason }
+}

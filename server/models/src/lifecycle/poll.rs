@@ -1,0 +1,80 @@
+//! Follows the repository: what is added, changed or removed there is loaded, loaded again or unloaded, once two
+//! looks have found it the same.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::Duration,
+};
+
+use crate::{
+    lifecycle::control::Control,
+    lock::lock,
+    repository::{
+        catalogue::Wanted,
+        file_stamps::{Fingerprint, leave_out_unfinished},
+        local::FoundModel,
+        model_id::ModelId,
+    },
+};
+
+/// What the last look found, where it differs from what was last dealt with.
+#[derive(Default)]
+struct Seen {
+    changed: BTreeMap<ModelId, Fingerprint>,
+    gone: BTreeSet<ModelId>,
+    /// Told once: names that cannot be served, and why.
+    refused: BTreeMap<ModelId, String>,
+}
+
+impl Control {
+    /// Looks at the repository every so often, until the other end of `stop` is gone. Blocking.
+    pub fn follow(&self, every: Duration, stop: &Receiver<()>) {
+        let mut seen = Seen::default();
+        while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(every) {
+            self.look(&mut seen);
+        }
+    }
+
+    fn look(&self, seen: &mut Seen) {
+        let _turn = lock(&self.turn);
+        let mut found = match self.catalogue.look(Wanted::All) {
+            Ok(found) => found,
+            // A disk that is away for a moment is no reason to unload everything.
+            Err(error) => return tracing::warn!(%error, "cannot look for changes"),
+        };
+        for (id, reason) in &found.refused {
+            if seen.refused.get(id) != Some(reason) {
+                self.failed(id, None, reason);
+            }
+        }
+        let there: BTreeSet<ModelId> =
+            found.models.keys().chain(found.refused.keys()).cloned().collect();
+        seen.refused = std::mem::take(&mut found.refused);
+        let mut before = std::mem::take(&mut seen.changed);
+        let mut ready: Vec<FoundModel> = Vec::new();
+        for (id, mut model) in found.models {
+            leave_out_unfinished(&mut model);
+            let print = Fingerprint::take(&model);
+            let place = self.place(&id);
+            let is_settled = lock(&place).settled.as_ref() == Some(&print);
+            match before.remove(&id) {
+                _ if is_settled => {}
+                // The same twice: nobody is writing it any more.
+                Some(last) if last == print && model.versions.is_empty() => {
+                    self.unload_emptied(&id, print);
+                }
+                Some(last) if last == print => ready.push(model),
+                _ => drop(seen.changed.insert(id, print)),
+            }
+        }
+        self.bring_all(ready);
+        let known: Vec<ModelId> = lock(&self.places).keys().cloned().collect();
+        let gone: BTreeSet<ModelId> = known.into_iter().filter(|it| !there.contains(it)).collect();
+        for id in gone.intersection(&seen.gone) {
+            self.unload_gone(id);
+            lock(&self.places).remove(id);
+        }
+        seen.gone = gone;
+    }
+}

@@ -1,0 +1,120 @@
+//! Which of the models in a hosting platform's folder are loaded: those that its own containers would load. Pure.
+
+use crate::repository::{local::Found, model_id::ModelId};
+use configuration::{HostedStart, HostedWay};
+
+/// What a single model is called that lies in the folder without a directory of its own.
+const FLAT: &str = "model";
+
+/// Takes out of `found` what is not to be loaded, and returns its names. `places` is where it was looked.
+///
+/// # Errors
+/// The default model is not there, or nobody has said which of several it is.
+pub(super) fn choose(
+    rule: &HostedStart,
+    found: &mut Found,
+    places: &str,
+) -> Result<Vec<String>, String> {
+    let mut names: Vec<String> =
+        found.models.keys().chain(found.refused.keys()).map(|it| it.name.to_string()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let Some(default) = &rule.default_model else {
+        return match (&*names, rule.way) {
+            ([_, _, ..], HostedWay::Triton) => Err(format!(
+                "there are several models in {places} ({}), and none of them is named as the one to serve: set \
+                 SAGEMAKER_TRITON_DEFAULT_MODEL_NAME to one of these names; or MUSTER_MODEL_CONTROL_MODE=none, to \
+                 load all of them, for requests that name theirs in X-Amzn-SageMaker-Target-Model",
+                names.join(", ")
+            )),
+            _ => Ok(Vec::new()),
+        };
+    };
+    // One that has no name of its own is called as people call it.
+    let is_flat = |id: &ModelId| &*id.name == FLAT && names.len() == 1;
+    if default != FLAT && found.models.iter().any(|(id, it)| is_flat(id) && it.config.is_none()) {
+        found.name_the_only(default);
+        return Ok(Vec::new());
+    }
+    if !names.contains(default) {
+        let there = match &*names {
+            [] => "there is no model at all".to_owned(),
+            names => format!("there are: {}", names.join(", ")),
+        };
+        return Err(format!(
+            "the default model '{default}' is not in {places} (--sagemaker-default-model, \
+             SAGEMAKER_TRITON_DEFAULT_MODEL_NAME, SAGEMAKER_TFS_DEFAULT_MODEL_NAME); {there}"
+        ));
+    }
+    match rule.way {
+        HostedWay::TensorFlowServing => Ok(Vec::new()),
+        HostedWay::Triton => {
+            found.models.retain(|id, _| *id.name == **default);
+            found.refused.retain(|id, _| *id.name == **default);
+            names.retain(|it| it != default);
+            Ok(names)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, path::PathBuf};
+
+    use super::*;
+    use crate::repository::local::FoundModel;
+
+    fn found(names: &[&str]) -> Found {
+        let model = |name: &&str| FoundModel {
+            name: (*name).to_owned(),
+            label: None,
+            namespace: Default::default(),
+            config: None,
+            dir: PathBuf::new(),
+            versions: BTreeMap::new(),
+            renamed: false,
+        };
+        let models = names.iter().map(|it| (ModelId::named(it), model(it)));
+        Found { models: models.collect(), ..Found::default() }
+    }
+
+    /// The names that are loaded.
+    fn chosen(
+        way: HostedWay,
+        default: Option<&str>,
+        names: &[&str],
+    ) -> Result<Vec<String>, String> {
+        let rule = HostedStart { way, default_model: default.map(str::to_owned) };
+        let mut found = found(names);
+        choose(&rule, &mut found, "/opt/ml/model")?;
+        Ok(found.models.keys().map(|it| it.name.to_string()).collect())
+    }
+
+    #[test]
+    fn in_tritons_way_the_default_is_loaded_and_in_that_of_tensorflow_all() {
+        use HostedWay::{TensorFlowServing, Triton};
+        assert_eq!(chosen(Triton, Some("b"), &["a", "b"]).unwrap(), ["b"]);
+        assert_eq!(chosen(TensorFlowServing, Some("b"), &["a", "b"]).unwrap(), ["a", "b"]);
+        assert_eq!(chosen(TensorFlowServing, None, &["a", "b"]).unwrap(), ["a", "b"]);
+        assert_eq!(chosen(Triton, None, &["a"]).unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn of_several_in_tritons_way_one_must_be_named_and_be_there() {
+        let several = chosen(HostedWay::Triton, None, &["a", "b"]).unwrap_err();
+        assert!(
+            several.contains("(a, b)") && several.contains("TRITON_DEFAULT_MODEL"),
+            "{several}"
+        );
+        for way in [HostedWay::Triton, HostedWay::TensorFlowServing] {
+            let missing = chosen(way, Some("c"), &["a", "b"]).unwrap_err();
+            assert!(missing.contains("'c'") && missing.contains("a, b"), "{missing}");
+        }
+    }
+
+    #[test]
+    fn a_model_without_a_name_takes_that_of_the_default() {
+        assert_eq!(chosen(HostedWay::Triton, Some("net"), &["model"]).unwrap(), ["net"]);
+        assert!(chosen(HostedWay::Triton, Some("net"), &["other"]).is_err());
+    }
+}

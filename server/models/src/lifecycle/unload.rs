@@ -1,0 +1,62 @@
+//! Models that are to serve no more: by request, because they have gone from the repository, or to make room.
+
+use crate::{
+    lifecycle::control::{Control, Kept},
+    lock::lock,
+    repository::{file_stamps::Fingerprint, model_id::ModelId},
+    serving::{manager::Versions, state::UNLOADED},
+};
+
+impl Control {
+    /// Unloads a model because a client asked for it, in whichever repository it lies. Waits for a load of it that
+    /// is going on, and not for its requests.
+    pub(super) fn unload_by_request(&self, name: &str, dependents: bool) {
+        self.unload_with(&ModelId::named(name), dependents);
+    }
+
+    fn unload_with(&self, meant: &ModelId, dependents: bool) {
+        for id in self.manager.ids(&meant.name).iter().filter(|it| meant.means(it)) {
+            let members = self.unload_one(id);
+            for member in members.iter().filter(|_| dependents) {
+                match self.needs(member, id) {
+                    Some(other) => {
+                        tracing::info!(model = %member, "stays loaded, as '{other}' needs it");
+                    }
+                    None => self.unload_with(member, dependents),
+                }
+            }
+        }
+    }
+
+    /// The model is gone from its repository.
+    pub(super) fn unload_gone(&self, id: &ModelId) {
+        tracing::info!(model = %id, "it is gone from the repository");
+        self.unload_one(id);
+        self.manager.forget(id);
+    }
+
+    /// All versions of the model are gone; its directory is still there.
+    pub(super) fn unload_emptied(&self, id: &ModelId, print: Fingerprint) {
+        tracing::info!(model = %id, "there is no version of it any more");
+        self.unload_one(id);
+        lock(&self.place(id)).settled = Some(print);
+    }
+
+    /// Unloads it, and returns its members.
+    pub(super) fn unload_one(&self, id: &ModelId) -> Vec<ModelId> {
+        let place = self.place(id);
+        let mut kept = lock(&place);
+        let bytes = kept.bytes;
+        *kept = Kept { withheld: true, bytes, ..Kept::default() };
+        self.switch(id, Versions::new(), UNLOADED);
+        lock(&self.links).remove(id).unwrap_or_default()
+    }
+
+    /// A loaded model other than this one that hands requests to `member`.
+    pub(super) fn needs(&self, member: &ModelId, but: &ModelId) -> Option<ModelId> {
+        let links = lock(&self.links);
+        let others = links.iter().filter(|(it, _)| *it != but);
+        let mut needs = others.filter(|(_, members)| members.iter().any(|it| it.means(member)));
+        needs.next().map(|(it, _)| it.clone())
+    }
+}

@@ -1,0 +1,97 @@
+//! Loading ensembles: after their members, and compared with them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{
+    config::{
+        model::{ConfigErrors, ModelConfig},
+        raw,
+    },
+    ensemble::{self, Ensemble},
+    load::{
+        content_hash::Fingerprint,
+        files::read_labels,
+        load_log::Warnings,
+        loader::{Load, Loader},
+        placement::Plan,
+    },
+    repository::local::FoundModel,
+    serving::served::{Engine, ServedModel},
+};
+use telemetry::metrics::ModelOptions;
+
+impl Loader {
+    /// Makes an ensemble of members that serve already.
+    pub(super) fn load_ensemble(
+        &self,
+        found: &FoundModel,
+        raw: &raw::ModelConfig,
+        version: u64,
+    ) -> Result<(ServedModel, Plan), String> {
+        let (completed, steps) =
+            ensemble::complete(raw, &found.name).map_err(|it| it.to_string())?;
+        let mut warnings = Warnings::new(&found.name, version);
+        completed.warnings.iter().for_each(|it| warnings.tell(it));
+        let config = completed.config;
+        let engine = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
+        let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
+        engine.resolve().map_err(|it| problem(it).to_string())?;
+        let labels = read_labels(&config, &found.dir)?;
+        let signature = Arc::new(config.signature(version, &labels));
+        let options = ModelOptions {
+            tags: config.metric_tags.clone(),
+            namespace: Some(found.id().namespace.to_string()).filter(|it| !it.is_empty()),
+            ..ModelOptions::default()
+        };
+        let metrics = self.metrics.model(found.shown_name(), version, &options);
+        let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
+        // Those of the members come to it with each request.
+        let fingerprint = Fingerprint::of_text(&config_json);
+        self.tell_caching(&config, &mut warnings);
+        if config.response_cache && self.settings.has_cache {
+            metrics.has_cache();
+        }
+        let names: Vec<&str> = engine.members().into_iter().collect();
+        let plan = Plan::none(format!("made of {}", names.join(", ")));
+        let engine = Engine::Ensemble(Box::new(engine));
+        let config_message = completed.raw;
+        let model = ServedModel {
+            signature,
+            shown_name: found.shown_name().into(),
+            config,
+            config_json,
+            config_message,
+            engine,
+            metrics,
+            fingerprint,
+            used: Default::default(),
+            bytes: 0,
+            files: None,
+        };
+        Ok((model, plan))
+    }
+
+    /// What sets the answers of a loaded model apart.
+    pub(super) fn fingerprint(
+        &self,
+        load: &Load<'_>,
+        config: &ModelConfig,
+        config_json: &[u8],
+    ) -> Fingerprint {
+        match config.response_cache && self.settings.has_cache {
+            true => Fingerprint::of_files(config_json, load.path, load.started),
+            false => Fingerprint::unique(),
+        }
+    }
+
+    pub(super) fn tell_caching(&self, config: &ModelConfig, warnings: &mut Warnings<'_>) {
+        if config.response_cache && !self.settings.has_cache {
+            warnings.tell(
+                "response_cache { enable: true } has no effect, as the server has no cache; give it one with \
+                 --cache-config local,size=<bytes>",
+            );
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The files of a model version: which there are, which is the model, and the labels of its classes.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use backend::Device;
+
+use crate::{
+    config::{choose::EngineChoice, model::ModelConfig, raw},
+    load::placement::Plan,
+    repository::local::FoundModel,
+};
+use machine::gpus::Gpu;
+
+/// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
+///
+/// # Errors
+/// When the directory cannot be listed, or what lies flat is no model by its name.
+pub(crate) fn files_of(path: &Path) -> Result<Vec<String>, String> {
+    if path.is_file() {
+        let file = match path.extension().and_then(|it| it.to_str()) {
+            Some("onnx") => "model.onnx",
+            Some("pt" | "pth") => "model.pt",
+            // The engine knows what to do with it instead.
+            Some("pt2") => "model.pt2",
+            _ => {
+                let path = path.display();
+                return Err(format!(
+                    "{path} is no model by its name: expected a file that ends in .onnx, .pt or .pth"
+                ));
+            }
+        };
+        return Ok(vec![file.to_owned()]);
+    }
+    let list = || -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(path)?;
+        entries.map(|it| Ok(it?.file_name().to_string_lossy().into_owned())).collect()
+    };
+    list().map_err(|it| format!("cannot list {}: {it}", path.display()))
+}
+
+/// Bytes of the files in a version's directory, or of a model that lies flat.
+pub(crate) fn bytes_of(path: &Path) -> u64 {
+    let length = |it: &Path| fs::metadata(it).ok().filter(|it| it.is_file()).map(|it| it.len());
+    match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().filter_map(|it| length(&it.path())).sum(),
+        Err(_) => length(path).unwrap_or(0),
+    }
+}
+
+/// What the engine is to open: the file itself, or the one of that name in the version's directory.
+pub(crate) fn model_path(path: &Path, choice: &EngineChoice) -> PathBuf {
+    match &choice.default_model_filename {
+        Some(file) if !path.is_file() => path.join(file),
+        _ => path.to_owned(),
+    }
+}
+
+/// The same for a model that runs where the plan says: `cc_model_filenames` names other files for GPUs, by what they
+/// can compute.
+///
+/// # Errors
+/// Where the model would run on GPUs that want different files.
+pub(crate) fn model_of_plan(
+    path: &Path,
+    choice: &EngineChoice,
+    raw: Option<&raw::ModelConfig>,
+    plan: &Plan,
+    gpus: &[Gpu],
+) -> Result<PathBuf, String> {
+    let usual = model_path(path, choice);
+    let names = match raw {
+        Some(raw) if !raw.cc_model_filenames.is_empty() && !path.is_file() => {
+            &raw.cc_model_filenames
+        }
+        _ => return Ok(usual),
+    };
+    let mut chosen: BTreeMap<PathBuf, Device> = BTreeMap::new();
+    for placement in plan.placements() {
+        let Device::Gpu(number) = placement.device else { continue };
+        let gpu = gpus.iter().find(|it| it.number == number);
+        let capability = gpu.and_then(|it| it.capability.as_deref()).unwrap_or_default();
+        let file = names.get(capability).map_or_else(|| usual.clone(), |it| path.join(it));
+        chosen.insert(file, placement.device);
+    }
+    let mut files = chosen.into_keys();
+    match (files.next(), files.next()) {
+        (None, _) => Ok(usual),
+        (Some(file), None) => Ok(file),
+        (Some(one), Some(other)) => Err(format!(
+            "cc_model_filenames: its GPUs want different files, {} and {}; name GPUs of one kind in \
+             instance_group.gpus",
+            one.display(),
+            other.display()
+        )),
+    }
+}
+
+/// The configuration of a model: the alternative of that name where it has it, else its `config.pbtxt`.
+pub(crate) fn config_file(found: &FoundModel, alternative: Option<&str>) -> Option<PathBuf> {
+    let alternative = alternative.map(|it| found.dir.join("configs").join(format!("{it}.pbtxt")));
+    alternative.filter(|it| it.is_file()).or_else(|| found.config.clone())
+}
+
+/// Class names by output, one per line of its label file.
+pub(crate) fn read_labels(
+    config: &ModelConfig,
+    dir: &Path,
+) -> Result<BTreeMap<Arc<str>, Arc<[String]>>, String> {
+    let mut labels = BTreeMap::new();
+    for output in &config.outputs {
+        let Some(file) = &output.label_filename else { continue };
+        let path = dir.join(file);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            format!(
+                "output '{}': cannot read label_filename {}: {error}",
+                output.name,
+                path.display()
+            )
+        })?;
+        labels.insert(output.name.clone(), text.lines().map(str::to_owned).collect());
+    }
+    Ok(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_lies_flat_is_a_model_by_its_ending_or_told_to_be_none() {
+        let dir = std::env::temp_dir().join(format!("muster-flat-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let files = |name: &str| {
+            let path = dir.join(name);
+            fs::write(&path, "").unwrap();
+            files_of(&path)
+        };
+        for (name, usual) in [("a.onnx", "onnx"), ("a.pt", "pt"), ("a.pth", "pt"), ("a.pt2", "pt2")]
+        {
+            assert_eq!(files(name), Ok(vec![format!("model.{usual}")]));
+        }
+        for name in ["README.md", "model.plan", "model"] {
+            let told = "is no model by its name: expected a file that ends in .onnx, .pt or .pth";
+            let text = files(name).unwrap_err();
+            assert_eq!(text, format!("{} {told}", dir.join(name).display()));
+        }
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(files_of(&dir).unwrap_err().starts_with("cannot list "));
+    }
+}

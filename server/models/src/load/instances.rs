@@ -1,0 +1,98 @@
+//! The instances of a model version: a place for each on its device, the first ones filled and warm.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use backend::{BackendError, Device, Model};
+
+use crate::{
+    config::model::ModelConfig,
+    load::{placement::Plan, scheduler::Feed, warmup::warm},
+};
+use inference::signature::Signature;
+use schedule::{
+    learn::RunTimes,
+    ratelimit::RateLimiter,
+    run::{MakeInstance, Slot},
+};
+
+/// The places for a model's instances, the preferred one last, and what warming up has taught. `dir` is the
+/// model's directory. Blocking.
+pub(crate) fn make(
+    model: &Arc<dyn Model>,
+    config: &ModelConfig,
+    signature: &Arc<Signature>,
+    dir: &Path,
+    plan: &Plan,
+    feed: &Feed,
+) -> Result<(Vec<Slot>, RunTimes), BackendError> {
+    let times = Arc::new(Mutex::new(RunTimes::default()));
+    // Without a specification there is nothing to guess a request from, and one that leaves traces is not
+    // made up.
+    let guess = model.spec().is_some() && !model.keeps_state();
+    let make_on = |device: Device| -> Arc<MakeInstance> {
+        let (model, config, signature, dir, times, feed) = (
+            model.clone(),
+            config.clone(),
+            signature.clone(),
+            dir.to_owned(),
+            times.clone(),
+            feed.clone(),
+        );
+        Arc::new(move || {
+            let mut instance = model.instantiate(device)?;
+            let learned = warm(&mut *instance, &signature, &config, &dir, &feed, guess)?;
+            *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
+            Ok(instance)
+        })
+    };
+    // Those of one device are made alike.
+    let makers: Vec<(Device, Arc<MakeInstance>)> =
+        plan.placements().into_iter().map(|it| (it.device, make_on(it.device))).collect();
+    let slot = |device: &Device| {
+        let maker = makers.iter().find(|it| it.0 == *device);
+        maker.map(|(_, make)| Slot::empty_on(*device, make.clone()))
+    };
+    let mut slots: Vec<Slot> = plan.devices.iter().filter_map(slot).collect();
+    for (slot, device) in slots.iter_mut().zip(&plan.devices).take(plan.made_at_load.get()) {
+        slot.fill().map_err(|error| on_device(*device, error))?;
+    }
+    // The scheduler takes the last first, and a GPU is to be taken before the CPU.
+    slots.reverse();
+    let times = times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok((slots, times))
+}
+
+/// The same places, whose runs wait for the resources that their groups name, if anybody looks at these.
+pub(crate) fn limit(
+    slots: Vec<Slot>,
+    config: &ModelConfig,
+    plan: &Plan,
+    limiter: Option<&Arc<RateLimiter>>,
+) -> Result<Vec<Slot>, String> {
+    let Some(limiter) = limiter else { return Ok(slots) };
+    // The places are in the reverse order of the plan.
+    let planned = plan.devices.iter().zip(&plan.group_of).rev();
+    let limited = slots.into_iter().zip(planned).map(|(slot, (device, group))| {
+        let limits = config.instance_groups.get(*group).and_then(|it| it.limits.as_ref());
+        let Some(limits) = limits else { return Ok(slot) };
+        let limited = limiter.register(limits, *device);
+        let limited = limited
+            .map_err(|problem| format!("instance_group[{group}]: rate_limiter: {problem}"))?;
+        Ok(slot.limited(limited))
+    });
+    limited.collect()
+}
+
+/// The error with the GPU that it is about: of several, it may be the only one to leave out.
+fn on_device(device: Device, error: BackendError) -> BackendError {
+    let Device::Gpu(number) = device else { return error };
+    let told = |reason| format!("on GPU {number}: {reason}");
+    match error {
+        BackendError::Device(reason) => BackendError::Device(told(reason)),
+        BackendError::OutOfMemory(reason) => BackendError::OutOfMemory(told(reason)),
+        error => error,
+    }
+}

@@ -1,0 +1,40 @@
+//! What the log says of a model that is loaded: what of its configuration is ignored, and that it is ready.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::{load::placement::Plan, serving::served::ServedModel};
+
+/// The warnings about a model version. Each is logged once, however often the version is made.
+pub(crate) struct Warnings<'a> {
+    model: &'a str,
+    version: u64,
+    told: BTreeSet<String>,
+}
+
+impl<'a> Warnings<'a> {
+    pub(crate) fn new(model: &'a str, version: u64) -> Warnings<'a> {
+        Warnings { model, version, told: BTreeSet::new() }
+    }
+
+    pub(crate) fn tell(&mut self, warning: &str) {
+        if self.told.insert(warning.to_owned()) {
+            tracing::warn!(model = self.model, version = self.version, "{warning}");
+        }
+    }
+}
+
+/// Logs that the model is ready, and what became of it.
+pub(crate) fn ready(model: &ServedModel, plan: &Plan, took: Duration) {
+    tracing::info!(
+        model = %model.signature.model,
+        version = model.signature.version,
+        engine = if model.config.backend.is_empty() { model.platform() } else { &model.config.backend },
+        device = plan.devices_text(),
+        instances = plan.instances(),
+        threads = plan.threads,
+        max_batch_size = model.signature.max_batch_size,
+        load_ms = took.as_millis(),
+        why = plan.reason,
+        "model is ready"
+    );
+}

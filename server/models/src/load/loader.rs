@@ -1,0 +1,490 @@
+//! From a found model to one that serves: read its configuration, load it, complete and check the
+//! configuration against it, make and warm its instances, publish.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    num::NonZeroUsize,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
+use bytes::Bytes;
+
+use crate::{
+    config::{
+        check::settings::READS_ACCELERATORS,
+        choose::{self, Completion, EngineChoice, choose},
+        complete::{Completed, Defaults, complete},
+        hints::hints,
+        model::ConfigErrors,
+        pbtxt::ConfigReader,
+        raw,
+        unapplied::unapplied,
+    },
+    ensemble::is_ensemble,
+    load::{
+        files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
+        gpu_limit, instances,
+        load_error::Refusal,
+        load_log::{self, Warnings},
+        options::{
+            engine_options, first_response_ms, gpu_accelerators, gpu_share, in_one_thread,
+            op_libraries,
+        },
+        placement::{NoGpus, Places, Plan, plan},
+        scheduler::{Feed, Runs, engine},
+    },
+    repository::local::FoundModel,
+    serving::{manager::ModelManager, served::ServedModel},
+};
+use configuration::{ModelDefaults, Repository};
+use inference::error::says_out_of_memory;
+use machine::gpus::{Gpu, Gpus};
+use schedule::{admission::LongestStay, ratelimit::RateLimiter};
+use telemetry::metrics::{Metrics, ModelOptions};
+
+/// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
+const SMALL: u64 = 16 << 20;
+
+/// `max_batch_size` of a model that can batch where nobody says, as in Triton.
+const MAX_BATCH_SIZE: usize = 4;
+
+/// The setting of ONNX Runtime for the GPU memory of a session, in bytes.
+const GPU_MEMORY: &str = "gpu_mem_limit";
+
+/// How models are loaded and run, as far as the server decides it.
+#[derive(Debug, Clone)]
+pub struct LoadSettings {
+    /// What a model gets that does not say.
+    pub defaults: ModelDefaults,
+    /// Completion, settings of engines, parallel loads.
+    pub repository: Repository,
+    /// Processors to share out.
+    pub cpus: NonZeroUsize,
+    /// GPUs to run on.
+    pub gpus: Gpus,
+    /// How long a request may stay.
+    pub longest_stay: LongestStay,
+    /// Runs shorter than this are made where the request was read. Zero: none.
+    pub caller_runs_below: Duration,
+    /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
+    pub spin: Duration,
+    /// Jobs that must wait before the first batch runs; 0 but in tests.
+    pub hold: usize,
+    /// Does the server keep answers?
+    pub has_cache: bool,
+    /// May there be several hundred models? Small ones then have no threads of their own inside a run.
+    pub has_many_models: bool,
+    /// Who lets instances run whose configuration names resources; `None`: nobody looks at them.
+    pub rate_limiter: Option<Arc<RateLimiter>>,
+}
+
+/// Loads models, and keeps none of them.
+pub struct Loader {
+    engines: Vec<Arc<dyn Backend>>,
+    pub(super) settings: LoadSettings,
+    /// Where ensembles find their members.
+    pub(super) manager: Arc<ModelManager>,
+    pub(super) metrics: Metrics,
+    pub(crate) reader: ConfigReader,
+    /// How long sequences may be idle on models that do not say; `None` for Triton's second.
+    sequence_idle: Option<Duration>,
+}
+
+impl Loader {
+    /// A loader for models of these engines. Ensembles look their members up in `manager`.
+    pub fn new(
+        engines: Vec<Arc<dyn Backend>>,
+        settings: LoadSettings,
+        manager: Arc<ModelManager>,
+        metrics: Metrics,
+    ) -> Loader {
+        let reader = ConfigReader::default();
+        Loader { engines, settings, manager, metrics, reader, sequence_idle: None }
+    }
+
+    /// The same, whose models keep idle sequences for so long where their configurations do not say.
+    pub fn keeping_sequences(self, idle: Option<Duration>) -> Loader {
+        Loader { sequence_idle: idle, ..self }
+    }
+
+    /// Models that may load at the same time.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.settings.repository.load_threads
+    }
+
+    /// Gives memory of models that are gone back to the system. Blocking.
+    pub(crate) fn give_back_memory(&self) {
+        self.engines.iter().for_each(|it| it.give_back_memory());
+    }
+
+    /// Loads one version of a model, of which `path` is the directory or the file. Blocking.
+    ///
+    /// # Errors
+    /// Why it cannot be served. An engine's panic is that model's failure, and nobody else's.
+    pub(crate) fn load_version(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        version: u64,
+        path: &Path,
+    ) -> Result<ServedModel, Refusal> {
+        let started = Instant::now();
+        let load = AssertUnwindSafe(|| self.load_where_it_fits(found, raw, version, path));
+        let loaded = catch_unwind(load)
+            .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned().into()));
+        let (model, plan) = loaded?;
+        let took = started.elapsed();
+        model.metrics.load_duration(took);
+        load_log::ready(&model, &plan, took);
+        Ok(model)
+    }
+
+    /// The configuration in the model's directory.
+    ///
+    /// # Errors
+    /// When it cannot be read, with the line.
+    pub(crate) fn read_config(
+        &self,
+        found: &FoundModel,
+    ) -> Result<Option<raw::ModelConfig>, String> {
+        let name = self.settings.repository.config_name.as_deref();
+        let Some(path) = config_file(found, name) else { return Ok(None) };
+        let file = path.display().to_string();
+        let text = fs::read_to_string(&path).map_err(|it| format!("cannot read {file}: {it}"))?;
+        let mut raw = self.reader.from_text(&file, &text).map_err(|it| it.to_string())?;
+        if found.renamed {
+            raw.name.clone_from(&found.name);
+        }
+        Ok(Some(raw))
+    }
+
+    /// Loads it where it is to run; on the CPU where its GPUs turn out to be of no use and it may.
+    fn load_where_it_fits(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        version: u64,
+        path: &Path,
+    ) -> Result<(ServedModel, Plan), Refusal> {
+        if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
+            return Ok(self.load_ensemble(found, raw, version)?);
+        }
+        let libraries = raw.map_or(0, |it| {
+            it.model_operations.iter().flat_map(|it| &it.op_library_filename).count()
+        });
+        if self.settings.repository.refuse_code && 0 < libraries {
+            return Err(
+                "model_operations: libraries of operators are code, which --secure-mode (SAGEMAKER_SECURE_MODE) refuses"
+                    .to_owned()
+                    .into(),
+            );
+        }
+        let started = SystemTime::now();
+        let choice = self.choose_engine(found, raw, path)?;
+        let engine = self.engines.iter().find(|it| it.name() == choice.backend);
+        let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
+        let options = self.engine_options(&choice, path);
+        let load = Load {
+            found,
+            raw,
+            version,
+            path,
+            choice: &choice,
+            engine: &**engine,
+            options,
+            started,
+        };
+        let plan = self.plan_here(&load.found.name, raw, &load.options)?;
+        self.check_gpu_limits(&plan)?;
+        let mut warnings = Warnings::new(&found.name, version);
+        let reason = match self.make(&load, &plan, &mut warnings) {
+            Ok(model) => return Ok((model, plan)),
+            Err(Unmade::Device(reason) | Unmade::Memory(reason)) if plan.uses_gpus() => reason,
+            Err(unmade) => return Err(unmade.into()),
+        };
+        let none = NoGpus { reason: &reason, is_there: true };
+        let plan = self.plan(&found.name, raw, &load.options, Err(none))?;
+        let model = &found.name;
+        tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
+        match self.make(&load, &plan, &mut warnings) {
+            Ok(model) => Ok((model, plan)),
+            Err(unmade) => Err(unmade.into()),
+        }
+    }
+
+    /// The instances of a model on this machine, by its configuration as it is now.
+    pub(crate) fn plan_anew(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        path: &Path,
+    ) -> Result<Plan, String> {
+        let choice = self.choose_engine(found, raw, path)?;
+        self.plan_here(&found.name, raw, &self.engine_options(&choice, path))
+    }
+
+    fn engine_options(&self, choice: &EngineChoice, path: &Path) -> BTreeMap<String, String> {
+        let Repository { backend_settings, .. } = &self.settings.repository;
+        let defaults = &self.settings.defaults;
+        let mut options = engine_options(choice, backend_settings, defaults);
+        let has_many = self.settings.has_many_models && defaults.intra_op_threads.is_none();
+        if has_many && bytes_of(path) < SMALL {
+            in_one_thread(&mut options, &choice.backend);
+        }
+        options
+    }
+
+    /// Has a GPU of the plan too much of its memory in use for one more model? Looks at it now.
+    fn check_gpu_limits(&self, plan: &Plan) -> Result<(), Refusal> {
+        let limits = &self.settings.repository.gpu_limits;
+        if limits.is_empty() || !plan.uses_gpus() {
+            return Ok(());
+        }
+        self.metrics.sample_gpus();
+        let readings = self.metrics.resources().gpus;
+        gpu_limit::check(plan, limits, &self.settings.gpus.found, &readings)
+            .map_err(Refusal::out_of_memory)
+    }
+
+    fn plan_here(
+        &self,
+        model: &str,
+        raw: Option<&raw::ModelConfig>,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Plan, String> {
+        let gpus = &self.settings.gpus;
+        match gpus.found.as_slice() {
+            [] => {
+                let is_there = gpus.lack.is_of_some();
+                self.plan(model, raw, options, Err(NoGpus { reason: &gpus.reason, is_there }))
+            }
+            found => self.plan(model, raw, options, Ok(found)),
+        }
+    }
+
+    fn plan(
+        &self,
+        model: &str,
+        raw: Option<&raw::ModelConfig>,
+        options: &BTreeMap<String, String>,
+        gpus: Result<&[Gpu], NoGpus<'_>>,
+    ) -> Result<Plan, String> {
+        let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
+        let places = Places { cpus: self.settings.cpus, gpus };
+        plan(groups, options, &self.settings.defaults, places)
+            .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())
+    }
+
+    /// Loads the model and makes its instances as planned.
+    fn make(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        warnings: &mut Warnings<'_>,
+    ) -> Result<ServedModel, Unmade> {
+        let Load { found, raw, version, choice, .. } = *load;
+        let source = ModelSource {
+            name: found.name.clone(),
+            path: model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
+            options: self.options_here(load, plan, warnings),
+            default_threads: plan.threads,
+            placements: plan.placements(),
+            accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
+            hints: raw.map(hints).unwrap_or_default(),
+            op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
+        };
+        let model = load.engine.load(&source)?;
+        let mut completed = self.complete(found, raw, choice, &*model)?;
+        // Before anything else can fail: they may say why it does.
+        completed.warnings.iter().for_each(|it| warnings.tell(it));
+        if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
+            warnings.tell("cc_model_filenames is ignored, as no instance runs on a GPU");
+        }
+        let accelerates = !source.accelerators.is_empty() && choice.backend == READS_ACCELERATORS;
+        if accelerates && !plan.uses_gpus() {
+            warnings.tell(
+                "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
+                 runs on a GPU",
+            );
+        }
+        let unapplied = unapplied(raw, &completed.raw, choice, &self.settings.defaults);
+        if !unapplied.is_empty() {
+            let model = &found.name;
+            tracing::info!(model, version, "not applied to it: {}", unapplied.join(", "));
+        }
+        completed.show_instances(&plan.groups);
+        let labels = read_labels(&completed.config, &found.dir)?;
+        let signature = Arc::new(completed.config.signature(version, &labels));
+        let feed = Feed::of(&completed.config, &found.dir)?;
+        let (slots, times) =
+            instances::make(&model, &completed.config, &signature, &found.dir, plan, &feed)?;
+        let limiter = self.settings.rate_limiter.as_ref();
+        let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
+        if is_limited && limiter.is_none() {
+            warnings.tell(
+                "instance_group.rate_limiter is ignored, as rate limiting is off (--rate-limit)",
+            );
+        }
+        let slots = instances::limit(slots, &completed.config, plan, limiter)?;
+        let config = completed.config;
+        let options = ModelOptions {
+            tags: config.metric_tags.clone(),
+            gpu_uuid: self.only_gpu(plan),
+            namespace: Some(found.id().namespace.to_string()).filter(|it| !it.is_empty()),
+            first_response_ms: first_response_ms(&config),
+        };
+        let metrics = self.metrics.model(found.shown_name(), version, &options);
+        let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
+        let runs = Runs { feed, slots, times, keeps_state, uses_gpus };
+        let engine = engine(runs, &config, &signature, &self.settings, metrics.clone());
+        let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
+        self.tell_caching(&config, warnings);
+        if config.response_cache && self.settings.has_cache {
+            metrics.has_cache();
+        }
+        let fingerprint = self.fingerprint(load, &config, &config_json);
+        let config_message = completed.raw;
+        let (used, bytes, files) = Default::default();
+        Ok(ServedModel {
+            signature,
+            shown_name: found.shown_name().into(),
+            config,
+            config_json,
+            config_message,
+            engine,
+            metrics,
+            fingerprint,
+            used,
+            bytes,
+            files,
+        })
+    }
+
+    /// The settings of the engine, with the part of the GPUs' memory that is the model's by the server's settings.
+    fn options_here(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        warnings: &mut Warnings<'_>,
+    ) -> BTreeMap<String, String> {
+        let mut options = load.options.clone();
+        let Some(margin) = self.settings.defaults.gpu_memory_margin else { return options };
+        if !plan.uses_gpus() || options.contains_key(GPU_MEMORY) {
+            return options;
+        }
+        match gpu_share(margin, plan, &self.settings.gpus.found) {
+            Some(bytes) if load.choice.backend == READS_ACCELERATORS => {
+                options.insert(GPU_MEMORY.to_owned(), bytes.to_string());
+            }
+            Some(_) => warnings.tell("--gpu-memory-margin has no effect on models of its engine"),
+            None => warnings.tell("--gpu-memory-margin has no effect: the driver does not say how much memory there is"),
+        }
+        options
+    }
+
+    /// The GPU on which all instances run, if that is one.
+    fn only_gpu(&self, plan: &Plan) -> Option<String> {
+        let [Placement { device: Device::Gpu(number), .. }] = plan.placements()[..] else {
+            return None;
+        };
+        let gpu = self.settings.gpus.found.iter().find(|it| it.number == number);
+        gpu.map(|it| it.uuid.clone())
+    }
+
+    fn choose_engine(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        path: &Path,
+    ) -> Result<EngineChoice, String> {
+        let names: Vec<&str> = self.engines.iter().map(|it| it.name()).collect();
+        let files = files_of(path)?;
+        let found = choose::Found { model: &found.name, directory: path, files: &files };
+        choose(raw, found, &names, self.completion()).map_err(|it| it.to_string())
+    }
+
+    fn completion(&self) -> Completion {
+        if self.settings.repository.auto_complete { Completion::On } else { Completion::Off }
+    }
+
+    fn complete(
+        &self,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        choice: &EngineChoice,
+        model: &dyn Model,
+    ) -> Result<Completed, String> {
+        let defaults = Defaults {
+            max_batch_size: self
+                .settings
+                .repository
+                .default_max_batch_size(&choice.backend)
+                .or(self.settings.defaults.max_batch_size)
+                .unwrap_or(MAX_BATCH_SIZE),
+            dynamic_batching: self.settings.defaults.dynamic_batching,
+            queue_delay: self.settings.defaults.queue_delay.unwrap_or_default(),
+            max_queue_size: self.settings.defaults.max_queue_size.map_or(0, NonZeroUsize::get),
+            completion: self.completion(),
+            sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
+        };
+        complete(raw, &found.name, choice, model.spec(), &defaults).map_err(|it| it.to_string())
+    }
+}
+
+/// One model version on its way.
+pub(super) struct Load<'a> {
+    pub(super) found: &'a FoundModel,
+    pub(super) raw: Option<&'a raw::ModelConfig>,
+    pub(super) version: u64,
+    pub(super) path: &'a Path,
+    pub(super) choice: &'a EngineChoice,
+    pub(super) engine: &'a dyn Backend,
+    pub(super) options: BTreeMap<String, String>,
+    pub(super) started: SystemTime,
+}
+
+/// Why a model could not be made.
+enum Unmade {
+    /// A device for it cannot be used; another one may do.
+    Device(String),
+    /// A device, or the machine, has too little memory; another device may do.
+    Memory(String),
+    /// It cannot be served anywhere.
+    Refused(String),
+}
+
+impl From<BackendError> for Unmade {
+    fn from(error: BackendError) -> Unmade {
+        match error {
+            BackendError::Device(reason) => Unmade::Device(reason),
+            BackendError::OutOfMemory(reason) => Unmade::Memory(reason),
+            error => match error.to_string() {
+                reason if says_out_of_memory(&reason) => Unmade::Memory(reason),
+                reason => Unmade::Refused(reason),
+            },
+        }
+    }
+}
+
+impl From<String> for Unmade {
+    fn from(reason: String) -> Unmade {
+        Unmade::Refused(reason)
+    }
+}
+
+impl From<Unmade> for Refusal {
+    fn from(unmade: Unmade) -> Refusal {
+        match unmade {
+            Unmade::Refused(reason) | Unmade::Device(reason) => reason.into(),
+            Unmade::Memory(reason) => Refusal::out_of_memory(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,18 @@
+//! From a model that was found to one that is ready: its engine, its instances, its scheduler.
+
+pub(crate) mod checksum;
+pub(crate) mod content_hash;
+pub(crate) mod ensemble;
+pub(crate) mod files;
+pub(crate) mod gpu_limit;
+pub(crate) mod instances;
+pub(crate) mod load_error;
+pub(crate) mod load_log;
+pub(crate) mod loader;
+pub(crate) mod options;
+pub(crate) mod placement;
+pub(crate) mod queue_settings;
+pub(crate) mod resize;
+pub(crate) mod scheduler;
+pub(crate) mod sequence_settings;
+pub(crate) mod warmup;

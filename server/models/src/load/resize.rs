@@ -1,0 +1,69 @@
+//! More or fewer instances of a model that serves, as its configuration says now.
+
+use std::{path::Path, sync::Arc};
+
+use crate::{
+    config::{complete::Completed, raw},
+    load::loader::Loader,
+    repository::local::FoundModel,
+    serving::served::{Engine, LastUsed, ServedModel},
+};
+
+impl Loader {
+    /// The same model with the instances that its configuration now asks for: the same engine, queue and
+    /// counters, of which nothing stops. Threads of a run stay as they were. `None` where that cannot be done
+    /// in place. Blocking.
+    ///
+    /// # Errors
+    /// When the groups are not valid, or an instance cannot be made; then nothing has changed.
+    pub(crate) fn resize(
+        &self,
+        served: &ServedModel,
+        found: &FoundModel,
+        raw: Option<&raw::ModelConfig>,
+        path: &Path,
+    ) -> Result<Option<ServedModel>, String> {
+        let scheduler = match &served.engine {
+            Engine::Instances(scheduler) => scheduler,
+            // Sequences sit on their instances: these do not go while a sequence is open.
+            Engine::Sequences(_) | Engine::Ensemble(_) => return Ok(None),
+        };
+        let plan = self.plan_anew(found, raw, path)?;
+        let mut completed = Completed {
+            raw: served.config_message.clone(),
+            config: served.config.clone(),
+            warnings: Vec::new(),
+        };
+        let groups = raw.map(|it| it.instance_group.clone()).unwrap_or_default();
+        let policy = raw.and_then(|it| it.version_policy.clone());
+        completed.regroup(groups, policy).map_err(|it| it.to_string())?;
+        let groups = completed.config.instance_groups.iter();
+        if groups.chain(&served.config.instance_groups).any(|it| it.limits.is_some()) {
+            // Each instance is registered for its resources as it is made at a load.
+            return Ok(None);
+        }
+        completed.show_instances(&plan.groups);
+        let placed = plan.placements();
+        let wanted: Vec<_> = placed.iter().map(|it| (it.device, it.instances.get())).collect();
+        if !scheduler.resize(&wanted).map_err(|it| it.to_string())? {
+            return Ok(None);
+        }
+        let (model, version) = (&served.signature.model, served.signature.version);
+        tracing::info!(%model, version, instances = plan.instances(), "instances have changed in place");
+        let used = LastUsed::default();
+        used.now(served.used.get());
+        Ok(Some(ServedModel {
+            shown_name: served.shown_name.clone(),
+            signature: served.signature.clone(),
+            config: completed.config,
+            config_json: self.reader.to_json(&completed.raw).to_string().into(),
+            config_message: completed.raw,
+            engine: Engine::Instances(Arc::clone(scheduler)),
+            metrics: served.metrics.clone(),
+            fingerprint: served.fingerprint,
+            used,
+            bytes: served.bytes,
+            files: served.files.clone(),
+        }))
+    }
+}

@@ -1,0 +1,146 @@
+//! The first runs of an instance, before anybody waits for them: they pay for what engines put off, and teach
+//! how fast the model is.
+
+use std::{
+    fs,
+    hash::{BuildHasher, RandomState},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Stop, Tensor};
+use bytes::Bytes;
+
+use crate::{
+    config::model::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
+    load::scheduler::Feed,
+    serving::validate::{prepare, request_of_zeros},
+};
+use inference::signature::Signature;
+use schedule::{learn::RunTimes, run::Work};
+
+/// Runs with a made-up request.
+const RUNS: usize = 4;
+
+/// No further such run once these have taken so long.
+const BUDGET: Duration = Duration::from_millis(200);
+
+/// Warms `instance` with the configured samples, and, with `guess`, with a request of zeros: not for a model
+/// that keeps state. `dir` is the model's directory.
+///
+/// # Errors
+/// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails
+/// otherwise only teaches nothing: the model may have good reasons to refuse it.
+pub(crate) fn warm(
+    instance: &mut dyn Instance,
+    signature: &Signature,
+    config: &ModelConfig,
+    dir: &Path,
+    feed: &Feed,
+    guess: bool,
+) -> Result<RunTimes, BackendError> {
+    for sample in &config.warmups {
+        let in_sample = |problem: String| {
+            BackendError::Load(format!("model_warmup '{}': {problem}", sample.name))
+        };
+        let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
+        for _ in 0..sample.count {
+            execute(instance, &work, feed).map_err(|it| match it {
+                // The sample has no part in it.
+                BackendError::Device(_) | BackendError::OutOfMemory(_) => it,
+                it => in_sample(it.to_string()),
+            })?;
+        }
+    }
+    let mut times = RunTimes::default();
+    let zeros = request_of_zeros(signature, 1).filter(|_| guess);
+    let Some(work) = zeros.and_then(|mut it| prepare(&mut it, signature, config).ok()) else {
+        return Ok(times);
+    };
+    let started = Instant::now();
+    for run in 0..RUNS {
+        let began = Instant::now();
+        if let Err(error) = execute(instance, &work.work, feed) {
+            if let BackendError::Device(_) = error {
+                return Err(error);
+            }
+            tracing::debug!(model = %signature.model, %error, "cannot warm up with zeros");
+            break;
+        }
+        let last = run + 1 == RUNS || BUDGET < started.elapsed();
+        // Only the last run is like those to come.
+        if last {
+            times.record(1, began.elapsed());
+            break;
+        }
+    }
+    Ok(times)
+}
+
+fn execute(instance: &mut dyn Instance, work: &Work, feed: &Feed) -> Result<(), BackendError> {
+    let inputs = &feed.inputs(work)?;
+    let (outputs, rows) = (&work.outputs, work.rows);
+    instance.execute(&Batch { inputs, outputs, rows, stop: &Stop::new() }).map(drop)
+}
+
+fn sample_work(
+    sample: &Warmup,
+    signature: &Signature,
+    config: &ModelConfig,
+    dir: &Path,
+) -> Result<Work, String> {
+    let inputs = sample.inputs.iter().map(|input| {
+        let batch = (config.rows() == Rows::First).then_some(sample.rows);
+        let shape: Shape = batch.into_iter().chain(input.dims.iter().copied()).collect();
+        let tensor = sample_tensor(input, shape, batch.unwrap_or(1), dir)
+            .map_err(|problem| format!("input '{}': {problem}", input.name))?;
+        Ok(NamedTensor { name: input.name.clone(), tensor })
+    });
+    let inputs = inputs.collect::<Result<_, String>>()?;
+    let mut request = inference::request::InferenceRequest { inputs, ..Default::default() };
+    prepare(&mut request, signature, config).map(|it| it.work).map_err(|it| it.to_string())
+}
+
+/// The sample's input for `rows` rows, each the same.
+fn sample_tensor(
+    input: &WarmupInput,
+    shape: Shape,
+    rows: usize,
+    dir: &Path,
+) -> Result<Tensor, String> {
+    let zeros = Tensor::zeros(input.dtype, shape.clone()).map_err(|it| it.to_string())?;
+    let data = match &input.data {
+        WarmupData::Zero => return Ok(zeros),
+        // Random strings would mean nothing to any model.
+        WarmupData::Random if input.dtype == DataType::Bytes => return Ok(zeros),
+        WarmupData::Random => random_bytes(zeros.byte_len(), input.dtype),
+        WarmupData::File(file) => {
+            let path = dir.join("warmup").join(file);
+            let one =
+                fs::read(&path).map_err(|it| format!("cannot read {}: {it}", path.display()))?;
+            one.repeat(rows)
+        }
+    };
+    Tensor::new(input.dtype, shape, Bytes::from(data)).map_err(|it| it.to_string())
+}
+
+/// Bytes that are small numbers in every type: each element has one random low byte.
+fn random_bytes(length: usize, dtype: DataType) -> Vec<u8> {
+    let random = RandomState::new();
+    let size = dtype.size().unwrap_or(1);
+    let mut bytes = vec![0; length];
+    for (at, element) in bytes.chunks_exact_mut(size).enumerate() {
+        let value = (random.hash_one(at) & 1) as u8;
+        match dtype {
+            // The high bytes make a number between 0.5 and 2 of either float format.
+            DataType::Fp32 => element.copy_from_slice(&(f32::from(value) + 0.5).to_le_bytes()),
+            DataType::Fp64 => element.copy_from_slice(&(f64::from(value) + 0.5).to_le_bytes()),
+            _ => {
+                if let Some(low) = element.first_mut() {
+                    *low = value;
+                }
+            }
+        }
+    }
+    bytes
+}

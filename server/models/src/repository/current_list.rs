@@ -1,0 +1,93 @@
+//! The models that are named one by one: which they are now, and how they are found.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    sync::{Arc, Mutex},
+};
+
+use crate::{
+    config::raw,
+    lock::lock,
+    repository::{
+        local::{Found, FoundModel},
+        model_id::ModelId,
+        model_list::{ConfiguredModel, with_policy},
+    },
+};
+use configuration::NamedModels;
+
+/// Which models are configured. Replaced as a whole.
+#[derive(Debug)]
+pub(crate) struct Configured {
+    /// What says so at the start.
+    pub(crate) from: NamedModels,
+    /// Guards the list. Held for a look.
+    entries: Mutex<Arc<Vec<Entry>>>,
+}
+
+/// One of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) model: ConfiguredModel,
+    /// Versions that serve on whatever the policy says, as labels stand for them.
+    pub(crate) keep: BTreeSet<u64>,
+}
+
+impl Configured {
+    /// None yet.
+    pub(crate) fn new(from: NamedModels) -> Configured {
+        Configured { from, entries: Mutex::default() }
+    }
+
+    /// From now on it is these.
+    pub(crate) fn set(&self, entries: Vec<Entry>) {
+        *lock(&self.entries) = Arc::new(entries);
+    }
+
+    /// As of now.
+    pub(crate) fn entries(&self) -> Arc<Vec<Entry>> {
+        lock(&self.entries).clone()
+    }
+
+    /// Takes all of them in as they lie on disk, or the one of a name. Blocking.
+    pub(crate) fn look(&self, found: &mut Found, name: Option<&str>) {
+        for Entry { model, .. } in &*self.entries() {
+            if name.is_some_and(|it| it != model.name) {
+                continue;
+            }
+            if let Err(error) = found.look_at(&model.name, &model.base_path) {
+                found.refused.insert(ModelId::named(&model.name), explained(&error));
+            }
+        }
+    }
+
+    /// The model's configuration with the version policy that it was configured with.
+    pub(crate) fn with_policy(
+        &self,
+        found: &FoundModel,
+        raw: Option<raw::ModelConfig>,
+    ) -> Option<raw::ModelConfig> {
+        let entries = self.entries();
+        match entries.iter().find(|it| it.model.name == found.name) {
+            Some(entry) => with_policy(raw, entry.model.policy.as_ref(), &entry.keep, found),
+            None => raw,
+        }
+    }
+
+    /// Where it looks, for people.
+    pub(crate) fn places(&self) -> String {
+        let entries = self.entries();
+        let paths = entries.iter().map(|it| it.model.base_path.display().to_string());
+        paths.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn explained(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("{error}; expected a directory of versions, as 1/model.onnx")
+        }
+        _ => error.to_string(),
+    }
+}

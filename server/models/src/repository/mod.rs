@@ -1,0 +1,12 @@
+//! Which models there are: in directories, in object stores, in lists.
+
+pub(crate) mod base_path;
+pub(crate) mod catalogue;
+pub(crate) mod current_list;
+pub(crate) mod file_stamps;
+pub(crate) mod local;
+pub(crate) mod model_id;
+pub(crate) mod model_list;
+pub(crate) mod platform;
+pub(crate) mod remote;
+pub(crate) mod versions;

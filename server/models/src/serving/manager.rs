@@ -1,0 +1,487 @@
+//! The models that serve, looked up by every request, and what is known of all others.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+
+use crate::{
+    repository::model_id::ModelId,
+    serving::{
+        labels::Labels,
+        served::{Engine, ServedModel},
+        state::{IndexEntry, State, UNLOADED},
+    },
+};
+use inference::{error::Error, signature::nearest};
+
+/// The versions of one model that serve.
+pub(crate) type Versions = BTreeMap<u64, Arc<ServedModel>>;
+/// The models of one name, by namespace: mostly one.
+type Named = BTreeMap<Arc<str>, Arc<Versions>>;
+type Serving = HashMap<Arc<str>, Arc<Named>>;
+/// State and reason by version; `None` for the model as a whole.
+type States = BTreeMap<Option<u64>, (State, String)>;
+
+/// What is known of all models.
+#[derive(Default)]
+struct Known {
+    states: BTreeMap<ModelId, States>,
+    /// Asked for at the start and not loaded then, nor since.
+    lacking: BTreeSet<ModelId>,
+}
+
+/// The models that served at one moment. Holding it keeps all of them alive.
+pub struct Snapshot(Arc<Serving>);
+
+impl Snapshot {
+    /// That model, in that version or in the highest. Without a namespace, the only one of its name.
+    pub fn find(&self, id: &ModelId, version: Option<u64>) -> Option<Arc<ServedModel>> {
+        if id.namespace.is_empty() {
+            return find(&self.0, &id.name, version).cloned();
+        }
+        of_version(self.0.get(&id.name)?.get(&id.namespace)?, version).cloned()
+    }
+}
+
+fn find<'a>(
+    serving: &'a Serving,
+    name: &str,
+    version: Option<u64>,
+) -> Option<&'a Arc<ServedModel>> {
+    let named = serving.get(name)?;
+    // One without a namespace goes before those that are members of others.
+    let meant = named.get("").or_else(|| named.values().next().filter(|_| named.len() == 1))?;
+    of_version(meant, version)
+}
+
+fn of_version(versions: &Versions, version: Option<u64>) -> Option<&Arc<ServedModel>> {
+    match version {
+        Some(version) => versions.get(&version),
+        None => versions.last_key_value().map(|(_, model)| model),
+    }
+}
+
+/// All models, by name and version.
+#[derive(Default)]
+pub struct ModelManager {
+    /// The models that serve. Read by every request, without a lock; replaced as a whole.
+    serving: ArcSwap<Serving>,
+    /// Guards what is known of every model, whether it serves or not. Taken after nothing else.
+    known: Mutex<Known>,
+    /// Has everything been tried that was asked for at the start?
+    started: AtomicBool,
+    /// Other names of versions.
+    pub(crate) labels: Labels,
+}
+
+impl ModelManager {
+    /// The model of that name, in that version or in the highest that is ready. Holding it keeps it
+    /// alive, whatever happens to the repository.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an unknown model or version, or one that is not loaded;
+    /// [`Error::ModelNotReady`] for one that is loading or has failed; [`Error::InvalidRequest`] for a name of
+    /// several models.
+    pub fn get(&self, name: &str, version: Option<u64>) -> Result<Arc<ServedModel>, Error> {
+        find(&self.serving.load(), name, version)
+            .cloned()
+            .ok_or_else(|| self.explain(&ModelId::named(name), version))
+    }
+
+    /// The model in no namespace that serves under this name, in the highest version that is ready.
+    pub(crate) fn keyed(&self, name: &str) -> Option<Arc<ServedModel>> {
+        of_version(self.serving.load().get(name)?.get("")?, None).cloned()
+    }
+
+    /// All models as of this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.serving.load_full())
+    }
+
+    /// Has the ensembles that this model is a member of compared with it anew: what does not fit any more is
+    /// logged.
+    pub(crate) fn revalidate_ensembles(&self, member: &ModelId) {
+        let serving = self.serving.load_full();
+        for model in all_of(&serving) {
+            if let Engine::Ensemble(ensemble) = &model.engine
+                && ensemble.has_member(member)
+            {
+                ensemble.revalidate();
+            }
+        }
+    }
+
+    /// The versions of a model that serve, ascending.
+    pub fn ready_versions(&self, name: &str) -> Vec<u64> {
+        let serving = self.serving.load();
+        let named = serving.get(name).into_iter().flat_map(|it| it.values());
+        named.flat_map(|it| it.keys().copied()).collect()
+    }
+
+    /// Names of all models that serve, in order.
+    pub fn ready_names(&self) -> Vec<Arc<str>> {
+        let serving = self.serving.load();
+        let ready = serving.iter().filter(|(_, named)| named.values().any(|it| !it.is_empty()));
+        let mut names: Vec<Arc<str>> = ready.map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    /// The first by name of all models that serve.
+    pub fn first_ready(&self) -> Option<Arc<str>> {
+        let serving = self.serving.load();
+        let ready = serving.iter().filter(|(_, named)| named.values().any(|it| !it.is_empty()));
+        ready.map(|(name, _)| name).min().cloned()
+    }
+
+    /// Names of all models that are known, whether they serve or not, in order.
+    pub fn names(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> =
+            self.lock().states.keys().map(|it| it.name.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The models of that name that are known.
+    pub(crate) fn ids(&self, name: &str) -> Vec<ModelId> {
+        self.lock().of_name(name).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Every model and version that is known, by name and version.
+    pub fn index(&self) -> Vec<IndexEntry> {
+        self.lock().states.iter().flat_map(|(id, states)| entries(id, states)).collect()
+    }
+
+    /// What is known of a model's versions; empty for an unknown name.
+    pub fn states(&self, name: &str) -> Vec<IndexEntry> {
+        let known = self.lock();
+        known.of_name(name).flat_map(|(id, states)| entries(id, states)).collect()
+    }
+
+    /// From now on the start is over: every model that was asked for serves or has failed.
+    pub fn finish_start(&self) {
+        let mut known = self.lock();
+        let failed = known
+            .states
+            .iter()
+            .filter(|(_, states)| states.values().any(|(state, _)| *state == State::Unavailable));
+        known.lacking = failed.map(|(id, _)| id.clone()).collect();
+        self.started.store(true, Ordering::Release);
+    }
+
+    /// Is the start over?
+    pub fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Is the start over, and has everything been loaded since that was asked for then? What is loaded or
+    /// fails later makes no difference to a server that serves.
+    pub fn all_ready(&self) -> bool {
+        self.is_started() && self.lock().lacking.is_empty()
+    }
+
+    /// Notes that there is such a model, of which no version has been loaded.
+    pub(crate) fn know(&self, id: &ModelId) {
+        self.lock().states.entry(id.clone()).or_default();
+        if !id.namespace.is_empty() {
+            // A name that is in several repositories must be seen to be, whichever of them serve.
+            self.change(id, |named| {
+                named.entry(id.namespace.clone()).or_default();
+            });
+        }
+    }
+
+    /// The same for all of these; models that were never loaded and are not among them are not known any more.
+    pub(crate) fn know_only(&self, there: &BTreeSet<ModelId>) {
+        let missing: Vec<&ModelId> = {
+            let mut known = self.lock();
+            known.states.retain(|id, states| !states.is_empty() || there.contains(id));
+            there.iter().filter(|it| !known.states.contains_key(it)).collect()
+        };
+        missing.into_iter().for_each(|it| self.know(it));
+    }
+
+    /// The repository has it no more: what is known of its versions stays for the index.
+    pub(crate) fn forget(&self, id: &ModelId) {
+        self.lock().lacking.remove(id);
+        self.change(id, |named| drop(named.remove(&id.namespace)));
+    }
+
+    /// The model, which serves no more, was never there.
+    pub(crate) fn erase(&self, id: &ModelId) {
+        self.forget(id);
+        self.lock().states.remove(id);
+    }
+
+    /// The models in that namespace that are known.
+    pub(crate) fn ids_in(&self, namespace: &str) -> Vec<ModelId> {
+        self.lock().states.keys().filter(|it| *it.namespace == *namespace).cloned().collect()
+    }
+
+    /// Notes what a version is doing, or a model before its versions are known.
+    pub(crate) fn note(&self, id: &ModelId, version: Option<u64>, state: State, reason: &str) {
+        let mut known = self.lock();
+        let states = known.states.entry(id.clone()).or_default();
+        if version.is_some() {
+            // What was said of the model as a whole was said before its versions were known.
+            states.remove(&None);
+        }
+        states.insert(version, (state, reason.to_owned()));
+    }
+
+    /// An old version is gone, unless another one has come in its place.
+    pub(crate) fn note_gone(&self, id: &ModelId, version: u64, reason: &str) {
+        let mut known = self.lock();
+        let states = known.states.get_mut(id);
+        if let Some(it) = states.and_then(|it| it.get_mut(&Some(version)))
+            && it.0 == State::Unloading
+        {
+            *it = (State::Unavailable, reason.to_owned());
+        }
+    }
+
+    /// The versions of a model that serve.
+    pub(crate) fn serving(&self, id: &ModelId) -> Arc<Versions> {
+        let serving = self.serving.load();
+        let named = serving.get(&id.name);
+        named.and_then(|it| it.get(&id.namespace)).cloned().unwrap_or_default()
+    }
+
+    /// Lets these versions of a model serve and no others, from one request to the next. What served before is
+    /// returned. For each model there is one caller at a time.
+    pub(crate) fn switch(&self, id: &ModelId, versions: Versions) -> Arc<Versions> {
+        let before = self.serving(id);
+        let versions = Arc::new(versions);
+        self.change(id, |named| {
+            if versions.is_empty() && id.namespace.is_empty() {
+                named.remove(&id.namespace);
+            } else {
+                named.insert(id.namespace.clone(), versions.clone());
+            }
+        });
+        let mut known = self.lock();
+        known.lacking.remove(id);
+        let states = known.states.entry(id.clone()).or_default();
+        if !versions.is_empty() {
+            states.remove(&None);
+        }
+        for version in before.keys() {
+            states.insert(Some(*version), (State::Unloading, String::new()));
+        }
+        for version in versions.keys() {
+            states.insert(Some(*version), (State::Ready, String::new()));
+        }
+        before
+    }
+
+    /// Lets nothing wait for company any more: the server is on its way out.
+    pub fn hurry(&self) {
+        let serving = self.serving.load();
+        all_of(&serving).for_each(|it| it.hurry());
+    }
+
+    /// Stops all models: what is queued is still run. Waits for their threads; blocking.
+    ///
+    /// Returns the number of threads that were still running after `patience`.
+    pub(crate) fn close(&self, patience: Duration) -> usize {
+        let until = Instant::now() + patience;
+        let serving = self.serving.swap(Arc::default());
+        all_of(&serving).for_each(|it| it.close());
+        let left = || until.saturating_duration_since(Instant::now());
+        all_of(&serving).map(|it| it.wait_closed(left())).sum()
+    }
+
+    fn change(&self, id: &ModelId, change: impl Fn(&mut Named)) {
+        self.serving.rcu(|serving| {
+            let mut serving = Serving::clone(serving);
+            let named = serving.entry(id.name.clone()).or_default();
+            change(Arc::make_mut(named));
+            if named.is_empty() {
+                serving.remove(&id.name);
+            }
+            serving
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a model that was asked for cannot be had.
+    pub(crate) fn explain(&self, asked: &ModelId, version: Option<u64>) -> Error {
+        let name = &*asked.name;
+        let shown: String = name.chars().take(128).collect();
+        let known = self.lock();
+        if known.states.is_empty() && !self.is_started() {
+            let reason = "the server does not know its models yet".to_owned();
+            return Error::ModelNotReady { model: shown, version: "any".to_owned(), reason };
+        }
+        let named: Vec<(&ModelId, &States)> =
+            known.of_name(name).filter(|(id, _)| asked.means(id)).collect();
+        let states = match named.as_slice() {
+            [(_, states)] => states,
+            [] => {
+                let hint = nearest(name, known.states.keys().map(|it| &*it.name));
+                let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
+                return Error::NotFound(format!("there is no model '{shown}'{hint}"));
+            }
+            several => {
+                let namespaces: Vec<&str> = several.iter().map(|(id, _)| &*id.namespace).collect();
+                return Error::InvalidRequest(format!(
+                    "there are {} models '{shown}', in the namespaces {}; expected a name that is used once",
+                    several.len(),
+                    namespaces.join(", ")
+                ));
+            }
+        };
+        let wanted = match version {
+            Some(number) => states.get_key_value(&Some(number)).or(states.get_key_value(&None)),
+            None => newest(states),
+        };
+        let ready = |(version, (state, _)): (&Option<u64>, &(State, String))| {
+            version.filter(|_| *state == State::Ready).map(|it| it.to_string())
+        };
+        let Some((_, (state, reason))) = wanted else {
+            if states.is_empty() {
+                return Error::NotFound(format!("model '{shown}' is not loaded"));
+            }
+            let ready: Vec<String> = states.iter().filter_map(ready).collect();
+            let ready = if ready.is_empty() { "none".to_owned() } else { ready.join(", ") };
+            let asked = version.unwrap_or_default();
+            return Error::NotFound(format!(
+                "model '{shown}' has no version {asked}; ready versions: {ready}"
+            ));
+        };
+        let reason = match state {
+            State::Loading => "it is still loading".to_owned(),
+            State::Unavailable | State::Unloading
+                if version.is_none() && [UNLOADED, ""].contains(&&**reason) =>
+            {
+                return Error::NotFound(format!(
+                    "model '{shown}' has no ready version: it was unloaded"
+                ));
+            }
+            State::Unavailable => reason.clone(),
+            State::Unknown | State::Ready | State::Unloading => {
+                "it has just been unloaded".to_owned()
+            }
+        };
+        let version = version.map_or("any".to_owned(), |it| it.to_string());
+        Error::ModelNotReady { model: shown, version, reason }
+    }
+}
+
+impl Known {
+    fn of_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a ModelId, &'a States)> {
+        self.states.range(ModelId::named(name)..).take_while(move |(id, _)| &*id.name == name)
+    }
+}
+
+/// What is said where no version is named: of several that do not serve, one that loads, else the highest.
+fn newest(states: &States) -> Option<(&Option<u64>, &(State, String))> {
+    let loading = states.iter().rev().find(|(_, (state, _))| *state == State::Loading);
+    loading.or(states.last_key_value())
+}
+
+fn all_of(serving: &Serving) -> impl Iterator<Item = &Arc<ServedModel>> {
+    serving.values().flat_map(|named| named.values()).flat_map(|versions| versions.values())
+}
+
+fn entries(id: &ModelId, states: &States) -> Vec<IndexEntry> {
+    let entry = |version, state, reason: &str| IndexEntry {
+        name: id.name.clone(),
+        version,
+        state,
+        reason: reason.to_owned(),
+    };
+    if states.is_empty() {
+        return vec![entry(None, State::Unknown, "")];
+    }
+    states.iter().map(|(version, (state, reason))| entry(*version, *state, reason)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> ModelId {
+        ModelId::named(name)
+    }
+
+    fn refused(manager: &ModelManager, name: &str, version: Option<u64>) -> Error {
+        manager.get(name, version).err().unwrap()
+    }
+
+    #[test]
+    fn before_models_have_been_looked_for_none_is_said_not_to_exist() {
+        let manager = ModelManager::default();
+        assert!(matches!(refused(&manager, "m", None), Error::ModelNotReady { .. }));
+        manager.finish_start();
+        assert!(matches!(refused(&manager, "m", None), Error::NotFound(_)));
+    }
+
+    #[test]
+    fn an_unknown_model_is_not_found_and_the_nearest_name_is_given() {
+        let manager = ModelManager::default();
+        manager.note(&id("fraud"), Some(1), State::Loading, "");
+        let error = refused(&manager, "frauds", None);
+        assert_eq!(error.to_string(), "there is no model 'frauds'; did you mean 'fraud'?");
+    }
+
+    #[test]
+    fn an_unknown_version_is_not_found_and_one_that_failed_says_why() {
+        let manager = ModelManager::default();
+        manager.note(&id("m"), None, State::Loading, "");
+        manager.note(&id("m"), Some(1), State::Loading, "");
+        let loading = refused(&manager, "m", None).to_string();
+        assert_eq!(loading, "model 'm' version any is not ready: it is still loading");
+        manager.note(&id("m"), Some(1), State::Unavailable, "no such file");
+        let failed = refused(&manager, "m", Some(1)).to_string();
+        assert_eq!(failed, "model 'm' version 1 is not ready: no such file");
+        assert!(matches!(refused(&manager, "m", Some(2)), Error::NotFound(_)));
+        manager.finish_start();
+        assert!(!manager.all_ready());
+    }
+
+    #[test]
+    fn what_fails_after_the_start_leaves_the_server_ready() {
+        let manager = ModelManager::default();
+        manager.finish_start();
+        manager.note(&id("m"), Some(1), State::Loading, "");
+        assert!(manager.all_ready());
+        manager.note(&id("m"), Some(1), State::Unavailable, "no such file");
+        assert!(manager.all_ready());
+    }
+
+    #[test]
+    fn a_model_that_was_never_loaded_or_was_unloaded_is_not_found_and_says_which() {
+        let manager = ModelManager::default();
+        manager.know(&id("m"));
+        assert_eq!(refused(&manager, "m", None).to_string(), "model 'm' is not loaded");
+        manager.note(&id("m"), Some(1), State::Unloading, "");
+        manager.note_gone(&id("m"), 1, UNLOADED);
+        let error = refused(&manager, "m", None);
+        assert!(matches!(error, Error::NotFound(_)), "{error}");
+        assert!(matches!(refused(&manager, "m", Some(1)), Error::ModelNotReady { .. }));
+    }
+
+    #[test]
+    fn a_name_in_several_namespaces_is_refused_naming_them() {
+        let manager = ModelManager::default();
+        for namespace in ["/a", "/b"] {
+            manager.know(&ModelId { name: "m".into(), namespace: namespace.into() });
+        }
+        let error = refused(&manager, "m", None);
+        assert!(matches!(error, Error::InvalidRequest(_)), "{error}");
+        assert!(error.to_string().contains("in the namespaces /a, /b"), "{error}");
+        manager.forget(&ModelId { name: "m".into(), namespace: "/b".into() });
+        assert_eq!(manager.names(), ["m".into()]);
+    }
+}

@@ -1,0 +1,364 @@
+//! A request against the model's signature: names, types, shapes, rows. What passes is ready to be queued.
+//! Pure.
+
+use std::{
+    collections::hash_map::DefaultHasher,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use backend::{NamedTensor, Shape, Tensor};
+
+use crate::config::model::{ModelConfig, PortConfig, Rows};
+use inference::{
+    error::Error,
+    request::InferenceRequest,
+    signature::{Port, Signature, nearest},
+};
+use schedule::run::Work;
+
+/// A request that fits its model.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Its inputs in the order of the signature and in the engine's shapes, its outputs by name.
+    pub work: Work,
+    /// Requests with equal keys may share a batch.
+    pub shape_key: u64,
+}
+
+/// Checks a request against `signature`, and brings its tensors into the shapes that `config` says the engine
+/// wants. The inputs are taken out of the request.
+///
+/// # Errors
+/// The first thing that is wrong, with what was expected and what was given.
+pub fn prepare(
+    request: &mut InferenceRequest,
+    signature: &Signature,
+    config: &ModelConfig,
+) -> Result<Prepared, Error> {
+    check_names(request, signature)?;
+    let mut rows = None;
+    let mut inputs = Vec::with_capacity(request.inputs.len());
+    let mut key = DefaultHasher::new();
+    let mut varies = false;
+    for (at, port) in signature.inputs.iter().enumerate() {
+        let Some(given) = request.inputs.iter().position(|it| it.name == port.name) else {
+            // Requests that leave out the same optional inputs may share a batch.
+            (at, "absent").hash(&mut key);
+            varies = true;
+            continue;
+        };
+        let NamedTensor { name, tensor } = request.inputs.swap_remove(given);
+        if tensor.dtype() != port.dtype {
+            let problem = format!("expected {}, given {}", port.dtype, tensor.dtype());
+            return Err(Error::input(&*port.name, problem));
+        }
+        let item = item_dims(signature, port, tensor.shape())?;
+        if signature.batches() {
+            check_rows(signature, port, tensor.shape(), &mut rows)?;
+        }
+        let is_ragged = config.inputs.get(at).is_some_and(|it| it.ragged);
+        if port.dims.contains(&None) && !is_ragged {
+            item.hash(&mut key);
+            varies = true;
+        }
+        let shape = engine_shape(tensor.shape(), item, config.inputs.get(at), config.rows());
+        let tensor = match shape {
+            Some(shape) if shape == *tensor.shape() => Some(tensor),
+            Some(shape) => tensor.reshape(shape),
+            None => None,
+        };
+        let problem = || Error::input(&*port.name, "its shape does not fit the configured reshape");
+        inputs.push(NamedTensor { name, tensor: tensor.ok_or_else(problem)? });
+    }
+    let outputs = match request.outputs.as_slice() {
+        [] => signature.outputs.iter().map(|it| it.name.clone()).collect(),
+        wanted => wanted.to_vec(),
+    };
+    let rows = rows.unwrap_or(1);
+    let shape_key = if varies { key.finish() } else { 0 };
+    Ok(Prepared { work: Work { inputs, outputs, rows }, shape_key })
+}
+
+/// Every input known and given once, every required one there, every output known.
+fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), Error> {
+    let model = &signature.model;
+    for (at, input) in request.inputs.iter().enumerate() {
+        if signature.input(&input.name).is_none() {
+            let problem = unknown(model, "input", &input.name, &signature.inputs);
+            return Err(Error::input(&*input.name, problem));
+        }
+        if request.inputs.iter().take(at).any(|it| it.name == input.name) {
+            return Err(Error::input(&*input.name, "given more than once"));
+        }
+    }
+    let is_given = |port: &&Port| request.inputs.iter().any(|it| it.name == port.name);
+    let missing: Vec<&str> = signature
+        .inputs
+        .iter()
+        .filter(|it| !it.optional && !is_given(it))
+        .map(|it| &*it.name)
+        .collect();
+    if !missing.is_empty() {
+        return Err(Error::InvalidRequest(format!(
+            "model '{model}' takes {} inputs, given {}; missing: {}",
+            signature.inputs.len(),
+            request.inputs.len(),
+            missing.join(", ")
+        )));
+    }
+    for name in &request.outputs {
+        if signature.output(name).is_none() {
+            let problem = unknown(model, "output", name, &signature.outputs);
+            return Err(Error::InvalidRequest(format!("output '{name}': {problem}")));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(model: &str, what: &str, name: &str, ports: &[Port]) -> String {
+    let names: Vec<&str> = ports.iter().map(|it| &*it.name).collect();
+    let hint = nearest(name, names.iter().copied());
+    let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
+    format!("model '{model}' has no such {what}; it has: {}{hint}", names.join(", "))
+}
+
+/// The dimensions of one item, the batch dimension taken off, checked against the port.
+fn item_dims<'s>(
+    signature: &Signature,
+    port: &Port,
+    shape: &'s Shape,
+) -> Result<&'s [usize], Error> {
+    let given = shape.dims();
+    let item = if signature.batches() { given.get(1..) } else { Some(given) };
+    let fits = |item: &[usize]| {
+        item.len() == port.dims.len()
+            && item.iter().zip(&port.dims).all(|(given, dim)| dim.is_none_or(|it| it == *given))
+    };
+    match item {
+        Some(item) if fits(item) => Ok(item),
+        // A scalar may be written with or without its one dimension.
+        Some([]) if port.dims == [Some(1)] => Ok(&[1]),
+        Some([1]) if port.dims.is_empty() => Ok(&[]),
+        _ => Err(Error::input(&*port.name, wrong_shape(signature, port, shape))),
+    }
+}
+
+fn wrong_shape(signature: &Signature, port: &Port, given: &Shape) -> String {
+    let expected = signature.shape_text(port);
+    let example = expected.replace("-1", "1");
+    let batch = match signature.max_batch_size {
+        0 => "without a batch dimension".to_owned(),
+        max => format!("the first dimension is the batch, at most {max}"),
+    };
+    format!("expected shape {expected} ({batch}), given {given}; {example} would do")
+}
+
+/// All inputs have the same number of rows, no more than the model takes.
+fn check_rows(
+    signature: &Signature,
+    port: &Port,
+    shape: &Shape,
+    rows: &mut Option<usize>,
+) -> Result<(), Error> {
+    let given = shape.rows().unwrap_or(0);
+    if signature.max_batch_size < given {
+        let problem =
+            format!("{given} rows are more than max_batch_size {}", signature.max_batch_size);
+        return Err(Error::input(&*port.name, problem));
+    }
+    match *rows.get_or_insert(given) {
+        first if first == given => Ok(()),
+        first => {
+            let problem = format!("has {given} rows where the inputs before it have {first}");
+            Err(Error::input(&*port.name, problem))
+        }
+    }
+}
+
+/// The shape that the engine wants; `None` where a configured reshape has no place for the item.
+fn engine_shape(
+    given: &Shape,
+    item: &[usize],
+    config: Option<&PortConfig>,
+    rows: Rows,
+) -> Option<Shape> {
+    let batch = given.rows().filter(|_| rows == Rows::First);
+    let shape: Shape = batch.into_iter().chain(item.iter().copied()).collect();
+    match config {
+        Some(config) => config.to_engine(&shape, rows),
+        None => Some(shape),
+    }
+}
+
+/// Turns an engine's output into what clients see: the reverse of an input's reshape.
+pub fn present(config: &ModelConfig, output: &mut NamedTensor) {
+    let port = config.outputs.iter().find(|it| it.name == output.name);
+    let Some(port) = port.filter(|it| it.reshape.is_some()) else { return };
+    let shape = port.to_client(output.tensor.shape(), config.rows());
+    if let Some(tensor) = shape.and_then(|it| output.tensor.reshape(it)) {
+        output.tensor = tensor;
+    }
+}
+
+/// One request of zeros that the model must be able to run: what warming up uses. Free dimensions are 1.
+pub fn request_of_zeros(signature: &Signature, rows: usize) -> Option<InferenceRequest> {
+    let batch = signature.batches().then_some(rows);
+    let required = signature.inputs.iter().filter(|it| !it.optional);
+    let inputs = required.map(|port| {
+        let dims = port.dims.iter().map(|it| it.unwrap_or(1));
+        let shape = batch.into_iter().chain(dims).collect();
+        let tensor = Tensor::zeros(port.dtype, shape).ok()?;
+        Some(NamedTensor { name: Arc::clone(&port.name), tensor })
+    });
+    Some(InferenceRequest { inputs: inputs.collect::<Option<_>>()?, ..InferenceRequest::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{
+        choose::EngineChoice,
+        complete::{Defaults, complete},
+        pbtxt::ConfigReader,
+    };
+    use backend::DataType;
+    use std::collections::BTreeMap;
+
+    const USUAL: &str = r#"
+        max_batch_size: 8
+        input [{ name: "a" data_type: TYPE_FP32 dims: [ 3 ] }, { name: "b" data_type: TYPE_INT64 dims: [ -1 ] }]
+        output [{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] }]
+    "#;
+
+    /// The model of that configuration.
+    fn model(text: &str) -> (Signature, ModelConfig) {
+        let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+        let choice = EngineChoice {
+            platform: String::new(),
+            backend: "identity".into(),
+            default_model_filename: None,
+            options: BTreeMap::new(),
+        };
+        let completed = complete(Some(&raw), "m", &choice, None, &Defaults::default()).unwrap();
+        (completed.config.signature(1, &BTreeMap::new()), completed.config)
+    }
+
+    fn prepared(text: &str, asked: &InferenceRequest) -> Result<Prepared, Error> {
+        let (signature, config) = model(text);
+        prepare(&mut asked.clone(), &signature, &config)
+    }
+
+    fn request(inputs: &[(&str, DataType, &[usize])]) -> InferenceRequest {
+        let tensor = |dtype, shape| Tensor::zeros(dtype, Shape::new(shape)).unwrap();
+        let inputs = inputs
+            .iter()
+            .map(|&(name, dtype, shape)| NamedTensor {
+                name: name.into(),
+                tensor: tensor(dtype, shape),
+            })
+            .collect();
+        InferenceRequest { inputs, ..InferenceRequest::default() }
+    }
+
+    #[track_caller]
+    fn fails(inputs: &[(&str, DataType, &[usize])], text: &str) {
+        let error = prepared(USUAL, &request(inputs)).unwrap_err();
+        assert_eq!(error.to_string(), text);
+    }
+
+    use DataType::{Fp32, Fp64, Int64};
+
+    #[test]
+    fn inputs_come_out_in_the_order_of_the_signature_and_all_outputs_are_wanted() {
+        let asked = request(&[("b", Int64, &[2, 5]), ("a", Fp32, &[2, 3])]);
+        let prepared = prepared(USUAL, &asked).unwrap();
+        let names: Vec<&str> = prepared.work.inputs.iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(prepared.work.outputs, [Arc::from("y")]);
+        assert_eq!(prepared.work.rows, 2);
+    }
+
+    #[test]
+    fn each_fault_is_named_with_what_was_expected_and_given() {
+        fails(&[("a", Fp32, &[1, 3])], "model 'm' takes 2 inputs, given 1; missing: b");
+        fails(
+            &[("aa", Fp32, &[1, 3])],
+            "input 'aa': model 'm' has no such input; it has: a, b; did you mean 'a'?",
+        );
+        let twice: &[(&str, DataType, &[usize])] = &[("a", Fp32, &[1, 3]), ("a", Fp32, &[1, 3])];
+        fails(twice, "input 'a': given more than once");
+        fails(
+            &[("a", Fp64, &[1, 3]), ("b", Int64, &[1, 1])],
+            "input 'a': expected FP32, given FP64",
+        );
+        fails(
+            &[("a", Fp32, &[3]), ("b", Int64, &[1, 1])],
+            "input 'a': expected shape [-1,3] (the first dimension is the batch, at most 8), given [3]; \
+             [1,3] would do",
+        );
+        fails(
+            &[("a", Fp32, &[9, 3]), ("b", Int64, &[9, 1])],
+            "input 'a': 9 rows are more than max_batch_size 8",
+        );
+        fails(
+            &[("a", Fp32, &[2, 3]), ("b", Int64, &[1, 1])],
+            "input 'b': has 1 rows where the inputs before it have 2",
+        );
+    }
+
+    #[test]
+    fn an_unknown_output_is_named() {
+        let mut asked = request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 1])]);
+        asked.outputs = vec!["z".into()];
+        let error = prepared(USUAL, &asked).unwrap_err();
+        assert!(
+            error.to_string().starts_with("output 'z': model 'm' has no such output; it has: y")
+        );
+    }
+
+    #[test]
+    fn only_shapes_that_may_vary_keep_requests_apart() {
+        let key = |b: &[usize]| {
+            let asked = request(&[("a", Fp32, &[b[0], 3]), ("b", Int64, b)]);
+            prepared(USUAL, &asked).unwrap().shape_key
+        };
+        assert_eq!(key(&[1, 4]), key(&[2, 4]));
+        assert_ne!(key(&[1, 4]), key(&[1, 5]));
+    }
+
+    #[test]
+    fn an_optional_input_may_be_left_out_and_keeps_requests_apart() {
+        let optional = &USUAL.replace("dims: [ -1 ]", "dims: [ -1 ] optional: true");
+        let without = prepared(optional, &request(&[("a", Fp32, &[1, 3])])).unwrap();
+        let with = request(&[("a", Fp32, &[1, 3]), ("b", Int64, &[1, 1])]);
+        let with = prepared(optional, &with).unwrap();
+        assert_ne!(without.shape_key, with.shape_key);
+        assert_eq!(without.work.inputs.len(), 1);
+    }
+
+    #[test]
+    fn a_scalar_may_be_written_either_way() {
+        let text = r#"
+            max_batch_size: 4
+            input [{ name: "s" data_type: TYPE_FP32 dims: [ 1 ] reshape: { shape: [ ] } }]
+            output [{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] reshape: { shape: [ ] } }]
+        "#;
+        for shape in [[2].as_slice(), &[2, 1]] {
+            let prepared = prepared(text, &request(&[("s", Fp32, shape)])).unwrap();
+            assert_eq!(prepared.work.inputs[0].tensor.shape().dims(), [2]);
+        }
+        let (_, config) = model(text);
+        let tensor = Tensor::zeros(Fp32, Shape::new(&[2])).unwrap();
+        let mut output = NamedTensor { name: "y".into(), tensor };
+        present(&config, &mut output);
+        assert_eq!(output.tensor.shape().dims(), [2, 1]);
+    }
+
+    #[test]
+    fn zero_rows_are_a_batch_too() {
+        let asked = request(&[("a", Fp32, &[0, 3]), ("b", Int64, &[0, 5])]);
+        let prepared = prepared(USUAL, &asked).unwrap();
+        assert_eq!(prepared.work.rows, 0);
+    }
+}
