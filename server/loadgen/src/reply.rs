@@ -265,5 +265,4 @@ fn has_token(value: &[u8], token: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-#[path = "reply_tests.rs"]
 mod tests;

@@ -1,3 +1,5 @@
+//! Regions of shared memory, against objects of the system.
+
 use std::{
     fs,
     path::PathBuf,

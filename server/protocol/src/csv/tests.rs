@@ -1,3 +1,5 @@
+//! CSV bodies, and the tensors that they become.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! JSON values, and the tensors that they become.
+
 use backend::{DataType, Shape, Tensor};
 use proptest::prelude::*;
 

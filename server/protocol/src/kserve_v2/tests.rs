@@ -1,3 +1,5 @@
+//! Requests and replies of KServe v2, with golden files, and properties of both.
+
 mod golden;
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Archives of arrays, whole and broken.
+
 use std::io::Write;
 
 use backend::Shape;

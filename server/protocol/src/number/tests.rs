@@ -1,3 +1,5 @@
+//! Numbers as text, against the standard library's.
+
 use std::str::FromStr;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! RecordIO bodies, and the tensors that they become.
+
 use std::{fs, path::Path};
 
 use super::*;

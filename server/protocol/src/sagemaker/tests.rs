@@ -1,3 +1,5 @@
+//! Bodies of `/invocations` in every format, and their replies.
+
 use backend::{Shape, Tensor};
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Requests and replies of TensorFlow Serving's REST API, with golden files.
+
 use backend::{Shape, Tensor};
 use proptest::prelude::*;
 

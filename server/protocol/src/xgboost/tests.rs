@@ -1,3 +1,5 @@
+//! Replies in the forms of XGBoost's container.
+
 use backend::{Shape, Tensor};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What TensorFlow Serving's messages become, and what answers to them become.
+
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use half::{bf16, f16};
 use prost::Message;

@@ -1,0 +1,199 @@
+//! Which crate imports which: what the manifests say, what the code says, and what is meant are one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    lex::tokens,
+    modules::Modules,
+    sources::{crates, files_in, read, root, sources},
+};
+
+/// The crates of this repository, lowest first, and which others each may import.
+const IMPORTS: &[(&str, &[&str])] = &[
+    ("backend", &[]),
+    ("pytorch_abi", &[]),
+    ("identity", &["backend"]),
+    ("onnxruntime", &["backend"]),
+    ("pytorch", &["backend", "pytorch_abi"]),
+    ("muster_pytorch", &["pytorch_abi"]),
+    ("loadgen", &[]),
+    ("machine", &[]),
+    ("inference", &["backend"]),
+    ("textproto", &["inference"]),
+    ("configuration", &["inference", "machine", "textproto"]),
+    ("telemetry", &["configuration", "inference", "machine"]),
+    ("schedule", &["backend", "inference", "telemetry"]),
+    ("protocol", &["backend", "configuration", "inference", "telemetry"]),
+    (
+        "models",
+        &["backend", "configuration", "inference", "machine", "schedule", "telemetry", "textproto"],
+    ),
+    (
+        "frontend",
+        &[
+            "backend",
+            "configuration",
+            "inference",
+            "machine",
+            "models",
+            "protocol",
+            "telemetry",
+            "textproto",
+        ],
+    ),
+    (
+        "muster",
+        &[
+            "backend",
+            "configuration",
+            "frontend",
+            "identity",
+            "inference",
+            "loadgen",
+            "machine",
+            "models",
+            "onnxruntime",
+            "protocol",
+            "pytorch",
+            "schedule",
+            "telemetry",
+        ],
+    ),
+];
+
+/// Which crates the tests, benches and examples of a crate import besides.
+const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
+    ("models", &["identity"]),
+    ("muster", &["textproto"]),
+    ("muster_pytorch", &["backend", "pytorch"]),
+];
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+fn listed(table: &[(&str, &[&str])]) -> Edges {
+    let owned = |it: &&str| (*it).to_owned();
+    table
+        .iter()
+        .map(|(name, uses)| ((*name).to_owned(), uses.iter().map(owned).collect()))
+        .collect()
+}
+
+/// Our crates in one section of each manifest.
+fn in_manifests(section: &str) -> Edges {
+    let all = crates();
+    let names: BTreeSet<String> = all.iter().map(|it| it.name.clone()).collect();
+    let uses = |folder: &str| {
+        let manifest = read(&format!("{folder}/Cargo.toml"));
+        let lines = manifest.lines().skip_while(|it| it.trim() != section).skip(1);
+        let lines = lines.take_while(|it| !it.starts_with('['));
+        let name =
+            |it: &str| it.split([' ', '.', '=']).next().unwrap_or_default().replace('-', "_");
+        lines.map(name).filter(|it| names.contains(it)).collect::<BTreeSet<_>>()
+    };
+    all.iter().map(|it| (it.name.clone(), uses(&it.folder))).collect()
+}
+
+/// Our crates as the product code of each says them. What a build script generates says those that the script says.
+fn in_code() -> Edges {
+    let (all, sources) = (crates(), sources());
+    let names: BTreeSet<&str> = all.iter().map(|it| &*it.name).collect();
+    let mut found = Edges::new();
+    for it in &all {
+        let uses = found.entry(it.name.clone()).or_default();
+        let mine = sources.iter().filter(|source| source.owner == it.name);
+        let files = mine.map(|it| (it.place().to_owned(), it.product())).collect();
+        for root in ["lib.rs", "main.rs"] {
+            uses.extend(Modules::read(root, &files).crates(&names));
+        }
+        let script = format!("{}/build.rs", it.folder);
+        if root().join(&script).is_file() {
+            let script = read(&script);
+            let is_said = |name: &&&str| script.contains(&format!("::{name}::"));
+            uses.extend(names.iter().filter(is_said).map(|it| (*it).to_owned()));
+        }
+        uses.remove(&it.name); // `main.rs` imports the library beside it
+    }
+    found
+}
+
+/// Our crates as the tests, benches and examples of each say them, in whatever place.
+fn in_tests() -> Edges {
+    let (all, sources) = (crates(), sources());
+    let names: BTreeSet<&str> = all.iter().map(|it| &*it.name).collect();
+    let mut found = Edges::new();
+    for it in &all {
+        let uses = found.entry(it.name.clone()).or_default();
+        let mut add = |tokens: &[&str]| {
+            let said = tokens.windows(2).filter(|it| it[1] == "::").map(|it| it[0]);
+            uses.extend(said.filter(|it| names.contains(it)).map(str::to_owned));
+        };
+        for source in sources.iter().filter(|source| source.owner == it.name) {
+            add(&source.tests());
+        }
+        let folder = |name: &str| format!("{}/{name}", it.folder);
+        let tests = if it.folder == "server" { "tests".to_owned() } else { folder("tests") };
+        for folder in [tests, folder("benches"), folder("examples")] {
+            if root().join(&folder).is_dir() {
+                files_in(&folder, "rs").iter().for_each(|it| add(&tokens(&read(it))));
+            }
+        }
+    }
+    found
+}
+
+/// Says of each crate which edges `given` has that `expected` has not, and the other way round.
+fn differences(what: &str, given: &Edges, expected: &Edges) -> Vec<String> {
+    let none = BTreeSet::new();
+    let names: BTreeSet<&String> = given.keys().chain(expected.keys()).collect();
+    let mut found = Vec::new();
+    for name in names {
+        let (given, expected) =
+            (given.get(name).unwrap_or(&none), expected.get(name).unwrap_or(&none));
+        for it in given.difference(expected) {
+            found.push(format!("{what} of '{name}' must not import '{it}'"));
+        }
+        for it in expected.difference(given) {
+            found.push(format!(
+                "{what} of '{name}' does not import '{it}' any more: take it off the list"
+            ));
+        }
+    }
+    found
+}
+
+#[test]
+fn crates_import_what_the_table_says_and_nothing_else() {
+    let expected = listed(IMPORTS);
+    let mut wrong = differences("the manifest", &in_manifests("[dependencies]"), &expected);
+    wrong.extend(differences("the code", &in_code(), &expected));
+    for it in crates().iter().filter(|it| !expected.contains_key(&it.name)) {
+        wrong.push(format!("the crate '{}' is not listed", it.name));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn tests_import_what_their_table_says_and_nothing_else() {
+    let expected = listed(IMPORTS_OF_TESTS);
+    let mut wrong =
+        differences("the [dev-dependencies]", &in_manifests("[dev-dependencies]"), &expected);
+    for (name, said) in in_tests() {
+        for it in expected.get(&name).into_iter().flatten().filter(|it| !said.contains(*it)) {
+            wrong.push(format!("no test of '{name}' says '{it}' any more: take it off the list"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn crates_only_look_down() {
+    for (at, (name, uses)) in IMPORTS.iter().enumerate() {
+        for used in *uses {
+            let is_below = IMPORTS[..at].iter().any(|(it, _)| it == used);
+            assert!(
+                is_below,
+                "'{name}' imports '{used}', which does not stand above it in the list"
+            );
+        }
+    }
+}

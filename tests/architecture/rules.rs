@@ -1,0 +1,76 @@
+//! What holds for every file or every crate.
+
+use super::{
+    lex::tokens,
+    sources::{crates, files_in, read, sources},
+};
+
+/// Crates that call native libraries, and so may have unsafe code.
+const NATIVE: &[&str] = &["onnxruntime", "pytorch", "muster_pytorch"];
+
+#[test]
+fn there_are_no_globals() {
+    // A native library is opened once per process; only its engine has to know.
+    let native = ["backends/onnxruntime/src/library.rs", "backends/pytorch/src/library.rs"];
+    for source in sources().iter().filter(|it| !native.contains(&&*it.path)) {
+        let code = source.product();
+        for (at, token) in code.iter().enumerate() {
+            // `&'static` is a lifetime.
+            let is_static =
+                *token == "static" && at.checked_sub(1).is_none_or(|it| code[it] != "'");
+            let found = is_static || ["thread_local", "lazy_static"].contains(token);
+            assert!(
+                !found,
+                "{}: a global: {}",
+                source.path,
+                code[at..].iter().take(5).copied().collect::<String>()
+            );
+        }
+    }
+}
+
+#[test]
+fn only_the_engine_of_a_native_library_may_be_unsafe() {
+    for it in crates().iter().filter(|it| !NATIVE.contains(&&*it.name)) {
+        let files = files_in(&format!("{}/src", it.folder), "rs");
+        let roots =
+            files.iter().filter(|it| it.ends_with("src/lib.rs") || it.ends_with("src/main.rs"));
+        for root in roots {
+            let forbids = read(root).contains("#![forbid(unsafe_code)]");
+            assert!(forbids, "{root} does not forbid unsafe code");
+        }
+    }
+}
+
+#[test]
+fn engines_know_no_server_and_the_load_generator_no_engine() {
+    let foreign = ["tokio", "hyper", "h2", "tracing_subscriber", "clap"];
+    for it in crates().iter().filter(|it| it.folder.starts_with("backends/")) {
+        let manifest = read(&format!("{}/Cargo.toml", it.folder));
+        let words = manifest.lines().map(|it| it.split([' ', '.', '=']).next().unwrap_or_default());
+        let found: Vec<&str> = words.filter(|it| foreign.contains(it)).collect();
+        assert!(found.is_empty(), "the engine {} depends on {found:?}", it.name);
+    }
+    // It speaks to whatever server, so that what it knows is the wire.
+    let manifest = tokens_of("server/loadgen/Cargo.toml");
+    for it in crates() {
+        assert!(
+            !manifest.contains(&format!("{}.", it.name)),
+            "the load generator knows {}",
+            it.name
+        );
+    }
+}
+
+/// The first word of each line, with the sign behind it.
+fn tokens_of(path: &str) -> Vec<String> {
+    let text = read(path);
+    text.lines().map(|it| tokens(it).into_iter().take(2).collect::<String>()).collect()
+}
+
+#[test]
+fn every_file_says_first_what_it_is() {
+    for source in sources() {
+        assert!(!source.opening().is_empty(), "{} does not open with `//!`", source.path);
+    }
+}

@@ -1,0 +1,149 @@
+//! The crates of the workspace and their files.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::lex::{split_tests, tokens};
+
+/// The folder of the repository.
+pub(super) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the repository")
+}
+
+/// The text of a file, by its path under the root.
+pub(super) fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// One crate of the workspace.
+#[derive(Debug, Clone)]
+pub(super) struct Crate {
+    /// The name by which others import it.
+    pub(super) name: String,
+    /// Its folder under the root.
+    pub(super) folder: String,
+}
+
+/// All crates of the workspace, as its manifest names them, and the two that no other depends on.
+pub(super) fn crates() -> Vec<Crate> {
+    let manifest = read("Cargo.toml");
+    let line = manifest.lines().find(|it| it.starts_with("members = ")).expect("one line");
+    let folders = line.split('"').skip(1).step_by(2);
+    let named = |folder: &str| {
+        let path = format!("path = \"{folder}\"");
+        let line = manifest.lines().find(|it| it.contains(&path))?;
+        Some(line.split(' ').next()?.replace('-', "_"))
+    };
+    let found = folders.map(|folder| {
+        let alone = match folder {
+            "server" => "muster",
+            "backends/pytorch/plugin" => "muster_pytorch",
+            _ => "",
+        };
+        let name = named(folder).unwrap_or_else(|| alone.to_owned());
+        assert!(!name.is_empty(), "the workspace's manifest does not name the crate in {folder}");
+        Crate { name, folder: folder.to_owned() }
+    });
+    found.collect()
+}
+
+/// One file of the product, that is of the folder `src` of a crate.
+pub(super) struct Source {
+    /// Its path under the root.
+    pub(super) path: String,
+    /// The name of its crate.
+    pub(super) owner: String,
+    /// All of it.
+    pub(super) text: String,
+    /// Is it compiled for tests only?
+    pub(super) is_test: bool,
+}
+
+impl Source {
+    /// Its path under the crate's `src`.
+    pub(super) fn place(&self) -> &str {
+        self.path.split_once("/src/").expect("it lies in `src`").1
+    }
+
+    /// The words and signs of the code that is compiled into the product.
+    pub(super) fn product(&self) -> Vec<&str> {
+        if self.is_test { Vec::new() } else { split_tests(&tokens(&self.text)).0 }
+    }
+
+    /// The words and signs of the code that is compiled for tests only.
+    pub(super) fn tests(&self) -> Vec<&str> {
+        let all = tokens(&self.text);
+        if self.is_test { all } else { split_tests(&all).1 }
+    }
+
+    /// Is it this file, or in this folder?
+    pub(super) fn is_in(&self, place: &str) -> bool {
+        self.path == place || self.path.strip_prefix(place).is_some_and(|it| it.starts_with('/'))
+    }
+
+    /// What stands above the first item.
+    pub(super) fn opening(&self) -> String {
+        self.text.lines().take_while(|it| it.starts_with("//!")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Every source file of the crates' `src` folders.
+pub(super) fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    for Crate { name, folder } in crates() {
+        for path in files_in(&format!("{folder}/src"), "rs") {
+            let text = read(&path);
+            found.push(Source { path, owner: name.clone(), text, is_test: false });
+        }
+    }
+    assert!(found.len() > 200, "found only {} files under {}", found.len(), root().display());
+    for at in 0..found.len() {
+        found[at].is_test = is_declared_for_tests(&found, &found[at].path);
+    }
+    found
+}
+
+/// Does the file that declares this module do so behind `#[cfg(test)]`? So it is with all modules below one of those.
+fn is_declared_for_tests(all: &[Source], path: &str) -> bool {
+    let path = path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs")).unwrap_or(path);
+    let Some((folder, name)) = path.rsplit_once('/') else { return false };
+    if folder.ends_with("/src") && ["lib", "main"].contains(&name) || name == "src" {
+        return false;
+    }
+    let parents = [
+        format!("{folder}/mod.rs"),
+        format!("{folder}.rs"),
+        format!("{folder}/lib.rs"),
+        format!("{folder}/main.rs"),
+    ];
+    let parents = all.iter().filter(|it| parents.contains(&it.path));
+    let declaration = ["mod", name, ";"];
+    let mut behind_cfg = false;
+    for parent in parents {
+        behind_cfg |= parent.tests().windows(3).any(|it| it == declaration);
+        behind_cfg |= is_declared_for_tests(all, &parent.path);
+    }
+    behind_cfg
+}
+
+/// The files of a folder and of those in it whose names end with `.extension`, in order, by their paths under the root.
+pub(super) fn files_in(folder: &str, extension: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        let entries =
+            fs::read_dir(&folder).unwrap_or_else(|it| panic!("{}: {it}", folder.display()));
+        let paths = entries.map(|it| it.unwrap().path()).collect::<Vec<PathBuf>>();
+        for path in paths {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == extension) {
+                files.push(path.strip_prefix(root()).unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    files.sort();
+    files
+}

@@ -1,0 +1,134 @@
+//! Names of crates and paths of the standard library, and the places that say them.
+
+use super::{
+    lex::tokens,
+    sources::{Source, sources},
+};
+
+/// A word and the places to which it belongs: files or folders under the repository's root.
+const WORDS: &[(&str, &[&str])] = &[
+    ("hyper::", &["server/frontend/src/http", "server/frontend/src/grpc"]),
+    ("h2::", &["server/frontend/src/grpc"]),
+    ("hyper_util::", &["server/frontend/src/http"]),
+    ("http_body_util::", &["server/frontend/src/http"]),
+    ("socket2::", &["server/frontend/src/net"]),
+    (
+        "prost::",
+        &[
+            "server/textproto/src",
+            "server/models/src",
+            "server/frontend/src/grpc",
+            "server/protocol/src/recordio",
+            "server/inference/src/trace",
+        ],
+    ),
+    ("prost_reflect::", &["server/textproto/src", "server/models/src", "server/frontend/src/grpc"]),
+    (
+        "serde_json::",
+        &[
+            "server/models/src",
+            "server/telemetry/src/capture",
+            "server/frontend/src/emf",
+            "server/loadgen/src",
+        ],
+    ),
+    ("chrono::", &["server/telemetry/src/capture"]),
+    ("object_store::", &["server/models/src/stores"]),
+    ("futures_util::", &["server/models/src/stores"]),
+    ("md5::", &["server/models/src"]),
+    ("prometheus::", &["server/telemetry/src/metrics"]),
+    ("nvml_wrapper::", &["server/machine/src/gpus"]),
+    (
+        "arc_swap::",
+        &["server/inference/src", "server/models/src", "server/frontend/src/net/tls.rs"],
+    ),
+    ("tokio_rustls::", &["server/src/health", "server/frontend/src/net/tls.rs"]),
+    ("ring::", &["server/inference/src", "server/src/health", "server/frontend/src"]),
+    ("flate2::", &["server/frontend/src", "server/protocol/src/npz"]),
+    ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
+    ("subtle::", &["server/inference/src/access"]),
+    ("regex::", &["server/inference/src/access"]),
+    ("blake3::", &["server/models/src"]),
+    ("clap::", &["server/configuration/src", "server/src/main.rs", "server/loadgen/src"]),
+    ("tracing_subscriber::", &["server/telemetry/src/logging"]),
+    ("mio::", &["server/loadgen/src"]),
+    ("ort::", &["backends/onnxruntime/src"]),
+    ("libloading::", &["backends/pytorch/src/native"]),
+    ("onnxruntime::", &["server/src/main.rs"]),
+    ("pytorch::", &["server/src/main.rs"]),
+    ("identity::", &["server/src/main.rs"]),
+    ("tokio::", &["server/frontend/src", "server/schedule/src", "server/models/src", "server/src"]),
+    (
+        "std::env",
+        &[
+            "server/configuration/src/environment.rs",
+            "server/src/main.rs",
+            "backends/onnxruntime/src",
+            "backends/pytorch/src/library.rs",
+        ],
+    ),
+    ("process::exit", &["server/src/main.rs", "server/src/signals.rs"]),
+    ("unsafe {", &["backends/onnxruntime/src", "backends/pytorch/src/native"]),
+];
+
+/// What code that calls itself pure does not say.
+const IMPURE: &[&str] =
+    &["Instant::now", "SystemTime", "std::fs", "fs::read", "env::", "thread::", "tokio::", "Mutex"];
+
+/// Does the code say the word? `std::env` is also said by `use std::{env, fs}`.
+fn says(code: &[&str], word: &str) -> bool {
+    let word = tokens(word);
+    if let ["std", "::", module] = *word {
+        let groups = code.windows(3).enumerate().filter(|(_, it)| *it == ["std", "::", "{"]);
+        let mut groups = groups.map(|(at, _)| code[at..].split(|it| *it == ";").next());
+        if groups.any(|it| it.is_some_and(|it| it.contains(&module))) {
+            return true;
+        }
+    }
+    code.windows(word.len()).any(|it| it == word)
+}
+
+#[test]
+fn words_stay_where_they_belong() {
+    let sources = sources();
+    let code: Vec<(&Source, Vec<&str>)> = sources.iter().map(|it| (it, it.product())).collect();
+    let mut wrong = Vec::new();
+    for (word, places) in WORDS {
+        let said = code.iter().filter(|(_, code)| says(code, word)).map(|(source, _)| *source);
+        let said: Vec<&Source> = said.collect();
+        for source in said.iter().filter(|it| !places.iter().any(|place| it.is_in(place))) {
+            wrong.push(format!("{} says '{word}', which belongs to {places:?}", source.path));
+        }
+        for place in places.iter().filter(|place| !said.iter().any(|it| it.is_in(place))) {
+            wrong.push(format!("{place} does not say '{word}' any more: take it off the list"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn pure_code_has_no_clock_no_files_and_no_threads() {
+    let mut pure = 0;
+    for source in sources().iter().filter(|it| !it.is_test) {
+        let calls_itself_pure = tokens(&source.opening().replace("//!", "")).contains(&"Pure");
+        if !calls_itself_pure && source.owner != "protocol" {
+            continue;
+        }
+        pure += 1;
+        let code = source.product();
+        for word in IMPURE {
+            assert!(!says(&code, word), "{} is pure, but says '{word}'", source.path);
+        }
+    }
+    assert!(pure > 20, "found only {pure} files of pure code");
+}
+
+#[test]
+fn words_are_whole_words() {
+    assert!(says(&tokens("use hyper::Request"), "hyper::"));
+    assert!(!says(&tokens("use my_hyper::Request"), "hyper::"));
+    assert!(!says(&tokens("// hyper::Request\n\"hyper::\""), "hyper::"));
+    assert!(says(&tokens("use std::{env, fs};"), "std::env"));
+    assert!(says(&tokens("std::env::args()"), "std::env"));
+    assert!(!says(&tokens("use std::fs; let env = 1;"), "std::env"));
+}
