@@ -10,22 +10,22 @@ use super::{
 /// Two files that import each other, and why that is better than one of them or three.
 const PAIRS: &[(&str, &str, &str)] = &[];
 
-/// Circles that are still to be taken apart: the crate, and the number of files in its largest one.
+/// Crates whose circles are still to be taken apart, with the number of files in them.
 const KNOWN: &[(&str, usize)] = &[
     ("muster", 4),
-    ("configuration", 34),
-    ("frontend", 21),
-    ("inference", 3),
+    ("configuration", 56),
+    ("frontend", 41),
+    ("inference", 6),
     ("machine", 3),
-    ("models", 20),
-    ("protocol", 8),
-    ("schedule", 4),
-    ("telemetry", 11),
+    ("models", 35),
+    ("protocol", 27),
+    ("schedule", 9),
+    ("telemetry", 13),
     ("textproto", 2),
     ("loadgen", 6),
     ("identity", 3),
-    ("onnxruntime", 5),
-    ("pytorch", 6),
+    ("onnxruntime", 9),
+    ("pytorch", 8),
 ];
 
 /// The files of a crate, each with those that it imports, by their paths under the crate's `src`.
@@ -81,7 +81,7 @@ fn shown(circle: &[&str], imports: &BTreeMap<String, BTreeSet<String>>) -> Strin
         let inside = imports[*file].iter().map(|it| &**it).filter(|it| circle.contains(it));
         format!("  {file} imports {}\n", inside.collect::<Vec<_>>().join(", "))
     };
-    circle.iter().map(line).collect()
+    circle.iter().map(line).chain(["\n".to_owned()]).collect()
 }
 
 #[test]
@@ -98,17 +98,14 @@ fn no_file_imports_one_that_imports_it() {
             listed.is_some_and(|(a, _, _)| pairs.insert(*a))
         };
         let found: Vec<&Vec<&str>> = found.iter().filter(|it| !is_pair(it)).collect();
-        let largest = found.first().map_or(0, |it| it.len());
+        let files = found.iter().map(|it| it.len()).sum::<usize>();
         let known = KNOWN.iter().find(|(name, _)| *name == it.name).map_or(0, |(_, files)| *files);
-        if largest < known {
-            wrong.push(format!(
-                "{}: KNOWN says {known} files, the largest circle has {largest}",
-                it.name
-            ));
+        if files < known {
+            wrong.push(format!("{}: KNOWN says {known} files, now it is {files}", it.name));
         }
-        for circle in found.iter().filter(|it| it.len() > known) {
-            let shown = shown(circle, &imports);
-            wrong.push(format!("{}: a circle of {} files:\n{shown}", it.name, circle.len()));
+        if files > known {
+            let shown: String = found.iter().map(|it| shown(it, &imports)).collect();
+            wrong.push(format!("{}: {files} files in circles:\n{shown}", it.name));
         }
     }
     for (a, b, _) in PAIRS.iter().filter(|(a, _, _)| !pairs.contains(a)) {

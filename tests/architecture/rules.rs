@@ -1,9 +1,6 @@
 //! What holds for every file or every crate.
 
-use super::{
-    lex::tokens,
-    sources::{crates, files_in, read, sources},
-};
+use super::sources::{crates, files_in, read, sources};
 
 /// Crates that call native libraries, and so may have unsafe code.
 const NATIVE: &[&str] = &["onnxruntime", "pytorch", "muster_pytorch"];
@@ -43,7 +40,7 @@ fn only_the_engine_of_a_native_library_may_be_unsafe() {
 }
 
 #[test]
-fn engines_know_no_server_and_the_load_generator_no_engine() {
+fn engines_know_no_wire_and_no_runtime() {
     let foreign = ["tokio", "hyper", "h2", "tracing_subscriber", "clap"];
     for it in crates().iter().filter(|it| it.folder.starts_with("backends/")) {
         let manifest = read(&format!("{}/Cargo.toml", it.folder));
@@ -51,21 +48,6 @@ fn engines_know_no_server_and_the_load_generator_no_engine() {
         let found: Vec<&str> = words.filter(|it| foreign.contains(it)).collect();
         assert!(found.is_empty(), "the engine {} depends on {found:?}", it.name);
     }
-    // It speaks to whatever server, so that what it knows is the wire.
-    let manifest = tokens_of("server/loadgen/Cargo.toml");
-    for it in crates() {
-        assert!(
-            !manifest.contains(&format!("{}.", it.name)),
-            "the load generator knows {}",
-            it.name
-        );
-    }
-}
-
-/// The first word of each line, with the sign behind it.
-fn tokens_of(path: &str) -> Vec<String> {
-    let text = read(path);
-    text.lines().map(|it| tokens(it).into_iter().take(2).collect::<String>()).collect()
 }
 
 #[test]
