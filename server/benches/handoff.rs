@@ -13,12 +13,8 @@ use std::{
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use rustix::time::{ClockId, clock_gettime};
 use schedule::{
-    NICENESS, Scheduler, Settings, Submission,
-    admission::LongestStay,
-    learn::RunTimes,
-    policy::BatchPolicy,
-    queue::QueuePolicy,
-    run::{RunContext, Slot, Work},
+    NICENESS, Scheduler, Settings, Submission, admission::LongestStay, learn::RunTimes,
+    policy::BatchPolicy, queue::QueuePolicy, run::RunContext, slot::Slot, work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsOptions, ModelOptions};
 
@@ -142,7 +138,7 @@ fn measure(way: &Way, run: Duration, pause: Duration) -> (Vec<Duration>, Duratio
         let took = begin.elapsed();
         if WARM_UP <= number {
             used += cpu() - before;
-            beside.push(took.saturating_sub(done.times.execute));
+            beside.push(took.saturating_sub(done.timings.infer));
         }
         // As a client that takes its time: the threads go to sleep.
         if !pause.is_zero() {

@@ -9,4 +9,5 @@ pub mod identifier;
 pub mod limits;
 pub mod request;
 pub mod signature;
+pub mod timings;
 pub mod trace;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Run times of one model, by batch size.
 ///
-/// Sizes are kept in buckets of powers of two; each holds a running mean and a running 95th percentile.
+/// Sizes are carried in buckets of powers of two; each holds a running mean and a running 95th percentile.
 #[derive(Debug, Clone, Default)]
 pub struct RunTimes {
     buckets: [Option<Bucket>; 16],

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use telemetry::metrics::BatchReason;
+
 /// When is a batch ready?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchPolicy {
@@ -48,6 +50,8 @@ pub enum Decision {
     Run {
         /// At least 1.
         jobs: usize,
+        /// Why the batch has this size.
+        reason: BatchReason,
     },
     /// Wait for company, at most until then.
     WaitUntil(Instant),
@@ -57,7 +61,7 @@ pub enum Decision {
 
 /// What should a free instance do with this queue? `queue` is in the order of service.
 ///
-/// With `closing` nothing waits. Looks at no more jobs than fit one batch, and one.
+/// With `closing` nothing waits. Looks at no more jobs than fit one batch, and the one after them.
 pub fn decide(
     queue: impl IntoIterator<Item = Pending>,
     policy: &BatchPolicy,
@@ -67,19 +71,25 @@ pub fn decide(
     let mut queue = queue.into_iter();
     let Some(first) = queue.next() else { return Decision::WaitForJob };
     if policy.max_rows == 0 {
-        return Decision::Run { jobs: 1 };
+        return Decision::Run { jobs: 1, reason: BatchReason::Alone };
     }
     let is_preferred = |rows| policy.preferred_rows.contains(&rows);
     let largest = policy.preferred_rows.last().copied().unwrap_or(policy.max_rows);
 
-    let (mut jobs, mut rows, mut oldest, mut blocked) = (1, first.rows, first.enqueued_at, false);
+    let (mut jobs, mut rows, mut oldest) = (1, first.rows, first.enqueued_at);
+    // Why the job after the last one cannot join; `None` where there is none.
+    let mut blocked = None;
     let mut best = is_preferred(rows).then_some(jobs);
     for next in queue {
         if best.is_none() && largest < rows + next.rows {
             best = Some(jobs);
         }
-        if policy.max_rows < rows + next.rows || next.shape_key != first.shape_key {
-            blocked = true;
+        if next.shape_key != first.shape_key {
+            blocked = Some(BatchReason::Shapes);
+            break;
+        }
+        if policy.max_rows < rows + next.rows {
+            blocked = Some(BatchReason::Full);
             break;
         }
         (jobs, rows, oldest) = (jobs + 1, rows + next.rows, oldest.min(next.enqueued_at));
@@ -91,9 +101,21 @@ pub fn decide(
     let due = oldest + policy.max_delay;
     let waits = !policy.max_delay.is_zero();
     let overdue = waits && due <= now;
+    let reason = match blocked {
+        // Only a preferred size keeps out a job that fits.
+        _ if !overdue && best.is_some_and(|it| it < jobs) => BatchReason::Preferred,
+        _ if policy.max_rows <= rows => BatchReason::Full,
+        Some(blocked) => blocked,
+        None if overdue => BatchReason::Delay,
+        None if is_preferred(rows) => BatchReason::Preferred,
+        None if closing && waits => BatchReason::Closing,
+        None => BatchReason::Idle,
+    };
     match best {
-        Some(jobs) if !overdue => Decision::Run { jobs },
-        _ if blocked || largest <= rows || overdue || !waits || closing => Decision::Run { jobs },
+        Some(jobs) if !overdue => Decision::Run { jobs, reason },
+        _ if blocked.is_some() || largest <= rows || overdue || !waits || closing => {
+            Decision::Run { jobs, reason }
+        }
         _ => Decision::WaitUntil(due),
     }
 }
@@ -115,16 +137,17 @@ mod tests {
         let start = Instant::now();
         let queue = rows.iter().map(|&rows| Pending { rows, enqueued_at: start, shape_key: 0 });
         let expected = match expect {
-            Expect::Run(jobs) => Decision::Run { jobs },
+            Expect::Run(jobs, reason) => Decision::Run { jobs, reason },
             Expect::WaitUntilDue => Decision::WaitUntil(start + policy.max_delay),
         };
         assert_eq!(decide(queue, policy, start + age, false), expected);
     }
 
     enum Expect {
-        Run(usize),
+        Run(usize, BatchReason),
         WaitUntilDue,
     }
+    use BatchReason::{Alone, Closing, Delay, Full, Idle, Preferred, Shapes};
     use Expect::{Run, WaitUntilDue};
 
     #[test]
@@ -135,33 +158,35 @@ mod tests {
 
     #[test]
     fn without_merging_one_job_runs_at_a_time() {
-        check(&[1, 1, 1], Duration::ZERO, &BatchPolicy::one_by_one(), Run(1));
+        check(&[1, 1, 1], Duration::ZERO, &BatchPolicy::one_by_one(), Run(1, Alone));
     }
 
     #[test]
     fn without_delay_all_that_is_there_runs() {
-        check(&[1], Duration::ZERO, &BatchPolicy::eager(8), Run(1));
-        check(&[1, 1, 1], Duration::ZERO, &BatchPolicy::eager(8), Run(3));
-        check(&[3, 3, 3], Duration::ZERO, &BatchPolicy::eager(8), Run(2));
+        check(&[1], Duration::ZERO, &BatchPolicy::eager(8), Run(1, Idle));
+        check(&[1, 1, 1], Duration::ZERO, &BatchPolicy::eager(8), Run(3, Idle));
+        check(&[3, 3, 3], Duration::ZERO, &BatchPolicy::eager(8), Run(2, Full));
+        check(&[4, 4], Duration::ZERO, &BatchPolicy::eager(8), Run(2, Full));
+        check(&[6, 3], Duration::ZERO, &BatchPolicy::eager(8), Run(1, Full));
     }
 
     #[test]
     fn a_preferred_size_cuts_the_batch_also_without_delay() {
-        check(&[1; 6], Duration::ZERO, &policy(&[4], Duration::ZERO), Run(4));
-        check(&[1; 2], Duration::ZERO, &policy(&[4], Duration::ZERO), Run(2));
+        check(&[1; 6], Duration::ZERO, &policy(&[4], Duration::ZERO), Run(4, Preferred));
+        check(&[1; 2], Duration::ZERO, &policy(&[4], Duration::ZERO), Run(2, Idle));
     }
 
     #[test]
     fn the_largest_preferred_size_that_can_be_reached_wins() {
-        check(&[1; 7], Duration::ZERO, &policy(&[2, 4, 6], DELAY), Run(6));
-        check(&[1; 5], Duration::ZERO, &policy(&[2, 4, 6], DELAY), Run(4));
+        check(&[1; 7], Duration::ZERO, &policy(&[2, 4, 6], DELAY), Run(6, Preferred));
+        check(&[1; 5], Duration::ZERO, &policy(&[2, 4, 6], DELAY), Run(4, Preferred));
         check(&[1; 1], Duration::ZERO, &policy(&[2, 4, 6], DELAY), WaitUntilDue);
     }
 
     #[test]
     fn beyond_the_largest_preferred_size_the_batch_stops_before_it() {
-        check(&[5, 3], Duration::ZERO, &policy(&[4], DELAY), Run(1));
-        check(&[3, 3], Duration::ZERO, &policy(&[4], DELAY), Run(1));
+        check(&[5, 3], Duration::ZERO, &policy(&[4], DELAY), Run(1, Preferred));
+        check(&[3, 3], Duration::ZERO, &policy(&[4], DELAY), Run(1, Preferred));
     }
 
     #[test]
@@ -171,19 +196,19 @@ mod tests {
 
     #[test]
     fn after_the_delay_everything_up_to_the_maximum_runs_uncut() {
-        check(&[1; 6], DELAY, &policy(&[4], DELAY), Run(6));
-        check(&[1; 12], DELAY, &policy(&[4], DELAY), Run(8));
-        check(&[1, 1], DELAY, &policy(&[4], DELAY), Run(2));
+        check(&[1; 6], DELAY, &policy(&[4], DELAY), Run(6, Delay));
+        check(&[1; 12], DELAY, &policy(&[4], DELAY), Run(8, Full));
+        check(&[1, 1], DELAY, &policy(&[4], DELAY), Run(2, Delay));
     }
 
     #[test]
-    fn a_job_that_does_not_fit_ends_the_batch_and_nobody_is_skipped() {
-        check(&[2, 7, 1], Duration::ZERO, &policy(&[8], DELAY), Run(1));
+    fn a_job_that_does_not_fit_ends_the_batch_and_none_is_skipped() {
+        check(&[2, 7, 1], Duration::ZERO, &policy(&[8], DELAY), Run(1, Full));
     }
 
     #[test]
     fn a_job_larger_than_the_maximum_runs_alone() {
-        check(&[20, 1], Duration::ZERO, &policy(&[8], DELAY), Run(1));
+        check(&[20, 1], Duration::ZERO, &policy(&[8], DELAY), Run(1, Full));
     }
 
     #[test]
@@ -191,14 +216,16 @@ mod tests {
         let now = Instant::now();
         let job = |shape_key| Pending { rows: 1, enqueued_at: now, shape_key };
         let queue = [job(1), job(1), job(2), job(1)];
-        assert_eq!(decide(queue, &policy(&[8], DELAY), now, false), Decision::Run { jobs: 2 });
+        let expected = Decision::Run { jobs: 2, reason: Shapes };
+        assert_eq!(decide(queue, &policy(&[8], DELAY), now, false), expected);
     }
 
     #[test]
     fn nothing_waits_when_the_queue_is_closing() {
         let now = Instant::now();
         let queue = [Pending { rows: 1, enqueued_at: now, shape_key: 0 }];
-        assert_eq!(decide(queue, &policy(&[8], DELAY), now, true), Decision::Run { jobs: 1 });
+        let expected = Decision::Run { jobs: 1, reason: Closing };
+        assert_eq!(decide(queue, &policy(&[8], DELAY), now, true), expected);
     }
 
     proptest! {
@@ -218,7 +245,7 @@ mod tests {
                 })
                 .collect();
             match decide(queue.iter().copied(), &policy, now, false) {
-                Decision::Run { jobs } => {
+                Decision::Run { jobs, .. } => {
                     let batch = &queue[..jobs];
                     let rows: usize = batch.iter().map(|it| it.rows).sum();
                     prop_assert!(jobs == 1 || rows <= policy.max_rows);

@@ -11,7 +11,7 @@ use telemetry::metrics;
 use super::{
     policy::{BatchPolicy, Decision, Pending, decide},
     reply::Reply,
-    run::Work,
+    work::Work,
 };
 
 /// What happens to a job that has waited for longer than it may.
@@ -109,7 +109,7 @@ pub struct Queue {
     next_ticket: u64,
     len: usize,
     rows: usize,
-    /// Jobs that must be here before the first batch forms: a switch for tests. 0 once they were.
+    /// Jobs that must be here before the first batch forms; 0 once they were. Tests that count batches need it.
     hold: usize,
 }
 
@@ -207,16 +207,10 @@ impl Queue {
         decide(jobs.map(|it| it.job.pending), &self.batching, now, closing)
     }
 
-    /// The job that would be served next.
-    pub fn next(&self) -> Option<Pending> {
-        let mut jobs = self.levels.iter().flat_map(|it| it.live.iter().chain(&it.delayed));
-        jobs.next().map(|it| it.job.pending)
-    }
-
     /// Would a job that came now into the empty queue run at once?
     pub fn runs_at_once(&self, pending: Pending, now: Instant) -> bool {
         let alone = decide([pending], &self.batching, now, false);
-        self.is_empty() && self.hold == 0 && alone == Decision::Run { jobs: 1 }
+        self.is_empty() && self.hold == 0 && matches!(alone, Decision::Run { .. })
     }
 
     /// Takes the first jobs in the order of service: those that [`Queue::decide`] meant.
@@ -254,7 +248,7 @@ impl Queue {
 
     /// Sorts out the expired and the late among the jobs that the next batch could take: behind the others
     /// of their level, or out of the queue into `dropped`, as their policy says.
-    pub fn sift(&mut self, now: Instant, dropped: &mut Vec<(Job, Dropped)>) {
+    pub fn expire(&mut self, now: Instant, dropped: &mut Vec<(Job, Dropped)>) {
         // More jobs than rows fit a batch never join it; each has at least one row, or none at all.
         let mut reach = self.batching.max_rows.max(1);
         for level in &mut self.levels {
@@ -306,16 +300,16 @@ mod tests {
             work: Work { inputs: Vec::new(), outputs: Vec::new(), rows },
             expiry: expiry.map(|at| (at, Duration::from_millis(1))),
             deadline: None,
-            reply: Reply::unheard(),
+            reply: Reply::detached(),
             counted: None,
         }
     }
 
     /// The tickets of the next batch.
     fn next(queue: &mut Queue, now: Instant) -> Vec<u64> {
-        queue.sift(now, &mut Vec::new());
+        queue.expire(now, &mut Vec::new());
         match queue.decide(now, false) {
-            Decision::Run { jobs } => {
+            Decision::Run { jobs, .. } => {
                 queue.take(jobs).into_iter().map(|(ticket, _)| ticket).collect()
             }
             Decision::WaitUntil(_) | Decision::WaitForJob => Vec::new(),
@@ -355,7 +349,7 @@ mod tests {
         let now = Instant::now();
         queue.push(0, job(1, Some(now))).unwrap();
         let mut dropped = Vec::new();
-        queue.sift(now, &mut dropped);
+        queue.expire(now, &mut dropped);
         assert_eq!(dropped[0].1, Dropped::Expired(Duration::from_millis(1)));
         assert!(queue.is_empty());
     }
@@ -376,7 +370,7 @@ mod tests {
         let now = Instant::now();
         queue.push(0, Job { deadline: Some(now), ..job(1, Some(now)) }).unwrap();
         let mut dropped = Vec::new();
-        queue.sift(now, &mut dropped);
+        queue.expire(now, &mut dropped);
         assert_eq!(dropped[0].1, Dropped::Late);
     }
 
@@ -386,7 +380,7 @@ mod tests {
         let now = Instant::now();
         let delayed = queue.push(0, job(1, Some(now))).unwrap();
         let live = queue.push(0, job(1, None)).unwrap();
-        queue.sift(now, &mut Vec::new());
+        queue.expire(now, &mut Vec::new());
         assert!(queue.withdraw(delayed).is_some());
         assert!(queue.withdraw(live).is_some());
         assert!(queue.withdraw(live).is_none());

@@ -1,11 +1,11 @@
-//! Batches of requests whose shapes differ: their tensors one behind the other, what the model is told about them,
+//! Batches of requests whose shapes differ: their tensors one behind the other, what the model learns about them,
 //! and outputs that are cut up by the shapes of an input. Pure.
 
 use std::sync::Arc;
 
 use backend::{BackendError, DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 
-use super::run::Work;
+use super::work::Work;
 
 /// How the batches of one model are put together and cut up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -101,7 +101,7 @@ impl Ragged {
         for made in &self.batch_inputs {
             let shapes: Vec<&Shape> =
                 jobs.iter().filter_map(|it| source(it, &made.source)).collect();
-            let tensor = self.tell(made, &shapes)?;
+            let tensor = self.batch_input(made, &shapes)?;
             let target =
                 |name: &Arc<str>| NamedTensor { name: name.clone(), tensor: tensor.clone() };
             inputs.extend(made.targets.iter().map(target));
@@ -109,8 +109,8 @@ impl Ragged {
         Ok(inputs)
     }
 
-    /// What an input says about requests of these shapes.
-    fn tell(&self, made: &BatchInput, shapes: &[&Shape]) -> Result<Tensor, BackendError> {
+    /// The input that describes requests of these shapes.
+    fn batch_input(&self, made: &BatchInput, shapes: &[&Shape]) -> Result<Tensor, BackendError> {
         let counts = || shapes.iter().map(|it| it.elements().unwrap_or(0));
         let list = |numbers: Vec<usize>| {
             let shape = Shape::new(&[numbers.len()]);

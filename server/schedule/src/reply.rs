@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::run::Done;
+use super::work::Done;
 use inference::error::Error;
 
 type Answer = Result<Done, Error>;
@@ -26,9 +26,9 @@ impl Reply {
         (Reply { sender: Some(sender), place }, receiver)
     }
 
-    /// A reply that nobody waits for.
+    /// A reply for which no request waits.
     #[cfg(test)]
-    pub fn unheard() -> Reply {
+    pub fn detached() -> Reply {
         Reply { sender: None, place: None }
     }
 
@@ -61,7 +61,7 @@ pub struct Order {
 #[derive(Default)]
 struct OrderState {
     entered: u64,
-    /// Everyone before this place has left.
+    /// Every reply before this place has left.
     next: u64,
     /// Answers that wait for an earlier one; `None` for a request that went without. As many as were
     /// entered since the oldest that is still running: an order has no other bound.
@@ -77,7 +77,7 @@ impl Order {
 
     fn leave(&self, place: u64, answer: Option<(oneshot::Sender<Answer>, Answer)>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // An answer that nobody waits for any more need not wait in memory either.
+        // An answer whose client has left need not wait in memory either.
         let answer = answer.filter(|(sender, _)| !sender.is_closed());
         state.early.insert(place, answer);
         // Sent under the lock: two threads must not overtake each other between taking and sending.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use backend::{BackendError, Device};
 
-use super::{Scheduler, run::Slot, state::State};
+use super::{scheduler::Scheduler, slot::Slot, state::State, worker};
 
 impl Scheduler {
     /// Has so many instances on each device from now on; no request is dropped, and none waits for it. False,
@@ -23,13 +23,13 @@ impl Scheduler {
         let mut state = shared.lock();
         missing.into_iter().for_each(|it| state.add(it));
         let surplus = state.shrink(wanted);
-        let call = state.call_wanted_worker(Instant::now());
-        shared.glance.update(&state);
+        let wake = state.wake_needed_worker(Instant::now());
+        shared.hints.update(&state);
         drop(state);
         drop(surplus);
         // Workers without a place end, and those with one look at what waits.
         shared.changed.notify_all();
-        shared.wake(call);
+        worker::wake(shared, wake);
         Ok(true)
     }
 }

@@ -2,148 +2,26 @@
 //! find the culprit.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Device, Instance, NamedTensor, Stop, Tensor};
+use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
 
-use super::{ragged::Ragged, ratelimit::Limited};
-use inference::error::Error;
-use telemetry::metrics::{BatchReason, Execution, ModelMetrics};
-
-/// Makes one more instance of a model, warmed up. Blocking.
-pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Send + Sync;
-
-/// The place of one instance. It is empty before its instance is needed, and after a panic.
-pub struct Slot {
-    instance: Option<Box<dyn Instance>>,
-    make: Arc<MakeInstance>,
-    device: Device,
-    /// What its runs have to wait for.
-    limited: Option<Arc<Limited>>,
-    /// When its last run ended, if the next batch was ready by then: what passes from there to the next run
-    /// keeps the next batch waiting as much as the run does.
-    pub busy_since: Option<Instant>,
-}
-
-impl Slot {
-    /// A place on the CPU without an instance yet.
-    pub fn empty(make: Arc<MakeInstance>) -> Slot {
-        Slot::empty_on(Device::Cpu, make)
-    }
-
-    /// A place without an instance yet, where `make` puts one on that device.
-    pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
-        Slot { instance: None, make, device, limited: None, busy_since: None }
-    }
-
-    /// Another place like this one, without an instance yet.
-    pub fn another(&self) -> Slot {
-        Slot { limited: self.limited.clone(), ..Slot::empty_on(self.device, self.make.clone()) }
-    }
-
-    /// Where its instance is, or will be.
-    pub fn device(&self) -> Device {
-        self.device
-    }
-
-    /// The same, whose runs wait until their resources are free.
-    pub fn limited(self, limited: Limited) -> Slot {
-        Slot { limited: Some(Arc::new(limited)), ..self }
-    }
-
-    /// What its runs have to wait for; `None` for nothing.
-    pub fn limit(&self) -> Option<&Arc<Limited>> {
-        self.limited.as_ref()
-    }
-
-    /// Is there an instance to run on?
-    pub fn is_made(&self) -> bool {
-        self.instance.is_some()
-    }
-
-    /// Makes the instance where there is none. A panic in its making is an error like any other. Blocking.
-    pub fn fill(&mut self) -> Result<&mut dyn Instance, BackendError> {
-        if self.instance.is_none() {
-            self.instance = Some(caught(&*self.make)?);
-        }
-        match self.instance.as_deref_mut() {
-            Some(instance) => Ok(instance),
-            None => Err(BackendError::Execute("the instance is gone".into())),
-        }
-    }
-}
-
-impl Slot {
-    /// Calls the instance, made where there is none; one that panics is lost. Blocking.
-    pub(super) fn call<T>(
-        &mut self,
-        call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
-    ) -> Result<T, Failure> {
-        let instance = self.fill().map_err(Failure::NoInstance)?;
-        let mut panicked = true;
-        let outcome = caught(|| {
-            let outcome = call(instance);
-            panicked = false;
-            outcome
-        });
-        if panicked {
-            self.instance = None;
-        }
-        outcome.map_err(Failure::Batch)
-    }
-}
-
-/// What one request brings to a batch.
-#[derive(Debug, Clone)]
-pub struct Work {
-    /// Inputs in the order of the model's signature, in the engine's shapes. Jobs of one batch bring the
-    /// same ones.
-    pub inputs: Vec<NamedTensor>,
-    /// Wanted outputs, in the order of the reply; never empty.
-    pub outputs: Vec<Arc<str>>,
-    /// Rows in the first dimension of every input; 1 without a batch dimension.
-    pub rows: usize,
-}
-
-/// A request's share of what came out.
-#[derive(Debug)]
-pub struct Done {
-    /// The wanted outputs, in the wanted order.
-    pub outputs: Vec<NamedTensor>,
-    /// Where the time of the execution went.
-    pub times: RunTime,
-}
-
-/// Where the time of one execution went.
-#[derive(Debug, Clone, Copy)]
-pub struct RunTime {
-    /// When the job left the queue.
-    pub started: Instant,
-    /// Listing the inputs.
-    pub gather: Duration,
-    /// Inside the engine.
-    pub execute: Duration,
-    /// Cutting up the outputs.
-    pub scatter: Duration,
-    /// Rows of the whole batch.
-    pub rows: usize,
-}
+use super::{
+    ragged::Ragged,
+    slot::{Failure, Slot},
+    work::{Done, Work},
+};
+use inference::{error::Error, timings::Timings};
+use telemetry::metrics::{BatchReason, ModelMetrics};
 
 /// Counts and logs executions of a model.
-pub(super) fn observe(times: &[RunTime], reason: BatchReason, model: &str, metrics: &ModelMetrics) {
+pub(super) fn observe(times: &[Timings], reason: BatchReason, model: &str, metrics: &ModelMetrics) {
     for it in times {
-        metrics.execution(Execution {
-            rows: it.rows,
-            input: it.gather,
-            infer: it.execute,
-            output: it.scatter,
-            reason,
-        });
-        let us = it.execute.as_micros();
-        tracing::debug!(model, rows = it.rows, reason = reason.name(), us, "batch");
+        metrics.execution(it, reason);
+        let us = it.infer.as_micros();
+        tracing::debug!(model, rows = it.batch_rows, reason = reason.name(), us, "batch");
     }
 }
 
@@ -158,14 +36,6 @@ pub struct RunContext {
     pub ragged: Option<Arc<Ragged>>,
 }
 
-/// The outcome of one attempt, before anybody is blamed.
-pub(super) enum Failure {
-    /// The engine refused the batch, panicked, or gave back something that is no answer.
-    Batch(BackendError),
-    /// There is no instance to run on.
-    NoInstance(BackendError),
-}
-
 /// Runs the jobs as one batch and returns one answer per job, in their order. `observe` is called for
 /// every execution that succeeds.
 ///
@@ -177,7 +47,7 @@ pub fn run(
     context: &RunContext,
     jobs: &[&Work],
     stop: &Stop,
-    observe: &mut dyn FnMut(&RunTime),
+    observe: &mut dyn FnMut(&Timings),
 ) -> Vec<Result<Done, Error>> {
     let mut answers = Vec::with_capacity(jobs.len());
     // Halves still to run, the leftmost on top, so that answers come in order.
@@ -202,18 +72,9 @@ fn attempt(
     context: &RunContext,
     jobs: &[&Work],
     stop: &Stop,
-    observe: &mut dyn FnMut(&RunTime),
+    observe: &mut dyn FnMut(&Timings),
 ) -> Result<Vec<Done>, Failure> {
     slot.call(|instance| execute(instance, context, jobs, stop, observe))
-}
-
-/// Calls the engine; its panic becomes an error.
-fn caught<T>(call: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(BackendError::Execute(format!("the engine panicked: {text}")))
-    })
 }
 
 fn execute(
@@ -221,7 +82,7 @@ fn execute(
     context: &RunContext,
     jobs: &[&Work],
     stop: &Stop,
-    observe: &mut dyn FnMut(&RunTime),
+    observe: &mut dyn FnMut(&Timings),
 ) -> Result<Vec<Done>, BackendError> {
     let started = Instant::now();
     let (gathered, union);
@@ -236,15 +97,16 @@ fn execute(
     let results = instance.execute(&Batch { inputs, outputs, rows, stop })?;
     let ran = Instant::now();
     let mut shares = scatter(context, jobs, &results, rows)?;
-    let times = RunTime {
+    let timings = Timings {
         started,
-        gather: running - started,
-        execute: ran - running,
-        scatter: ran.elapsed(),
-        rows,
+        queue: Duration::ZERO,
+        input: running - started,
+        infer: ran - running,
+        output: ran.elapsed(),
+        batch_rows: rows,
     };
-    observe(&times);
-    Ok(shares.drain(..).map(|outputs| Done { outputs, times }).collect())
+    observe(&timings);
+    Ok(shares.drain(..).map(|outputs| Done { outputs, timings }).collect())
 }
 
 /// The jobs' inputs one below the other. Lists buffers, copies nothing.

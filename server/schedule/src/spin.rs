@@ -28,7 +28,7 @@ impl Spin {
     }
 
     /// There is no work: until when to look for some; `None` to sleep at once.
-    pub fn look_until(&mut self, now: Instant) -> Option<Instant> {
+    pub fn spin_until(&mut self, now: Instant) -> Option<Instant> {
         let since = *self.since.get_or_insert(now);
         let until = since + self.limit;
         (self.gap <= self.limit.as_secs_f64() && now < until).then_some(until)
@@ -54,7 +54,7 @@ mod tests {
         let start = Instant::now();
         (0..times)
             .filter(|_| {
-                let looks = spin.look_until(start).is_some();
+                let looks = spin.spin_until(start).is_some();
                 spin.found(start + gap);
                 looks
             })
@@ -75,8 +75,8 @@ mod tests {
         let mut spin = Spin::new(LIMIT);
         gaps(&mut spin, 100, Duration::from_micros(20));
         let now = Instant::now();
-        assert_eq!(spin.look_until(now), Some(now + LIMIT));
-        assert_eq!(spin.look_until(now + LIMIT), None);
+        assert_eq!(spin.spin_until(now), Some(now + LIMIT));
+        assert_eq!(spin.spin_until(now + LIMIT), None);
     }
 
     #[test]

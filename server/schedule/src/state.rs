@@ -7,14 +7,15 @@ use std::{
 };
 
 use backend::{Device, Stop};
+use inference::timings::Timings;
 
 use super::{
     admission::Load,
-    gather::Gatherings,
+    coalesce::Coalescer,
     learn::RunTimes,
     policy::Decision,
     queue::{Job, Queue},
-    run::{RunTime, Slot},
+    slot::Slot,
 };
 
 /// How long a worker leaves an instance alone that could not be made.
@@ -29,22 +30,22 @@ pub struct Running {
     rows: usize,
 }
 
-/// Who is to be woken once the lock is free.
+/// The worker that is to be woken once the lock is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
+pub enum Wake {
     /// A worker that sleeps.
     Parked,
     /// A worker that is yet to be started, by its number.
     New(usize),
 }
 
-/// See the module's text.
+/// All that the lock guards.
 pub struct State {
     /// Jobs that wait.
     pub queue: Queue,
     /// Jobs that will run on their own threads.
-    pub gatherings: Gatherings,
-    /// Instances that nobody holds; the last used one on top, whose memory is still in the caches.
+    pub coalescer: Coalescer,
+    /// Instances that are free; the last used one on top, whose memory is still in the caches.
     pub idle: Vec<Slot>,
     /// Places whose instance is yet to be made, or was lost.
     pub unmade: Vec<Slot>,
@@ -60,18 +61,18 @@ pub struct State {
     running: Vec<Running>,
     /// What is known of the model's speed.
     pub times: RunTimes,
-    /// The same with everything around a run, as it comes between a waiting request and its answer: on a
-    /// machine with more to do than processors, threads wait for these, too.
-    turns: RunTimes,
+    /// How long a batch occupies an instance, with everything around its run: on a machine with more to do than
+    /// processors, a waiting request waits for that, too.
+    occupancy: RunTimes,
     /// Worker threads alive; at most one per place.
     pub threads: usize,
     /// Worker threads that wait to be woken.
     parked: usize,
     /// Worker threads that are awake and look for work.
-    pub looking: usize,
+    pub spinning: usize,
     /// When those that sleep and watch the clock look again.
     watched: Vec<Instant>,
-    /// Nothing waits for company any more.
+    /// No batch waits for more jobs any more.
     pub hurrying: bool,
     /// Nothing more comes in.
     pub closing: bool,
@@ -90,7 +91,7 @@ impl State {
         let (idle, unmade): (Vec<Slot>, Vec<Slot>) = slots.into_iter().partition(Slot::is_made);
         State {
             queue,
-            gatherings: Gatherings::default(),
+            coalescer: Coalescer::default(),
             slots: idle.len() + unmade.len(),
             kinds,
             surplus: Vec::new(),
@@ -98,11 +99,11 @@ impl State {
             unmade,
             make_after: Instant::now(),
             running: Vec::new(),
-            turns: times.clone(),
+            occupancy: times.clone(),
             times,
             threads: 0,
             parked: 0,
-            looking: 0,
+            spinning: 0,
             watched: Vec::new(),
             hurrying: false,
             closing: false,
@@ -128,35 +129,35 @@ impl State {
         0 < self.parked
     }
 
-    /// Calls a worker: one that is asleep, or a new one where there is room for it.
-    pub fn call_worker(&mut self) -> Option<Call> {
-        if 0 < self.looking {
+    /// Chooses a worker to wake: one that is asleep, or a new one where there is room for it.
+    pub fn wake_worker(&mut self) -> Option<Wake> {
+        if 0 < self.spinning {
             // It sees the work, and calls another if there is more than it can do.
             return None;
         }
         if self.is_any_parked() {
-            return Some(Call::Parked);
+            return Some(Wake::Parked);
         }
         if self.slots <= self.threads {
             return None;
         }
         self.threads += 1;
-        Some(Call::New(self.threads))
+        Some(Wake::New(self.threads))
     }
 
-    /// The same, if [`State::wants_worker`].
-    pub fn call_wanted_worker(&mut self, now: Instant) -> Option<Call> {
-        if self.wants_worker(now) { self.call_worker() } else { None }
+    /// The same, if [`State::needs_worker`].
+    pub fn wake_needed_worker(&mut self, now: Instant) -> Option<Wake> {
+        if self.needs_worker(now) { self.wake_worker() } else { None }
     }
 
     /// Takes a job that does not run yet out of wherever it is.
     pub fn withdraw(&mut self, ticket: u64) -> Option<Job> {
-        self.queue.withdraw(ticket).or_else(|| self.gatherings.withdraw(ticket))
+        self.queue.withdraw(ticket).or_else(|| self.coalescer.withdraw(ticket))
     }
 
     /// Is there something for a parked worker to do that no other worker is about to do: a batch to run,
     /// an instance to make, a time to watch? Expired jobs are left for it to find.
-    pub fn wants_worker(&self, now: Instant) -> bool {
+    pub fn needs_worker(&self, now: Instant) -> bool {
         if self.idle.is_empty() {
             let due = |at: Instant| at <= now || !self.is_watched(at);
             return !self.queue.is_empty() && self.makes_at().is_some_and(due);
@@ -178,7 +179,7 @@ impl State {
         (!self.unmade.is_empty()).then_some(self.make_after)
     }
 
-    /// Takes the place where the next instance is to be made: there is work, and nobody else to do it.
+    /// Takes the place where the next instance is to be made: there is work, and no other worker to do it.
     pub fn place_to_fill(&mut self, now: Instant) -> Option<Slot> {
         self.unmade.pop_if(|_| self.make_after <= now)
     }
@@ -195,8 +196,8 @@ impl State {
             && (!self.idle.is_empty() || self.makes_at().is_some_and(|it| it <= now))
     }
 
-    /// Gives an instance back after a run. If it was lost, its place waits to be filled again. What is given
-    /// back in turn is one too many, to be dropped when the lock is free.
+    /// Gives an instance back after a run. If it was lost, its place waits to be filled again. What this returns is one
+    /// instance too many, to be dropped when the lock is free.
     #[must_use]
     pub fn put_back(&mut self, slot: Slot) -> Option<Slot> {
         if let Some(at) = self.surplus.iter().position(|it| *it == slot.device()) {
@@ -222,15 +223,15 @@ impl State {
     }
 
     /// Takes in the times of executions.
-    pub fn learn(&mut self, times: &[RunTime]) {
+    pub fn learn(&mut self, times: &[Timings]) {
         for it in times {
-            self.times.record(it.rows, it.execute);
+            self.times.record(it.batch_rows, it.infer);
         }
     }
 
-    /// Takes in how long an instance was taken by one batch.
-    pub fn learn_turn(&mut self, rows: usize, took: Duration) {
-        self.turns.record(rows, took);
+    /// Takes in how long one batch occupied an instance.
+    pub fn learn_occupancy(&mut self, rows: usize, took: Duration) {
+        self.occupancy.record(rows, took);
     }
 
     /// Is there a batch that the next free instance would run at once?
@@ -248,7 +249,7 @@ impl State {
         self.running.retain(|it| !Arc::ptr_eq(&it.stop, stop));
     }
 
-    /// Nobody waits for this ticket any more. If that was the last of its batch: the batch's stop.
+    /// No client waits for this ticket any more. If that was the last of its batch: the batch's stop.
     pub fn leave_batch(&mut self, ticket: u64) -> Option<Arc<Stop>> {
         let batch = self.running.iter_mut().find(|it| it.tickets.contains(&ticket))?;
         batch.left += 1;
@@ -258,15 +259,15 @@ impl State {
     /// What stands before a new job of that many rows.
     pub fn load(&self, rows: usize, now: Instant) -> Load {
         let rest = |it: &Running| {
-            let expected = self.turns.mean(it.rows).unwrap_or_default();
+            let expected = self.occupancy.mean(it.rows).unwrap_or_default();
             expected.saturating_sub(now.saturating_duration_since(it.started))
         };
         Load {
             running: self.running.iter().map(rest).sum(),
             queued_batches: self.queue.batches(),
-            batch_time: self.turns.mean(self.queue.rows_per_batch()).unwrap_or_default(),
-            own_time: self.turns.p95(rows).unwrap_or_default(),
-            own_mean: self.turns.mean(rows).unwrap_or_default(),
+            batch_time: self.occupancy.mean(self.queue.rows_per_batch()).unwrap_or_default(),
+            own_time: self.occupancy.p95(rows).unwrap_or_default(),
+            own_mean: self.occupancy.mean(rows).unwrap_or_default(),
             instances: self.slots,
         }
     }
@@ -281,7 +282,7 @@ mod tests {
         policy::{BatchPolicy, Pending},
         queue::Job,
         reply::Reply,
-        run::Work,
+        work::Work,
     };
 
     struct Nothing;
@@ -307,7 +308,7 @@ mod tests {
                 work: Work { inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
                 expiry: None,
                 deadline: None,
-                reply: Reply::unheard(),
+                reply: Reply::detached(),
                 counted: None,
             };
             state.queue.push(0, job).unwrap();
@@ -321,13 +322,13 @@ mod tests {
         let mut state = waiting(2, now);
         // It sleeps until it is woken: it does not know of these jobs.
         state.park(None);
-        assert!(state.wants_worker(now));
+        assert!(state.needs_worker(now));
         state.park(Some(now + DELAY * 2));
-        assert!(state.wants_worker(now));
+        assert!(state.needs_worker(now));
         state.park(Some(now + DELAY));
-        assert!(!state.wants_worker(now));
+        assert!(!state.needs_worker(now));
         state.unpark(Some(now + DELAY));
-        assert!(state.wants_worker(now));
+        assert!(state.needs_worker(now));
     }
 
     #[test]
@@ -336,11 +337,11 @@ mod tests {
         let mut state = waiting(1, now);
         let slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
         state.idle.clear();
-        assert!(!state.wants_worker(now));
+        assert!(!state.needs_worker(now));
         state.put_back_unmade(slot, now);
-        assert!(state.wants_worker(now) && state.place_to_fill(now).is_none());
+        assert!(state.needs_worker(now) && state.place_to_fill(now).is_none());
         state.park(state.makes_at());
-        assert!(!state.wants_worker(now));
+        assert!(!state.needs_worker(now));
         assert!(state.place_to_fill(now + RETRY_MAKING).is_some());
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::{sync::oneshot, time::timeout_at};
 
-use super::{Shared, run::Done};
+use super::{shared::Shared, work::Done};
 use inference::error::Error;
 use telemetry::metrics::FailureReason;
 
@@ -68,7 +68,7 @@ impl Waiting<'_> {
         job.is_some()
     }
 
-    /// Nobody wants the answer any more.
+    /// The client does not want the answer any more.
     fn abandon(&mut self) {
         if !self.withdraw()
             && let Some(ticket) = self.ticket.take()

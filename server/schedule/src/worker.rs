@@ -9,20 +9,30 @@ use std::{
 use backend::{MODEL_STACK, Stop};
 
 use super::{
-    Shared,
     policy::Decision,
     queue::{Dropped, Job},
     ratelimit::Limited,
-    run::{self, Slot, Work},
-    size,
+    run,
+    shared::Shared,
+    slot::Slot,
     spin::Spin,
-    state::State,
+    state::{State, Wake},
+    work::Work,
 };
 use inference::error::Error;
 use telemetry::metrics::BatchReason;
 
+/// Wakes a parked worker, or starts a new one.
+pub(super) fn wake(shared: &Arc<Shared>, wake: Option<Wake>) {
+    match wake {
+        Some(Wake::Parked) => shared.changed.notify_one(),
+        Some(Wake::New(number)) => start(shared.clone(), number),
+        None => (),
+    }
+}
+
 /// Starts worker `number` of the scheduler, which has been counted already.
-pub fn start(shared: Arc<Shared>, number: usize) {
+fn start(shared: Arc<Shared>, number: usize) {
     let name = format!("{}#{number}", shared.settings.model);
     let at_end = Ended(shared.clone());
     let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
@@ -32,8 +42,8 @@ pub fn start(shared: Arc<Shared>, number: usize) {
         work(&at_end.0);
     });
     if let Err(error) = spawned {
-        // The closure is gone, and with it the count of this thread. If there is no other, nobody would
-        // ever serve the queue.
+        // The closure is gone, and with it the count of this thread. If there is no other, the queue
+        // would never be served.
         let state = shared.lock();
         if state.threads == 0 {
             let reason = Error::Internal(format!("no thread to run the model on: {error}"));
@@ -57,7 +67,7 @@ impl Drop for Ended {
 /// Lets the threads that talk to clients go before this one.
 pub(super) fn lower_priority(niceness: i32) {
     let (process, thread) = (rustix::process::getpid(), rustix::thread::gettid());
-    // From the process, not from this thread, which has it from whoever started it.
+    // From the process, not from this thread, which inherits the niceness of the thread that started it.
     let lowered = rustix::process::getpriority_process(Some(process))
         .and_then(|it| rustix::process::setpriority_process(Some(thread), it + niceness));
     // Only a preference: where the system refuses it, serving goes on.
@@ -74,7 +84,7 @@ fn work(shared: &Arc<Shared>) {
     loop {
         let now = Instant::now();
         let closing = state.closing;
-        state.queue.sift(now, &mut dropped);
+        state.queue.expire(now, &mut dropped);
         if !dropped.is_empty() {
             drop(state);
             answer_dropped(shared, &mut dropped, now);
@@ -82,11 +92,11 @@ fn work(shared: &Arc<Shared>) {
             continue;
         }
         let until = match state.queue.decide(now, state.hurrying) {
-            Decision::Run { jobs } => {
+            Decision::Run { jobs, reason } => {
                 if let Some(slot) = state.idle.pop() {
                     spin.found(now);
                     state = match slot.limit().cloned() {
-                        None => run_batch(shared, state, slot, jobs, now),
+                        None => run_batch(shared, state, slot, (jobs, reason), now),
                         Some(limited) => run_limited(shared, state, slot, &limited),
                     };
                     continue;
@@ -101,8 +111,8 @@ fn work(shared: &Arc<Shared>) {
             // Places were taken away: there are others for whatever comes.
             Decision::WaitForJob if closing || state.slots < state.threads => return,
             Decision::WaitForJob => {
-                if let Some(until) = spin.look_until(now) {
-                    state = look(shared, state, until);
+                if let Some(until) = spin.spin_until(now) {
+                    state = spin_for_work(shared, state, until);
                     continue;
                 }
                 None
@@ -123,19 +133,19 @@ fn work(shared: &Arc<Shared>) {
 }
 
 /// Looks for work without going to sleep, no longer than until then.
-fn look<'a>(
+fn spin_for_work<'a>(
     shared: &'a Shared,
     mut state: MutexGuard<'_, State>,
     until: Instant,
 ) -> MutexGuard<'a, State> {
-    state.looking += 1;
+    state.spinning += 1;
     drop(state);
-    while !shared.glance.is_waiting() && Instant::now() < until {
+    while !shared.hints.has_work() && Instant::now() < until {
         std::hint::spin_loop();
     }
     let mut state = shared.lock();
-    state.looking -= 1;
-    shared.glance.update(&state);
+    state.spinning -= 1;
+    shared.hints.update(&state);
     state
 }
 
@@ -151,8 +161,8 @@ fn run_limited<'a>(
     let mut state = shared.lock();
     let now = Instant::now();
     match state.queue.decide(now, state.hurrying) {
-        Decision::Run { jobs } => run_batch(shared, state, slot, jobs, now),
-        // Whoever waited has left.
+        Decision::Run { jobs, reason } => run_batch(shared, state, slot, (jobs, reason), now),
+        // The requests that waited have left.
         Decision::WaitUntil(_) | Decision::WaitForJob => {
             let surplus = state.put_back(slot);
             drop(state);
@@ -166,21 +176,18 @@ fn run_batch<'a>(
     shared: &'a Arc<Shared>,
     mut state: MutexGuard<'_, State>,
     mut slot: Slot,
-    jobs: usize,
+    (jobs, reason): (usize, BatchReason),
     now: Instant,
 ) -> MutexGuard<'a, State> {
     let taken = state.queue.take(jobs);
-    let turn_began = slot.busy_since.take().unwrap_or(now);
+    let occupied_since = slot.busy_since.take().unwrap_or(now);
     let stop = Arc::new(Stop::new());
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
-    let batch = taken.iter().map(|(_, it)| it.pending);
-    let batching = &shared.settings.batching;
-    let reason = size::reason(batch, state.queue.next(), batching, now, state.hurrying);
     state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
-    let call = state.call_wanted_worker(now);
-    shared.glance.update(&state);
+    let woken = state.wake_needed_worker(now);
+    shared.hints.update(&state);
     drop(state);
-    shared.wake(call);
+    wake(shared, woken);
 
     let (replies, works): (Vec<_>, Vec<Work>) =
         taken.into_iter().map(|(_, it)| (it.reply, it.work)).unzip();
@@ -198,11 +205,11 @@ fn run_batch<'a>(
     let now = Instant::now();
     // A batch that failed has several runs, or none, and says nothing of the next one.
     if let [time] = times.as_slice() {
-        state.learn_turn(time.rows, now.saturating_duration_since(turn_began));
+        state.learn_occupancy(time.batch_rows, now.saturating_duration_since(occupied_since));
     }
     slot.busy_since = state.is_backlogged(now).then_some(now);
     let surplus = state.put_back(slot);
-    shared.glance.update(&state);
+    shared.hints.update(&state);
     drop(state);
     drop(surplus);
     for (reply, answer) in replies.into_iter().zip(answers) {

@@ -36,7 +36,7 @@ pub use config::{Collector, TraceConfig, TraceLevels, TraceMode};
 use file::TraceFiles;
 use outlet::Outlet;
 use parent::Parent;
-pub use record::{Moment, Run, Sending, Trace, Transport, stamp};
+pub use record::{Moment, Sending, Trace, Transport, stamp};
 use record::{Record, Sampled, Spans};
 use sampler::Samplers;
 use settings::Settings;

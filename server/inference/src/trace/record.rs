@@ -10,7 +10,7 @@ use backend::NamedTensor;
 
 use super::config::TraceLevels;
 use super::{outlet::Outlet, request_log};
-use crate::error::Error;
+use crate::{error::Error, timings::Timings};
 
 /// How a request came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,23 +162,6 @@ pub(super) struct Finished {
     pub(super) record: Record,
 }
 
-/// Where the time of a request's execution went.
-#[derive(Debug, Clone, Copy)]
-pub struct Run {
-    /// When it left the queue.
-    pub started: Instant,
-    /// Gathering the inputs.
-    pub input: Duration,
-    /// The engine.
-    pub infer: Duration,
-    /// Scattering the outputs.
-    pub output: Duration,
-    /// Rows of the request.
-    pub rows: usize,
-    /// Rows of the whole batch.
-    pub batch_rows: usize,
-}
-
 /// The trace of one request. It goes out when it is dropped.
 pub struct Trace {
     /// `None` where there is only a line of the log to be written.
@@ -234,19 +217,19 @@ impl Trace {
         self.keep(&mut record, Activity::BackendInput, inputs);
     }
 
-    /// It has been run, and these are its outputs.
-    pub fn ran(&self, run: &Run, outputs: &[NamedTensor]) {
+    /// It has been run with so many rows of its own, and these are its outputs.
+    pub fn ran(&self, rows: usize, timings: &Timings, outputs: &[NamedTensor]) {
         let mut record = self.lock();
-        let input_end = run.started + run.input;
-        let output_start = input_end + run.infer;
+        let input_end = timings.started + timings.input;
+        let output_start = input_end + timings.infer;
         record.stamps.extend([
-            (Moment::ComputeStart, run.started),
+            (Moment::ComputeStart, timings.started),
             (Moment::ComputeInputEnd, input_end),
             (Moment::ComputeOutputStart, output_start),
-            (Moment::ComputeEnd, output_start + run.output),
+            (Moment::ComputeEnd, output_start + timings.output),
         ]);
-        record.rows = Some(run.rows);
-        record.batch_rows = Some(run.batch_rows);
+        record.rows = Some(rows);
+        record.batch_rows = Some(timings.batch_rows);
         self.keep(&mut record, Activity::BackendOutput, outputs);
     }
 

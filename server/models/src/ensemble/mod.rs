@@ -24,7 +24,7 @@ use crate::{
     repository::model_id::ModelId,
     serving::manager::ModelManager,
 };
-use schedule::Gate;
+use schedule::Semaphore;
 
 /// The platform of ensembles.
 const PLATFORM: &str = "ensemble";
@@ -61,7 +61,7 @@ pub struct Ensemble {
     /// Where its members are. Weak: the manager holds the ensemble.
     manager: Weak<ModelManager>,
     /// One for each step, where the number of requests in it is bounded.
-    gates: Vec<Gate>,
+    step_limits: Vec<Semaphore>,
     /// The steps, as compared with the members of the last request.
     planned: ArcSwapOption<Planned>,
 }
@@ -74,12 +74,12 @@ impl Ensemble {
         namespace: Arc<str>,
         manager: &Arc<ModelManager>,
     ) -> Ensemble {
-        let gates = match config.max_inflight {
+        let step_limits = match config.max_inflight {
             0 => Vec::new(),
-            most => config.steps.iter().map(|_| Gate::new(most)).collect(),
+            most => config.steps.iter().map(|_| Semaphore::new(most)).collect(),
         };
         let manager = Arc::downgrade(manager);
-        Ensemble { config, face, namespace, manager, gates, planned: ArcSwapOption::empty() }
+        Ensemble { config, face, namespace, manager, step_limits, planned: ArcSwapOption::empty() }
     }
 
     /// Names of the members, each once, in order.
@@ -97,8 +97,8 @@ impl Ensemble {
     }
 
     /// What bounds the requests in that step, if anything does.
-    pub fn gate(&self, step: usize) -> Option<&Gate> {
-        self.gates.get(step)
+    pub fn step_limit(&self, step: usize) -> Option<&Semaphore> {
+        self.step_limits.get(step)
     }
 }
 

@@ -9,10 +9,10 @@ use crate::{
         key::{Key, KeyBuilder},
     },
     ensemble::resolve::Resolved,
-    infer::{Answer, Call, Inference, Spent},
+    infer::{Answer, Call, Inference},
     serving::served::{Engine, ServedModel},
 };
-use inference::{error::Error, request::Parameter};
+use inference::{error::Error, request::Parameter, timings::Timings};
 use telemetry::metrics::CacheHit;
 
 impl Inference {
@@ -24,8 +24,8 @@ impl Inference {
     ) -> Result<Answer, Error> {
         let (model, accepted) = (call.model, call.accepted);
         // Taken before the look: an answer that is found must not overtake one that is being made.
-        let turn = match &model.engine {
-            Engine::Instances(scheduler) => scheduler.turn(),
+        let slot = match &model.engine {
+            Engine::Instances(scheduler) => scheduler.reply_slot(),
             // Answers of sequences are not kept, and those of ensembles have no order.
             Engine::Sequences(_) | Engine::Ensemble(_) => None,
         };
@@ -42,24 +42,24 @@ impl Inference {
         let found = cache.get(&key).await;
         let lookup = looked.elapsed();
         if let Some(outputs) = found {
-            if let Some(turn) = turn {
-                turn.come().await;
+            if let Some(slot) = slot {
+                slot.wait_for_earlier().await;
             }
             model.metrics.cache_hit(CacheHit {
                 total: accepted.elapsed(),
                 queue: looked.saturating_duration_since(accepted),
                 lookup,
             });
-            return Ok(Answer { outputs, spent: Spent::default() });
+            return Ok(Answer { outputs, timings: Timings::starting_at(looked) });
         }
         let rows = call.prepared.work.rows.max(1);
         // What the lookup took is no time in the queue.
         call.accepted = Instant::now();
-        let answer = self.compute(call, turn).await?;
+        let answer = self.compute(call, slot).await?;
         let inserting = Instant::now();
         cache.put(key, &answer.outputs, &model.signature.model);
         model.metrics.cache_miss(lookup + inserting.elapsed());
-        model.metrics.success(answer.spent.sample(rows, accepted.elapsed()));
+        model.metrics.success(rows, accepted.elapsed(), &answer.timings);
         Ok(answer)
     }
 }

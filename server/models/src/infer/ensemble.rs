@@ -11,16 +11,17 @@ use crate::{
         plan::{Feed, Plan},
         resolve::{Member, Resolved},
     },
-    infer::{Answer, Inference, Spent},
+    infer::{Answer, Inference},
     serving::served::ServedModel,
 };
 use inference::{
     error::{Error, Kind},
     request::InferenceRequest,
+    timings::Timings,
     trace::Trace,
 };
-use schedule::run::Work;
-use telemetry::metrics::{BatchReason, Execution, FailureReason, ModelMetrics};
+use schedule::work::Work;
+use telemetry::metrics::{BatchReason, FailureReason, ModelMetrics};
 
 /// A step that runs.
 type Step<'a> = Pin<Box<dyn Future<Output = Result<Answer, Error>> + Send + 'a>>;
@@ -68,14 +69,11 @@ impl Inference {
             }
         };
         let mut unanswered = Unanswered { metrics: Some(&model.metrics), started };
-        let rows = work.rows.max(1);
         let run = Run::new(self, ensemble, resolved, request, trace, &work);
-        match run.complete(work).await {
+        match run.complete(work, started).await {
             Ok(answer) => {
                 unanswered.metrics = None;
-                let Spent { input, infer, output, .. } = answer.spent;
-                let reason = BatchReason::Alone;
-                model.metrics.execution(Execution { rows, input, infer, output, reason });
+                model.metrics.execution(&answer.timings, BatchReason::Alone);
                 Ok(answer)
             }
             Err(error) => {
@@ -171,8 +169,9 @@ impl<'a> Run<'a> {
     }
 
     /// Runs all steps that are needed.
-    async fn complete(mut self, work: Work) -> Result<Answer, Error> {
-        let mut spent = Spent::default();
+    async fn complete(mut self, work: Work, started: Instant) -> Result<Answer, Error> {
+        let batch_rows = work.rows.max(1);
+        let mut timings = Timings { batch_rows, ..Timings::starting_at(started) };
         let mut given = work.inputs;
         for (name, tensor) in &self.plan.inputs {
             let at = given.iter().position(|it| it.name == *name);
@@ -183,9 +182,7 @@ impl<'a> Run<'a> {
         while !running.is_empty() {
             let (step, answer) = next(&mut running).await;
             let answer = answer.map_err(|it| self.failed(step, it))?;
-            spent.input += answer.spent.input;
-            spent.infer += answer.spent.infer;
-            spent.output += answer.spent.output;
+            timings.add(&answer.timings);
             self.take_in(step, answer.outputs);
             self.start_ready(&mut running)?;
         }
@@ -195,7 +192,7 @@ impl<'a> Run<'a> {
             let tensor = self.fetch(feed)?.ok_or_else(missing)?;
             Ok(NamedTensor { name: feed.name.clone(), tensor })
         });
-        Ok(Answer { outputs: outputs.collect::<Result<_, Error>>()?, spent })
+        Ok(Answer { outputs: outputs.collect::<Result<_, Error>>()?, timings })
     }
 
     /// Starts every step that is needed and whose tensors are there.
@@ -293,10 +290,10 @@ impl Inference {
         request: InferenceRequest,
     ) -> Step<'a> {
         Box::pin(async move {
-            let _inside = match ensemble.gate(step) {
+            let _permit = match ensemble.step_limit(step) {
                 None => None,
-                Some(gate) => match gate.enter(request.deadline).await {
-                    Some(inside) => Some(inside),
+                Some(limit) => match limit.acquire(request.deadline).await {
+                    Some(permit) => Some(permit),
                     None => {
                         let model = member.model.signature.model.to_string();
                         return Err(Error::DeadlineExceeded { model });

@@ -3,10 +3,7 @@
 mod cached;
 mod ensemble;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use backend::NamedTensor;
 
@@ -21,10 +18,10 @@ use crate::{
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
-    trace::{self, Trace, Tracing},
+    timings::Timings,
+    trace::{Trace, Tracing},
 };
-use schedule::{Submission, Turn, run};
-use telemetry::metrics::Sample;
+use schedule::{ReplySlot, Submission};
 
 /// What running a request takes beside its model.
 #[derive(Clone, Default)]
@@ -40,29 +37,7 @@ struct Answer {
     /// The wanted outputs, in the wanted order and in the shapes that clients see.
     outputs: Vec<NamedTensor>,
     /// Where the time went.
-    spent: Spent,
-}
-
-/// Where the time of a run went; of an ensemble, that of all its members together.
-#[derive(Clone, Copy, Default)]
-struct Spent {
-    queue: Duration,
-    input: Duration,
-    infer: Duration,
-    output: Duration,
-}
-
-impl Spent {
-    fn sample(self, rows: usize, total: Duration) -> Sample {
-        Sample {
-            rows,
-            total,
-            queue: self.queue,
-            compute_input: self.input,
-            compute_infer: self.infer,
-            compute_output: self.output,
-        }
-    }
+    timings: Timings,
 }
 
 /// A request on its way: what was checked and what stays of it.
@@ -158,7 +133,7 @@ impl Inference {
             }
             _ => {
                 let answer = self.compute(call, None).await?;
-                model.metrics.success(answer.spent.sample(rows, accepted.elapsed()));
+                model.metrics.success(rows, accepted.elapsed(), &answer.timings);
                 answer
             }
         };
@@ -166,12 +141,12 @@ impl Inference {
     }
 
     /// Runs the model.
-    async fn compute(&self, call: Call<'_>, turn: Option<Turn>) -> Result<Answer, Error> {
+    async fn compute(&self, call: Call<'_>, slot: Option<ReplySlot>) -> Result<Answer, Error> {
         let Call { model, request, accepted, trace, .. } = call;
         let rows = call.prepared.work.rows.max(1);
         let done = match &model.engine {
             Engine::Instances(scheduler) => {
-                scheduler.submit_in_turn(call.submission(), turn).await?
+                scheduler.submit_with_slot(call.submission(), slot).await?
             }
             // In boxes: a request to instances does not pay for the size of these.
             Engine::Sequences(scheduler) => {
@@ -181,32 +156,23 @@ impl Inference {
             Engine::Ensemble(ensemble) => return Box::pin(self.members(ensemble, call)).await,
         };
         if let Some(trace) = trace {
-            let run::RunTime { started, gather, execute, scatter, rows: batch_rows } = done.times;
-            let (input, infer, output) = (gather, execute, scatter);
-            let run = trace::Run { started, input, infer, output, rows, batch_rows };
-            trace.ran(&run, &done.outputs);
+            trace.ran(rows, &done.timings, &done.outputs);
         }
         let mut outputs = done.outputs;
         for output in &mut outputs {
             crate::serving::validate::present(&model.config, output);
         }
-        let spent = Spent {
-            queue: done.times.started.saturating_duration_since(accepted),
-            input: done.times.gather,
-            infer: done.times.execute,
-            output: done.times.scatter,
-        };
-        Ok(Answer { outputs, spent })
+        let queue = done.timings.started.saturating_duration_since(accepted);
+        Ok(Answer { outputs, timings: Timings { queue, ..done.timings } })
     }
+
     /// Runs the members of the ensemble that the model is.
     async fn members(&self, ensemble: &Ensemble, call: Call<'_>) -> Result<Answer, Error> {
         let Call { model, found, prepared, request, trace, .. } = call;
-        let (started, rows) = (Instant::now(), prepared.work.rows.max(1));
+        let rows = prepared.work.rows.max(1);
         let answer = self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;
         if let Some(trace) = trace {
-            let Spent { input, infer, output, .. } = answer.spent;
-            let run = trace::Run { started, input, infer, output, rows, batch_rows: rows };
-            trace.ran(&run, &answer.outputs);
+            trace.ran(rows, &answer.timings, &answer.outputs);
         }
         Ok(answer)
     }

@@ -15,7 +15,7 @@ use inference::signature::Signature;
 use schedule::{
     learn::RunTimes,
     ratelimit::RateLimiter,
-    run::{MakeInstance, Slot},
+    slot::{MakeInstance, Slot},
 };
 
 /// The places for a model's instances, the preferred one last, and what warming up has taught. `dir` is the

@@ -14,8 +14,10 @@ use schedule::{
     Scheduler,
     learn::RunTimes,
     ragged::Ragged,
-    run::{RunContext, Slot, Work},
+    run::RunContext,
     sequence::{SequenceScheduler, Wiring},
+    slot::Slot,
+    work::Work,
 };
 use telemetry::metrics::ModelMetrics;
 

@@ -13,7 +13,7 @@ use crate::{
 };
 use schedule::{
     admission::LongestStay,
-    sequence::{KeptState, Settings, Wiring},
+    sequence::{ImplicitState, Settings, Wiring},
 };
 
 /// What the model gets beside the inputs of a request. `dir` is the model's directory. Blocking.
@@ -31,7 +31,7 @@ pub(crate) fn wiring(
         let shape: Shape = batch.into_iter().chain(it.initial_dims.iter().copied()).collect();
         let initial = initial(it, shape, dir)
             .map_err(|problem| format!("initial_state of state '{}': {problem}", it.input))?;
-        Ok(KeptState { input: it.input.clone(), output: it.output.clone(), initial })
+        Ok(ImplicitState { input: it.input.clone(), output: it.output.clone(), initial })
     });
     let states = states.collect::<Result<_, String>>()?;
     Ok(Wiring { batches, controls: batching.controls.clone(), states })

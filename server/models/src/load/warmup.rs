@@ -17,7 +17,7 @@ use crate::{
     serving::validate::{prepare, request_of_zeros},
 };
 use inference::signature::Signature;
-use schedule::{learn::RunTimes, run::Work};
+use schedule::{learn::RunTimes, work::Work};
 
 /// Runs with a made-up request.
 const RUNS: usize = 4;

@@ -15,7 +15,7 @@ use inference::{
     request::InferenceRequest,
     signature::{Port, Signature, nearest},
 };
-use schedule::run::Work;
+use schedule::work::Work;
 
 /// A request that fits its model.
 #[derive(Debug)]

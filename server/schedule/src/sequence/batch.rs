@@ -4,7 +4,7 @@ use std::{
     collections::hash_map::DefaultHasher,
     hash::{Hash, Hasher},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Stop, Tensor};
@@ -12,10 +12,13 @@ use bytes::Bytes;
 
 use super::{
     settings::{Flag, IdType, Signal, State, Wiring},
-    table::Kept,
+    table::CarriedState,
 };
-use crate::run::{Done, Failure, RunTime, Slot, Work};
-use inference::{error::Error, request::SequenceId};
+use crate::{
+    slot::{Failure, Slot},
+    work::{Done, Work},
+};
+use inference::{error::Error, request::SequenceId, timings::Timings};
 
 /// A request in its row of a batch.
 #[derive(Clone, Copy)]
@@ -24,19 +27,19 @@ pub(super) struct Row<'a> {
     pub id: &'a SequenceId,
     pub start: bool,
     pub end: bool,
-    /// What the sequence has kept; `None` before its first run.
-    pub kept: Option<&'a Kept>,
+    /// What the sequence has carried; `None` before its first run.
+    pub carried: Option<&'a CarriedState>,
 }
 
 /// What came of one request.
 pub(super) struct Ran {
     pub done: Done,
-    pub kept: Option<Kept>,
+    pub carried: Option<CarriedState>,
 }
 
 /// How a batch may be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Manner {
+pub(super) struct RunMode {
     /// Where requests stand.
     pub rows: Rows,
     /// May a run that failed be made again?
@@ -58,14 +61,14 @@ pub(super) fn run(
     slot: &mut Slot,
     wiring: &Wiring,
     rows: &[Option<Row<'_>>],
-    manner: Manner,
-    observe: &mut dyn FnMut(&RunTime),
+    mode: RunMode,
+    observe: &mut dyn FnMut(&Timings),
 ) -> Vec<Result<Ran, Error>> {
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
     let mut answers = Vec::with_capacity(places.len());
     let mut groups = vec![places.as_slice()];
     while let Some(group) = groups.pop() {
-        let masked: Vec<Option<Row<'_>>> = match manner.rows {
+        let masked: Vec<Option<Row<'_>>> = match mode.rows {
             Rows::Fixed => {
                 let last = group.last().map_or(0, |it| it + 1);
                 (0..last).map(|it| rows[it].filter(|_| group.contains(&it))).collect()
@@ -74,7 +77,7 @@ pub(super) fn run(
         };
         match slot.call(|instance| execute(instance, wiring, &masked, observe)) {
             Ok(ran) => answers.extend(ran.into_iter().map(Ok)),
-            Err(Failure::Batch(_)) if 1 < group.len() && manner.repeats => {
+            Err(Failure::Batch(_)) if 1 < group.len() && mode.repeats => {
                 let (left, right) = group.split_at(group.len() / 2);
                 groups.extend([right, left]);
             }
@@ -90,7 +93,7 @@ fn execute(
     instance: &mut dyn Instance,
     wiring: &Wiring,
     rows: &[Option<Row<'_>>],
-    observe: &mut dyn FnMut(&RunTime),
+    observe: &mut dyn FnMut(&Timings),
 ) -> Result<Vec<Ran>, BackendError> {
     let started = Instant::now();
     let inputs = wiring.inputs(rows)?;
@@ -109,24 +112,28 @@ fn execute(
             .iter()
             .map(|it| take(&it.output).map(|output| alone(output.tensor, rows.len())));
         let tensors: Vec<Tensor> = tensors.collect::<Result<_, _>>()?;
-        let kept = (!tensors.is_empty()).then(|| Kept { key: shapes_key(&tensors), tensors });
-        Ok((outputs, kept))
+        let carried =
+            (!tensors.is_empty()).then(|| CarriedState { key: shapes_key(&tensors), tensors });
+        Ok((outputs, carried))
     });
-    let shares: Vec<(Vec<NamedTensor>, Option<Kept>)> =
+    let shares: Vec<(Vec<NamedTensor>, Option<CarriedState>)> =
         shares.collect::<Result<_, BackendError>>()?;
-    let times = RunTime {
+    let timings = Timings {
         started,
-        gather: running - started,
-        execute: ran - running,
-        scatter: ran.elapsed(),
-        rows: shares.len(),
+        queue: Duration::ZERO,
+        input: running - started,
+        infer: ran - running,
+        output: ran.elapsed(),
+        batch_rows: shares.len(),
     };
-    observe(&times);
-    let ran = shares.into_iter().map(|(outputs, kept)| Ran { done: Done { outputs, times }, kept });
+    observe(&timings);
+    let ran = shares
+        .into_iter()
+        .map(|(outputs, carried)| Ran { done: Done { outputs, timings }, carried });
     Ok(ran.collect())
 }
 
-/// A tensor that is kept does not keep those of other sequences in memory.
+/// A tensor that is carried does not keep those of other sequences in memory.
 fn alone(tensor: Tensor, rows: usize) -> Tensor {
     if rows == 1 {
         return tensor;
@@ -170,7 +177,7 @@ impl Wiring {
         let works: Vec<Work> = works.collect::<Result<_, BackendError>>()?;
         let is_text = self.controls.iter().any(|it| it.signal == Signal::Id(IdType::Text));
         let id = if is_text { SequenceId::Text("1".into()) } else { SequenceId::Number(1) };
-        let row = |work| Some(Row { work, id: &id, start: true, end: true, kept: None });
+        let row = |work| Some(Row { work, id: &id, start: true, end: true, carried: None });
         let rows: Vec<Option<Row<'_>>> = works.iter().map(row).collect();
         self.inputs(&rows)
     }
@@ -274,8 +281,8 @@ fn failed(problem: impl Into<String>) -> BackendError {
 
 /// The state with which a request begins.
 fn row_state(row: &Row<'_>, at: usize, state: &State) -> Tensor {
-    let kept = row.kept.filter(|_| !row.start).and_then(|it| it.tensors.get(at));
-    kept.unwrap_or(&state.initial).clone()
+    let carried = row.carried.filter(|_| !row.start).and_then(|it| it.tensors.get(at));
+    carried.unwrap_or(&state.initial).clone()
 }
 
 /// One element of a control for each row.
@@ -303,11 +310,11 @@ fn signal(
         Signal::Id(id) => {
             let number = |it: &Option<Row<'_>>| match it.as_ref().map(|it| it.id) {
                 Some(SequenceId::Number(id)) => *id,
-                // Texts are refused at the door.
+                // Texts are refused on arrival.
                 Some(SequenceId::Text(_)) | None => 0,
             };
             let numbers = rows.iter().map(number);
-            // What does not fit is refused at the door, too.
+            // What does not fit is refused on arrival, too.
             match id {
                 IdType::Int64 => Tensor::from_vec(shape, numbers.map(|it| it as i64).collect()),
                 IdType::Uint32 => Tensor::from_vec(shape, numbers.map(|it| it as u32).collect()),

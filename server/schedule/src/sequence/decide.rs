@@ -3,10 +3,7 @@
 use std::time::Instant;
 
 use super::settings::DirectPolicy;
-use crate::{
-    policy::{BatchPolicy, Decision, Pending, decide},
-    size,
-};
+use crate::policy::{BatchPolicy, Decision, Pending, decide};
 use telemetry::metrics::BatchReason;
 
 /// The next request of a sequence that is not running.
@@ -75,11 +72,8 @@ pub fn oldest(
     let pending =
         |it: &Candidate| Pending { rows: 1, enqueued_at: it.enqueued_at, shape_key: it.key };
     match decide(candidates.iter().map(pending), policy, now, hurrying) {
-        Decision::Run { jobs } => {
-            let (batch, left) = candidates.split_at(jobs.min(candidates.len()));
-            let next = left.first().map(pending);
-            let reason = size::reason(batch.iter().map(pending), next, policy, now, hurrying);
-            Next::Run(batch.iter().map(|it| it.row).collect(), reason)
+        Decision::Run { jobs, reason } => {
+            Next::Run(candidates.iter().take(jobs).map(|it| it.row).collect(), reason)
         }
         Decision::WaitUntil(at) => Next::WaitUntil(at),
         Decision::WaitForJob => Next::Wait,

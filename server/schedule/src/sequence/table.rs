@@ -24,7 +24,7 @@ pub struct Seat {
 
 /// What one run of a sequence leaves for the next.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct CarriedState {
     /// One for each state of the model, in its order.
     pub tensors: Vec<Tensor>,
     /// A hash of their shapes.
@@ -45,7 +45,7 @@ struct Sequence<J> {
     /// When it last had a request or an answer.
     touched: Instant,
     /// `None` before the first run.
-    kept: Option<Kept>,
+    carried: Option<CarriedState>,
 }
 
 impl<J> Sequence<J> {
@@ -60,8 +60,8 @@ pub struct Head<'a, J> {
     pub row: usize,
     /// The request.
     pub job: &'a J,
-    /// What the sequence has kept.
-    pub kept: Option<&'a Kept>,
+    /// What the sequence has carried.
+    pub carried: Option<&'a CarriedState>,
 }
 
 /// A request on its way to the engine.
@@ -74,8 +74,8 @@ pub struct Taken<J> {
     pub row: usize,
     /// The request.
     pub job: J,
-    /// What the sequence has kept; `None` before its first run.
-    pub kept: Option<Kept>,
+    /// What the sequence has carried; `None` before its first run.
+    pub carried: Option<CarriedState>,
 }
 
 /// The sequences of one model version.
@@ -154,7 +154,7 @@ impl<J> Table<J> {
                 is_broken: false,
                 is_left: false,
                 touched: now,
-                kept: None,
+                carried: None,
             },
         );
         self.backlog.push_back(number);
@@ -197,7 +197,7 @@ impl<J> Table<J> {
         rows.filter_map(|(row, number)| {
             let sequence = self.sequences.get(number.as_ref()?)?;
             let (_, job) = sequence.jobs.front().filter(|_| !sequence.is_running)?;
-            Some(Head { row, job, kept: sequence.kept.as_ref() })
+            Some(Head { row, job, carried: sequence.carried.as_ref() })
         })
     }
 
@@ -209,16 +209,22 @@ impl<J> Table<J> {
             let (_, job) = sequence.jobs.pop_front()?;
             sequence.is_running = true;
             self.queued -= 1;
-            let (id, kept) = (sequence.id.clone(), sequence.kept.clone());
-            Some(Taken { number, id, row, job, kept })
+            let (id, carried) = (sequence.id.clone(), sequence.carried.clone());
+            Some(Taken { number, id, row, job, carried })
         });
         taken.collect()
     }
 
-    /// A request has run. `kept` takes the place of what the sequence kept; with `ends` the sequence is over.
-    pub fn finish(&mut self, number: Number, kept: Option<Kept>, ends: bool, now: Instant) {
+    /// A request has run. `carried` takes the place of what the sequence carried; with `ends` the sequence is over.
+    pub fn finish(
+        &mut self,
+        number: Number,
+        carried: Option<CarriedState>,
+        ends: bool,
+        now: Instant,
+    ) {
         let Some(sequence) = self.sequences.get_mut(&number) else { return };
-        (sequence.is_running, sequence.kept, sequence.touched) = (false, kept, now);
+        (sequence.is_running, sequence.carried, sequence.touched) = (false, carried, now);
         let is_over = sequence.is_left && sequence.jobs.is_empty();
         if ends || sequence.is_broken || is_over {
             self.remove(number);

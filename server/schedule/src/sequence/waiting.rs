@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::{sync::oneshot, time::timeout_at};
 
-use super::{Shared, table::Number};
-use crate::run::Done;
+use super::{shared::Shared, table::Number};
+use crate::work::Done;
 use inference::error::Error;
 use telemetry::metrics::FailureReason;
 

@@ -10,18 +10,28 @@ use std::{
 use backend::MODEL_STACK;
 
 use super::{
-    Job, Shared, State,
-    batch::{self, Manner, Ran, Row, Rows},
+    batch::{self, Ran, Row, Rows, RunMode},
     decide::{Candidate, Next, direct, oldest},
     settings::Strategy,
-    table::{Kept, Taken},
+    shared::{Job, Shared, State, Wake},
+    table::{CarriedState, Taken},
 };
-use crate::{run::Slot, worker::lower_priority};
+use crate::{slot::Slot, worker::lower_priority};
 use inference::error::Error;
 use telemetry::metrics::BatchReason;
 
+/// Tells the threads of instances that there is work, or starts them.
+pub(super) fn start_or_wake(shared: &Arc<Shared>, woken: Vec<Wake>) {
+    for Wake { instance, slot } in woken {
+        match slot {
+            Some(slot) => start(shared, instance, slot),
+            None => shared.wake(instance),
+        }
+    }
+}
+
 /// Starts the thread of an instance, which has been counted already.
-pub(super) fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
+fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
     let name = format!("{}#{}", shared.settings.model, instance + 1);
     let at_end = Ended(shared.clone());
     let spare = slot.another();
@@ -61,8 +71,8 @@ fn recover(shared: &Arc<Shared>, instance: usize, spare: Slot) {
     let reason = Error::Internal(format!("the thread that ran model '{model}' was lost"));
     shared.lose(instance, &reason);
     // Some may have waited for a seat.
-    let calls = shared.reseat(&mut shared.lock(), Instant::now());
-    shared.call(calls);
+    let woken = shared.reseat(&mut shared.lock(), Instant::now());
+    start_or_wake(shared, woken);
 }
 
 /// Takes a thread out of the count, however it ends.
@@ -82,10 +92,10 @@ fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
     let mut state = shared.lock();
     loop {
         let now = Instant::now();
-        let calls = shared.reseat(&mut state, now);
-        if !calls.is_empty() {
+        let woken = shared.reseat(&mut state, now);
+        if !woken.is_empty() {
             drop(state);
-            shared.call(calls);
+            start_or_wake(shared, woken);
             state = shared.lock();
         }
         let until = match next(shared, &state, instance, now) {
@@ -134,7 +144,7 @@ fn next(shared: &Shared, state: &State, instance: usize, now: Instant) -> Next {
     let candidates = state.table.heads(instance).map(|it| Candidate {
         row: it.row,
         enqueued_at: it.job.enqueued_at,
-        key: it.job.shape_key ^ state_key(shared, it.job, it.kept),
+        key: it.job.shape_key ^ state_key(shared, it.job, it.carried),
     });
     let candidates: Vec<Candidate> = candidates.collect();
     match &shared.settings.strategy {
@@ -145,8 +155,8 @@ fn next(shared: &Shared, state: &State, instance: usize, now: Instant) -> Next {
     }
 }
 
-fn state_key(shared: &Shared, job: &Job, kept: Option<&Kept>) -> u64 {
-    kept.filter(|_| !job.start).map_or(shared.initial_key, |it| it.key)
+fn state_key(shared: &Shared, job: &Job, carried: Option<&CarriedState>) -> u64 {
+    carried.filter(|_| !job.start).map_or(shared.initial_key, |it| it.key)
 }
 
 fn run<'a>(
@@ -170,19 +180,19 @@ fn run<'a>(
     let now = Instant::now();
     let mut replies = Vec::with_capacity(taken.len());
     for (taken, answer) in taken.into_iter().zip(answers) {
-        let Taken { number, job, kept, .. } = taken;
+        let Taken { number, job, carried, .. } = taken;
         // A request that failed has changed nothing; but a start is one all the same.
-        let before = kept.filter(|_| !job.start);
-        let (kept, answer) = match answer {
-            Ok(Ran { done, kept }) => (kept, Ok(done)),
+        let before = carried.filter(|_| !job.start);
+        let (carried, answer) = match answer {
+            Ok(Ran { done, carried }) => (carried, Ok(done)),
             Err(error) => (before, Err(error)),
         };
-        state.table.finish(number, kept, job.end, now);
+        state.table.finish(number, carried, job.end, now);
         replies.push((job.reply, answer));
     }
-    let calls = shared.reseat(&mut state, now);
+    let woken = shared.reseat(&mut state, now);
     drop(state);
-    shared.call(calls);
+    start_or_wake(shared, woken);
     if lost {
         let why = "the instance that held its state was lost";
         shared.lose(instance, &shared.cancelled(why));
@@ -202,7 +212,7 @@ fn answers(
 ) -> Vec<Result<Ran, Error>> {
     fn row(it: &Taken<Job>) -> Row<'_> {
         let Job { work, start, end, .. } = &it.job;
-        Row { work, id: &it.id, start: *start, end: *end, kept: it.kept.as_ref() }
+        Row { work, id: &it.id, start: *start, end: *end, carried: it.carried.as_ref() }
     }
     let (layout, rows) = match &shared.settings.strategy {
         Strategy::Direct(_) => {
@@ -214,10 +224,10 @@ fn answers(
         Strategy::Oldest { .. } => (Rows::Free, taken.iter().map(|it| Some(row(it))).collect()),
     };
     // Nobody knows what a run that failed has left behind in an engine that keeps state.
-    let manner = Manner { rows: layout, repeats: !shared.settings.engine_keeps_state };
+    let mode = RunMode { rows: layout, repeats: !shared.settings.engine_keeps_state };
     let mut times = Vec::with_capacity(1);
     let wiring = &shared.settings.wiring;
-    let answers = batch::run(slot, wiring, &rows, manner, &mut |it: &_| times.push(*it));
+    let answers = batch::run(slot, wiring, &rows, mode, &mut |it: &_| times.push(*it));
     // A batch that succeeds takes one execution.
     shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
     answers

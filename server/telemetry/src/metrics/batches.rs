@@ -8,9 +8,10 @@ use std::{
     },
 };
 
+use inference::timings::Timings;
+
 use super::{
     histogram::nanoseconds,
-    model::Execution,
     statistics::{BatchStatistics, Total},
 };
 
@@ -40,9 +41,9 @@ struct Size {
 
 impl Batches {
     /// Counts one execution.
-    pub(super) fn count(&self, execution: &Execution) {
-        let times = [execution.input, execution.infer, execution.output].map(nanoseconds);
-        self.add(execution.rows as u64, 1, times);
+    pub(super) fn count(&self, timings: &Timings) {
+        let times = [timings.input, timings.infer, timings.output].map(nanoseconds);
+        self.add(timings.batch_rows as u64, 1, times);
     }
 
     /// Adds all that another table has counted.
@@ -106,14 +107,17 @@ impl Batches {
 
 #[cfg(test)]
 mod tests {
-    use std::{thread, time::Duration};
+    use std::{
+        thread,
+        time::{Duration, Instant},
+    };
 
     use super::*;
-    use crate::metrics::BatchReason;
 
-    fn execution(rows: usize) -> Execution {
+    fn execution(rows: usize) -> Timings {
         let time = Duration::from_nanos(rows as u64);
-        Execution { rows, input: time, infer: time, output: time, reason: BatchReason::Idle }
+        let started = Timings::starting_at(Instant::now());
+        Timings { batch_rows: rows, input: time, infer: time, output: time, ..started }
     }
 
     #[test]

@@ -35,9 +35,7 @@ use grpc::GrpcRequests;
 use http::HttpRequests;
 pub use http::Protocol;
 use machine::gpus::{Sensor, Sensors};
-pub use model::{
-    BatchReason, Execution, FailureReason, ModelMetrics, ModelOptions, Pending, Sample,
-};
+pub use model::{BatchReason, FailureReason, ModelMetrics, ModelOptions, Pending};
 use process::Sampler;
 use series::{Extras, Models};
 pub use statistics::{BatchStatistics, MemoryUsage, Statistics, Total};

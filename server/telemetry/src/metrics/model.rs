@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use inference::timings::Timings;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
@@ -75,23 +76,6 @@ impl FailureReason {
     }
 }
 
-/// One request that was answered with a result. The compute times are those of its whole batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sample {
-    /// Rows of the request; 1 for a model without a batch dimension.
-    pub rows: usize,
-    /// From acceptance to the response.
-    pub total: Duration,
-    /// From acceptance to the start of the execution.
-    pub queue: Duration,
-    /// Gathering the inputs.
-    pub compute_input: Duration,
-    /// The run of the engine.
-    pub compute_infer: Duration,
-    /// Scattering the outputs.
-    pub compute_output: Duration,
-}
-
 /// Why a batch was run at the size that it had: the label `reason` of `muster_batches_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BatchReason {
@@ -145,21 +129,6 @@ impl BatchReason {
     }
 }
 
-/// One execution that succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Execution {
-    /// Rows of the whole batch.
-    pub rows: usize,
-    /// Gathering the inputs.
-    pub input: Duration,
-    /// The run of the engine.
-    pub infer: Duration,
-    /// Scattering the outputs.
-    pub output: Duration,
-    /// Why it had this size.
-    pub reason: BatchReason,
-}
-
 /// The handle of one load of a model version. Every method is a few relaxed additions: no lock, no allocation
 /// (but a short lock where summaries were asked for).
 #[derive(Clone)]
@@ -184,25 +153,26 @@ impl ModelMetrics {
         Pending(self.0.clone())
     }
 
-    /// Counts one request that was answered with a result.
-    pub fn success(&self, sample: Sample) {
+    /// Counts one request of so many rows that was answered with a result, `total` after it was accepted. The timings
+    /// are those of the execution that it was a part of.
+    pub fn success(&self, rows: usize, total: Duration, timings: &Timings) {
         let counts = self.0.counters.mine();
         let [input, infer, output] =
-            [sample.compute_input, sample.compute_infer, sample.compute_output].map(nanoseconds);
-        let (total, queue) = (nanoseconds(sample.total), nanoseconds(sample.queue));
+            [timings.input, timings.infer, timings.output].map(nanoseconds);
+        let (total, queue) = (nanoseconds(total), nanoseconds(timings.queue));
         counts.request.observe(total);
         counts.queue.observe(queue);
         counts.compute.observe(input.saturating_add(infer).saturating_add(output));
         counts.compute_input.fetch_add(input, Relaxed);
         counts.compute_infer.fetch_add(infer, Relaxed);
         counts.compute_output.fetch_add(output, Relaxed);
-        counts.rows.fetch_add(sample.rows as u64, Relaxed);
+        counts.rows.fetch_add(rows as u64, Relaxed);
         counts.last_ms.store(wall_clock_ms(), Relaxed);
         if let Some(first_response) = &counts.first_response {
             first_response.observe(total / 1_000_000);
         }
         if let Some(tensorflow) = &self.0.series.tensorflow {
-            tensorflow.mine(TensorFlowCounts::new).success(&sample);
+            tensorflow.mine(TensorFlowCounts::new).success(rows, [total, queue, infer]);
         }
         if let Some(summaries) = &self.0.series.summaries {
             summaries.observe(&[total, queue, input, infer, output]);
@@ -223,15 +193,15 @@ impl ModelMetrics {
         }
     }
 
-    /// Counts one execution.
-    pub fn execution(&self, execution: Execution) {
+    /// Counts one execution that succeeded, and why its batch had that size.
+    pub fn execution(&self, timings: &Timings, reason: BatchReason) {
         let counts = self.0.counters.mine();
-        counts.batch_rows.observe(execution.rows as u64);
-        counts.batches.count(&execution);
+        counts.batch_rows.observe(timings.batch_rows as u64);
+        counts.batches.count(timings);
         if let Some(tensorflow) = &self.0.series.tensorflow {
-            tensorflow.mine(TensorFlowCounts::new).execution(&execution);
+            tensorflow.mine(TensorFlowCounts::new).execution(timings.batch_rows);
         }
-        if let Some(count) = counts.reasons.get(execution.reason as usize) {
+        if let Some(count) = counts.reasons.get(reason as usize) {
             count.fetch_add(1, Relaxed);
         }
     }

@@ -100,33 +100,32 @@ impl ModelMetrics {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
+    use std::time::{Duration, Instant, SystemTime};
+
+    use inference::timings::Timings;
 
     use super::*;
-    use crate::metrics::{
-        BatchReason, Execution, FailureReason, Metrics, MetricsOptions, ModelOptions, Sample,
-    };
+    use crate::metrics::{BatchReason, FailureReason, Metrics, MetricsOptions, ModelOptions};
 
     fn model(metrics: &Metrics) -> ModelMetrics {
         metrics.model("m", 1, &ModelOptions::default())
     }
 
-    fn request(rows: usize) -> Sample {
+    fn timings(batch_rows: usize) -> Timings {
         let micros = Duration::from_micros;
-        Sample {
-            rows,
-            total: micros(100),
+        Timings {
+            started: Instant::now(),
             queue: micros(20),
-            compute_input: micros(1),
-            compute_infer: micros(70),
-            compute_output: micros(2),
+            input: micros(1),
+            infer: micros(70),
+            output: micros(2),
+            batch_rows,
         }
     }
 
-    fn execution(rows: usize) -> Execution {
-        let Sample { compute_input: input, compute_infer: infer, compute_output: output, .. } =
-            request(rows);
-        Execution { rows, input, infer, output, reason: BatchReason::Idle }
+    /// Counts a request of so many rows.
+    fn succeed(model: &ModelMetrics, rows: usize) {
+        model.success(rows, Duration::from_micros(100), &timings(rows));
     }
 
     #[test]
@@ -134,9 +133,9 @@ mod tests {
         let metrics = Metrics::new(MetricsOptions::default());
         let model = model(&metrics);
         assert_eq!(model.statistics(), Statistics::default());
-        model.execution(execution(5));
-        model.success(request(2));
-        model.success(request(3));
+        model.execution(&timings(5), BatchReason::Idle);
+        succeed(&model, 2);
+        succeed(&model, 3);
         model.failure_after(FailureReason::Backend, Duration::from_micros(7));
         model.failure(FailureReason::Rejected);
         let statistics = model.statistics();
@@ -157,11 +156,11 @@ mod tests {
     fn a_reload_begins_anew_while_the_old_load_still_counts_its_own() {
         let metrics = Metrics::new(MetricsOptions::default());
         let old = model(&metrics);
-        old.success(request(1));
+        succeed(&old, 1);
         let new = model(&metrics);
         assert_eq!(new.statistics(), Statistics::default());
-        old.success(request(1));
-        new.success(request(4));
+        succeed(&old, 1);
+        succeed(&new, 4);
         assert_eq!(old.statistics().inference_count, 2);
         assert_eq!(new.statistics().inference_count, 4);
     }
@@ -170,7 +169,7 @@ mod tests {
     fn models_above_the_bound_of_metrics_have_statistics_of_their_own() {
         let metrics = Metrics::new(MetricsOptions { max_models: 0, ..MetricsOptions::default() });
         let (a, b) = (model(&metrics), model(&metrics));
-        a.success(request(1));
+        succeed(&a, 1);
         assert_eq!((a.statistics().inference_count, b.statistics().inference_count), (1, 0));
     }
 }

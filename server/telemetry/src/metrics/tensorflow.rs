@@ -1,11 +1,7 @@
 //! What is counted besides where metrics are shown with TensorFlow Serving's names: its histograms have bounds of their
 //! own, and cannot be made from others.
 
-use super::{
-    histogram::{Histogram, nanoseconds},
-    lanes::Lanes,
-    model::{Execution, Sample},
-};
+use super::{histogram::Histogram, lanes::Lanes};
 
 /// What one thread has counted of one model version. Times are in nanoseconds.
 pub(super) struct TensorFlowCounts {
@@ -39,19 +35,19 @@ impl TensorFlowCounts {
         }
     }
 
-    /// Counts one request that was answered with a result.
-    pub(super) fn success(&self, sample: &Sample) {
-        let rows = sample.rows as u64;
-        self.request.observe(nanoseconds(sample.total));
-        self.runtime.observe(nanoseconds(sample.compute_infer));
-        self.queue.observe(nanoseconds(sample.queue));
+    /// Counts one request that was answered with a result; the times are in nanoseconds.
+    pub(super) fn success(&self, rows: usize, [total, queue, infer]: [u64; 3]) {
+        let rows = rows as u64;
+        self.request.observe(total);
+        self.runtime.observe(infer);
+        self.queue.observe(queue);
         self.examples.observe(rows);
         self.input_rows.observe(rows);
     }
 
-    /// Counts one execution.
-    pub(super) fn execution(&self, execution: &Execution) {
-        self.batch_rows.observe(execution.rows as u64);
+    /// Counts one execution of a batch of so many rows.
+    pub(super) fn execution(&self, batch_rows: usize) {
+        self.batch_rows.observe(batch_rows as u64);
     }
 
     /// Adds all that another one has counted.

@@ -8,6 +8,7 @@ use parser::parse;
 use proptest::prelude::*;
 
 use super::{series::Labels, *};
+use inference::timings::Timings;
 use machine::gpus::Reading;
 
 fn text(metrics: &Metrics) -> String {
@@ -34,20 +35,24 @@ fn model(metrics: &Metrics, name: &str) -> ModelMetrics {
     metrics.model(name, 1, &ModelOptions::default())
 }
 
-fn sample() -> Sample {
-    Sample {
-        rows: 3,
-        total: Duration::from_nanos(100_999),
+/// The rows of the requests that are counted, and how long each takes as a rule.
+const ROWS: usize = 3;
+const TOTAL: Duration = Duration::from_nanos(100_999);
+
+fn timings() -> Timings {
+    Timings {
+        started: Instant::now(),
         queue: Duration::from_micros(40),
-        compute_input: Duration::from_micros(1),
-        compute_infer: Duration::from_micros(50),
-        compute_output: Duration::from_micros(2),
+        input: Duration::from_micros(1),
+        infer: Duration::from_micros(50),
+        output: Duration::from_micros(2),
+        batch_rows: ROWS,
     }
 }
 
-fn execution(rows: usize) -> Execution {
+fn execution(batch_rows: usize) -> Timings {
     let time = Duration::from_micros(50);
-    Execution { rows, input: time, infer: time, output: time, reason: BatchReason::Full }
+    Timings { batch_rows, input: time, infer: time, output: time, ..timings() }
 }
 
 #[test]
@@ -113,9 +118,9 @@ fn process_and_machine_are_shown_from_the_start_and_the_machine_only_if_allowed(
 fn a_success_counts_once_everywhere_in_whole_microseconds() {
     let metrics = metrics();
     let model = model(&metrics, "m");
-    model.success(sample());
-    model.success(sample());
-    model.execution(execution(6));
+    model.success(ROWS, TOTAL, &timings());
+    model.success(ROWS, TOTAL, &timings());
+    model.execution(&execution(6), BatchReason::Full);
     let value = |name: &str| {
         let line = lines(&metrics, &format!("{name}{{")).pop().unwrap();
         line.rsplit_once(' ').unwrap().1.to_owned()
@@ -139,7 +144,7 @@ fn a_success_counts_once_everywhere_in_whole_microseconds() {
 fn durations_fall_into_buckets_in_seconds() {
     let metrics = metrics();
     let model = model(&metrics, "m");
-    model.success(sample());
+    model.success(ROWS, TOTAL, &timings());
     let buckets = lines(&metrics, "muster_queue_duration_seconds_bucket");
     let bucket =
         |le| format!(r#"muster_queue_duration_seconds_bucket{{model="m",version="1",le="{le}"}}"#);
@@ -238,8 +243,8 @@ fn the_first_response_histogram_has_triton_s_buckets_or_the_model_s_in_whole_mil
     let metrics = Metrics::new(MetricsOptions { histogram_latencies: true, ..Default::default() });
     let own = ModelOptions { first_response_ms: vec![20, 10, 20], ..Default::default() };
     let (own, plain) = (metrics.model("a", 1, &own), model(&metrics, "b"));
-    own.success(Sample { total: Duration::from_micros(10_900), ..sample() });
-    plain.success(Sample { total: Duration::from_millis(501), ..sample() });
+    own.success(ROWS, Duration::from_micros(10_900), &timings());
+    plain.success(ROWS, Duration::from_millis(501), &timings());
     let name = "nv_inference_first_response_histogram_ms";
     let line = |suffix: &str, labels: &str, value| format!("{name}{suffix}{{{labels}}} {value}");
     assert_eq!(
@@ -298,10 +303,10 @@ fn models_above_the_bound_are_summed_until_there_is_room() {
     let _second = model(&metrics, "b");
     let others = [model(&metrics, "c"), model(&metrics, "d")];
     for other in &others {
-        other.success(sample());
+        other.success(ROWS, TOTAL, &timings());
         other.load_duration(Duration::from_secs(1));
     }
-    first.success(sample());
+    first.success(ROWS, TOTAL, &timings());
     let count = |model: &str, version: &str, count| {
         format!(r#"nv_inference_count{{model="{model}",version="{version}"}} {count}"#)
     };
@@ -310,7 +315,7 @@ fn models_above_the_bound_are_summed_until_there_is_room() {
     assert_eq!(lines(&metrics, "nv_model_load_duration_secs{").len(), 2);
     drop((first, others));
     let late = model(&metrics, "e");
-    late.success(sample());
+    late.success(ROWS, TOTAL, &timings());
     check(&metrics, "nv_inference_count{", &[&count("b", "1", 0), &count("e", "1", 3), &other]);
 }
 
@@ -330,10 +335,10 @@ fn a_withdrawn_model_is_shown_until_its_last_handle_is_gone() {
 fn a_reload_goes_on_counting_and_other_versions_and_tags_count_apart() {
     let metrics = metrics();
     let old = model(&metrics, "m");
-    old.success(sample());
+    old.success(ROWS, TOTAL, &timings());
     let new = model(&metrics, "m");
     drop(old);
-    new.success(sample());
+    new.success(ROWS, TOTAL, &timings());
     let _other_version = metrics.model("m", 2, &ModelOptions::default());
     let tagged = ModelOptions { tags: [("t".into(), "x".into())].into(), ..Default::default() };
     let _tagged = metrics.model("m", 1, &tagged);
@@ -362,9 +367,9 @@ fn counts_of_many_threads_are_exact_and_every_text_between_is_sound() {
                     for request in 0..REQUESTS {
                         let _pending = model.pending();
                         let total = Duration::from_micros(request * (i + 1));
-                        model.success(Sample { total, ..sample() });
+                        model.success(ROWS, total, &timings());
                         model.failure(FailureReason::Backend);
-                        model.execution(execution(2));
+                        model.execution(&execution(2), BatchReason::Full);
                         metrics.http(Protocol::TensorflowServing, 200);
                     }
                 })
@@ -432,7 +437,7 @@ proptest! {
         let metrics = metrics();
         let model = model(&metrics, "m");
         for total in &totals {
-            model.success(Sample { total: *total, queue: *total, ..sample() });
+            model.success(ROWS, *total, &Timings { queue: *total, ..timings() });
         }
         let families = parse(&text(&metrics));
         let success = families["nv_inference_request_success"].samples.values().next().unwrap();
@@ -529,9 +534,9 @@ fn batches_are_counted_by_what_decided_their_size() {
     let metrics = metrics();
     let model = model(&metrics, "m");
     check(&metrics, "muster_batches_total", &[]);
-    model.execution(execution(8));
-    model.execution(execution(8));
-    model.execution(Execution { reason: BatchReason::InPlace, ..execution(1) });
+    model.execution(&execution(8), BatchReason::Full);
+    model.execution(&execution(8), BatchReason::Full);
+    model.execution(&execution(1), BatchReason::InPlace);
     check(
         &metrics,
         "muster_batches_total",
@@ -554,7 +559,7 @@ fn summaries_have_the_quantiles_that_were_asked_for_and_totals_since_the_start()
     let empty = line("", &format!(r#"{labels},quantile="0.5""#), "NaN");
     assert_eq!(lines(&metrics, name)[0], empty);
     for queue in [10, 20, 30] {
-        model.success(Sample { queue: Duration::from_micros(queue), ..sample() });
+        model.success(ROWS, TOTAL, &Timings { queue: Duration::from_micros(queue), ..timings() });
     }
     let shown = lines(&metrics, name);
     let median: f64 = shown[0].rsplit_once(' ').unwrap().1.parse().unwrap();
@@ -577,7 +582,7 @@ fn a_series_does_not_fall_while_loads_come_and_go_under_its_readers() {
     thread::scope(|scope| {
         let loads = scope.spawn(|| {
             for _ in 0..200 {
-                model(&metrics, "m").success(sample());
+                model(&metrics, "m").success(ROWS, TOTAL, &timings());
             }
         });
         let mut last = 0;

@@ -7,7 +7,7 @@ use backend::{Batch, DataType, Instance, ModelSpec, NamedTensor, Stop, TensorSpe
 use super::*;
 use crate::serving::{manager::ModelManager, state::State};
 use machine::gpus::Lack;
-use schedule::run::Slot;
+use schedule::slot::Slot;
 
 /// What of an engine does not work on GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

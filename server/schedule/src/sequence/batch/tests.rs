@@ -64,7 +64,7 @@ fn work(value: i32) -> Work {
 
 /// Runs a batch of these numbers, `None` for an empty row: each a start of the sequence of its row. The answers, and
 /// all inputs of all runs.
-fn run_all(numbers: &[Option<i32>], manner: Manner) -> (Vec<Option<i32>>, Given) {
+fn run_all(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Given) {
     let given = Arc::default();
     let maker = Arc::clone(&given);
     let mut slot = Slot::empty(Arc::new(move || Ok(Box::new(Adder(Arc::clone(&maker))))));
@@ -72,24 +72,24 @@ fn run_all(numbers: &[Option<i32>], manner: Manner) -> (Vec<Option<i32>>, Given)
     let ids: Vec<SequenceId> =
         (0..numbers.len()).map(|it| SequenceId::Number(it as u64 + 7)).collect();
     let rows = works.iter().zip(&ids).map(|(work, id)| {
-        work.as_ref().map(|work| Row { work, id, start: true, end: false, kept: None })
+        work.as_ref().map(|work| Row { work, id, start: true, end: false, carried: None })
     });
     let rows: Vec<Option<Row<'_>>> = rows.collect();
-    let answers = run(&mut slot, &wiring(), &rows, manner, &mut |_| ());
+    let answers = run(&mut slot, &wiring(), &rows, mode, &mut |_| ());
     let answer = |it: Result<Ran, Error>| {
         let ran = it.ok()?;
-        let kept = &ran.kept.unwrap().tensors[0];
-        assert_eq!(kept.shape().dims(), [1, 1]);
-        assert_eq!(values(kept), values(&ran.done.outputs[0].tensor));
-        Some(values(kept)[0])
+        let carried = &ran.carried.unwrap().tensors[0];
+        assert_eq!(carried.shape().dims(), [1, 1]);
+        assert_eq!(values(carried), values(&ran.done.outputs[0].tensor));
+        Some(values(carried)[0])
     };
     let answers = answers.into_iter().map(answer).collect();
     let given = given.lock().unwrap().clone();
     (answers, given)
 }
 
-const FIXED: Manner = Manner { rows: Rows::Fixed, repeats: true };
-const FREE: Manner = Manner { rows: Rows::Free, repeats: true };
+const FIXED: RunMode = RunMode { rows: Rows::Fixed, repeats: true };
+const FREE: RunMode = RunMode { rows: Rows::Free, repeats: true };
 
 #[test]
 fn a_row_without_a_request_is_masked_and_everybody_keeps_his_own() {
@@ -126,8 +126,8 @@ fn rows_that_are_free_stand_close() {
 
 #[test]
 fn a_run_that_must_not_be_repeated_fails_for_all() {
-    let manner = Manner { rows: Rows::Fixed, repeats: false };
-    let (answers, given) = run_all(&[Some(1), Some(13)], manner);
+    let mode = RunMode { rows: Rows::Fixed, repeats: false };
+    let (answers, given) = run_all(&[Some(1), Some(13)], mode);
     assert_eq!(answers, [None, None]);
     assert_eq!(given.len(), 1);
 }
@@ -136,9 +136,9 @@ fn a_run_that_must_not_be_repeated_fails_for_all() {
 fn what_is_kept_is_the_state_of_the_next_request_until_a_start() {
     let (work, id) = (work(1), SequenceId::Number(1));
     let tensors = vec![ints(&[1, 1], &[5])];
-    let kept = Kept { key: 0, tensors };
+    let carried = CarriedState { key: 0, tensors };
     let state = |start| {
-        let row = Row { work: &work, id: &id, start, end: false, kept: Some(&kept) };
+        let row = Row { work: &work, id: &id, start, end: false, carried: Some(&carried) };
         let inputs = wiring().inputs(&[Some(row)]).unwrap();
         values(&inputs.last().unwrap().tensor)
     };
@@ -153,7 +153,7 @@ fn ids_are_written_in_the_type_of_the_model() {
     assert!(IdType::Int64.holds(&number) && !IdType::Int32.holds(&number));
     assert!(!IdType::Uint64.holds(&text));
     let work = work(1);
-    let row = Row { work: &work, id: &text, start: true, end: true, kept: None };
+    let row = Row { work: &work, id: &text, start: true, end: true, carried: None };
     let tensor = signal(Signal::Id(IdType::Text), &[Some(row), None], true).unwrap();
     assert_eq!(tensor.strings().collect::<Vec<_>>(), [b"abc".as_slice(), b""]);
     assert_eq!(tensor.shape().dims(), [2, 1]);

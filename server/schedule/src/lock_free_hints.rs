@@ -1,4 +1,4 @@
-//! What can be known of a scheduler without its lock: enough to see that there is nothing to see.
+//! Two hints about a scheduler's state that are read without its lock: they only say that there is nothing to look for.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -6,30 +6,30 @@ use super::state::State;
 
 /// Two answers that may be a moment old. Written under the lock, whenever the state may have changed them.
 #[derive(Default)]
-pub(super) struct Glance {
-    /// Might a request be refused at the door? Not while nothing waits and no worker runs a batch; so the
+pub(super) struct LockFreeHints {
+    /// Might a request be refused on arrival? Not while nothing waits and no worker runs a batch; so the
     /// requests of a model that runs on the calling tasks do not meet at the lock before they must.
-    taken: AtomicBool,
+    may_refuse: AtomicBool,
     /// Is there work for a worker that looks for some?
-    waiting: AtomicBool,
+    has_work: AtomicBool,
 }
 
-impl Glance {
+impl LockFreeHints {
     /// Is there a reason to take the lock and look before a request is let in?
-    pub(super) fn is_taken(&self) -> bool {
-        self.taken.load(Relaxed)
+    pub(super) fn may_refuse(&self) -> bool {
+        self.may_refuse.load(Relaxed)
     }
 
     /// Is there a reason for a worker to take the lock?
-    pub(super) fn is_waiting(&self) -> bool {
-        self.waiting.load(Relaxed)
+    pub(super) fn has_work(&self) -> bool {
+        self.has_work.load(Relaxed)
     }
 
-    /// Shows this state.
+    /// Takes over this state.
     pub(super) fn update(&self, state: &State) {
-        let waiting = state.closing || !state.queue.is_empty();
-        set(&self.waiting, waiting);
-        set(&self.taken, waiting || state.is_running());
+        let has_work = state.closing || !state.queue.is_empty();
+        set(&self.has_work, has_work);
+        set(&self.may_refuse, has_work || state.is_running());
     }
 }
 

@@ -10,7 +10,11 @@ use std::{
 
 use backend::{BackendError, Batch, Device, Instance, NamedTensor, Shape, Tensor};
 
-use super::{run::MakeInstance, *};
+use super::*;
+use crate::{
+    admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy, settings::NICENESS,
+    slot::MakeInstance,
+};
 use telemetry::metrics::{Metrics, MetricsOptions};
 
 /// Gives back its input, but only once the gate is open; remembers the batches it ran.
@@ -225,7 +229,7 @@ async fn a_full_queue_refuses_at_once() {
 async fn what_could_not_be_answered_in_time_is_refused_at_once() {
     let longest_stay = LongestStay::Fixed(Duration::from_secs(100));
     let (scheduler, gate) = scheduler(1, Settings { longest_stay, ..settings() });
-    scheduler.shared.lock().learn_turn(1, Duration::from_secs(80));
+    scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(80));
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
     // Some 80 s of the running batch are left, and its own 80 s come on top.
@@ -321,7 +325,7 @@ async fn a_slow_model_takes_requests_while_its_instance_is_yet_to_be_made() {
     let longest_stay = LongestStay::Fixed(Duration::from_millis(100));
     let scheduler =
         over(vec![Slot::empty(make_echo(&gate))], Settings { longest_stay, ..settings() });
-    scheduler.shared.lock().learn_turn(1, Duration::from_secs(1));
+    scheduler.shared.lock().learn_occupancy(1, Duration::from_secs(1));
     scheduler.submit(submission(1.0)).await.unwrap();
 }
 

@@ -10,42 +10,45 @@ use std::{
 use backend::Stop;
 
 use super::{
-    Shared,
     policy::{Decision, Pending, decide},
     queue::Job,
     reply::Reply,
-    run::{self, Done, RunTime, Slot, Work},
+    run,
+    shared::Shared,
+    slot::Slot,
     state::State,
+    work::{Done, Work},
+    worker,
 };
-use inference::error::Error;
+use inference::{error::Error, timings::Timings};
 use telemetry::metrics::{BatchReason, FailureReason};
 
-/// A run must take at least that long for company to be worth a turn of the thread's other tasks: a job that
-/// joins is handed from task to task and back, which costs about a microsecond.
-const GATHERS_ABOVE: Duration = Duration::from_micros(3);
+/// A run must take at least that long for it to pay to let the thread's other tasks run first: a job that joins is
+/// handed from task to task and back, which costs about a microsecond.
+const COALESCE_ABOVE: Duration = Duration::from_micros(3);
 
-/// What has gathered may keep its thread for so many times the longest run that is made there.
-const LONGEST_GATHERED: u32 = 4;
+/// A coalesced batch may keep its thread for so many times the longest run that is made in place.
+const LONGEST_COALESCED: u32 = 4;
 
 /// Where a job may run without leaving its thread.
-pub(super) enum Here {
+pub(super) enum InlineRun {
     /// At once, on this instance.
     Alone(Slot),
-    /// On this instance, after a turn in which others may join; by the number of the gathering.
+    /// On this instance, after the thread's other tasks have had a chance to join; by the number of the group.
     Leading(Slot, u64),
-    /// With the task that gathers on this thread; by the number of the gathering.
+    /// With the task that leads the group of this thread; by the number of the group.
     Joining(u64),
 }
 
 impl Shared {
-    /// The place of a job on its own thread, if it has one: the model is fast, nobody waits, the job would
-    /// not wait either, and an instance is idle or taken by a task that gathers here.
-    pub(super) fn place_here(
+    /// How a job runs on its own thread, if it may: the model is fast, no request waits, the job would not wait
+    /// either, and an instance is idle or taken by a task of this thread that lets others join.
+    pub(super) fn inline_place(
         &self,
         state: &mut State,
         pending: Pending,
         now: Instant,
-    ) -> Option<Here> {
+    ) -> Option<InlineRun> {
         let threshold = self.settings.caller_runs_below;
         if threshold.is_zero()
             || self.order.is_some()
@@ -55,28 +58,28 @@ impl Shared {
             return None;
         }
         let most_rows = self.settings.batching.max_rows;
-        let gains = state.times.mean(1).is_some_and(|it| GATHERS_ABOVE <= it);
+        let gains = state.times.mean(1).is_some_and(|it| COALESCE_ABOVE <= it);
         if most_rows <= pending.rows || !gains {
-            return state.idle.pop().map(Here::Alone);
+            return state.idle.pop().map(InlineRun::Alone);
         }
         let thread = thread::current().id();
-        if let Some((id, gathered)) = state.gatherings.on(thread) {
-            let rows = gathered + pending.rows;
+        if let Some((id, joined)) = state.coalescer.on_thread(thread) {
+            let rows = joined + pending.rows;
             let batches = u32::try_from(rows.div_ceil(most_rows)).unwrap_or(u32::MAX);
             let batch = state.times.mean(rows.min(most_rows)).unwrap_or_default();
-            let fits = batch.saturating_mul(batches) <= threshold * LONGEST_GATHERED;
-            return fits.then_some(Here::Joining(id));
+            let fits = batch.saturating_mul(batches) <= threshold * LONGEST_COALESCED;
+            return fits.then_some(InlineRun::Joining(id));
         }
         let slot = state.idle.pop()?;
-        if state.gatherings.are_likely() {
-            let id = state.gatherings.begin(thread, pending.rows);
-            return Some(Here::Leading(slot, id));
+        if state.coalescer.is_worth_waiting() {
+            let id = state.coalescer.open(thread, pending.rows);
+            return Some(InlineRun::Leading(slot, id));
         }
-        Some(Here::Alone(slot))
+        Some(InlineRun::Alone(slot))
     }
 
     /// Runs one job on the calling task.
-    pub(super) fn run_here(self: &Arc<Self>, mut slot: Slot, work: &Work) -> Result<Done, Error> {
+    pub(super) fn run_inline(self: &Arc<Self>, mut slot: Slot, work: &Work) -> Result<Done, Error> {
         let mut observed = None;
         let stop = Stop::new();
         let mut answers =
@@ -85,19 +88,19 @@ impl Shared {
         answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())))
     }
 
-    /// Ends runs that were made here. The times are those of one execution each.
-    fn give_back(self: &Arc<Self>, slot: Slot, times: &[RunTime]) {
+    /// Ends runs in place. The times are those of one execution each.
+    fn give_back(self: &Arc<Self>, slot: Slot, times: &[Timings]) {
         self.observe(times, BatchReason::InPlace);
         let mut state = self.lock();
         state.learn(times);
         for time in times {
-            state.learn_turn(time.rows, time.execute);
+            state.learn_occupancy(time.batch_rows, time.infer);
         }
         let surplus = state.put_back(slot);
-        let call = if state.queue.is_empty() { None } else { state.call_worker() };
+        let wake = if state.queue.is_empty() { None } else { state.wake_worker() };
         drop(state);
         drop(surplus);
-        self.wake(call);
+        worker::wake(self, wake);
     }
 }
 
@@ -105,7 +108,7 @@ impl Shared {
 /// that have.
 pub(super) struct Leading<'a> {
     shared: &'a Arc<Shared>,
-    gathering: u64,
+    group: u64,
     /// `None` once it has run.
     slot: Option<Slot>,
     pending: Pending,
@@ -115,13 +118,13 @@ impl<'a> Leading<'a> {
     pub(super) fn new(
         shared: &'a Arc<Shared>,
         slot: Slot,
-        gathering: u64,
+        group: u64,
         pending: Pending,
     ) -> Leading<'a> {
-        Leading { shared, gathering, slot: Some(slot), pending }
+        Leading { shared, group, slot: Some(slot), pending }
     }
 
-    /// Lets the thread's other tasks have their turn, then runs what has gathered.
+    /// Lets the thread's other tasks run first, then runs all that have joined.
     pub(super) async fn answer(mut self, work: Work) -> Result<Done, Error> {
         tokio::task::yield_now().await;
         self.run(Some(work)).unwrap_or_else(|| Err(Error::Internal("no answer".into())))
@@ -130,7 +133,7 @@ impl<'a> Leading<'a> {
     /// Runs the leading job, if it is still wanted, and those that have joined it; the leading job's answer.
     fn run(&mut self, own: Option<Work>) -> Option<Result<Done, Error>> {
         let mut slot = self.slot.take()?;
-        let joined = self.shared.lock().gatherings.end(self.gathering);
+        let joined = self.shared.lock().coalescer.close(self.group);
         let own = own.map(|work| (None, self.pending, work));
         let joined = joined.into_iter().map(|it| {
             let Job { reply, pending, work, .. } = it;
@@ -143,14 +146,14 @@ impl<'a> Leading<'a> {
         while !rest.is_empty() {
             let pending = rest.iter().map(|(_, it, _)| *it);
             let batching = &self.shared.settings.batching;
-            // As if closing: whoever has gathered does not wait for more.
+            // As if closing: those that have joined do not wait for more.
             let batch = match decide(pending, batching, self.pending.enqueued_at, true) {
-                Decision::Run { jobs } => jobs,
+                Decision::Run { jobs, .. } => jobs,
                 Decision::WaitUntil(_) | Decision::WaitForJob => 1,
             };
             let (batch, later) = rest.split_at(batch.min(rest.len()));
             let works: Vec<&Work> = batch.iter().map(|(_, _, it)| it).collect();
-            let observe = &mut |it: &RunTime| times.push(*it);
+            let observe = &mut |it: &Timings| times.push(*it);
             answers.extend(run::run(
                 &mut slot,
                 &self.shared.context,
@@ -182,3 +185,6 @@ impl Drop for Leading<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

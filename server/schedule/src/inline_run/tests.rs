@@ -3,8 +3,19 @@
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use tokio::task::JoinHandle;
 
+use std::sync::Mutex;
+
 use super::*;
-use crate::run::MakeInstance;
+use crate::{
+    admission::LongestStay,
+    learn::RunTimes,
+    policy::BatchPolicy,
+    queue::QueuePolicy,
+    run::RunContext,
+    scheduler::{Scheduler, Submission},
+    settings::{NICENESS, Settings},
+    slot::MakeInstance,
+};
 use telemetry::metrics::{Metrics, MetricsOptions};
 
 /// Jobs until a task that has always been alone waits for company.

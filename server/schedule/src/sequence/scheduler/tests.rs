@@ -8,7 +8,11 @@ use std::sync::{
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 
 use super::*;
-use crate::policy::BatchPolicy;
+use crate::{
+    policy::BatchPolicy,
+    sequence::settings::{DirectPolicy, State as ImplicitState, Wiring},
+    work::Work,
+};
 use telemetry::metrics::{Metrics, MetricsOptions};
 
 /// Says when runs may go on, and counts them.
@@ -35,7 +39,7 @@ impl Gate {
     }
 }
 
-/// `sum` is `x` and what was kept; 13 fails, 666 panics.
+/// `sum` is `x` and what was carried; 13 fails, 666 panics.
 struct Adder(Arc<Gate>);
 
 fn number(tensor: &Tensor) -> i32 {
@@ -54,12 +58,12 @@ impl Instance for Adder {
             closed = self.0.changed.wait(closed).unwrap();
         }
         drop(closed);
-        let (x, kept) = (number(&batch.inputs[0].tensor), number(&batch.inputs[1].tensor));
+        let (x, carried) = (number(&batch.inputs[0].tensor), number(&batch.inputs[1].tensor));
         assert!(x != 666, "the number of the beast");
         if x == 13 {
             return Err(BackendError::Execute("unlucky".into()));
         }
-        let output = |name: &str| NamedTensor { name: name.into(), tensor: tensor(x + kept) };
+        let output = |name: &str| NamedTensor { name: name.into(), tensor: tensor(x + carried) };
         Ok(vec![output("sum"), output("kept_out")])
     }
 }
@@ -72,7 +76,7 @@ impl Drop for Adder {
 
 fn settings() -> Settings {
     let state =
-        KeptState { input: "kept_in".into(), output: "kept_out".into(), initial: tensor(0) };
+        ImplicitState { input: "kept_in".into(), output: "kept_out".into(), initial: tensor(0) };
     Settings {
         model: "m".into(),
         strategy: Strategy::Direct(DirectPolicy {

@@ -1,0 +1,36 @@
+//! Where the time of one execution goes: measured by the scheduler, counted by the metrics, shown by traces.
+
+use std::time::{Duration, Instant};
+
+/// Where the time of one execution went; for an ensemble, the executions of all its steps together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timings {
+    /// When the execution began: its requests left the queue.
+    pub started: Instant,
+    /// From the acceptance of one request to `started`. An execution serves several requests, so that the scheduler
+    /// leaves it at zero.
+    pub queue: Duration,
+    /// Gathering the inputs.
+    pub input: Duration,
+    /// The run of the engine.
+    pub infer: Duration,
+    /// Scattering the outputs.
+    pub output: Duration,
+    /// Rows of the whole batch.
+    pub batch_rows: usize,
+}
+
+impl Timings {
+    /// Those of an execution that begins then and takes no time.
+    pub fn starting_at(started: Instant) -> Timings {
+        let zero = Duration::ZERO;
+        Timings { started, queue: zero, input: zero, infer: zero, output: zero, batch_rows: 0 }
+    }
+
+    /// Adds the time of another execution to the three parts of this one.
+    pub fn add(&mut self, other: &Timings) {
+        self.input += other.input;
+        self.infer += other.infer;
+        self.output += other.output;
+    }
+}

@@ -1,0 +1,276 @@
+//! The scheduler of one model version: takes requests, gives answers.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    inline_run::{InlineRun, Leading},
+    learn::RunTimes,
+    lock_free_hints::LockFreeHints,
+    policy::Pending,
+    queue::{Job, Queue, TimeoutAction},
+    reply_slot::ReplySlot,
+    run::RunContext,
+    settings::Settings,
+    shared::Shared,
+    slot::Slot,
+    state::State,
+    waiting::Waiting,
+    work::{Done, Work},
+    worker,
+};
+use inference::error::Error;
+use telemetry::metrics::ModelMetrics;
+
+/// One request on its way to an instance.
+#[derive(Debug)]
+pub struct Submission {
+    /// What to run.
+    pub work: Work,
+    /// When it came.
+    pub accepted: Instant,
+    /// Jobs run together only if these are equal.
+    pub shape_key: u64,
+    /// 1 is the highest; 0 for the default.
+    pub priority: u64,
+    /// The request's own limit to its time in the queue.
+    pub queue_timeout: Option<Duration>,
+    /// When the answer stops being of use.
+    pub deadline: Option<Instant>,
+}
+
+/// Takes requests, gives answers. Dropping it closes the queue: what waits is still run, then the threads
+/// end and the instances go.
+pub struct Scheduler {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Scheduler {
+    /// A scheduler over these places for instances; those that are empty are filled when there is more
+    /// work than the others can do. `times` is what warming up has taught.
+    pub fn new(
+        settings: Settings,
+        context: RunContext,
+        slots: Vec<Slot>,
+        times: RunTimes,
+        metrics: ModelMetrics,
+    ) -> Scheduler {
+        let queue = Queue::new(
+            settings.batching.clone(),
+            settings.queue_policies.clone(),
+            settings.default_level,
+            settings.hold,
+        );
+        let order = settings.preserve_ordering.then(Arc::default);
+        let state = Mutex::new(State::new(queue, slots, times));
+        let (changed, ended) = (Condvar::new(), Condvar::new());
+        let hints = LockFreeHints::default();
+        let shared = Shared { settings, context, metrics, order, state, changed, ended, hints };
+        Scheduler { shared: Arc::new(shared) }
+    }
+
+    /// Would a request that came now be refused? Cheap enough to ask before its body is read.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
+    pub fn admit(&self) -> Result<(), Error> {
+        if !self.shared.hints.may_refuse() {
+            return Ok(());
+        }
+        let state = self.shared.lock();
+        let admitted = match state.closing {
+            true => Err(Error::ShuttingDown),
+            false => self.shared.admit(&state, 1, None, Instant::now()),
+        };
+        drop(state);
+        self.shared.count(admitted, Duration::ZERO)
+    }
+
+    /// Runs one request, at once or from the queue.
+    ///
+    /// # Errors
+    /// When it is refused, expires, is late, or its run fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future takes the request out of the queue. If it runs already, its result is dropped;
+    /// when no client waits for a result of the batch any more, the batch is asked to stop.
+    pub async fn submit(&self, submission: Submission) -> Result<Done, Error> {
+        self.submit_with_slot(submission, None).await
+    }
+
+    /// The place in the order of replies of a request that has come now and may be answered without a run. `None` where
+    /// replies have no order.
+    pub fn reply_slot(&self) -> Option<ReplySlot> {
+        self.shared.order.as_ref().map(|it| ReplySlot::new(Some(it)))
+    }
+
+    /// [`Scheduler::submit`] for a request that has its place in the order of replies already.
+    pub async fn submit_with_slot(
+        &self,
+        submission: Submission,
+        slot: Option<ReplySlot>,
+    ) -> Result<Done, Error> {
+        let accepted = submission.accepted;
+        let answer = match self.shared.enter(submission, slot) {
+            Ok(Entered::Ran(done)) => Ok(done),
+            Ok(Entered::Leads(leading, work)) => leading.answer(work).await,
+            Ok(Entered::Queued(waiting)) => waiting.answer().await,
+            Err(error) => Err(error),
+        };
+        let took = if answer.is_err() { accepted.elapsed() } else { Duration::ZERO };
+        self.shared.count(answer, took)
+    }
+
+    /// From now on nothing waits for company: the server is on its way out. Requests are still taken.
+    pub fn hurry(&self) {
+        let mut state = self.shared.lock();
+        state.hurrying = true;
+        let wake = state.wake_needed_worker(Instant::now());
+        drop(state);
+        // Workers that wait for a full batch must look again; and what was held has no worker yet.
+        self.shared.changed.notify_all();
+        worker::wake(&self.shared, wake);
+    }
+
+    /// Takes nothing more. What waits is run without delay, then the threads end.
+    pub fn close(&self) {
+        let mut state = self.shared.lock();
+        // Both at once: a worker that sees the end of the queue must not leave what is held back.
+        (state.closing, state.hurrying) = (true, true);
+        self.shared.hints.update(&state);
+        drop(state);
+        self.hurry();
+    }
+
+    /// Waits until every worker thread has ended, which happens after [`Scheduler::close`]. Blocking.
+    ///
+    /// Returns the number of threads that were still running after `patience`.
+    pub fn wait_closed(&self, patience: Duration) -> usize {
+        let until = Instant::now() + patience;
+        let mut state = self.shared.lock();
+        while 0 < state.threads {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.shared.ended.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.threads
+    }
+
+    /// Drops the instances, once nothing runs any more: after [`Scheduler::wait_closed`]. Without it they go
+    /// with the last thread, a moment later.
+    pub fn release(&self) {
+        let mut state = self.shared.lock();
+        if 0 < state.threads {
+            return;
+        }
+        let idle = std::mem::take(&mut state.idle);
+        let unmade = std::mem::take(&mut state.unmade);
+        let kinds = std::mem::take(&mut state.kinds);
+        drop(state);
+        drop((idle, unmade, kinds));
+    }
+
+    /// Most batches that run at once.
+    pub fn instances(&self) -> usize {
+        self.shared.lock().slots
+    }
+
+    /// Requests that wait for an instance.
+    pub fn queued(&self) -> usize {
+        self.shared.lock().queue.len()
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    /// Runs the request in place or puts it into the queue.
+    fn enter(
+        self: &Arc<Self>,
+        submission: Submission,
+        slot: Option<ReplySlot>,
+    ) -> Result<Entered<'_>, Error> {
+        let Submission { work, accepted: now, shape_key, priority, queue_timeout, deadline } =
+            submission;
+        // A request without rows still takes a place in its batch.
+        let pending = Pending { rows: work.rows.max(1), enqueued_at: now, shape_key };
+        let mut state = self.lock();
+        if state.closing {
+            return Err(Error::ShuttingDown);
+        }
+        if deadline.is_some_and(|it| it <= now) {
+            let model = self.settings.model.to_string();
+            return Err(Error::DeadlineExceeded { model });
+        }
+        let joining = match self.inline_place(&mut state, pending, now) {
+            Some(InlineRun::Alone(slot)) => {
+                drop(state);
+                return self.run_inline(slot, &work).map(Entered::Ran);
+            }
+            Some(InlineRun::Leading(slot, group)) => {
+                return Ok(Entered::Leads(Leading::new(self, slot, group, pending), work));
+            }
+            Some(InlineRun::Joining(group)) => Some(group),
+            None => {
+                self.admit(&state, pending.rows, deadline, now)?;
+                None
+            }
+        };
+        let policy = state.queue.policy(priority);
+        let limit = policy.timeout(queue_timeout);
+        let rejects = policy.timeout_action == TimeoutAction::Reject;
+        let expiry = limit.and_then(|it| Some((now.checked_add(it)?, it)));
+        let ReplySlot { reply, receiver } =
+            slot.unwrap_or_else(|| ReplySlot::new(self.order.as_ref()));
+        let counted = Some(self.metrics.pending());
+        let job = Job { pending, work, expiry, deadline, reply, counted };
+        let (ticket, wake) = match joining {
+            Some(group) => {
+                let ticket = state.queue.ticket();
+                state.coalescer.join(group, ticket, job);
+                (ticket, None)
+            }
+            None => {
+                let ticket = state.queue.push(priority, job);
+                let ticket = ticket.map_err(|limit| self.queue_full(limit, priority))?;
+                self.hints.update(&state);
+                (ticket, state.wake_needed_worker(now))
+            }
+        };
+        drop(state);
+        // The lock is released first: the woken worker would only block on it.
+        worker::wake(self, wake);
+        let expiry = expiry.filter(|_| rejects);
+        let ticket = Some(ticket);
+        Ok(Entered::Queued(Waiting {
+            shared: self,
+            ticket,
+            receiver,
+            entered: now,
+            expiry,
+            deadline,
+        }))
+    }
+}
+
+/// What became of a request on arrival.
+enum Entered<'a> {
+    /// It ran in place.
+    Ran(Done),
+    /// It has an instance, and others may join it before it runs.
+    Leads(Leading<'a>, Work),
+    /// It waits for an instance.
+    Queued(Waiting<'a>),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! The scheduler of a model whose requests come in sequences.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{
+    settings::{Settings, Signal, Strategy},
+    shared::{Job, Shared, State, describe},
+    table::Table,
+    waiting::Waiting,
+    worker,
+};
+use crate::{reply::Reply, scheduler::Submission, slot::Slot, work::Done};
+use inference::{
+    error::Error,
+    request::{Sequence, SequenceId},
+};
+use telemetry::metrics::{FailureReason, ModelMetrics};
+
+/// Takes requests of sequences, gives answers. Dropping it closes it: what waits is still run, then the threads end
+/// and the instances go.
+pub struct SequenceScheduler {
+    shared: Arc<Shared>,
+}
+
+impl SequenceScheduler {
+    /// A scheduler over these instances; those whose places are empty are made for the first sequence that sits
+    /// there.
+    pub fn new(settings: Settings, slots: Vec<Slot>, metrics: ModelMetrics) -> SequenceScheduler {
+        let table = Table::new(slots.len(), settings.seats);
+        let changed = slots.iter().map(|_| Condvar::new()).collect();
+        let ordered = matches!(settings.strategy, Strategy::Oldest { preserve_ordering: true, .. });
+        let state = State {
+            table,
+            // The preferred one comes last.
+            unstarted: slots.into_iter().rev().map(Some).collect(),
+            threads: 0,
+            hold: settings.hold,
+            hurrying: false,
+            closing: false,
+        };
+        let shared = Shared {
+            metrics,
+            initial_key: settings.wiring.initial_key(),
+            order: ordered.then(Arc::default),
+            state: Mutex::new(state),
+            changed,
+            ended: Condvar::new(),
+            settings,
+        };
+        SequenceScheduler { shared: Arc::new(shared) }
+    }
+
+    /// Would a request that came now be refused? Cheap enough to ask before its body is read.
+    ///
+    /// # Errors
+    /// [`Error::ShuttingDown`].
+    pub fn admit(&self) -> Result<(), Error> {
+        if !self.shared.lock().closing {
+            return Ok(());
+        }
+        self.shared.metrics.failure(FailureReason::Rejected);
+        Err(Error::ShuttingDown)
+    }
+
+    /// Runs one request of a sequence when its turn comes.
+    ///
+    /// # Errors
+    /// When it belongs to no sequence or is none of this model, when its sequence finds no seat in time or is
+    /// cancelled, when it is late, or its run fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future of a request that does not run yet ends its sequence, whose other requests are answered with
+    /// an error: a sequence with a gap is none. One that runs is finished for the sake of those that follow.
+    pub async fn submit(
+        &self,
+        submission: Submission,
+        sequence: Option<&Sequence>,
+    ) -> Result<Done, Error> {
+        let accepted = submission.accepted;
+        let sequence = self.shared.check(&submission, sequence)?;
+        let waiting = self.shared.enter(submission, sequence)?;
+        let answer = waiting.answer().await;
+        if let Err(error) = &answer {
+            let reason = match error {
+                Error::Backend(_) => FailureReason::Backend,
+                Error::Internal(_) => FailureReason::Other,
+                // The request itself was in order: its sequence was cancelled.
+                Error::DeadlineExceeded { .. } | Error::InvalidRequest(_) => {
+                    FailureReason::Canceled
+                }
+                _ => FailureReason::Rejected,
+            };
+            self.shared.metrics.failure_after(reason, accepted.elapsed());
+        }
+        answer
+    }
+
+    /// From now on nothing waits for company: the server is on its way out. Requests are still taken, and sequences may
+    /// complete, if they do not pause for more than a second.
+    pub fn hurry(&self) {
+        self.shared.lock().hurrying = true;
+        self.shared.changed.iter().for_each(Condvar::notify_one);
+        self.shared.wake_all();
+    }
+
+    /// Takes nothing more. What waits is run without delay, then the threads end; sequences that have nothing to run
+    /// are over.
+    pub fn close(&self) {
+        self.shared.lock().closing = true;
+        self.hurry();
+    }
+
+    /// Waits until every thread has ended, which happens after [`SequenceScheduler::close`]. Blocking.
+    ///
+    /// Returns the number of threads that were still running after `patience`.
+    pub fn wait_closed(&self, patience: Duration) -> usize {
+        let state = self.shared.lock();
+        let waited =
+            self.shared.ended.wait_timeout_while(state, patience, |state| 0 < state.threads);
+        waited.unwrap_or_else(PoisonError::into_inner).0.threads
+    }
+
+    /// Drops the instances that no thread has, after [`SequenceScheduler::wait_closed`]; the others go with their threads.
+    pub fn release(&self) {
+        let unstarted = |state: &mut State| -> Vec<Option<Slot>> {
+            state.unstarted.iter_mut().map(Option::take).collect()
+        };
+        // The lock is released before they go, which takes a while.
+        let gone = unstarted(&mut self.shared.lock());
+        drop(gone);
+    }
+
+    /// Is there a sequence that has begun, has not ended, and has not been idle for too long?
+    pub fn has_open(&self) -> bool {
+        let mut state = self.shared.lock();
+        let woken = self.shared.reseat(&mut state, Instant::now());
+        let has_open = state.table.has_open();
+        drop(state);
+        worker::start_or_wake(&self.shared, woken);
+        has_open
+    }
+
+    /// Is there an open sequence of that id?
+    pub fn is_open(&self, id: &SequenceId) -> bool {
+        let mut state = self.shared.lock();
+        let woken = self.shared.reseat(&mut state, Instant::now());
+        let is_open = state.table.is_open(id);
+        drop(state);
+        worker::start_or_wake(&self.shared, woken);
+        is_open
+    }
+
+    /// Can the model be told that id, where it is told any?
+    pub fn takes(&self, id: &SequenceId) -> bool {
+        self.shared.settings.wiring.id_types().all(|it| it.holds(id))
+    }
+
+    /// Ends the sequence of that id once its requests are answered, without a run of its own: there is nothing to run.
+    /// Does nothing where there is none.
+    pub fn leave(&self, id: &SequenceId) {
+        let mut state = self.shared.lock();
+        let seat = state.table.leave(id);
+        drop(state);
+        // The instance's thread gives the seat to the next.
+        if let Some(seat) = seat {
+            self.shared.wake(seat.instance);
+        }
+    }
+
+    /// Most batches that run at once.
+    pub fn instances(&self) -> usize {
+        self.shared.changed.len()
+    }
+}
+
+impl Drop for SequenceScheduler {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    /// Does the request belong to a sequence, as this model takes them?
+    fn check<'s>(
+        &self,
+        submission: &Submission,
+        sequence: Option<&'s Sequence>,
+    ) -> Result<&'s Sequence, Error> {
+        let model = &self.settings.model;
+        let sequence = sequence.ok_or_else(|| {
+            Error::InvalidRequest(format!(
+                "model '{model}' takes sequences: expected the parameter sequence_id, a number above 0 or a text that \
+                 is not empty; given none"
+            ))
+        })?;
+        let rows = submission.work.rows;
+        if rows != 1 {
+            return Err(Error::InvalidRequest(format!(
+                "model '{model}' takes sequences: expected 1 row in each request, given {rows}"
+            )));
+        }
+        for control in &self.settings.wiring.controls {
+            let Signal::Id(id) = control.signal else { continue };
+            if !id.holds(&sequence.id) {
+                return Err(Error::InvalidRequest(format!(
+                    "model '{model}' takes sequence_id as {} (input '{}'); given {}",
+                    id.dtype(),
+                    control.name,
+                    describe(&sequence.id)
+                )));
+            }
+        }
+        Ok(sequence)
+    }
+
+    /// Puts the request behind those of its sequence.
+    fn enter(
+        self: &Arc<Self>,
+        submission: Submission,
+        sequence: &Sequence,
+    ) -> Result<Waiting<'_>, Error> {
+        let Submission { work, accepted: now, shape_key, queue_timeout, deadline, .. } = submission;
+        let refused = |error: Error, reason| {
+            self.metrics.failure(reason);
+            Err(error)
+        };
+        let mut state = self.lock();
+        if state.closing {
+            return refused(Error::ShuttingDown, FailureReason::Rejected);
+        }
+        if deadline.is_some_and(|it| it <= now) {
+            let model = self.settings.model.to_string();
+            return refused(Error::DeadlineExceeded { model }, FailureReason::Canceled);
+        }
+        let mut woken = self.reseat(&mut state, now);
+        if !sequence.start && !state.table.is_open(&sequence.id) {
+            drop(state);
+            worker::start_or_wake(self, woken);
+            return Err(self.not_started(&sequence.id));
+        }
+        let (reply, receiver) = Reply::channel(self.order.as_ref());
+        let (start, end) = (sequence.start, sequence.end);
+        let counted = Some(self.metrics.pending());
+        let job = Job { work, start, end, enqueued_at: now, shape_key, reply, counted };
+        let (number, ticket) = state.table.enter(sequence, job, now);
+        woken.extend(self.reseat(&mut state, now));
+        let is_released = 0 < state.hold && state.hold <= state.table.queued();
+        if is_released {
+            state.hold = 0;
+        }
+        let seat = state.table.seat_of(number);
+        drop(state);
+        worker::start_or_wake(self, woken);
+        match seat {
+            Some(seat) if !is_released => self.wake(seat.instance),
+            _ if is_released => self.wake_all(),
+            _ => {}
+        }
+        let limit = queue_timeout.into_iter().chain(self.settings.longest_backlog).min();
+        let expiry = limit.filter(|_| seat.is_none());
+        let expiry = expiry.and_then(|it| Some((now.checked_add(it)?, it)));
+        let (shared, sequence, ticket) = (&**self, number, Some(ticket));
+        Ok(Waiting { shared, sequence, ticket, receiver, entered: now, expiry, deadline })
+    }
+}
+
+#[cfg(test)]
+mod tests;

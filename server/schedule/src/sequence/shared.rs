@@ -1,0 +1,171 @@
+//! What tasks and the threads of instances share: the table of sequences, and who is woken when it changes.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{
+    settings::Settings,
+    table::{Number, Table},
+};
+use crate::{
+    reply::{Order, Reply},
+    run,
+    slot::Slot,
+    work::Work,
+};
+use inference::{error::Error, request::SequenceId, timings::Timings};
+use telemetry::metrics::{self, BatchReason, ModelMetrics};
+
+/// How long a sequence without a request keeps its seat while the server is on its way out.
+const LEAVING_IDLE: Duration = Duration::from_secs(1);
+
+/// What tasks and the instances' threads share.
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) metrics: ModelMetrics,
+    /// The shapes of what a first request gets for states.
+    pub(super) initial_key: u64,
+    /// Where replies line up when they must leave in order.
+    pub(super) order: Option<Arc<Order>>,
+    /// Guards which sequence sits where and what waits. Never held while anything runs.
+    pub(super) state: Mutex<State>,
+    /// One for each instance, for which its thread alone waits: there is work, or the end.
+    pub(super) changed: Vec<Condvar>,
+    /// A thread has ended.
+    pub(super) ended: Condvar,
+}
+
+/// What the lock guards.
+pub(super) struct State {
+    pub(super) table: Table<Job>,
+    /// The instances whose threads have not been started.
+    pub(super) unstarted: Vec<Option<Slot>>,
+    /// Threads alive; at most one for each instance.
+    pub(super) threads: usize,
+    /// Jobs that must be here before the first run; 0 once they were.
+    pub(super) hold: usize,
+    /// No batch waits for more requests any more.
+    pub(super) hurrying: bool,
+    /// Nothing more comes in.
+    pub(super) closing: bool,
+}
+
+/// An instance that has got a sequence.
+pub(super) struct Wake {
+    pub(super) instance: usize,
+    /// It has no thread yet.
+    pub(super) slot: Option<Slot>,
+}
+
+/// One request that waits.
+pub(super) struct Job {
+    pub(super) work: Work,
+    pub(super) start: bool,
+    pub(super) end: bool,
+    pub(super) enqueued_at: Instant,
+    pub(super) shape_key: u64,
+    pub(super) reply: Reply,
+    /// Keeps the job among those that wait, as the metrics see it.
+    pub(super) counted: Option<metrics::Pending>,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that panics runs under this lock; if it did, the data would still be whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn not_started(&self, id: &SequenceId) -> Error {
+        Error::InvalidRequest(format!(
+            "model '{}' has no open sequence {}: its first request must have sequence_start; a sequence ends with \
+             sequence_end, when a request of it is cancelled, and after {} ms without a request \
+             (max_sequence_idle_microseconds)",
+            self.settings.model,
+            describe(id),
+            self.settings.idle.as_millis()
+        ))
+    }
+
+    /// The answer to the requests of a sequence that ends early.
+    pub(super) fn cancelled(&self, why: &str) -> Error {
+        let model = &self.settings.model;
+        Error::InvalidRequest(format!(
+            "the sequence on model '{model}' was cancelled: {why}; begin it again with sequence_start"
+        ))
+    }
+
+    /// Ends sequences that are idle for too long, and gives free seats to those that wait. What it returns is to be woken once the
+    /// lock is free.
+    pub(super) fn reseat(&self, state: &mut State, now: Instant) -> Vec<Wake> {
+        state.table.expire(now, self.patience(state));
+        let seated = state.table.seat();
+        let woken = seated.into_iter().map(|instance| {
+            let slot = state.unstarted.get_mut(instance).and_then(Option::take);
+            state.threads += usize::from(slot.is_some());
+            Wake { instance, slot }
+        });
+        woken.collect()
+    }
+
+    /// How long a sequence without a request keeps its seat. On the way out those that wait for one must not wait for
+    /// a client that may not come back.
+    pub(super) fn patience(&self, state: &State) -> Duration {
+        match (state.closing, state.hurrying) {
+            (true, _) => Duration::ZERO,
+            (false, true) => self.settings.idle.min(LEAVING_IDLE),
+            (false, false) => self.settings.idle,
+        }
+    }
+
+    pub(super) fn wake(&self, instance: usize) {
+        if let Some(changed) = self.changed.get(instance) {
+            changed.notify_one();
+        }
+    }
+
+    pub(super) fn wake_all(&self) {
+        self.changed.iter().for_each(Condvar::notify_one);
+    }
+
+    /// Does the sequence still wait for a seat?
+    pub(super) fn is_unseated(&self, number: Number) -> bool {
+        self.lock().table.seat_of(number).is_none()
+    }
+
+    /// Ends a sequence if that request of it waits; the others that wait are answered with `error`. False when the
+    /// request runs or has been answered.
+    pub(super) fn cancel(&self, number: Number, ticket: u64, error: &Error) -> bool {
+        let mut state = self.lock();
+        let seat = state.table.seat_of(number);
+        let jobs = state.table.cancel(number, ticket);
+        drop(state);
+        // Its seat may be free now; the instance's thread gives it to the next.
+        if let Some(seat) = seat {
+            self.wake(seat.instance);
+        }
+        let cancelled = !jobs.is_empty();
+        jobs.into_iter().for_each(|it| it.reply.send(Err(error.clone())));
+        cancelled
+    }
+
+    /// Ends all sequences of an instance.
+    pub(super) fn lose(&self, instance: usize, error: &Error) {
+        let jobs = self.lock().table.lose(instance);
+        jobs.into_iter().for_each(|it| it.reply.send(Err(error.clone())));
+    }
+
+    /// Counts and logs executions, and why their batches had that size.
+    pub(super) fn observe(&self, times: &[Timings], reason: BatchReason) {
+        run::observe(times, reason, &self.settings.model, &self.metrics);
+    }
+}
+
+/// An id as a client wrote it, cut to what fits a message.
+pub(super) fn describe(id: &SequenceId) -> String {
+    match id {
+        SequenceId::Number(id) => id.to_string(),
+        SequenceId::Text(id) => format!("'{}'", id.chars().take(128).collect::<String>()),
+    }
+}

@@ -1,0 +1,44 @@
+//! How the requests of one model version are scheduled. Plain data.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy};
+
+/// How the requests of one model version are scheduled.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Name of the model, for error texts and thread names.
+    pub model: Arc<str>,
+    /// How jobs are merged.
+    pub batching: BatchPolicy,
+    /// One per priority level, highest first.
+    pub queue_policies: Vec<QueuePolicy>,
+    /// Index of the level of jobs that name none.
+    pub default_level: usize,
+    /// Do replies leave in the order of arrival?
+    pub preserve_ordering: bool,
+    /// Jobs that must wait before the first batch runs; 0 but in tests.
+    pub hold: usize,
+    /// How long a request may stay, by prediction.
+    pub longest_stay: LongestStay,
+    /// Runs expected to be shorter than this are made by the calling task. Zero: never.
+    pub caller_runs_below: Duration,
+    /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
+    pub spin: Duration,
+    /// Niceness of worker threads above that of the process.
+    pub niceness: i32,
+}
+
+/// What it is by default: the threads that talk to clients go before those of models, so that health checks are
+/// answered while every processor computes.
+pub const NICENESS: i32 = 3;
+
+impl Settings {
+    /// The priority that a request has that asks for this one, as clients count: 1 is the highest.
+    pub(crate) fn level(&self, asked: u64) -> u64 {
+        match asked {
+            1.. if asked <= self.queue_policies.len() as u64 => asked,
+            _ => self.default_level as u64 + 1,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The place of one instance: it makes the instance when it is needed, and again after a panic.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
+
+use backend::{BackendError, Device, Instance};
+
+use crate::ratelimit::Limited;
+
+/// Makes one more instance of a model, warmed up. Blocking.
+pub type MakeInstance = dyn Fn() -> Result<Box<dyn Instance>, BackendError> + Send + Sync;
+
+/// The place of one instance. It is empty before its instance is needed, and after a panic.
+pub struct Slot {
+    instance: Option<Box<dyn Instance>>,
+    make: Arc<MakeInstance>,
+    device: Device,
+    /// What its runs have to wait for.
+    limited: Option<Arc<Limited>>,
+    /// When its last run ended, if the next batch was ready by then: what passes from there to the next run
+    /// keeps the next batch waiting as much as the run does.
+    pub busy_since: Option<Instant>,
+}
+
+impl Slot {
+    /// A place on the CPU without an instance yet.
+    pub fn empty(make: Arc<MakeInstance>) -> Slot {
+        Slot::empty_on(Device::Cpu, make)
+    }
+
+    /// A place without an instance yet, where `make` puts one on that device.
+    pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
+        Slot { instance: None, make, device, limited: None, busy_since: None }
+    }
+
+    /// Another place like this one, without an instance yet.
+    pub fn another(&self) -> Slot {
+        Slot { limited: self.limited.clone(), ..Slot::empty_on(self.device, self.make.clone()) }
+    }
+
+    /// Where its instance is, or will be.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The same, whose runs wait until their resources are free.
+    pub fn limited(self, limited: Limited) -> Slot {
+        Slot { limited: Some(Arc::new(limited)), ..self }
+    }
+
+    /// What its runs have to wait for; `None` for nothing.
+    pub fn limit(&self) -> Option<&Arc<Limited>> {
+        self.limited.as_ref()
+    }
+
+    /// Is there an instance to run on?
+    pub fn is_made(&self) -> bool {
+        self.instance.is_some()
+    }
+
+    /// Makes the instance where there is none. A panic in its making is an error like any other. Blocking.
+    pub fn fill(&mut self) -> Result<&mut dyn Instance, BackendError> {
+        if self.instance.is_none() {
+            self.instance = Some(caught(&*self.make)?);
+        }
+        match self.instance.as_deref_mut() {
+            Some(instance) => Ok(instance),
+            None => Err(BackendError::Execute("the instance is gone".into())),
+        }
+    }
+}
+
+impl Slot {
+    /// Calls the instance, made where there is none; one that panics is lost. Blocking.
+    pub(super) fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
+    ) -> Result<T, Failure> {
+        let instance = self.fill().map_err(Failure::NoInstance)?;
+        let mut panicked = true;
+        let outcome = caught(|| {
+            let outcome = call(instance);
+            panicked = false;
+            outcome
+        });
+        if panicked {
+            self.instance = None;
+        }
+        outcome.map_err(Failure::Batch)
+    }
+}
+
+/// The outcome of one attempt, of a batch.
+pub(super) enum Failure {
+    /// The engine refused the batch, panicked, or gave back something that is no answer.
+    Batch(BackendError),
+    /// There is no instance to run on.
+    NoInstance(BackendError),
+}
+
+/// Calls the engine; its panic becomes an error.
+fn caught<T>(call: impl FnOnce() -> Result<T, BackendError>) -> Result<T, BackendError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(BackendError::Execute(format!("the engine panicked: {text}")))
+    })
+}
