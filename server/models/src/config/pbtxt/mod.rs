@@ -1,6 +1,8 @@
 //! Reads and writes a model's configuration: `config.pbtxt` text, and JSON as clients know it.
 
-use std::{collections::BTreeSet, sync::OnceLock};
+mod enum_case;
+
+use std::sync::OnceLock;
 
 use prost::Message;
 use prost_reflect::{
@@ -8,7 +10,7 @@ use prost_reflect::{
 };
 use serde_json::Value as Json;
 
-use crate::config::raw::ModelConfig as RawConfig;
+use crate::config::{pbtxt::enum_case::with_enum_names, raw::ModelConfig as RawConfig};
 use inference::signature::nearest;
 pub use textproto::{Problem, ReadError};
 
@@ -30,15 +32,12 @@ impl ConfigReader {
     }
 
     /// Reads JSON with the names of the text format or their `lowerCamelCase` forms. `file` is what
-    /// errors call it.
+    /// errors call it. Names of enum values may be in any case.
     pub fn from_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
-        match self.read_json(file, json) {
-            // Names of enums may be in any case; their own is capitals.
-            Err(error) if error.to_string().contains("enum value") => {
-                self.read_json(file, &capital_enums(json, self.descriptor()))
-            }
-            read => read,
-        }
+        self.read_json(file, json).or_else(|error| match with_enum_names(json, self.descriptor()) {
+            Some(renamed) => self.read_json(file, &renamed),
+            None => Err(error),
+        })
     }
 
     fn read_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
@@ -128,19 +127,6 @@ fn sort_maps(json: &mut Json, desc: &MessageDescriptor) {
 
 fn typed(message: &DynamicMessage) -> RawConfig {
     RawConfig::decode(message.encode_to_vec().as_slice()).expect("both come from one definition")
-}
-
-/// The same JSON with every text in capitals that is the name of an enum's value but for its case. All that follows
-/// stays where it was.
-fn capital_enums(json: &str, message: &MessageDescriptor) -> String {
-    let names: BTreeSet<String> = message
-        .parent_pool()
-        .all_enums()
-        .flat_map(|it| it.values().map(|it| it.name().to_owned()).collect::<Vec<_>>())
-        .collect();
-    let capital = |text: &str| Some(text.to_ascii_uppercase()).filter(|it| names.contains(it));
-    let texts = json.split('"').map(|it| capital(it).unwrap_or_else(|| it.to_owned()));
-    texts.collect::<Vec<_>>().join("\"")
 }
 
 #[cfg(test)]

@@ -206,6 +206,51 @@ fn json_reads_back_in_both_spellings() {
 }
 
 #[test]
+fn json_takes_names_of_enum_values_in_any_case_and_leaves_all_other_text_as_it_is() {
+    let json = r#"{
+        "name": "kind_cpu", "maxBatchSize": 4, "backend": "type_fp32",
+        "input": [{"name": "type_fp32", "data_type": "type_Int64", "dims": [1, -1]}],
+        "output": [{"name": "a \"kind_gpu", "dataType": "TYPE_fp32", "dims": []}],
+        "instance_group": [{"name": "kind_auto", "kind": "kind_cpu", "profile": ["kind_gpu"]}],
+        "parameters": {"kind_model": {"string_value": "kind_cpu"}},
+        "model_warmup": [{
+            "name": "type_bool",
+            "inputs": {"type_fp32": {"data_type": "type_fp32", "dims": [], "zero_data": true}}
+        }]
+    }"#;
+    let capitals = json
+        .replace(r#": "type_Int64""#, r#": "TYPE_INT64""#)
+        .replace(r#": "TYPE_fp32""#, r#": "TYPE_FP32""#)
+        .replace(r#""kind": "kind_cpu""#, r#""kind": "KIND_CPU""#)
+        .replace(r#""data_type": "type_fp32""#, r#""data_type": "TYPE_FP32""#);
+    let reader = ConfigReader::default();
+    let config = reader.from_json("config", json).unwrap();
+    assert_eq!(config, reader.from_json("config", &capitals).unwrap());
+    assert_eq!([&config.name, &config.backend], ["kind_cpu", "type_fp32"]);
+    assert_eq!(config.input[0].name, "type_fp32");
+    assert_eq!(config.input[0].data_type, raw::DataType::TypeInt64 as i32);
+    assert_eq!(config.instance_group[0].name, "kind_auto");
+    assert_eq!(config.instance_group[0].profile, ["kind_gpu"]);
+    assert_eq!(config.parameters["kind_model"].string_value, "kind_cpu");
+    let warmup = config.model_warmup[0].inputs.get("type_fp32").unwrap();
+    assert_eq!(warmup.data_type, raw::DataType::TypeFp32 as i32);
+}
+
+#[test]
+fn an_error_in_json_with_enum_values_in_small_letters_names_its_place() {
+    let refused =
+        |json: &str| ConfigReader::default().from_json("config", json).unwrap_err().to_string();
+    let error = refused("{\"input\": [{\"data_type\": \"type_fp32\"}],\n \"max_batchsize\": 4}");
+    assert!(error.starts_with("config:2:"), "{error}");
+    assert!(error.contains("did you mean 'max_batch_size'?"), "{error}");
+    let error = refused("{\n\"input\": [{\"data_type\": \"type_fp33\"}]}");
+    assert!(error.starts_with("config:2:"), "{error}");
+    let deep = format!("{{\"input\": {}", "[".repeat(1_000_000));
+    refused(&deep);
+    refused(&deep.replace('[', "{\"input\":"));
+}
+
+#[test]
 fn json_errors_name_the_place_and_the_nearest_field() {
     let refused =
         |json: &str| ConfigReader::default().from_json("config", json).unwrap_err().to_string();
