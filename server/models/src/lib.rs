@@ -23,7 +23,7 @@ pub use crate::{
         catalogue::Catalogue,
         local::{Found, FoundModel, Names, scan_path, scan_repositories},
         model_id::ModelId,
-        model_list::{ConfiguredModel, configured_models},
+        model_list::{ListedModel, listed_models},
     },
     serving::{
         labels::VersionLabels,

@@ -7,7 +7,7 @@ use crate::config::{
     check::{Report, dims_text, type_name},
     model::{ModelConfig, PortConfig},
     raw::ModelConfig as RawConfig,
-    server_ports::{self, Made},
+    server_ports::{self, ServerPort},
 };
 use inference::signature::nearest;
 
@@ -108,9 +108,9 @@ fn unknown_names(side: Side<'_>, names: &[&str], report: &mut Report) {
 }
 
 /// Has the model what the server makes for it and keeps of it?
-fn check_made(side: Side<'_>, made: &[Made], report: &mut Report) {
+fn check_made(side: Side<'_>, made: &[ServerPort], report: &mut Report) {
     for port in made {
-        let Made { place, name, dtype, dims } = port;
+        let ServerPort { place, name, dtype, dims } = port;
         let Some(spec) = side.specs.iter().find(|it| it.name == *name) else {
             let known: Vec<String> = side.specs.iter().map(|it| format!("'{}'", it.name)).collect();
             let hint = nearest(name, side.specs.iter().map(|it| &*it.name))

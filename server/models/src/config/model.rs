@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use backend::{DataType, Shape};
 
-use crate::config::{sequence_batching::SequenceBatching, server_ports::MadePorts};
+use crate::config::{sequence_batching::SequenceBatching, server_ports::ServerPorts};
 use inference::signature::{Port, Signature};
 use schedule::{ragged::Ragged, ratelimit::Limits};
 
@@ -51,7 +51,7 @@ pub struct ModelConfig {
     /// Answers may be kept and given again to equal requests, where the server has a cache.
     pub response_cache: bool,
     /// What of the model its clients never see.
-    pub made: MadePorts,
+    pub made: ServerPorts,
     /// How batches are put together whose requests differ in shape.
     pub ragged: Option<Ragged>,
 }

@@ -10,7 +10,7 @@ use crate::config::raw::{
 
 /// An input that the server makes, or an output that it keeps, as the model must have it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Made {
+pub struct ServerPort {
     /// Where the configuration names it.
     pub place: String,
     /// Its name in the model.
@@ -23,11 +23,11 @@ pub struct Made {
 
 /// All of them, of one model.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct MadePorts {
+pub struct ServerPorts {
     /// Inputs that the server makes.
-    pub inputs: Vec<Made>,
+    pub inputs: Vec<ServerPort>,
     /// Outputs that it keeps.
-    pub outputs: Vec<Made>,
+    pub outputs: Vec<ServerPort>,
 }
 
 /// The sequence batching of a configuration that has it.

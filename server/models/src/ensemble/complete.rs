@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::config::pbtxt::ConfigReader;
 
-    const FACE: &str = "platform: 'ensemble'
+    const OUTER: &str = "platform: 'ensemble'
         input { name: 'x' data_type: TYPE_FP32 dims: 4 }
         output { name: 'y' data_type: TYPE_FP32 dims: 4 } ";
 
@@ -55,29 +55,29 @@ mod tests {
         )
     }
 
-    fn problems(face: &str, steps: &[String]) -> Vec<String> {
-        let text = format!("{face} ensemble_scheduling {{ {} }}", steps.concat());
+    fn problems(outer: &str, steps: &[String]) -> Vec<String> {
+        let text = format!("{outer} ensemble_scheduling {{ {} }}", steps.concat());
         let raw = ConfigReader::default().from_text("config.pbtxt", &text).unwrap();
         complete(&raw, "e").err().map(|it| it.problems).unwrap_or_default()
     }
 
     #[track_caller]
-    fn refused(face: &str, steps: &[String], expected: &[&str]) {
-        assert_eq!(problems(face, steps), expected);
+    fn refused(outer: &str, steps: &[String], expected: &[&str]) {
+        assert_eq!(problems(outer, steps), expected);
     }
 
     #[test]
     fn a_chain_is_fine() {
-        refused(FACE, &[step("m", "x", "t"), step("n", "t", "y")], &[]);
+        refused(OUTER, &[step("m", "x", "t"), step("n", "t", "y")], &[]);
     }
 
     #[test]
     fn an_ensemble_has_steps_and_nothing_that_its_members_have() {
-        refused(FACE, &[], &["ensemble_scheduling has no step; expected at least one"]);
-        let face = format!(
-            "{FACE} backend: 'onnxruntime' instance_group {{ }} optimization {{ }} model_warmup {{ name: 'w' }}"
+        refused(OUTER, &[], &["ensemble_scheduling has no step; expected at least one"]);
+        let outer = format!(
+            "{OUTER} backend: 'onnxruntime' instance_group {{ }} optimization {{ }} model_warmup {{ name: 'w' }}"
         );
-        let found = problems(&face, &[step("m", "x", "y")]);
+        let found = problems(&outer, &[step("m", "x", "y")]);
         for part in [
             "platform 'ensemble' goes with no backend, given 'onnxruntime'; leave it out",
             "an ensemble takes no instance_group: its members have instances",
@@ -87,7 +87,7 @@ mod tests {
             assert!(found.iter().any(|it| it == part), "{part}: {found:#?}");
         }
         refused(
-            FACE,
+            OUTER,
             &["step { model_version: -2 }".to_owned()],
             &[
                 "ensemble_scheduling.step[0]: model_name is missing",
@@ -97,7 +97,7 @@ mod tests {
             ],
         );
         refused(
-            FACE,
+            OUTER,
             &[step("e", "x", "y")],
             &["ensemble_scheduling.step[0]: model_name 'e' is the ensemble itself"],
         );
@@ -107,7 +107,7 @@ mod tests {
     fn a_circle_is_shown() {
         let steps = [step("m", "x", "y"), step("n", "u", "v"), step("o", "v", "u")];
         refused(
-            FACE,
+            OUTER,
             &steps,
             &[
                 "the steps wait for each other: step[1] ('n') -> 'v' -> step[2] ('o') -> 'u' -> step[1] ('n')",
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn every_tensor_is_written_once_and_used() {
         refused(
-            FACE,
+            OUTER,
             &[step("m", "x", "y"), step("n", "x", "y")],
             &[
                 "tensor 'y' is written more than once: by output 'b' of step[0] ('m') and by output 'b' of \
@@ -126,7 +126,7 @@ mod tests {
             ],
         );
         refused(
-            FACE,
+            OUTER,
             &[step("m", "x", "tensor"), step("n", "tensr", "y")],
             &[
                 "tensor 'tensr', read by step[1] ('n'), is neither an input of the ensemble nor written \
@@ -135,11 +135,11 @@ mod tests {
                  output_map",
             ],
         );
-        let face = format!("{FACE} input {{ name: 'z' data_type: TYPE_FP32 dims: 1 }}");
-        refused(&face, &[step("m", "x", "y")], &["input 'z' is used by no step"]);
-        let face = format!("{FACE} output {{ name: 'z' data_type: TYPE_FP32 dims: 1 }}");
+        let outer = format!("{OUTER} input {{ name: 'z' data_type: TYPE_FP32 dims: 1 }}");
+        refused(&outer, &[step("m", "x", "y")], &["input 'z' is used by no step"]);
+        let outer = format!("{OUTER} output {{ name: 'z' data_type: TYPE_FP32 dims: 1 }}");
         refused(
-            &face,
+            &outer,
             &[step("m", "x", "y")],
             &["output 'z' is written by no step: no output_map has it as a value"],
         );

@@ -55,7 +55,7 @@ pub struct StepConfig {
 pub struct Ensemble {
     config: EnsembleConfig,
     /// The ensemble's own inputs and outputs.
-    face: ModelConfig,
+    outer: ModelConfig,
     /// The repository that it and its members lie in; empty where names are used once.
     namespace: Arc<str>,
     /// Where its members are. Weak: the manager holds the ensemble.
@@ -70,7 +70,7 @@ impl Ensemble {
     /// Over the members that this manager has in that namespace.
     pub(super) fn new(
         config: EnsembleConfig,
-        face: ModelConfig,
+        outer: ModelConfig,
         namespace: Arc<str>,
         manager: &Arc<ModelManager>,
     ) -> Ensemble {
@@ -79,7 +79,7 @@ impl Ensemble {
             most => config.steps.iter().map(|_| Semaphore::new(most)).collect(),
         };
         let manager = Arc::downgrade(manager);
-        Ensemble { config, face, namespace, manager, step_limits, planned: ArcSwapOption::empty() }
+        Ensemble { config, outer, namespace, manager, step_limits, planned: ArcSwapOption::empty() }
     }
 
     /// Names of the members, each once, in order.

@@ -19,7 +19,7 @@ pub struct Plan {
     /// The ensemble's inputs and their tensors.
     pub inputs: Vec<(Arc<str>, usize)>,
     /// The ensemble's outputs.
-    pub outputs: Vec<Feed>,
+    pub outputs: Vec<Edge>,
     /// In the order of the configuration.
     pub steps: Vec<PlannedStep>,
 }
@@ -28,16 +28,16 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedStep {
     /// What the member gets.
-    pub inputs: Vec<Feed>,
+    pub inputs: Vec<Edge>,
     /// What comes out of it.
-    pub outputs: Vec<Yield>,
+    pub outputs: Vec<Source>,
     /// Does every request need it, whatever outputs it asks for?
     pub is_always_needed: bool,
 }
 
 /// A tensor on its way to an input of a step or to an output of the ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Feed {
+pub struct Edge {
     /// Name of the input or output.
     pub name: Arc<str>,
     /// The tensor.
@@ -49,7 +49,7 @@ pub struct Feed {
 
 /// A tensor that an output of a step becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Yield {
+pub struct Source {
     /// Name of the member's output.
     pub name: Arc<str>,
     /// The tensor.
@@ -70,11 +70,11 @@ impl End {
         End { who, dtype: port.dtype, batches, dims: port.dims.clone(), optional: port.optional }
     }
 
-    fn of_face(who: String, port: &PortConfig, face: &ModelConfig) -> End {
+    fn of_outer(who: String, port: &PortConfig, outer: &ModelConfig) -> End {
         End {
             who,
             dtype: port.dtype,
-            batches: face.max_batch_size > 0,
+            batches: outer.max_batch_size > 0,
             dims: port.engine_dims().to_vec(),
             optional: port.optional,
         }
@@ -104,28 +104,28 @@ impl End {
     }
 }
 
-/// Compares and plans. `members` are the signatures of the steps' models, in their order; `face` is the ensemble's
+/// Compares and plans. `members` are the signatures of the steps' models, in their order; `outer` is the ensemble's
 /// own configuration.
 ///
 /// # Errors
 /// Everything that does not fit; each names the step and both sides.
 pub(super) fn compile(
     config: &EnsembleConfig,
-    face: &ModelConfig,
+    outer: &ModelConfig,
     members: &[&Signature],
 ) -> Result<Plan, Vec<String>> {
     let mut problems = Vec::new();
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     let mut sources: Vec<End> = Vec::new();
     let mut inputs = Vec::new();
-    for port in &face.inputs {
+    for port in &outer.inputs {
         inputs.push((port.name.clone(), sources.len()));
         numbers.insert(&port.name, sources.len());
         let who = format!("input '{}' of the ensemble", port.name);
-        sources.push(End::of_face(who, port, face));
+        sources.push(End::of_outer(who, port, outer));
     }
     let places = || config.steps.iter().zip(members).enumerate();
-    let mut yields: Vec<Vec<Yield>> = Vec::new();
+    let mut yields: Vec<Vec<Source>> = Vec::new();
     for (i, (step, member)) in places() {
         let mut outputs = Vec::new();
         for (name, tensor) in &step.outputs {
@@ -133,7 +133,7 @@ pub(super) fn compile(
                 problems.push(unknown(i, member, "output", name, &member.outputs));
                 continue;
             };
-            outputs.push(Yield { name: port.name.clone(), tensor: sources.len() });
+            outputs.push(Source { name: port.name.clone(), tensor: sources.len() });
             numbers.insert(tensor, sources.len());
             let who = format!("output '{name}' of {}", place(i, member));
             sources.push(End::of_port(who, port, member.batches()));
@@ -141,7 +141,7 @@ pub(super) fn compile(
         yields.push(outputs);
     }
     let mut readers = vec![0; sources.len()];
-    let mut feed = |tensor: &str, name: &Arc<str>, end: &End, problems: &mut Vec<String>| {
+    let mut edge = |tensor: &str, name: &Arc<str>, end: &End, problems: &mut Vec<String>| {
         // A tensor without a source: what should write it has been noted.
         let number = *numbers.get(tensor)?;
         let source = sources.get(number)?;
@@ -161,7 +161,7 @@ pub(super) fn compile(
             ));
         }
         *readers.get_mut(number)? += 1;
-        Some(Feed { name: name.clone(), tensor: number, rank: end.full().len() })
+        Some(Edge { name: name.clone(), tensor: number, rank: end.full().len() })
     };
     let mut steps = Vec::new();
     for ((i, (step, member)), outputs) in places().zip(yields) {
@@ -173,7 +173,7 @@ pub(super) fn compile(
             };
             let who = format!("input '{name}' of {}", place(i, member));
             let end = End::of_port(who, port, member.batches());
-            inputs.extend(feed(tensor, &port.name, &end, &mut problems));
+            inputs.extend(edge(tensor, &port.name, &end, &mut problems));
         }
         for port in member.inputs.iter().filter(|it| !it.optional) {
             if !step.inputs.iter().any(|(name, _)| *name == port.name) {
@@ -185,21 +185,21 @@ pub(super) fn compile(
             }
         }
         let most = member.max_batch_size;
-        if 0 < most && most < face.max_batch_size {
+        if 0 < most && most < outer.max_batch_size {
             problems.push(format!(
                 "max_batch_size is {}, but {} takes at most {most}",
-                face.max_batch_size,
+                outer.max_batch_size,
                 place(i, member)
             ));
         }
         steps.push(PlannedStep { inputs, outputs, is_always_needed: false });
     }
     let mut outputs = Vec::new();
-    for port in &face.outputs {
+    for port in &outer.outputs {
         let who = format!("output '{}' of the ensemble", port.name);
-        let end = End::of_face(who, port, face);
+        let end = End::of_outer(who, port, outer);
         // Nothing that may be missing is written by a step.
-        outputs.extend(feed(&port.name, &port.name, &end, &mut problems));
+        outputs.extend(edge(&port.name, &port.name, &end, &mut problems));
     }
     if !problems.is_empty() {
         return Err(problems);
@@ -272,9 +272,9 @@ mod tests {
     use DataType::{Fp32, Int64};
 
     /// `x` → m (`a` → `b`) → `t` → n (`a` → `b`) → `y`, in rows of 4.
-    fn compiled(face: &str, m: &Signature, n: &Signature) -> Result<Plan, Vec<String>> {
+    fn compiled(outer: &str, m: &Signature, n: &Signature) -> Result<Plan, Vec<String>> {
         let text = format!(
-            "platform: 'ensemble' {face}
+            "platform: 'ensemble' {outer}
              input {{ name: 'x' data_type: TYPE_FP32 dims: 4 }}
              output {{ name: 'y' data_type: TYPE_FP32 dims: 4 }}
              ensemble_scheduling {{ step [
@@ -293,8 +293,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(face: &str, m: &Signature, n: &Signature, expected: &str) {
-        assert_eq!(compiled(face, m, n), Err(vec![expected.to_owned()]));
+    fn refused(outer: &str, m: &Signature, n: &Signature, expected: &str) {
+        assert_eq!(compiled(outer, m, n), Err(vec![expected.to_owned()]));
     }
 
     #[test]

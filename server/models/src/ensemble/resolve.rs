@@ -74,7 +74,7 @@ impl Ensemble {
         let Some(manager) = self.manager.upgrade() else {
             return Err("the server is shutting down".to_owned());
         };
-        let path = Path { name: &self.face.name, outer: None };
+        let path = Path { name: &self.outer.name, outer: None };
         self.resolve_in(&manager, &manager.snapshot(), &path)
     }
 
@@ -98,7 +98,7 @@ impl Ensemble {
             let Engine::Ensemble(inner) = &model.engine else {
                 return Ok(Member { model, nested: None });
             };
-            let name = &*inner.face.name;
+            let name = &*inner.outer.name;
             let mut names = path.names();
             if let Some(from) = names.iter().position(|it| *it == name) {
                 names.push(name);
@@ -122,7 +122,7 @@ impl Ensemble {
             return planned.outcome.clone();
         }
         let signatures: Vec<&Signature> = models.iter().map(|it| &*it.signature).collect();
-        let outcome = compile(&self.config, &self.face, &signatures);
+        let outcome = compile(&self.config, &self.outer, &signatures);
         let outcome = outcome.map(Arc::new).map_err(|it| it.join("; "));
         let members = models.iter().map(Arc::downgrade).collect();
         self.planned.store(Some(Arc::new(Planned { members, outcome: outcome.clone() })));
@@ -154,7 +154,7 @@ impl Ensemble {
     /// Compares with the members that serve now, and logs what does not fit. For whoever has changed one.
     pub fn revalidate(&self) {
         if let Err(reason) = self.resolve() {
-            tracing::warn!(model = self.face.name, "the ensemble cannot run as it is: {reason}");
+            tracing::warn!(model = self.outer.name, "the ensemble cannot run as it is: {reason}");
         }
     }
 }

@@ -70,7 +70,7 @@ fn key(call: &Call<'_>) -> Key {
     let mut key = KeyBuilder::default();
     key.text(&model.signature.model);
     key.number(model.signature.version);
-    fingerprints(&mut key, model, call.found);
+    content_hashes(&mut key, model, call.found);
     key.number(work.outputs.len() as u64);
     work.outputs.iter().for_each(|it| key.text(it));
     key.number(work.inputs.len() as u64);
@@ -93,9 +93,9 @@ fn key(call: &Call<'_>) -> Key {
 }
 
 /// The loads that the answer comes from: the model's, and where it is an ensemble those of all its members.
-fn fingerprints(key: &mut KeyBuilder, model: &ServedModel, found: Option<&Resolved>) {
-    key.bytes(model.fingerprint.as_bytes());
+fn content_hashes(key: &mut KeyBuilder, model: &ServedModel, found: Option<&Resolved>) {
+    key.bytes(model.content_hash.as_bytes());
     for member in found.into_iter().flat_map(|it| &it.members) {
-        fingerprints(key, &member.model, member.nested.as_deref());
+        content_hashes(key, &member.model, member.nested.as_deref());
     }
 }

@@ -8,7 +8,7 @@ use backend::{NamedTensor, Shape, Tensor};
 use crate::{
     ensemble::{
         Ensemble,
-        plan::{Feed, Plan},
+        plan::{Edge, Plan},
         resolve::{Member, Resolved},
     },
     infer::{Answer, Inference},
@@ -114,7 +114,7 @@ struct Run<'a> {
     request: &'a InferenceRequest,
     trace: Option<&'a Trace>,
     /// The wanted outputs, in the wanted order.
-    wanted: Vec<&'a Feed>,
+    wanted: Vec<&'a Edge>,
     /// By step: is it needed for what is wanted?
     needed: Vec<bool>,
     /// By tensor: what is there.
@@ -138,16 +138,16 @@ impl<'a> Run<'a> {
     ) -> Run<'a> {
         let plan = &*resolved.plan;
         let port = |name: &Arc<str>| plan.outputs.iter().find(|it| it.name == *name);
-        let wanted: Vec<&Feed> = work.outputs.iter().filter_map(port).collect();
+        let wanted: Vec<&Edge> = work.outputs.iter().filter_map(port).collect();
         let needed = match wanted.len() == plan.outputs.len() {
             true => vec![true; plan.steps.len()],
             false => plan.needed_steps(wanted.iter().map(|it| it.tensor)),
         };
         let mut readers = plan.readers.clone();
-        for (at, feed) in wanted.iter().enumerate() {
+        for (at, edge) in wanted.iter().enumerate() {
             // An output may be asked for twice.
-            if wanted.iter().take(at).any(|it| it.tensor == feed.tensor)
-                && let Some(readers) = readers.get_mut(feed.tensor)
+            if wanted.iter().take(at).any(|it| it.tensor == edge.tensor)
+                && let Some(readers) = readers.get_mut(edge.tensor)
             {
                 *readers += 1;
             }
@@ -187,10 +187,10 @@ impl<'a> Run<'a> {
             self.start_ready(&mut running)?;
         }
         let wanted = std::mem::take(&mut self.wanted);
-        let outputs = wanted.iter().map(|feed| {
-            let missing = || Error::Internal(format!("output '{}' was not made", feed.name));
-            let tensor = self.fetch(feed)?.ok_or_else(missing)?;
-            Ok(NamedTensor { name: feed.name.clone(), tensor })
+        let outputs = wanted.iter().map(|edge| {
+            let missing = || Error::Internal(format!("output '{}' was not made", edge.name));
+            let tensor = self.fetch(edge)?.ok_or_else(missing)?;
+            Ok(NamedTensor { name: edge.name.clone(), tensor })
         });
         Ok(Answer { outputs: outputs.collect::<Result<_, Error>>()?, timings })
     }
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
     fn start_ready(&mut self, running: &mut Vec<(usize, Step<'a>)>) -> Result<(), Error> {
         let (plan, resolved) = (self.plan, self.resolved);
         for (at, (step, member)) in plan.steps.iter().zip(&resolved.members).enumerate() {
-            let is_decided = |it: &Feed| self.is_decided.get(it.tensor) == Some(&true);
+            let is_decided = |it: &Edge| self.is_decided.get(it.tensor) == Some(&true);
             let waits = self.is_started.get(at) != Some(&false)
                 || self.needed.get(at) != Some(&true)
                 || !step.inputs.iter().all(is_decided);
@@ -210,9 +210,9 @@ impl<'a> Run<'a> {
                 *it = true;
             }
             let mut inputs = Vec::with_capacity(step.inputs.len());
-            for feed in &step.inputs {
-                let tensor = self.fetch(feed).map_err(|it| self.failed(at, it))?;
-                inputs.extend(tensor.map(|it| NamedTensor { name: feed.name.clone(), tensor: it }));
+            for edge in &step.inputs {
+                let tensor = self.fetch(edge).map_err(|it| self.failed(at, it))?;
+                inputs.extend(tensor.map(|it| NamedTensor { name: edge.name.clone(), tensor: it }));
             }
             // What nobody will read need not be fetched from the engine.
             let read = |tensor: usize| {
@@ -262,15 +262,15 @@ impl<'a> Run<'a> {
 
     /// The tensor as its reader takes it; `None` where it was left out. The last reader takes it away, so that no tensor
     /// stays longer than it is needed.
-    fn fetch(&mut self, feed: &Feed) -> Result<Option<Tensor>, Error> {
+    fn fetch(&mut self, edge: &Edge) -> Result<Option<Tensor>, Error> {
         let (Some(place), Some(readers)) =
-            (self.tensors.get_mut(feed.tensor), self.readers.get_mut(feed.tensor))
+            (self.tensors.get_mut(edge.tensor), self.readers.get_mut(edge.tensor))
         else {
             return Ok(None);
         };
         *readers = readers.saturating_sub(1);
         let tensor = if *readers == 0 { place.take() } else { place.clone() };
-        tensor.map(|it| fit_rank(it, feed)).transpose()
+        tensor.map(|it| fit_rank(it, edge)).transpose()
     }
 
     fn failed(&self, step: usize, error: Error) -> Error {
@@ -324,22 +324,22 @@ async fn next(running: &mut Vec<(usize, Step<'_>)>) -> (usize, Result<Answer, Er
 
 /// The tensor with as many dimensions as its reader has: a batch of one row may lose its batch dimension, and what has
 /// none may become such a batch.
-fn fit_rank(tensor: Tensor, feed: &Feed) -> Result<Tensor, Error> {
+fn fit_rank(tensor: Tensor, edge: &Edge) -> Result<Tensor, Error> {
     let dims = tensor.shape().dims();
     let fitted = match dims {
-        _ if dims.len() == feed.rank => return Ok(tensor),
-        _ if dims.len() + 1 == feed.rank => {
+        _ if dims.len() == edge.rank => return Ok(tensor),
+        _ if dims.len() + 1 == edge.rank => {
             tensor.reshape(std::iter::once(1).chain(dims.iter().copied()).collect())
         }
-        [1, rest @ ..] if rest.len() == feed.rank => tensor.reshape(Shape::new(rest)),
+        [1, rest @ ..] if rest.len() == edge.rank => tensor.reshape(Shape::new(rest)),
         _ => None,
     };
     fitted.ok_or_else(|| {
         Error::InvalidRequest(format!(
             "'{}' takes {} dimensions, the tensor for it has the shape {}; only a batch of one row can lose its \
              batch dimension",
-            feed.name,
-            feed.rank,
+            edge.name,
+            edge.rank,
             tensor.shape()
         ))
     })

@@ -11,10 +11,10 @@ use backend::MODEL_STACK;
 
 use crate::{
     lifecycle::{
-        decide::Basis,
-        load_override::{Given, LoadOverride},
-        load_slots::Permits,
-        members::Awaited,
+        decide::Sources,
+        load_override::{LoadOverride, ReadOverride},
+        load_slots::LoadSlots,
+        members::MemberWaits,
         multi_model::Keyed,
         on_demand::Demand,
         reaper::Reaper,
@@ -23,7 +23,7 @@ use crate::{
     lock::lock,
     repository::{
         catalogue::{Catalogue, Wanted},
-        file_stamps::Fingerprint,
+        file_stamps::FileStamps,
         local::FoundModel,
         model_id::ModelId,
         remote::Copies,
@@ -42,15 +42,15 @@ pub struct Control {
     pub(super) loader: Arc<Loader>,
     pub(super) manager: Arc<ModelManager>,
     pub(super) catalogue: Catalogue,
-    pub(super) permits: Permits,
+    pub(super) load_slots: LoadSlots,
     pub(super) reaper: Reaper,
     /// There only where requests load models.
     pub(super) demand: Option<Demand>,
     /// Guards which models have been dealt with; not what is known of each.
-    pub(super) places: Mutex<BTreeMap<ModelId, Place>>,
-    /// Guards which members loaded models have. Taken after nothing but a [`Place`].
+    pub(super) records: Mutex<BTreeMap<ModelId, SharedRecord>>,
+    /// Guards which members loaded models have. Taken after nothing but a [`SharedRecord`].
     pub(super) links: Mutex<BTreeMap<ModelId, Vec<ModelId>>>,
-    pub(super) awaited: Awaited,
+    pub(super) awaited: MemberWaits,
     /// Guards which models are being loaded at the start, and since when. Nothing else is taken under it.
     pub(super) loading: Mutex<BTreeMap<ModelId, Instant>>,
     /// There only where a platform loads models under keys.
@@ -63,17 +63,17 @@ pub struct Control {
 
 /// Guards what is known of one model, and that one thread at a time loads or unloads it. Those of members are
 /// taken while that of the model above them is held, never the other way round.
-pub(super) type Place = Arc<Mutex<Kept>>;
+pub(super) type SharedRecord = Arc<Mutex<ModelRecord>>;
 
 /// What is known of a model that has been dealt with.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct ModelRecord {
     /// What its versions that serve were made of.
-    pub(super) loaded: Option<Basis>,
+    pub(super) loaded: Option<Sources>,
     /// What came with the last request to load it.
-    pub(super) given: Option<Given>,
+    pub(super) given: Option<ReadOverride>,
     /// Its files when it was last loaded, or could not be.
-    pub(super) settled: Option<Fingerprint>,
+    pub(super) settled: Option<FileStamps>,
     /// Somebody has unloaded it by request: requests for it do not load it again.
     pub(super) withheld: bool,
     /// Bytes that it took when it was loaded last; 0 where nobody measures.
@@ -91,9 +91,9 @@ impl Control {
         let demand = settings.on_demand.map(Demand::new);
         // Memory can be measured only while one model at a time takes some.
         let measures = demand.as_ref().is_some_and(Demand::has_budget);
-        let permits = Permits::new(if measures { 1 } else { loader.threads().get() });
+        let load_slots = LoadSlots::new(if measures { 1 } else { loader.threads().get() });
         Control {
-            permits,
+            load_slots,
             reaper: Reaper::new(loader.clone(), manager.clone()),
             keyed: settings.multi_model.clone().map(Keyed::new),
             settings,
@@ -101,9 +101,9 @@ impl Control {
             manager,
             catalogue,
             demand,
-            places: Mutex::default(),
+            records: Mutex::default(),
             links: Mutex::default(),
-            awaited: Awaited::default(),
+            awaited: MemberWaits::default(),
             loading: Mutex::default(),
             turn: Mutex::default(),
             config_text: Mutex::default(),
@@ -120,8 +120,8 @@ impl Control {
     pub fn load(&self, name: &str, given: LoadOverride) -> Result<(), Error> {
         self.must_be_explicit()?;
         check_name(name)?;
-        let given = Given::read(name, given, &self.loader.reader, &self.settings.scratch)?;
-        self.aside(name, || self.bring_by_request(name, given))?
+        let given = ReadOverride::read(name, given, &self.loader.reader, &self.settings.scratch)?;
+        self.on_load_thread(name, || self.load_by_request(name, given))?
     }
 
     /// Stops serving a model; with `dependents` the members of an ensemble as well, but for those that another
@@ -177,8 +177,8 @@ impl Control {
         }
     }
 
-    pub(super) fn place(&self, id: &ModelId) -> Place {
-        lock(&self.places).entry(id.clone()).or_default().clone()
+    pub(super) fn record(&self, id: &ModelId) -> SharedRecord {
+        lock(&self.records).entry(id.clone()).or_default().clone()
     }
 
     /// The one model of a name, as the repository has it now; with [`Copies::OrLast`] as it was had last, where that
@@ -207,7 +207,7 @@ impl Control {
     }
 
     /// Runs `work` on a thread with the stack that engines need, and waits for it. Blocking.
-    pub(super) fn aside<T: Send>(
+    pub(super) fn on_load_thread<T: Send>(
         &self,
         name: &str,
         work: impl FnOnce() -> T + Send,

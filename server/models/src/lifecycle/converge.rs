@@ -6,17 +6,17 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     config::raw,
     lifecycle::{
-        control::{Control, Kept},
-        decide::{Basis, Work, decide},
-        load_override::Given,
+        control::{Control, ModelRecord},
+        decide::{Sources, Work, decide},
+        load_override::ReadOverride,
         members::members,
         reaper::Retired,
-        scratch_dir::PrivateFiles,
+        scratch_dir::ScratchDir,
     },
-    load::{checksum::check_files, load_error::Refusal},
+    load::{checksum::check_files, load_error::LoadError},
     lock::lock,
     repository::{
-        file_stamps::Fingerprint, local::FoundModel, model_id::ModelId, remote::Copies,
+        file_stamps::FileStamps, local::FoundModel, model_id::ModelId, remote::Copies,
         versions::wanted_versions,
     },
     serving::{
@@ -29,77 +29,79 @@ use inference::error::{Error, Kind};
 use machine::resident_bytes;
 
 /// What a model is to be made of.
-pub(super) struct Wish {
+pub(super) struct Target {
     found: FoundModel,
     raw: Option<raw::ModelConfig>,
-    files: Option<Arc<PrivateFiles>>,
-    basis: Basis,
+    files: Option<Arc<ScratchDir>>,
+    sources: Sources,
 }
 
 /// How it is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum LoadMode {
     /// As far as it works: of a model that does not serve yet, versions that load serve without those that do
     /// not.
-    AsFarAsItWorks,
+    BestEffort,
     /// All or nothing.
-    Whole,
-    /// The same, and also what has not changed is loaded again.
-    Anew,
+    AllOrNothing,
 }
 
 /// The versions that were loaded, and those that were not, and why.
-type Loaded = (Versions, Vec<(u64, Refusal)>);
+type Loaded = (Versions, Vec<(u64, LoadError)>);
 
 impl Control {
     /// Loads a model because a client asked for it.
-    pub(super) fn bring_by_request(&self, name: &str, given: Option<Given>) -> Result<(), Error> {
+    pub(super) fn load_by_request(
+        &self,
+        name: &str,
+        given: Option<ReadOverride>,
+    ) -> Result<(), Error> {
         // Without a directory in the repository files that are given are all that there is.
         let found = match (self.find(name, Copies::Fresh), &given) {
             (Ok(found), _) => found,
-            (Err(_), Some(Given { files: Some(_), .. })) => only_given(name),
+            (Err(_), Some(ReadOverride { files: Some(_), .. })) => only_given(name),
             (Err(error), _) => return Err(error),
         };
         let id = found.id();
-        let place = self.place(&id);
-        let mut kept = lock(&place);
-        let wish = self.wish(&mut kept, found, given.as_ref())?;
-        let changed = self.bring(&mut kept, wish, How::Whole)?;
-        (kept.given, kept.withheld) = (given, false);
-        drop(kept);
+        let shared = self.record(&id);
+        let mut record = lock(&shared);
+        let target = self.target(&mut record, found, given.as_ref())?;
+        let changed = self.converge(&mut record, target, LoadMode::AllOrNothing)?;
+        (record.given, record.withheld) = (given, false);
+        drop(record);
         self.revalidate_if(changed, &id);
         Ok(())
     }
 
     /// Loads a model as the repository has it; what came with the last request to load it still counts.
     /// `is_member`: because an ensemble needs it, whose place is held.
-    pub(super) fn bring_found(
+    pub(super) fn converge_found(
         &self,
         found: FoundModel,
-        how: How,
+        mode: LoadMode,
         is_member: bool,
     ) -> Result<(), Error> {
         let id = found.id();
-        let place = self.place(&id);
-        let mut kept = lock(&place);
-        let given = kept.given.clone();
-        let wish = self.wish(&mut kept, found, given.as_ref()).inspect_err(|error| {
+        let shared = self.record(&id);
+        let mut record = lock(&shared);
+        let given = record.given.clone();
+        let target = self.target(&mut record, found, given.as_ref()).inspect_err(|error| {
             self.failed(&id, None, &error.to_string());
         })?;
-        let changed = self.bring(&mut kept, wish, how)?;
-        kept.withheld = false;
-        drop(kept);
+        let changed = self.converge(&mut record, target, mode)?;
+        record.withheld = false;
+        drop(record);
         // Nobody could use a member that did not serve.
         self.revalidate_if(changed && !is_member, &id);
         Ok(())
     }
 
-    fn wish(
+    fn target(
         &self,
-        kept: &mut Kept,
+        record: &mut ModelRecord,
         found: FoundModel,
-        given: Option<&Given>,
-    ) -> Result<Wish, Error> {
+        given: Option<&ReadOverride>,
+    ) -> Result<Target, Error> {
         let mut found = self.catalogue.latest(found);
         let files = given.and_then(|it| it.files.clone());
         if let Some((private, versions)) = &files {
@@ -108,50 +110,54 @@ impl Control {
             found.config = None;
         }
         // Before anything is read: what changes from now on is seen to be a change.
-        let print = Fingerprint::take(&found);
-        kept.settled = Some(print.clone());
+        let stamps = FileStamps::take(&found);
+        record.settled = Some(stamps.clone());
         let raw = match given {
             Some(given) => Some(given.raw.clone()),
             None => self.loader.read_config(&found).map_err(Error::Repository)?,
         };
         let raw = self.catalogue.with_policy(&found, raw);
-        let basis = Basis::new(&found.name, raw.clone(), print);
-        Ok(Wish { found, raw, files: files.map(|it| it.0), basis })
+        let sources = Sources::new(&found.name, raw.clone(), stamps);
+        Ok(Target { found, raw, files: files.map(|it| it.0), sources })
     }
 
     /// Brings the model to what is wished, and says whether anything of it was loaded.
-    fn bring(&self, kept: &mut Kept, wish: Wish, how: How) -> Result<bool, Error> {
-        let id = wish.found.id();
-        let wanted = wanted_versions(wish.raw.as_ref(), &wish.found).map_err(|reason| {
+    fn converge(
+        &self,
+        record: &mut ModelRecord,
+        target: Target,
+        mode: LoadMode,
+    ) -> Result<bool, Error> {
+        let id = target.found.id();
+        let wanted = wanted_versions(target.raw.as_ref(), &target.found).map_err(|reason| {
             self.failed(&id, None, &reason);
             Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
         })?;
         for version in &wanted.missing {
-            let dir = wish.found.dir.display();
+            let dir = target.found.dir.display();
             tracing::error!(model = %id, version, "version_policy asks for it, and {dir} has none");
         }
         let numbers: Vec<u64> = wanted.here.iter().map(|(number, _)| *number).collect();
         let serving = self.manager.serving(&id);
         let serves: Vec<u64> = serving.keys().copied().collect();
-        let old = kept.loaded.as_ref().filter(|_| how != How::Anew);
-        let work = decide(old, &serves, &wish.basis, &numbers);
+        let work = decide(record.loaded.as_ref(), &serves, &target.sources, &numbers);
         if work.is_nothing() {
-            kept.loaded = Some(wish.basis);
+            record.loaded = Some(target.sources);
             return Ok(false);
         }
         // Reads whole files, so only where they are going to be loaded.
         if !work.load.is_empty() {
-            check_files(wish.raw.as_ref(), &wish.found).map_err(|reason| {
+            check_files(target.raw.as_ref(), &target.found).map_err(|reason| {
                 self.failed(&id, None, &reason);
                 Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
             })?;
         }
-        let members = members(&wish.found.namespace, &wish.basis.raw);
-        self.bring_members(&id, &members)?;
-        let (mut next, failures) = self.load_versions(kept, &wish, &work, how)?;
+        let members = members(&target.found.namespace, &target.sources.raw);
+        self.load_members(&id, &members)?;
+        let (mut next, failures) = self.load_versions(record, &target, &work, mode)?;
         let kept_versions = work.keep.iter().filter_map(|it| Some((*it, serving.get(it)?)));
         for (version, model) in kept_versions {
-            match self.keep(&wish, version, model, work.resize) {
+            match self.keep(&target, version, model, work.resize) {
                 Ok(model) => drop(next.insert(version, model)),
                 Err(error) => {
                     self.give_up(&id, next, &error.to_string());
@@ -164,48 +170,48 @@ impl Control {
             self.manager.note(&id, Some(*version), State::Unavailable, &reason.reason);
         }
         lock(&self.links).insert(id, members);
-        self.catalogue.serves(&wish.found.dir);
-        kept.loaded = Some(wish.basis);
+        self.catalogue.serves(&target.found.dir);
+        record.loaded = Some(target.sources);
         Ok(!work.load.is_empty())
     }
 
     /// Loads what is to be loaded. All of it, or, of a model that does not serve yet, what can be.
     fn load_versions(
         &self,
-        kept: &mut Kept,
-        wish: &Wish,
+        record: &mut ModelRecord,
+        target: &Target,
         work: &Work,
-        how: How,
+        mode: LoadMode,
     ) -> Result<Loaded, Error> {
-        let id = wish.found.id();
+        let id = target.found.id();
         let serving = self.manager.serving(&id);
         for version in work.load.iter().filter(|it| !serving.contains_key(it)) {
             self.manager.note(&id, Some(*version), State::Loading, "");
         }
         let (mut loaded, mut failures) = (Versions::new(), Vec::new());
         {
-            let _permit = self.permits.take();
-            let on_disk = wish.basis.print.bytes(work.load.iter().copied());
-            let mut room = self.make_room(&id, on_disk.max(kept.bytes));
+            let _permit = self.load_slots.take();
+            let on_disk = target.sources.stamps.bytes(work.load.iter().copied());
+            let mut room = self.make_room(&id, on_disk.max(record.bytes));
             for version in &work.load {
-                let room = room.clone().map_err(Refusal::from);
-                match room.and_then(|()| self.load_version(wish, *version)) {
+                let room = room.clone().map_err(LoadError::from);
+                match room.and_then(|()| self.load_version(target, *version)) {
                     Ok(model) => drop(loaded.insert(*version, Arc::new(model))),
                     Err(reason) => failures.push((*version, reason)),
                 }
             }
-            kept.bytes = loaded.values().map(|it| it.bytes).sum();
+            record.bytes = loaded.values().map(|it| it.bytes).sum();
             // Now that it is known what it takes.
-            room = room.and_then(|()| self.make_room(&id, kept.bytes));
+            room = room.and_then(|()| self.make_room(&id, record.bytes));
             if let Err(reason) = room {
                 let versions = std::mem::take(&mut loaded);
                 failures.extend(versions.into_keys().map(|it| (it, reason.clone().into())));
             }
         }
-        for (version, refusal) in &failures {
-            self.failed(&id, Some(*version), &refusal.reason);
+        for (version, error) in &failures {
+            self.failed(&id, Some(*version), &error.reason);
         }
-        let partly = how == How::AsFarAsItWorks && serving.is_empty() && !loaded.is_empty();
+        let partly = mode == LoadMode::BestEffort && serving.is_empty() && !loaded.is_empty();
         if failures.is_empty() || partly {
             return Ok((loaded, failures));
         }
@@ -216,7 +222,7 @@ impl Control {
             .collect();
         let reason = format!("model '{id}' cannot be loaded: {}", causes.join("; "));
         let lacks_memory = failures.iter().any(|(_, it)| it.lacks_memory);
-        Err(Refusal { reason, lacks_memory }.into_error())
+        Err(LoadError { reason, lacks_memory }.into_error())
     }
 
     /// Ends versions that were loaded and are not to serve.
@@ -235,16 +241,16 @@ impl Control {
         self.reaper.take(new.collect());
     }
 
-    fn load_version(&self, wish: &Wish, version: u64) -> Result<ServedModel, Refusal> {
-        let Some(path) = wish.found.versions.get(&version) else {
+    fn load_version(&self, target: &Target, version: u64) -> Result<ServedModel, LoadError> {
+        let Some(path) = target.found.versions.get(&version) else {
             return Err("it is not there any more".to_owned().into());
         };
         let before = resident_bytes();
-        let load = || self.loader.load_version(&wish.found, wish.raw.as_ref(), version, path);
+        let load = || self.loader.load_version(&target.found, target.raw.as_ref(), version, path);
         let mut outcome = load();
         for attempt in 1..=self.settings.retries {
-            let Err(Refusal { reason, .. }) = &outcome else { break };
-            let model = &wish.found.name;
+            let Err(LoadError { reason, .. }) = &outcome else { break };
+            let model = &target.found.name;
             tracing::warn!(
                 model,
                 version,
@@ -254,11 +260,11 @@ impl Control {
             outcome = load();
         }
         let mut model = outcome?;
-        model.files.clone_from(&wish.files);
+        model.files.clone_from(&target.files);
         if let Some(demand) = &self.demand {
             model.used.now(demand.now());
             if demand.has_budget() {
-                let on_disk = wish.basis.print.bytes([version].into_iter());
+                let on_disk = target.sources.stamps.bytes([version].into_iter());
                 model.bytes = resident_bytes().saturating_sub(before).max(on_disk);
             }
         }
@@ -268,15 +274,15 @@ impl Control {
     /// A version that stays, with other instances if that is wished.
     fn keep(
         &self,
-        wish: &Wish,
+        target: &Target,
         version: u64,
         model: &Arc<ServedModel>,
         resize: bool,
     ) -> Result<Arc<ServedModel>, Error> {
-        let Some(path) = wish.found.versions.get(&version).filter(|_| resize) else {
+        let Some(path) = target.found.versions.get(&version).filter(|_| resize) else {
             return Ok(model.clone());
         };
-        let (found, raw) = (&wish.found, wish.raw.as_ref());
+        let (found, raw) = (&target.found, target.raw.as_ref());
         let failed = |reason: String| {
             tracing::error!(model = found.name, version, "cannot change the instances: {reason}");
             Error::InvalidRequest(format!("model '{}' version {version}: {reason}", found.name))
@@ -285,7 +291,7 @@ impl Control {
             Some(resized) => Ok(Arc::new(resized)),
             // On other devices it is another model.
             None => {
-                let _permit = self.permits.take();
+                let _permit = self.load_slots.take();
                 let loaded = self.loader.load_version(found, raw, version, path);
                 let loaded = loaded.map_err(|it| failed(it.reason))?;
                 Ok(Arc::new(loaded))
@@ -307,7 +313,7 @@ impl Control {
     }
 
     /// Loads the models that this one hands requests to, unless they serve.
-    fn bring_members(&self, id: &ModelId, members: &[ModelId]) -> Result<(), Error> {
+    fn load_members(&self, id: &ModelId, members: &[ModelId]) -> Result<(), Error> {
         if members.is_empty() {
             return Ok(());
         }
@@ -316,7 +322,7 @@ impl Control {
             Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
         };
         let _awaiting = self
-            .await_members(id, members)
+            .wait_for_members(id, members)
             .map_err(|it| failed(format!("the ensembles are made of each other: {it}")))?;
         for member in members {
             let problem = |error: Error| {
@@ -324,11 +330,11 @@ impl Control {
                     format!("model '{id}' cannot be loaded: its member '{}': {error}", member.name);
                 self.failed(id, None, &text);
                 let lacks_memory = error.kind() == Kind::OutOfMemory;
-                Refusal { reason: text, lacks_memory }.into_error()
+                LoadError { reason: text, lacks_memory }.into_error()
             };
             if self.manager.serving(member).is_empty() {
                 let found = self.find_in(member).map_err(problem)?;
-                self.bring_found(found, How::AsFarAsItWorks, true).map_err(problem)?;
+                self.converge_found(found, LoadMode::BestEffort, true).map_err(problem)?;
             }
         }
         Ok(())

@@ -2,26 +2,26 @@
 
 use crate::{
     config::raw,
-    repository::file_stamps::{Fingerprint, Tree},
+    repository::file_stamps::{FileStamps, Tree},
 };
 
 /// What a model was, or is to be, made of.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Basis {
+pub(super) struct Sources {
     /// Its configuration before it is completed, but for the name.
     pub(super) raw: raw::ModelConfig,
     /// Its files.
-    pub(super) print: Fingerprint,
+    pub(super) stamps: FileStamps,
 }
 
-impl Basis {
+impl Sources {
     /// Of a model of that name, whether its configuration says the name or not.
-    pub(super) fn new(name: &str, raw: Option<raw::ModelConfig>, print: Fingerprint) -> Basis {
+    pub(super) fn new(name: &str, raw: Option<raw::ModelConfig>, stamps: FileStamps) -> Sources {
         let mut raw = raw.unwrap_or_default();
         if raw.name.is_empty() {
             name.clone_into(&mut raw.name);
         }
-        Basis { raw, print }
+        Sources { raw, stamps }
     }
 }
 
@@ -46,11 +46,16 @@ impl Work {
 }
 
 /// Compares what `serving` versions were made of with what the `wanted` ones are to be made of.
-pub(super) fn decide(old: Option<&Basis>, serving: &[u64], new: &Basis, wanted: &[u64]) -> Work {
+pub(super) fn decide(
+    old: Option<&Sources>,
+    serving: &[u64],
+    new: &Sources,
+    wanted: &[u64],
+) -> Work {
     let is_same = |version: &u64| {
         old.is_some_and(|old| {
             material(&old.raw) == material(&new.raw)
-                && old.print.common == new.print.common
+                && old.stamps.common == new.stamps.common
                 && files(old, *version) == files(new, *version)
         })
     };
@@ -70,8 +75,8 @@ fn material(raw: &raw::ModelConfig) -> raw::ModelConfig {
     raw::ModelConfig { instance_group: Vec::new(), version_policy: None, ..raw.clone() }
 }
 
-fn files(basis: &Basis, version: u64) -> Option<&Tree> {
-    basis.print.versions.get(&version)
+fn files(sources: &Sources, version: u64) -> Option<&Tree> {
+    sources.stamps.versions.get(&version)
 }
 
 #[cfg(test)]
@@ -80,7 +85,7 @@ mod tests {
     use crate::config::raw::ModelInstanceGroup;
 
     /// A model with these versions, of one file each.
-    fn basis(batch: i32, count: i32, versions: &[u64]) -> Basis {
+    fn sources(batch: i32, count: i32, versions: &[u64]) -> Sources {
         let group = ModelInstanceGroup { count, ..Default::default() };
         let raw = raw::ModelConfig {
             max_batch_size: batch,
@@ -88,7 +93,7 @@ mod tests {
             ..Default::default()
         };
         let versions = versions.iter().map(|it| (*it, Tree::new())).collect();
-        Basis { raw, print: Fingerprint { versions, ..Default::default() } }
+        Sources { raw, stamps: FileStamps { versions, ..Default::default() } }
     }
 
     fn work(load: &[u64], keep: &[u64]) -> Work {
@@ -96,19 +101,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(old: &Basis, serving: &[u64], new: &Basis, wanted: &[u64], expect: Work) {
+    fn check(old: &Sources, serving: &[u64], new: &Sources, wanted: &[u64], expect: Work) {
         assert_eq!(decide(Some(old), serving, new, wanted), expect);
     }
 
     #[test]
     fn a_model_that_was_never_loaded_is_loaded() {
-        let new = basis(8, 1, &[1, 2]);
+        let new = sources(8, 1, &[1, 2]);
         assert_eq!(decide(None, &[], &new, &[2]), work(&[2], &[]));
     }
 
     #[test]
     fn what_has_not_changed_is_left_alone() {
-        let model = basis(8, 1, &[1]);
+        let model = sources(8, 1, &[1]);
         check(&model, &[1], &model, &[1], work(&[], &[1]));
         assert!(decide(Some(&model), &[1], &model, &[1]).is_nothing());
     }
@@ -116,29 +121,29 @@ mod tests {
     #[test]
     fn a_configuration_that_says_the_name_is_the_same_as_one_that_does_not() {
         let named = raw::ModelConfig { name: "m".to_owned(), ..Default::default() };
-        let of = |raw| Basis::new("m", raw, Fingerprint::default());
+        let of = |raw| Sources::new("m", raw, FileStamps::default());
         check(&of(None), &[1], &of(Some(named)), &[1], work(&[], &[1]));
     }
 
     #[test]
     fn another_version_is_loaded_beside_one_that_stays_or_in_its_place() {
-        let (old, new) = (basis(8, 1, &[1]), basis(8, 1, &[1, 2]));
+        let (old, new) = (sources(8, 1, &[1]), sources(8, 1, &[1, 2]));
         check(&old, &[1], &new, &[1, 2], work(&[2], &[1]));
         check(&old, &[1], &new, &[2], Work { drops: true, ..work(&[2], &[]) });
     }
 
     #[test]
     fn other_instances_are_a_change_in_place_and_another_batch_size_is_not() {
-        let old = basis(8, 1, &[1]);
+        let old = sources(8, 1, &[1]);
         let resized = Work { resize: true, ..work(&[], &[1]) };
-        check(&old, &[1], &basis(8, 2, &[1]), &[1], resized);
-        check(&old, &[1], &basis(4, 1, &[1]), &[1], work(&[1], &[]));
+        check(&old, &[1], &sources(8, 2, &[1]), &[1], resized);
+        check(&old, &[1], &sources(4, 1, &[1]), &[1], work(&[1], &[]));
     }
 
     #[test]
     fn other_files_of_one_version_leave_the_other_version_alone() {
-        let (old, mut new) = (basis(8, 1, &[1, 2]), basis(8, 1, &[1, 2]));
-        let here = Fingerprint::take(&crate::repository::local::FoundModel {
+        let (old, mut new) = (sources(8, 1, &[1, 2]), sources(8, 1, &[1, 2]));
+        let here = FileStamps::take(&crate::repository::local::FoundModel {
             name: "m".into(),
             namespace: Default::default(),
             config: None,
@@ -147,13 +152,13 @@ mod tests {
             renamed: false,
             label: None,
         });
-        new.print.versions.extend(here.versions);
+        new.stamps.versions.extend(here.versions);
         check(&old, &[1, 2], &new, &[1, 2], work(&[2], &[1]));
     }
 
     #[test]
     fn a_version_that_failed_is_loaded_again() {
-        let model = basis(8, 1, &[1, 2]);
+        let model = sources(8, 1, &[1, 2]);
         check(&model, &[1], &model, &[1, 2], work(&[2], &[1]));
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::{
     config::{pbtxt::ConfigReader, raw},
-    lifecycle::scratch_dir::PrivateFiles,
+    lifecycle::scratch_dir::ScratchDir,
 };
 use inference::error::Error;
 
@@ -27,13 +27,13 @@ pub struct LoadOverride {
 
 /// The same, read and put where an engine can open it.
 #[derive(Debug, Clone)]
-pub(super) struct Given {
+pub(super) struct ReadOverride {
     pub(super) raw: raw::ModelConfig,
     /// Where its versions lie, if files came along.
-    pub(super) files: Option<(Arc<PrivateFiles>, BTreeMap<u64, PathBuf>)>,
+    pub(super) files: Option<(Arc<ScratchDir>, BTreeMap<u64, PathBuf>)>,
 }
 
-impl Given {
+impl ReadOverride {
     /// Reads what came with a request to load `model`; `None` where nothing did. Files go into a new directory
     /// in `scratch`. Blocking.
     ///
@@ -44,7 +44,7 @@ impl Given {
         given: LoadOverride,
         reader: &ConfigReader,
         scratch: &Path,
-    ) -> Result<Option<Given>, Error> {
+    ) -> Result<Option<ReadOverride>, Error> {
         let Some(json) = given.config else {
             return match given.files.first() {
                 None => Ok(None),
@@ -66,12 +66,12 @@ impl Given {
             )));
         }
         if given.files.is_empty() {
-            return Ok(Some(Given { raw, files: None }));
+            return Ok(Some(ReadOverride { raw, files: None }));
         }
         let places = given.files.iter().map(|(name, _)| place(name));
         let places = places.collect::<Result<Vec<_>, Error>>()?;
         let write = || -> io::Result<_> {
-            let private = PrivateFiles::new(scratch)?;
+            let private = ScratchDir::new(scratch)?;
             let mut versions = BTreeMap::new();
             for ((version, name), (_, content)) in places.iter().zip(&given.files) {
                 let dir = private.path().join(version.to_string());
@@ -85,7 +85,7 @@ impl Given {
             let place = scratch.display();
             Error::Internal(format!("cannot keep the model's files in {place}: {error}"))
         })?;
-        Ok(Some(Given { raw, files: Some(files) }))
+        Ok(Some(ReadOverride { raw, files: Some(files) }))
     }
 }
 
@@ -113,13 +113,14 @@ fn place(path: &str) -> Result<(u64, &str), Error> {
 mod tests {
     use super::*;
 
-    fn read(config: Option<&str>, files: &[(&str, &str)]) -> Result<Option<Given>, String> {
+    fn read(config: Option<&str>, files: &[(&str, &str)]) -> Result<Option<ReadOverride>, String> {
         let files = files
             .iter()
             .map(|(name, text)| ((*name).to_owned(), Bytes::copy_from_slice(text.as_bytes())));
         let given = LoadOverride { config: config.map(str::to_owned), files: files.collect() };
         let scratch = std::env::temp_dir();
-        Given::read("m", given, &ConfigReader::default(), &scratch).map_err(|it| it.to_string())
+        ReadOverride::read("m", given, &ConfigReader::default(), &scratch)
+            .map_err(|it| it.to_string())
     }
 
     #[track_caller]

@@ -3,22 +3,22 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// So many may, the others wait.
-pub(super) struct Permits {
+pub(super) struct LoadSlots {
     /// Guards how many are left.
     left: Mutex<usize>,
     returned: Condvar,
 }
 
-impl Permits {
-    pub(super) fn new(count: usize) -> Permits {
-        Permits { left: Mutex::new(count), returned: Condvar::new() }
+impl LoadSlots {
+    pub(super) fn new(count: usize) -> LoadSlots {
+        LoadSlots { left: Mutex::new(count), returned: Condvar::new() }
     }
 
     /// One of them, until it is dropped. Blocking.
-    pub(super) fn take(&self) -> Permit<'_> {
+    pub(super) fn take(&self) -> LoadSlot<'_> {
         let left = self.returned.wait_while(self.lock(), |left| *left == 0);
         *left.unwrap_or_else(PoisonError::into_inner) -= 1;
-        Permit(self)
+        LoadSlot(self)
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
@@ -27,9 +27,9 @@ impl Permits {
 }
 
 /// Leave to load one version.
-pub(super) struct Permit<'a>(&'a Permits);
+pub(super) struct LoadSlot<'a>(&'a LoadSlots);
 
-impl Drop for Permit<'_> {
+impl Drop for LoadSlot<'_> {
     fn drop(&mut self) {
         *self.0.lock() += 1;
         self.0.returned.notify_one();

@@ -11,15 +11,15 @@ use crate::{
 
 /// Guards which members the ensembles have that are being loaded: the load of each may wait for those of its members.
 /// Nothing else is taken under it.
-pub(super) type Awaited = Mutex<BTreeMap<ModelId, Vec<ModelId>>>;
+pub(super) type MemberWaits = Mutex<BTreeMap<ModelId, Vec<ModelId>>>;
 
 /// An ensemble is among those that are being loaded until this is dropped.
-pub(super) struct Awaiting<'a> {
+pub(super) struct MemberWait<'a> {
     id: &'a ModelId,
-    awaited: &'a Awaited,
+    awaited: &'a MemberWaits,
 }
 
-impl Drop for Awaiting<'_> {
+impl Drop for MemberWait<'_> {
     fn drop(&mut self) {
         lock(self.awaited).remove(self.id);
     }
@@ -38,11 +38,11 @@ impl Control {
     /// # Errors
     /// A way from the model along members back to itself, as the repository or the loads that go on have it:
     /// `'a' -> 'b' -> 'a'`.
-    pub(super) fn await_members<'a>(
+    pub(super) fn wait_for_members<'a>(
         &'a self,
         id: &'a ModelId,
         members: &[ModelId],
-    ) -> Result<Awaiting<'a>, String> {
+    ) -> Result<MemberWait<'a>, String> {
         if let Some(circle) = circle(id, members.to_vec(), |it| self.members_on_disk(it)) {
             return Err(circle);
         }
@@ -52,7 +52,7 @@ impl Control {
             return Err(circle);
         }
         awaited.insert(id.clone(), members.to_vec());
-        Ok(Awaiting { id, awaited: &self.awaited })
+        Ok(MemberWait { id, awaited: &self.awaited })
     }
 
     fn members_on_disk(&self, id: &ModelId) -> Vec<ModelId> {

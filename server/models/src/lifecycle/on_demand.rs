@@ -12,8 +12,8 @@ use tokio::{sync::oneshot, time::timeout_at};
 
 use crate::{
     lifecycle::{
-        control::{Control, Place},
-        converge::How,
+        control::{Control, SharedRecord},
+        converge::LoadMode,
     },
     lock::lock,
     repository::{model_id::ModelId, remote::Copies},
@@ -43,11 +43,11 @@ pub(super) struct Demand {
     settings: OnDemand,
     began: Instant,
     /// Guards who waits for which model, and which have failed lately.
-    state: Mutex<DemandState>,
+    state: Mutex<Waiting>,
 }
 
 #[derive(Default)]
-struct DemandState {
+struct Waiting {
     waiting: HashMap<Arc<str>, Vec<oneshot::Sender<Answer>>>,
     failed: HashMap<Arc<str>, (Instant, Error)>,
 }
@@ -115,14 +115,14 @@ impl Control {
     }
 
     fn is_withheld(&self, name: &str) -> bool {
-        let places: Vec<_> = {
-            let places = lock(&self.places);
-            let of_name = |(id, _): &(&ModelId, &Place)| &*id.name == name;
-            let of_name = places.range(ModelId::named(name)..).take_while(of_name);
+        let records: Vec<_> = {
+            let records = lock(&self.records);
+            let of_name = |(id, _): &(&ModelId, &SharedRecord)| &*id.name == name;
+            let of_name = records.range(ModelId::named(name)..).take_while(of_name);
             of_name.map(|(_, it)| it.clone()).collect()
         };
         // One that is being loaded is not withheld.
-        places.iter().any(|it| it.try_lock().is_ok_and(|kept| kept.withheld))
+        records.iter().any(|it| it.try_lock().is_ok_and(|record| record.withheld))
     }
 
     async fn wait_for(
@@ -169,7 +169,7 @@ impl Control {
         let control = self.clone();
         let builder = thread::Builder::new().name("load-demand".to_owned()).stack_size(MODEL_STACK);
         let started = name.clone();
-        if let Err(error) = builder.spawn(move || control.load_demanded(&started)) {
+        if let Err(error) = builder.spawn(move || control.load_for_waiting(&started)) {
             state.waiting.remove(&name);
             return Err(Error::Unavailable(format!(
                 "no thread to load model '{name}' on: {error}"
@@ -178,11 +178,11 @@ impl Control {
         Ok(receiver)
     }
 
-    fn load_demanded(&self, name: &Arc<str>) {
+    fn load_for_waiting(&self, name: &Arc<str>) {
         let Some(demand) = &self.demand else { return };
         let loaded = self
             .find(name, Copies::OrLast)
-            .and_then(|found| self.bring_found(found, How::AsFarAsItWorks, false));
+            .and_then(|found| self.converge_found(found, LoadMode::BestEffort, false));
         let answer = loaded.and_then(|()| self.manager.get(name, None)).map_err(|error| {
             Error::ModelNotReady {
                 model: name.to_string(),
@@ -233,7 +233,8 @@ impl Control {
     }
 
     fn loaded_but(&self, id: &ModelId) -> Vec<(ModelId, Arc<Versions>)> {
-        let ids: Vec<ModelId> = lock(&self.places).keys().filter(|it| *it != id).cloned().collect();
+        let ids: Vec<ModelId> =
+            lock(&self.records).keys().filter(|it| *it != id).cloned().collect();
         let serving = ids.into_iter().map(|it| (self.manager.serving(&it), it));
         serving.filter(|(it, _)| !it.is_empty()).map(|(it, id)| (id, it)).collect()
     }
@@ -250,14 +251,14 @@ impl Control {
             if is_used || self.needs(&id, &id).is_some() {
                 continue;
             }
-            let place = self.place(&id);
+            let shared = self.record(&id);
             // One that is just being loaded again is in use.
-            let Ok(mut kept) = place.try_lock() else { continue };
+            let Ok(mut record) = shared.try_lock() else { continue };
             tracing::info!(model = %id, "unloaded to make room");
-            kept.loaded = None;
+            record.loaded = None;
             self.switch(&id, Versions::new(), MADE_ROOM);
             lock(&self.links).remove(&id);
-            drop(kept);
+            drop(record);
             self.reaper.wait_for(&id, LONGEST_END);
             return true;
         }

@@ -12,7 +12,7 @@ use crate::{
     lock::lock,
     repository::{
         catalogue::Wanted,
-        file_stamps::{Fingerprint, leave_out_unfinished},
+        file_stamps::{FileStamps, leave_out_unfinished},
         local::FoundModel,
         model_id::ModelId,
     },
@@ -21,7 +21,7 @@ use crate::{
 /// What the last look found, where it differs from what was last dealt with.
 #[derive(Default)]
 struct Seen {
-    changed: BTreeMap<ModelId, Fingerprint>,
+    changed: BTreeMap<ModelId, FileStamps>,
     gone: BTreeSet<ModelId>,
     /// Told once: names that cannot be served, and why.
     refused: BTreeMap<ModelId, String>,
@@ -55,25 +55,25 @@ impl Control {
         let mut ready: Vec<FoundModel> = Vec::new();
         for (id, mut model) in found.models {
             leave_out_unfinished(&mut model);
-            let print = Fingerprint::take(&model);
-            let place = self.place(&id);
-            let is_settled = lock(&place).settled.as_ref() == Some(&print);
+            let stamps = FileStamps::take(&model);
+            let shared = self.record(&id);
+            let is_settled = lock(&shared).settled.as_ref() == Some(&stamps);
             match before.remove(&id) {
                 _ if is_settled => {}
                 // The same twice: nobody is writing it any more.
-                Some(last) if last == print && model.versions.is_empty() => {
-                    self.unload_emptied(&id, print);
+                Some(last) if last == stamps && model.versions.is_empty() => {
+                    self.unload_emptied(&id, stamps);
                 }
-                Some(last) if last == print => ready.push(model),
-                _ => drop(seen.changed.insert(id, print)),
+                Some(last) if last == stamps => ready.push(model),
+                _ => drop(seen.changed.insert(id, stamps)),
             }
         }
-        self.bring_all(ready);
-        let known: Vec<ModelId> = lock(&self.places).keys().cloned().collect();
+        self.converge_all(ready);
+        let known: Vec<ModelId> = lock(&self.records).keys().cloned().collect();
         let gone: BTreeSet<ModelId> = known.into_iter().filter(|it| !there.contains(it)).collect();
         for id in gone.intersection(&seen.gone) {
-            self.unload_gone(id);
-            lock(&self.places).remove(id);
+            self.unload_removed(id);
+            lock(&self.records).remove(id);
         }
         seen.gone = gone;
     }

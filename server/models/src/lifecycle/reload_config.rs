@@ -17,11 +17,11 @@ use crate::{
     lifecycle::control::Control,
     lock::lock,
     repository::{
-        current_list::{Configured, Entry},
-        file_stamps::Fingerprint,
+        current_list::{CurrentList, Entry},
+        file_stamps::FileStamps,
         local::{Found, FoundModel},
         model_id::ModelId,
-        model_list::{ConfiguredModel, configured_models, wanted},
+        model_list::{ListedModel, listed_models, wanted},
     },
     serving::{labels::VersionLabels, state::State},
 };
@@ -30,7 +30,7 @@ use inference::error::Error;
 use textproto::tensorflow::{model_server_config, raw};
 
 /// How models lie on disk; those that are not there are left out.
-type OnDisk = BTreeMap<ModelId, Fingerprint>;
+type OnDisk = BTreeMap<ModelId, FileStamps>;
 
 /// A model config file of which not everything could be done.
 struct Tried {
@@ -61,7 +61,7 @@ impl Control {
     /// [`Error::Unavailable`] where models come from a repository; those of [`Control::configure`].
     pub fn reload(&self, config: &raw::ModelServerConfig) -> Result<(), Error> {
         self.configured()?;
-        match configured_models(config) {
+        match listed_models(config) {
             Ok(None) => {
                 tracing::info!("asked to reload with an empty configuration: nothing changes");
                 Ok(())
@@ -78,14 +78,14 @@ impl Control {
     /// [`Error::Unavailable`] where models come from a repository. [`Error::InvalidRequest`] for a model without
     /// versions and a label of a version that is not served: then nothing has changed; and for models that could not
     /// be loaded: then everything else is as it was asked for.
-    pub fn configure(&self, models: Vec<ConfiguredModel>) -> Result<(), Error> {
+    pub fn configure(&self, models: Vec<ListedModel>) -> Result<(), Error> {
         let configured = self.configured()?;
         // Whoever looks at the directories meanwhile would bring back what is left out.
         let _turn = lock(&self.turn);
         let found = self.check(&models).map_err(|it| Error::InvalidRequest(it.join("; ")))?;
         announce(&models);
-        let kept = models.iter().map(|it| self.labelled_versions(&it.name));
-        let entries = models.iter().cloned().zip(kept);
+        let record = models.iter().map(|it| self.labelled_versions(&it.name));
+        let entries = models.iter().cloned().zip(record);
         configured.set(entries.map(|(model, keep)| Entry { model, keep }).collect());
         let ids: BTreeSet<ModelId> = found.models.keys().cloned().collect();
         let wanted: BTreeMap<String, BTreeSet<u64>> = models
@@ -93,17 +93,17 @@ impl Control {
             .filter_map(|it| Some((it, found.models.get(&ModelId::named(&it.name))?)))
             .map(|(it, lies)| (it.name.clone(), self.served_by(it, lies)))
             .collect();
-        self.bring_all(found.models.into_values().collect());
+        self.converge_all(found.models.into_values().collect());
         let mut failures = self.set_labels(&models);
         // Nothing stands for the versions that were kept any more.
         let entries = models.into_iter().map(|model| Entry { model, keep: BTreeSet::new() });
         configured.set(entries.collect());
-        self.bring_all(self.with_leftovers(configured));
-        let known: Vec<ModelId> = lock(&self.places).keys().cloned().collect();
+        self.converge_all(self.with_leftovers(configured));
+        let known: Vec<ModelId> = lock(&self.records).keys().cloned().collect();
         for id in known.into_iter().filter(|it| !ids.contains(it)) {
             tracing::info!(model = %id, "it is not among the models that are configured any more");
-            self.unload_gone(&id);
-            lock(&self.places).remove(&id);
+            self.unload_removed(&id);
+            lock(&self.records).remove(&id);
         }
         let reasons = wanted.iter().flat_map(|(name, versions)| self.failures(name, versions));
         failures.extend(reasons);
@@ -118,10 +118,10 @@ impl Control {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub(super) fn configure_start(&self, configured: &Configured) -> Result<(), String> {
+    pub(super) fn configure_start(&self, configured: &CurrentList) -> Result<(), String> {
         let models = match &configured.from {
             NamedModels::One { name, base_path } => {
-                vec![ConfiguredModel::new(name, base_path.clone())]
+                vec![ListedModel::new(name, base_path.clone())]
             }
             NamedModels::File { path, .. } => {
                 let text = read(path)?;
@@ -137,8 +137,8 @@ impl Control {
     }
 
     /// Sets the labels of the start, now that everything is loaded that can be.
-    pub(super) fn label_start(&self, configured: &Configured) {
-        let models: Vec<ConfiguredModel> =
+    pub(super) fn label_start(&self, configured: &CurrentList) {
+        let models: Vec<ListedModel> =
             configured.entries().iter().map(|it| it.model.clone()).collect();
         for problem in self.set_labels(&models) {
             tracing::error!("{problem}");
@@ -203,7 +203,7 @@ impl Control {
         }
     }
 
-    fn configured(&self) -> Result<&Configured, Error> {
+    fn configured(&self) -> Result<&CurrentList, Error> {
         self.catalogue.configured().ok_or_else(|| {
             Error::Unavailable(
                 "the models come from a repository; they can be configured by request where they are named one by \
@@ -214,7 +214,7 @@ impl Control {
     }
 
     /// The models as they lie on disk, if each has what its policy and its labels ask for.
-    fn check(&self, models: &[ConfiguredModel]) -> Result<Found, Vec<String>> {
+    fn check(&self, models: &[ListedModel]) -> Result<Found, Vec<String>> {
         let (mut found, mut problems) = (Found::default(), Vec::new());
         for model in models {
             let name = &model.name;
@@ -243,7 +243,7 @@ impl Control {
     }
 
     /// The versions that are to serve, of those that there are.
-    fn served_by(&self, model: &ConfiguredModel, lies: &FoundModel) -> BTreeSet<u64> {
+    fn served_by(&self, model: &ListedModel, lies: &FoundModel) -> BTreeSet<u64> {
         let own = || {
             let raw = self.loader.read_config(lies).ok().flatten();
             let own = raw.map(|it| {
@@ -269,7 +269,7 @@ impl Control {
 
     /// Lets the labels of these models count, and no others. One whose version does not serve stays where it was, and
     /// is told.
-    fn set_labels(&self, models: &[ConfiguredModel]) -> Vec<String> {
+    fn set_labels(&self, models: &[ListedModel]) -> Vec<String> {
         let mut problems = Vec::new();
         let labels = models.iter().map(|model| {
             let name = &model.name;
@@ -311,7 +311,7 @@ impl Control {
     }
 
     /// Models of which more versions serve than are wanted.
-    fn with_leftovers(&self, configured: &Configured) -> Vec<FoundModel> {
+    fn with_leftovers(&self, configured: &CurrentList) -> Vec<FoundModel> {
         let mut found = Found::default();
         configured.look(&mut found, None);
         let entries = configured.entries();
@@ -338,7 +338,7 @@ fn unavailable(name: &str, label: &str, version: u64, served: &BTreeSet<u64>) ->
     )
 }
 
-fn announce(models: &[ConfiguredModel]) {
+fn announce(models: &[ListedModel]) {
     for model in models {
         for ignored in &model.ignored {
             tracing::info!(model = model.name, "without effect: {ignored}");
@@ -346,13 +346,13 @@ fn announce(models: &[ConfiguredModel]) {
     }
 }
 
-fn on_disk(models: &[ConfiguredModel]) -> OnDisk {
+fn on_disk(models: &[ListedModel]) -> OnDisk {
     let mut found = Found::default();
     for model in models {
         // Why it is not there is said when the file is taken up.
         let _ = found.look_at(&model.name, &model.base_path);
     }
-    found.models.iter().map(|(id, lies)| (id.clone(), Fingerprint::take(lies))).collect()
+    found.models.iter().map(|(id, lies)| (id.clone(), FileStamps::take(lies))).collect()
 }
 
 fn read(path: &Path) -> Result<String, String> {
@@ -360,10 +360,10 @@ fn read(path: &Path) -> Result<String, String> {
         .map_err(|error| format!("--model-config-file: cannot read {}: {error}", path.display()))
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<ConfiguredModel>, String> {
+fn parse(path: &Path, text: &str) -> Result<Vec<ListedModel>, String> {
     let file = path.display().to_string();
     let config = model_server_config(&file, text).map_err(|it| it.to_string())?;
-    let models = configured_models(&config).map_err(|problems| {
+    let models = listed_models(&config).map_err(|problems| {
         problems.iter().map(|it| format!("{file}: {it}")).collect::<Vec<_>>().join("\n")
     })?;
     Ok(models.unwrap_or_default())

@@ -13,15 +13,15 @@ const PREFIX: &str = "muster-files-";
 
 /// A directory that only this process can read, deleted with the last model that uses it.
 #[derive(Debug)]
-pub struct PrivateFiles {
+pub struct ScratchDir {
     path: PathBuf,
     /// Locked as long as somebody has the directory: a lock ends with its process, however that ends.
     _lock: File,
 }
 
-impl PrivateFiles {
+impl ScratchDir {
     /// A new one in `scratch`. Blocking.
-    pub(crate) fn new(scratch: &Path) -> io::Result<PrivateFiles> {
+    pub(crate) fn new(scratch: &Path) -> io::Result<ScratchDir> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700);
         let process = std::process::id();
@@ -35,7 +35,7 @@ impl PrivateFiles {
             }
             // Another process may have taken it for a leftover before it was locked.
             if let Some(lock) = lock(&path)? {
-                return Ok(PrivateFiles { path, _lock: lock });
+                return Ok(ScratchDir { path, _lock: lock });
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -47,7 +47,7 @@ impl PrivateFiles {
     }
 }
 
-impl Drop for PrivateFiles {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot remove files of a model that is gone");
@@ -111,7 +111,7 @@ mod tests {
     fn what_nobody_has_any_more_is_removed_and_nothing_else() {
         let scratch = std::env::temp_dir().join(format!("muster-scratch-{}", std::process::id()));
         fs::create_dir_all(&scratch).unwrap();
-        let used = PrivateFiles::new(&scratch).unwrap();
+        let used = ScratchDir::new(&scratch).unwrap();
         let left = scratch.join("muster-files-1-0");
         fs::create_dir_all(left.join("1")).unwrap();
         let others = ["muster-files-1", "muster-files-x-0", "muster-1-0", "muster-files-1-2-3"]

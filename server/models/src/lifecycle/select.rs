@@ -10,7 +10,7 @@ const FLAT: &str = "model";
 ///
 /// # Errors
 /// The default model is not there, or nobody has said which of several it is.
-pub(super) fn choose(
+pub(super) fn select(
     rule: &HostedStart,
     found: &mut Found,
     places: &str,
@@ -86,7 +86,7 @@ mod tests {
     ) -> Result<Vec<String>, String> {
         let rule = HostedStart { way, default_model: default.map(str::to_owned) };
         let mut found = found(names);
-        choose(&rule, &mut found, "/opt/ml/model")?;
+        select(&rule, &mut found, "/opt/ml/model")?;
         Ok(found.models.keys().map(|it| it.name.to_string()).collect())
     }
 

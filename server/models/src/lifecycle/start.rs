@@ -10,7 +10,7 @@ use std::{
 use backend::MODEL_STACK;
 
 use crate::{
-    lifecycle::{control::Control, converge::How, scratch_dir, select},
+    lifecycle::{control::Control, converge::LoadMode, scratch_dir, select},
     lock::lock,
     repository::{
         catalogue::Wanted,
@@ -46,7 +46,7 @@ impl Control {
         found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
         found.skipped.iter().for_each(|it| tracing::debug!("{it}"));
         if let Some(rule) = &self.settings.hosted {
-            let others = select::choose(rule, &mut found, &self.catalogue.places())?;
+            let others = select::select(rule, &mut found, &self.catalogue.places())?;
             if !others.is_empty() {
                 tracing::info!(
                     "not loaded but as far as the default model is made of them: {}",
@@ -70,7 +70,7 @@ impl Control {
         for model in &models {
             self.manager.note(&model.id(), None, State::Loading, "");
         }
-        self.bring_all(models);
+        self.converge_all(models);
         if let Some(configured) = self.catalogue.configured() {
             self.label_start(configured);
         }
@@ -78,13 +78,13 @@ impl Control {
     }
 
     /// Loads models, or loads them again, several at the same time. Blocking.
-    pub(super) fn bring_all(&self, models: Vec<FoundModel>) {
+    pub(super) fn converge_all(&self, models: Vec<FoundModel>) {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
                 lock(&self.loading).insert(model.id(), Instant::now());
                 // The log and the index have the reason.
-                let _ = self.bring_found(model.clone(), How::AsFarAsItWorks, false);
+                let _ = self.converge_found(model.clone(), LoadMode::BestEffort, false);
                 lock(&self.loading).remove(&model.id());
             }
         };

@@ -1,9 +1,9 @@
 //! Models that are to serve no more: by request, because they have gone from the repository, or to make room.
 
 use crate::{
-    lifecycle::control::{Control, Kept},
+    lifecycle::control::{Control, ModelRecord},
     lock::lock,
-    repository::{file_stamps::Fingerprint, model_id::ModelId},
+    repository::{file_stamps::FileStamps, model_id::ModelId},
     serving::{manager::Versions, state::UNLOADED},
 };
 
@@ -29,25 +29,25 @@ impl Control {
     }
 
     /// The model is gone from its repository.
-    pub(super) fn unload_gone(&self, id: &ModelId) {
+    pub(super) fn unload_removed(&self, id: &ModelId) {
         tracing::info!(model = %id, "it is gone from the repository");
         self.unload_one(id);
         self.manager.forget(id);
     }
 
     /// All versions of the model are gone; its directory is still there.
-    pub(super) fn unload_emptied(&self, id: &ModelId, print: Fingerprint) {
+    pub(super) fn unload_emptied(&self, id: &ModelId, stamps: FileStamps) {
         tracing::info!(model = %id, "there is no version of it any more");
         self.unload_one(id);
-        lock(&self.place(id)).settled = Some(print);
+        lock(&self.record(id)).settled = Some(stamps);
     }
 
     /// Unloads it, and returns its members.
     pub(super) fn unload_one(&self, id: &ModelId) -> Vec<ModelId> {
-        let place = self.place(id);
-        let mut kept = lock(&place);
-        let bytes = kept.bytes;
-        *kept = Kept { withheld: true, bytes, ..Kept::default() };
+        let shared = self.record(id);
+        let mut record = lock(&shared);
+        let bytes = record.bytes;
+        *record = ModelRecord { withheld: true, bytes, ..ModelRecord::default() };
         self.switch(id, Versions::new(), UNLOADED);
         lock(&self.links).remove(id).unwrap_or_default()
     }

@@ -19,11 +19,11 @@ const DEEPEST: usize = 8;
 
 /// 256 bits. Two loads with the same ones give the same answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint([u8; 32]);
+pub struct ContentHash([u8; 32]);
 
-impl Fingerprint {
+impl ContentHash {
     /// One that no other load has, in no process.
-    pub(crate) fn unique() -> Fingerprint {
+    pub(crate) fn unique() -> ContentHash {
         let mut digest = blake3::Hasher::new();
         digest.update(b"load");
         digest.update(&std::process::id().to_le_bytes());
@@ -33,22 +33,22 @@ impl Fingerprint {
         for _ in 0..2 {
             digest.update(&RandomState::new().build_hasher().finish().to_le_bytes());
         }
-        Fingerprint(*digest.finalize().as_bytes())
+        ContentHash(*digest.finalize().as_bytes())
     }
 
     /// That of everything that has this text and is otherwise the same.
-    pub(crate) fn of_text(text: &[u8]) -> Fingerprint {
+    pub(crate) fn of_text(text: &[u8]) -> ContentHash {
         let mut digest = blake3::Hasher::new();
         part(&mut digest, env!("CARGO_PKG_VERSION").as_bytes());
         part(&mut digest, text);
-        Fingerprint(*digest.finalize().as_bytes())
+        ContentHash(*digest.finalize().as_bytes())
     }
 
     /// That of every load of these files under this configuration, also in other processes and on other machines.
     /// Reads all files; blocking. A unique one where a file cannot be read, lies deeper than eight folders, or was
     /// written after the load had `started`: then nobody knows which state the engine has seen.
-    pub(crate) fn of_files(config: &[u8], path: &Path, started: SystemTime) -> Fingerprint {
-        let digest = || -> io::Result<Option<Fingerprint>> {
+    pub(crate) fn of_files(config: &[u8], path: &Path, started: SystemTime) -> ContentHash {
+        let digest = || -> io::Result<Option<ContentHash>> {
             let started = started.duration_since(UNIX_EPOCH).unwrap_or_default();
             let started = started.saturating_sub(FILE_CLOCK);
             let mut digest = blake3::Hasher::new();
@@ -67,9 +67,9 @@ impl Fingerprint {
                 digest.update(&metadata.len().to_le_bytes());
                 digest.update_reader(File::open(&file)?)?;
             }
-            Ok(Some(Fingerprint(*digest.finalize().as_bytes())))
+            Ok(Some(ContentHash(*digest.finalize().as_bytes())))
         };
-        digest().ok().flatten().unwrap_or_else(Fingerprint::unique)
+        digest().ok().flatten().unwrap_or_else(ContentHash::unique)
     }
 
     /// The bytes.
@@ -120,15 +120,15 @@ mod tests {
         let (c, d) = (made("c", "model.onnx", "y"), made("d", "model.pt", "x"));
         // The clock of files may be some milliseconds behind.
         let later = SystemTime::now() + Duration::from_secs(60);
-        let of = |dir: &Path, config: &str| Fingerprint::of_files(config.as_bytes(), dir, later);
+        let of = |dir: &Path, config: &str| ContentHash::of_files(config.as_bytes(), dir, later);
         assert_eq!(of(&a, "m"), of(&b, "m"));
         for other in [of(&a, "n"), of(&c, "m"), of(&d, "m"), of(&root.join("gone"), "m")] {
             assert_ne!(of(&a, "m"), other);
         }
         // Written while it was being loaded.
         let early = SystemTime::now() - Duration::from_secs(60);
-        let once = Fingerprint::of_files(b"m", &a, early);
-        assert_ne!(once, Fingerprint::of_files(b"m", &a, early));
+        let once = ContentHash::of_files(b"m", &a, early);
+        assert_ne!(once, ContentHash::of_files(b"m", &a, early));
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -141,8 +141,8 @@ mod tests {
         }
         assert_eq!(files_below(&root).unwrap(), None);
         let later = SystemTime::now() + Duration::from_secs(60);
-        let once = Fingerprint::of_files(b"m", &root, later);
-        assert_ne!(once, Fingerprint::of_files(b"m", &root, later));
+        let once = ContentHash::of_files(b"m", &root, later);
+        assert_ne!(once, ContentHash::of_files(b"m", &root, later));
         fs::remove_dir_all(&root).unwrap();
     }
 }

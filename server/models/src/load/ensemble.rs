@@ -11,7 +11,7 @@ use crate::{
     },
     ensemble::{self, Ensemble},
     load::{
-        content_hash::Fingerprint,
+        content_hash::ContentHash,
         files::read_labels,
         load_log::Warnings,
         loader::{Load, Loader},
@@ -33,7 +33,7 @@ impl Loader {
         let (completed, steps) =
             ensemble::complete(raw, &found.name).map_err(|it| it.to_string())?;
         let mut warnings = Warnings::new(&found.name, version);
-        completed.warnings.iter().for_each(|it| warnings.tell(it));
+        completed.warnings.iter().for_each(|it| warnings.warn(it));
         let config = completed.config;
         let engine = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
         let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
@@ -48,7 +48,7 @@ impl Loader {
         let metrics = self.metrics.model(found.shown_name(), version, &options);
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         // Those of the members come to it with each request.
-        let fingerprint = Fingerprint::of_text(&config_json);
+        let content_hash = ContentHash::of_text(&config_json);
         self.tell_caching(&config, &mut warnings);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
@@ -65,7 +65,7 @@ impl Loader {
             config_message,
             engine,
             metrics,
-            fingerprint,
+            content_hash,
             used: Default::default(),
             bytes: 0,
             files: None,
@@ -74,21 +74,21 @@ impl Loader {
     }
 
     /// What sets the answers of a loaded model apart.
-    pub(super) fn fingerprint(
+    pub(super) fn content_hash(
         &self,
         load: &Load<'_>,
         config: &ModelConfig,
         config_json: &[u8],
-    ) -> Fingerprint {
+    ) -> ContentHash {
         match config.response_cache && self.settings.has_cache {
-            true => Fingerprint::of_files(config_json, load.path, load.started),
-            false => Fingerprint::unique(),
+            true => ContentHash::of_files(config_json, load.path, load.started),
+            false => ContentHash::unique(),
         }
     }
 
     pub(super) fn tell_caching(&self, config: &ModelConfig, warnings: &mut Warnings<'_>) {
         if config.response_cache && !self.settings.has_cache {
-            warnings.tell(
+            warnings.warn(
                 "response_cache { enable: true } has no effect, as the server has no cache; give it one with \
                  --cache-config local,size=<bytes>",
             );

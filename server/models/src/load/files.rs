@@ -145,9 +145,9 @@ mod tests {
             assert_eq!(files(name), Ok(vec![format!("model.{usual}")]));
         }
         for name in ["README.md", "model.plan", "model"] {
-            let told = "is no model by its name: expected a file that ends in .onnx, .pt or .pth";
+            let logged = "is no model by its name: expected a file that ends in .onnx, .pt or .pth";
             let text = files(name).unwrap_err();
-            assert_eq!(text, format!("{} {told}", dir.join(name).display()));
+            assert_eq!(text, format!("{} {logged}", dir.join(name).display()));
         }
         fs::remove_dir_all(&dir).unwrap();
         assert!(files_of(&dir).unwrap_err().starts_with("cannot list "));

@@ -9,7 +9,7 @@ use backend::{BackendError, Device, Model};
 
 use crate::{
     config::model::ModelConfig,
-    load::{placement::Plan, scheduler::Feed, warmup::warm},
+    load::{placement::Plan, scheduler::ExtraInputs, warmup::warm},
 };
 use inference::signature::Signature;
 use schedule::{
@@ -26,24 +26,24 @@ pub(crate) fn make(
     signature: &Arc<Signature>,
     dir: &Path,
     plan: &Plan,
-    feed: &Feed,
+    extra: &ExtraInputs,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
     let times = Arc::new(Mutex::new(RunTimes::default()));
     // Without a specification there is nothing to guess a request from, and one that leaves traces is not
     // made up.
     let guess = model.spec().is_some() && !model.keeps_state();
     let make_on = |device: Device| -> Arc<MakeInstance> {
-        let (model, config, signature, dir, times, feed) = (
+        let (model, config, signature, dir, times, extra) = (
             model.clone(),
             config.clone(),
             signature.clone(),
             dir.to_owned(),
             times.clone(),
-            feed.clone(),
+            extra.clone(),
         );
         Arc::new(move || {
             let mut instance = model.instantiate(device)?;
-            let learned = warm(&mut *instance, &signature, &config, &dir, &feed, guess)?;
+            let learned = warm(&mut *instance, &signature, &config, &dir, &extra, guess)?;
             *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
             Ok(instance)
         })
@@ -89,10 +89,10 @@ pub(crate) fn limit(
 /// The error with the GPU that it is about: of several, it may be the only one to leave out.
 fn on_device(device: Device, error: BackendError) -> BackendError {
     let Device::Gpu(number) = device else { return error };
-    let told = |reason| format!("on GPU {number}: {reason}");
+    let logged = |reason| format!("on GPU {number}: {reason}");
     match error {
-        BackendError::Device(reason) => BackendError::Device(told(reason)),
-        BackendError::OutOfMemory(reason) => BackendError::OutOfMemory(told(reason)),
+        BackendError::Device(reason) => BackendError::Device(logged(reason)),
+        BackendError::OutOfMemory(reason) => BackendError::OutOfMemory(logged(reason)),
         error => error,
     }
 }

@@ -6,17 +6,17 @@ use inference::error::Error;
 
 /// Why it cannot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct LoadError {
     /// A sentence.
     pub(crate) reason: String,
     /// It would load if there were more memory, of the machine or of a device.
     pub(crate) lacks_memory: bool,
 }
 
-impl Refusal {
+impl LoadError {
     /// There is too little memory.
-    pub(crate) fn out_of_memory(reason: String) -> Refusal {
-        Refusal { reason, lacks_memory: true }
+    pub(crate) fn out_of_memory(reason: String) -> LoadError {
+        LoadError { reason, lacks_memory: true }
     }
 
     /// The answer to whoever asked for the model.
@@ -28,8 +28,8 @@ impl Refusal {
     }
 }
 
-impl From<String> for Refusal {
-    fn from(reason: String) -> Refusal {
-        Refusal { reason, lacks_memory: false }
+impl From<String> for LoadError {
+    fn from(reason: String) -> LoadError {
+        LoadError { reason, lacks_memory: false }
     }
 }

@@ -8,16 +8,16 @@ use crate::{load::placement::Plan, serving::served::ServedModel};
 pub(crate) struct Warnings<'a> {
     model: &'a str,
     version: u64,
-    told: BTreeSet<String>,
+    logged: BTreeSet<String>,
 }
 
 impl<'a> Warnings<'a> {
     pub(crate) fn new(model: &'a str, version: u64) -> Warnings<'a> {
-        Warnings { model, version, told: BTreeSet::new() }
+        Warnings { model, version, logged: BTreeSet::new() }
     }
 
-    pub(crate) fn tell(&mut self, warning: &str) {
-        if self.told.insert(warning.to_owned()) {
+    pub(crate) fn warn(&mut self, warning: &str) {
+        if self.logged.insert(warning.to_owned()) {
             tracing::warn!(model = self.model, version = self.version, "{warning}");
         }
     }

@@ -29,14 +29,14 @@ use crate::{
     load::{
         files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
         gpu_limit, instances,
-        load_error::Refusal,
+        load_error::LoadError,
         load_log::{self, Warnings},
         options::{
             engine_options, first_response_ms, gpu_accelerators, gpu_share, in_one_thread,
             op_libraries,
         },
         placement::{NoGpus, Places, Plan, plan},
-        scheduler::{Feed, Runs, engine},
+        scheduler::{ExtraInputs, InstanceSet, engine},
     },
     repository::local::FoundModel,
     serving::{manager::ModelManager, served::ServedModel},
@@ -132,7 +132,7 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         version: u64,
         path: &Path,
-    ) -> Result<ServedModel, Refusal> {
+    ) -> Result<ServedModel, LoadError> {
         let started = Instant::now();
         let load = AssertUnwindSafe(|| self.load_where_it_fits(found, raw, version, path));
         let loaded = catch_unwind(load)
@@ -170,7 +170,7 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         version: u64,
         path: &Path,
-    ) -> Result<(ServedModel, Plan), Refusal> {
+    ) -> Result<(ServedModel, Plan), LoadError> {
         if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
             return Ok(self.load_ensemble(found, raw, version)?);
         }
@@ -204,7 +204,9 @@ impl Loader {
         let mut warnings = Warnings::new(&found.name, version);
         let reason = match self.make(&load, &plan, &mut warnings) {
             Ok(model) => return Ok((model, plan)),
-            Err(Unmade::Device(reason) | Unmade::Memory(reason)) if plan.uses_gpus() => reason,
+            Err(CreateError::Device(reason) | CreateError::Memory(reason)) if plan.uses_gpus() => {
+                reason
+            }
             Err(unmade) => return Err(unmade.into()),
         };
         let none = NoGpus { reason: &reason, is_there: true };
@@ -240,7 +242,7 @@ impl Loader {
     }
 
     /// Has a GPU of the plan too much of its memory in use for one more model? Looks at it now.
-    fn check_gpu_limits(&self, plan: &Plan) -> Result<(), Refusal> {
+    fn check_gpu_limits(&self, plan: &Plan) -> Result<(), LoadError> {
         let limits = &self.settings.repository.gpu_limits;
         if limits.is_empty() || !plan.uses_gpus() {
             return Ok(());
@@ -248,7 +250,7 @@ impl Loader {
         self.metrics.sample_gpus();
         let readings = self.metrics.resources().gpus;
         gpu_limit::check(plan, limits, &self.settings.gpus.found, &readings)
-            .map_err(Refusal::out_of_memory)
+            .map_err(LoadError::out_of_memory)
     }
 
     fn plan_here(
@@ -286,7 +288,7 @@ impl Loader {
         load: &Load<'_>,
         plan: &Plan,
         warnings: &mut Warnings<'_>,
-    ) -> Result<ServedModel, Unmade> {
+    ) -> Result<ServedModel, CreateError> {
         let Load { found, raw, version, choice, .. } = *load;
         let source = ModelSource {
             name: found.name.clone(),
@@ -301,13 +303,13 @@ impl Loader {
         let model = load.engine.load(&source)?;
         let mut completed = self.complete(found, raw, choice, &*model)?;
         // Before anything else can fail: they may say why it does.
-        completed.warnings.iter().for_each(|it| warnings.tell(it));
+        completed.warnings.iter().for_each(|it| warnings.warn(it));
         if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
-            warnings.tell("cc_model_filenames is ignored, as no instance runs on a GPU");
+            warnings.warn("cc_model_filenames is ignored, as no instance runs on a GPU");
         }
         let accelerates = !source.accelerators.is_empty() && choice.backend == READS_ACCELERATORS;
         if accelerates && !plan.uses_gpus() {
-            warnings.tell(
+            warnings.warn(
                 "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
                  runs on a GPU",
             );
@@ -320,13 +322,13 @@ impl Loader {
         completed.show_instances(&plan.groups);
         let labels = read_labels(&completed.config, &found.dir)?;
         let signature = Arc::new(completed.config.signature(version, &labels));
-        let feed = Feed::of(&completed.config, &found.dir)?;
+        let extra = ExtraInputs::of(&completed.config, &found.dir)?;
         let (slots, times) =
-            instances::make(&model, &completed.config, &signature, &found.dir, plan, &feed)?;
+            instances::make(&model, &completed.config, &signature, &found.dir, plan, &extra)?;
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
         if is_limited && limiter.is_none() {
-            warnings.tell(
+            warnings.warn(
                 "instance_group.rate_limiter is ignored, as rate limiting is off (--rate-limit)",
             );
         }
@@ -340,14 +342,14 @@ impl Loader {
         };
         let metrics = self.metrics.model(found.shown_name(), version, &options);
         let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
-        let runs = Runs { feed, slots, times, keeps_state, uses_gpus };
+        let runs = InstanceSet { extra, slots, times, keeps_state, uses_gpus };
         let engine = engine(runs, &config, &signature, &self.settings, metrics.clone());
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         self.tell_caching(&config, warnings);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
         }
-        let fingerprint = self.fingerprint(load, &config, &config_json);
+        let content_hash = self.content_hash(load, &config, &config_json);
         let config_message = completed.raw;
         let (used, bytes, files) = Default::default();
         Ok(ServedModel {
@@ -358,7 +360,7 @@ impl Loader {
             config_message,
             engine,
             metrics,
-            fingerprint,
+            content_hash,
             used,
             bytes,
             files,
@@ -381,8 +383,8 @@ impl Loader {
             Some(bytes) if load.choice.backend == READS_ACCELERATORS => {
                 options.insert(GPU_MEMORY.to_owned(), bytes.to_string());
             }
-            Some(_) => warnings.tell("--gpu-memory-margin has no effect on models of its engine"),
-            None => warnings.tell("--gpu-memory-margin has no effect: the driver does not say how much memory there is"),
+            Some(_) => warnings.warn("--gpu-memory-margin has no effect on models of its engine"),
+            None => warnings.warn("--gpu-memory-margin has no effect: the driver does not say how much memory there is"),
         }
         options
     }
@@ -449,7 +451,7 @@ pub(super) struct Load<'a> {
 }
 
 /// Why a model could not be made.
-enum Unmade {
+enum CreateError {
     /// A device for it cannot be used; another one may do.
     Device(String),
     /// A device, or the machine, has too little memory; another device may do.
@@ -458,30 +460,30 @@ enum Unmade {
     Refused(String),
 }
 
-impl From<BackendError> for Unmade {
-    fn from(error: BackendError) -> Unmade {
+impl From<BackendError> for CreateError {
+    fn from(error: BackendError) -> CreateError {
         match error {
-            BackendError::Device(reason) => Unmade::Device(reason),
-            BackendError::OutOfMemory(reason) => Unmade::Memory(reason),
+            BackendError::Device(reason) => CreateError::Device(reason),
+            BackendError::OutOfMemory(reason) => CreateError::Memory(reason),
             error => match error.to_string() {
-                reason if says_out_of_memory(&reason) => Unmade::Memory(reason),
-                reason => Unmade::Refused(reason),
+                reason if says_out_of_memory(&reason) => CreateError::Memory(reason),
+                reason => CreateError::Refused(reason),
             },
         }
     }
 }
 
-impl From<String> for Unmade {
-    fn from(reason: String) -> Unmade {
-        Unmade::Refused(reason)
+impl From<String> for CreateError {
+    fn from(reason: String) -> CreateError {
+        CreateError::Refused(reason)
     }
 }
 
-impl From<Unmade> for Refusal {
-    fn from(unmade: Unmade) -> Refusal {
+impl From<CreateError> for LoadError {
+    fn from(unmade: CreateError) -> LoadError {
         match unmade {
-            Unmade::Refused(reason) | Unmade::Device(reason) => reason.into(),
-            Unmade::Memory(reason) => Refusal::out_of_memory(reason),
+            CreateError::Refused(reason) | CreateError::Device(reason) => reason.into(),
+            CreateError::Memory(reason) => LoadError::out_of_memory(reason),
         }
     }
 }

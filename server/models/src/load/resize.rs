@@ -60,7 +60,7 @@ impl Loader {
             config_message: completed.raw,
             engine: Engine::Instances(Arc::clone(scheduler)),
             metrics: served.metrics.clone(),
-            fingerprint: served.fingerprint,
+            content_hash: served.content_hash,
             used,
             bytes: served.bytes,
             files: served.files.clone(),

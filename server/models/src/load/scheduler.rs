@@ -23,7 +23,7 @@ use telemetry::metrics::ModelMetrics;
 
 /// What a run gets beside the inputs of its requests.
 #[derive(Debug, Clone)]
-pub(crate) enum Feed {
+pub(crate) enum ExtraInputs {
     /// Nothing.
     Plain,
     /// Where in its sequence a request stands, and what the sequence has kept.
@@ -32,19 +32,19 @@ pub(crate) enum Feed {
     Ragged(Arc<Ragged>),
 }
 
-impl Feed {
+impl ExtraInputs {
     /// That of a model. `dir` is its directory. Blocking.
     ///
     /// # Errors
     /// When a file that belongs to the model is not there, or not what it should be.
-    pub(crate) fn of(config: &ModelConfig, dir: &Path) -> Result<Feed, String> {
+    pub(crate) fn of(config: &ModelConfig, dir: &Path) -> Result<ExtraInputs, String> {
         match &config.scheduling {
             Scheduling::Sequences(batching) => {
-                Ok(Feed::Sequences(sequence_settings::wiring(config, batching, dir)?))
+                Ok(ExtraInputs::Sequences(sequence_settings::wiring(config, batching, dir)?))
             }
             Scheduling::Plain | Scheduling::Dynamic(_) => match &config.ragged {
-                Some(ragged) => Ok(Feed::Ragged(Arc::new(ragged.clone()))),
-                None => Ok(Feed::Plain),
+                Some(ragged) => Ok(ExtraInputs::Ragged(Arc::new(ragged.clone()))),
+                None => Ok(ExtraInputs::Plain),
             },
         }
     }
@@ -55,17 +55,17 @@ impl Feed {
         work: &'a Work,
     ) -> Result<Cow<'a, [NamedTensor]>, BackendError> {
         match self {
-            Feed::Plain => Ok(Cow::Borrowed(&work.inputs)),
-            Feed::Sequences(wiring) => wiring.whole_sequence(work).map(Cow::Owned),
-            Feed::Ragged(ragged) => ragged.gather(&[work]).map(Cow::Owned),
+            ExtraInputs::Plain => Ok(Cow::Borrowed(&work.inputs)),
+            ExtraInputs::Sequences(wiring) => wiring.whole_sequence(work).map(Cow::Owned),
+            ExtraInputs::Ragged(ragged) => ragged.gather(&[work]).map(Cow::Owned),
         }
     }
 }
 
 /// What runs a model version.
-pub(crate) struct Runs {
+pub(crate) struct InstanceSet {
     /// What a run gets beside the inputs of its requests.
-    pub(crate) feed: Feed,
+    pub(crate) extra: ExtraInputs,
     /// Places for instances.
     pub(crate) slots: Vec<Slot>,
     /// What warming up has taught.
@@ -78,14 +78,15 @@ pub(crate) struct Runs {
 
 /// The engine of a model that has been loaded.
 pub(crate) fn engine(
-    runs: Runs,
+    runs: InstanceSet,
     config: &ModelConfig,
     signature: &Signature,
     server: &LoadSettings,
     metrics: ModelMetrics,
 ) -> Engine {
-    let Runs { feed, slots, times, keeps_state, uses_gpus } = runs;
-    if let (Scheduling::Sequences(batching), Feed::Sequences(wiring)) = (&config.scheduling, &feed)
+    let InstanceSet { extra, slots, times, keeps_state, uses_gpus } = runs;
+    if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
+        (&config.scheduling, &extra)
     {
         let settings =
             sequence_settings::settings(config, batching, wiring.clone(), keeps_state, server);
@@ -94,9 +95,9 @@ pub(crate) fn engine(
     let context = RunContext {
         batches: signature.batches(),
         outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
-        ragged: match feed {
-            Feed::Ragged(ragged) => Some(ragged),
-            Feed::Plain | Feed::Sequences(_) => None,
+        ragged: match extra {
+            ExtraInputs::Ragged(ragged) => Some(ragged),
+            ExtraInputs::Plain | ExtraInputs::Sequences(_) => None,
         },
     };
     let mut settings = scheduler_settings(config, server);

@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::{
     config::model::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
-    load::scheduler::Feed,
+    load::scheduler::ExtraInputs,
     serving::validate::{prepare, request_of_zeros},
 };
 use inference::signature::Signature;
@@ -36,7 +36,7 @@ pub(crate) fn warm(
     signature: &Signature,
     config: &ModelConfig,
     dir: &Path,
-    feed: &Feed,
+    extra: &ExtraInputs,
     guess: bool,
 ) -> Result<RunTimes, BackendError> {
     for sample in &config.warmups {
@@ -45,7 +45,7 @@ pub(crate) fn warm(
         };
         let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
         for _ in 0..sample.count {
-            execute(instance, &work, feed).map_err(|it| match it {
+            execute(instance, &work, extra).map_err(|it| match it {
                 // The sample has no part in it.
                 BackendError::Device(_) | BackendError::OutOfMemory(_) => it,
                 it => in_sample(it.to_string()),
@@ -60,7 +60,7 @@ pub(crate) fn warm(
     let started = Instant::now();
     for run in 0..RUNS {
         let began = Instant::now();
-        if let Err(error) = execute(instance, &work.work, feed) {
+        if let Err(error) = execute(instance, &work.work, extra) {
             if let BackendError::Device(_) = error {
                 return Err(error);
             }
@@ -77,8 +77,12 @@ pub(crate) fn warm(
     Ok(times)
 }
 
-fn execute(instance: &mut dyn Instance, work: &Work, feed: &Feed) -> Result<(), BackendError> {
-    let inputs = &feed.inputs(work)?;
+fn execute(
+    instance: &mut dyn Instance,
+    work: &Work,
+    extra: &ExtraInputs,
+) -> Result<(), BackendError> {
+    let inputs = &extra.inputs(work)?;
     let (outputs, rows) = (&work.outputs, work.rows);
     instance.execute(&Batch { inputs, outputs, rows, stop: &Stop::new() }).map(drop)
 }

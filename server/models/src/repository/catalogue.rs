@@ -9,7 +9,7 @@ use std::{
 use crate::{
     config::raw,
     repository::{
-        current_list::Configured,
+        current_list::CurrentList,
         local::{Found, FoundModel, Names, is_model_name, scan_path},
         remote::{Copies, Remote},
     },
@@ -39,7 +39,7 @@ enum Place {
     /// Whatever it is, by itself.
     Path(PathBuf),
     /// Models that are named one by one.
-    Configured(Configured),
+    CurrentList(CurrentList),
 }
 
 /// Which models are to be brought here, of those in object stores. Those in directories are here.
@@ -69,7 +69,7 @@ impl Catalogue {
             ModelsFrom::Repositories(all) => all.iter().map(open).collect::<Result<_, _>>()?,
             ModelsFrom::Path(path) => vec![Place::Path(path.clone())],
             ModelsFrom::Named(named) => {
-                vec![Place::Configured(Configured::new(named.clone()))]
+                vec![Place::CurrentList(CurrentList::new(named.clone()))]
             }
         };
         let is_named = matches!(repository.from, ModelsFrom::Named(_));
@@ -87,7 +87,7 @@ impl Catalogue {
         for place in &self.places {
             match (place, wanted) {
                 (Place::Path(path), _) => found = self.look_at_path(path)?,
-                (Place::Configured(configured), _) => configured.look(&mut found, None),
+                (Place::CurrentList(configured), _) => configured.look(&mut found, None),
                 (Place::Repository(path), _) => found.look_into(path, self.names)?,
                 // How many there are decides what the name is for.
                 (Place::Remote(remote), Wanted::These(names)) if self.model_name.is_none() => {
@@ -124,7 +124,7 @@ impl Catalogue {
                     Ok(None) => {}
                     Err(error) => failed.push((remote, error)),
                 },
-                Place::Configured(configured) => configured.look(&mut found, Some(name)),
+                Place::CurrentList(configured) => configured.look(&mut found, Some(name)),
                 Place::Remote(_) | Place::Path(_) => {}
             }
         }
@@ -161,9 +161,9 @@ impl Catalogue {
     }
 
     /// The models that are named one by one, where that is how they are found.
-    pub(crate) fn configured(&self) -> Option<&Configured> {
+    pub(crate) fn configured(&self) -> Option<&CurrentList> {
         self.places.iter().find_map(|it| match it {
-            Place::Configured(configured) => Some(configured),
+            Place::CurrentList(configured) => Some(configured),
             Place::Repository(_) | Place::Remote(_) | Place::Path(_) => None,
         })
     }
@@ -208,7 +208,7 @@ impl Catalogue {
         let show = |place: &Place| match place {
             Place::Repository(path) | Place::Path(path) => path.display().to_string(),
             Place::Remote(remote) => remote.address().display().to_string(),
-            Place::Configured(configured) => configured.places(),
+            Place::CurrentList(configured) => configured.places(),
         };
         self.places.iter().map(show).collect::<Vec<_>>().join(", ")
     }

@@ -12,14 +12,14 @@ use crate::{
     repository::{
         local::{Found, FoundModel},
         model_id::ModelId,
-        model_list::{ConfiguredModel, with_policy},
+        model_list::{ListedModel, with_policy},
     },
 };
 use configuration::NamedModels;
 
 /// Which models are configured. Replaced as a whole.
 #[derive(Debug)]
-pub(crate) struct Configured {
+pub(crate) struct CurrentList {
     /// What says so at the start.
     pub(crate) from: NamedModels,
     /// Guards the list. Held for a look.
@@ -29,15 +29,15 @@ pub(crate) struct Configured {
 /// One of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    pub(crate) model: ConfiguredModel,
+    pub(crate) model: ListedModel,
     /// Versions that serve on whatever the policy says, as labels stand for them.
     pub(crate) keep: BTreeSet<u64>,
 }
 
-impl Configured {
+impl CurrentList {
     /// None yet.
-    pub(crate) fn new(from: NamedModels) -> Configured {
-        Configured { from, entries: Mutex::default() }
+    pub(crate) fn new(from: NamedModels) -> CurrentList {
+        CurrentList { from, entries: Mutex::default() }
     }
 
     /// From now on it is these.

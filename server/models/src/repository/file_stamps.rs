@@ -24,7 +24,7 @@ pub(crate) type Tree = BTreeMap<PathBuf, Stamp>;
 
 /// A model as it lay on disk at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Fingerprint {
+pub(crate) struct FileStamps {
     /// `config.pbtxt`.
     pub(crate) config: Option<Stamp>,
     /// What all versions use: labels, samples, initial states.
@@ -33,9 +33,9 @@ pub(crate) struct Fingerprint {
     pub(crate) versions: BTreeMap<u64, Tree>,
 }
 
-impl Fingerprint {
+impl FileStamps {
     /// Takes it now. What cannot be read is taken for absent: loading will say so.
-    pub(crate) fn take(found: &FoundModel) -> Fingerprint {
+    pub(crate) fn take(found: &FoundModel) -> FileStamps {
         let mut common = Tree::new();
         // A model that is a file by itself has nothing beside it.
         if !found.versions.values().any(|it| it.is_file()) {
@@ -46,7 +46,7 @@ impl Fingerprint {
             walk(&found.dir, DEEPEST, &skip, &mut common);
         }
         let versions = found.versions.iter().map(|(number, path)| (*number, tree(path)));
-        Fingerprint {
+        FileStamps {
             config: found.config.as_deref().and_then(stamp),
             common,
             versions: versions.collect(),

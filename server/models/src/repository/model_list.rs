@@ -22,7 +22,7 @@ use textproto::tensorflow::raw as message;
 
 /// One model.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ConfiguredModel {
+pub struct ListedModel {
     /// What clients call it.
     pub name: String,
     /// The directory of its versions.
@@ -35,11 +35,11 @@ pub struct ConfiguredModel {
     pub ignored: Vec<String>,
 }
 
-impl ConfiguredModel {
+impl ListedModel {
     /// A model of which nothing but its name and its place is said.
-    pub fn new(name: &str, base_path: PathBuf) -> ConfiguredModel {
+    pub fn new(name: &str, base_path: PathBuf) -> ListedModel {
         let (name, ignored) = (name.to_owned(), Vec::new());
-        ConfiguredModel { name, base_path, policy: None, labels: VersionLabels::new(), ignored }
+        ListedModel { name, base_path, policy: None, labels: VersionLabels::new(), ignored }
     }
 }
 
@@ -51,9 +51,9 @@ const PLATFORMS: [&str; 4] = ["onnxruntime_onnx", "onnx", "pytorch_libtorch", "p
 ///
 /// # Errors
 /// Everything that is wrong with it, each with its place.
-pub fn configured_models(
+pub fn listed_models(
     config: &message::ModelServerConfig,
-) -> Result<Option<Vec<ConfiguredModel>>, Vec<String>> {
+) -> Result<Option<Vec<ListedModel>>, Vec<String>> {
     let list = match &config.config {
         None => return Ok(None),
         Some(Config::CustomModelConfig(_)) => {
@@ -72,15 +72,11 @@ pub fn configured_models(
         }
         model(it, &place, &mut problems)
     });
-    let models: Vec<ConfiguredModel> = models.collect();
+    let models: Vec<ListedModel> = models.collect();
     if problems.is_empty() { Ok(Some(models)) } else { Err(problems) }
 }
 
-fn model(
-    config: &message::ModelConfig,
-    place: &str,
-    problems: &mut Vec<String>,
-) -> ConfiguredModel {
+fn model(config: &message::ModelConfig, place: &str, problems: &mut Vec<String>) -> ListedModel {
     let name = &config.name;
     if name.is_empty() || name.contains(['/', '\0']) || !is_model_name(name) {
         let shown: String = name.chars().take(100).collect();
@@ -133,7 +129,7 @@ fn model(
         ));
     }
     let ignored = ignored(config);
-    ConfiguredModel { name: name.clone(), base_path: path.into(), policy, labels, ignored }
+    ListedModel { name: name.clone(), base_path: path.into(), policy, labels, ignored }
 }
 
 fn ignored(config: &message::ModelConfig) -> Vec<String> {
@@ -207,11 +203,11 @@ mod tests {
     use super::*;
     use textproto::tensorflow::model_server_config;
 
-    fn read(text: &str) -> Result<Option<Vec<ConfiguredModel>>, Vec<String>> {
-        configured_models(&model_server_config("models.config", text).unwrap())
+    fn read(text: &str) -> Result<Option<Vec<ListedModel>>, Vec<String>> {
+        listed_models(&model_server_config("models.config", text).unwrap())
     }
 
-    fn one(text: &str) -> ConfiguredModel {
+    fn one(text: &str) -> ListedModel {
         let text = format!("model_config_list {{ config {{ name: 'm' base_path: '/m' {text} }} }}");
         read(&text).unwrap().unwrap().remove(0)
     }

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use crate::{
     config::{model::ModelConfig, raw},
     ensemble::Ensemble,
-    lifecycle::scratch_dir::PrivateFiles,
-    load::content_hash::Fingerprint,
+    lifecycle::scratch_dir::ScratchDir,
+    load::content_hash::ContentHash,
 };
 use inference::{error::Error, signature::Signature};
 use schedule::{Scheduler, sequence::SequenceScheduler};
@@ -37,13 +37,13 @@ pub struct ServedModel {
     /// Its counters.
     pub metrics: ModelMetrics,
     /// What sets its answers apart from those of any other model, also of the same name and version.
-    pub fingerprint: Fingerprint,
+    pub content_hash: ContentHash,
     /// When it was last asked for.
     pub(crate) used: LastUsed,
     /// Memory that it takes, as far as it was measured; 0 where there is no budget for it.
     pub(crate) bytes: u64,
     /// Files that are only this model's, and go with it. Last, since instances may read them.
-    pub(crate) files: Option<Arc<PrivateFiles>>,
+    pub(crate) files: Option<Arc<ScratchDir>>,
 }
 
 /// When a model was last asked for, in milliseconds since the server began to count; only where models are

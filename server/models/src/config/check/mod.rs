@@ -15,7 +15,7 @@ use backend::DataType;
 use crate::config::{
     model::{ConfigErrors, ModelConfig, Scheduling},
     raw::{self, ModelConfig as RawConfig},
-    server_ports::MadePorts,
+    server_ports::ServerPorts,
 };
 
 pub(crate) use crate::config::check::{ensemble::ensemble, unsupported::unsupported};
@@ -58,7 +58,7 @@ pub(crate) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
     let max_batch_size = settings::max_batch_size(raw, report);
     let inputs = ports::inputs(raw, report);
     let mut outputs = ports::outputs(raw, report);
-    let mut made = MadePorts::default();
+    let mut made = ServerPorts::default();
     let sequences = sequence::sequences(raw, max_batch_size, &mut made, report);
     let ragged = ragged::ragged(raw, &inputs, &mut outputs, &mut made, report);
     sequence::check_made(raw, &made, report);

@@ -11,7 +11,7 @@ use crate::config::{
         BatchInput as RawInput, BatchOutput as RawOutput, ModelConfig as RawConfig,
         batch_input::Kind, batch_output::Kind as OutputKind,
     },
-    server_ports::{Made, MadePorts, sequence_batching},
+    server_ports::{ServerPort, ServerPorts, sequence_batching},
 };
 use inference::signature::nearest;
 use schedule::ragged::{BatchInput, BatchInputKind, BatchOutput, CountType, Ragged};
@@ -22,7 +22,7 @@ pub(super) fn ragged(
     raw: &RawConfig,
     inputs: &[PortConfig],
     outputs: &mut [PortConfig],
-    made: &mut MadePorts,
+    made: &mut ServerPorts,
     report: &mut Report,
 ) -> Option<Ragged> {
     let flat: Vec<Arc<str>> =
@@ -47,7 +47,7 @@ pub(super) fn ragged(
             _ => vec![None],
         };
         let dtype = input.dtype.dtype();
-        let port = |name: &Arc<str>| Made {
+        let port = |name: &Arc<str>| ServerPort {
             place: place.clone(),
             name: name.clone(),
             dtype,

@@ -14,7 +14,7 @@ use crate::config::{
         },
     },
     sequence_batching::{SequenceBatching, StateConfig},
-    server_ports::{Made, MadePorts, sequence_batching},
+    server_ports::{ServerPort, ServerPorts, sequence_batching},
 };
 use schedule::{
     policy::BatchPolicy,
@@ -25,7 +25,7 @@ use schedule::{
 pub(super) fn sequences(
     raw: &RawConfig,
     max_batch_size: usize,
-    made: &mut MadePorts,
+    made: &mut ServerPorts,
     report: &mut Report,
 ) -> Option<SequenceBatching> {
     let given = sequence_batching(raw)?;
@@ -39,7 +39,7 @@ pub(super) fn sequences(
     let controls = controls(given, report);
     for (i, control) in &controls {
         let dims = batch.into_iter().chain([Some(1)]).collect();
-        made.inputs.push(Made {
+        made.inputs.push(ServerPort {
             place: format!("sequence_batching.control_input[{i}]"),
             name: control.name.clone(),
             dtype: control.dtype(),
@@ -51,7 +51,7 @@ pub(super) fn sequences(
         let place = format!("sequence_batching.state[{i}]");
         let Some((state, dims)) = state(&place, it, report) else { continue };
         let dims: Vec<Option<usize>> = batch.into_iter().chain(dims).collect();
-        let port = |name: &Arc<str>| Made {
+        let port = |name: &Arc<str>| ServerPort {
             place: place.clone(),
             name: name.clone(),
             dtype: state.dtype,
@@ -318,7 +318,7 @@ fn preferred(oldest: &StrategyOldest, max_batch_size: usize, report: &mut Report
 }
 
 /// Notes what the server makes and clients could send, or what it makes twice.
-pub(super) fn check_made(raw: &RawConfig, made: &MadePorts, report: &mut Report) {
+pub(super) fn check_made(raw: &RawConfig, made: &ServerPorts, report: &mut Report) {
     let sides = [("input", &made.inputs), ("output", &made.outputs)];
     for (what, ports) in sides {
         for (i, port) in ports.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Is there memory for one more model? Reckoned before it is loaded, from the size of its files. Pure.
 
-use crate::lifecycle::multi_model::table::Reckoned;
+use crate::lifecycle::multi_model::table::Reserved;
 use configuration::MultiModel;
 use machine::bytes_text;
 
@@ -30,17 +30,17 @@ pub(super) fn needed(file_bytes: u64) -> u64 {
 pub(super) fn check(
     needed: u64,
     settings: &MultiModel,
-    reckoned: Reckoned,
+    reserved: Reserved,
     usage: Usage,
 ) -> Result<(), String> {
     let shown = bytes_text(needed);
     if let Some(budget) = settings.budget {
-        return match reckoned.all.saturating_add(needed) <= budget {
+        return match reserved.all.saturating_add(needed) <= budget {
             true => Ok(()),
             false => Err(format!(
                 "there is no room for it: it needs about {shown}, and the models that are loaded take {} of \
                  --model-memory-budget {}",
-                bytes_text(reckoned.all),
+                bytes_text(reserved.all),
                 bytes_text(budget)
             )),
         };
@@ -49,7 +49,7 @@ pub(super) fn check(
     let reserve = (memory / RESERVE).clamp(LEAST_RESERVE, MOST_RESERVE);
     let left = memory.saturating_sub(usage.resident);
     let left = left.min(usage.available.unwrap_or(u64::MAX));
-    let free = left.saturating_sub(reserve).saturating_sub(reckoned.loading);
+    let free = left.saturating_sub(reserve).saturating_sub(reserved.loading);
     match needed <= free {
         true => Ok(()),
         false => Err(format!(
@@ -72,8 +72,8 @@ mod tests {
     }
 
     fn fits(needed: u64, settings: &MultiModel, loading: u64, resident: u64) -> bool {
-        let reckoned = Reckoned { all: 60 * MIB, loading };
-        check(needed, settings, reckoned, Usage { resident, available: None }).is_ok()
+        let reserved = Reserved { all: 60 * MIB, loading };
+        check(needed, settings, reserved, Usage { resident, available: None }).is_ok()
     }
 
     #[test]
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn what_others_take_of_the_machine_counts_too() {
-        let (settings, reckoned) = (settings(None, Some(1000 * MIB)), Reckoned::default());
+        let (settings, reserved) = (settings(None, Some(1000 * MIB)), Reserved::default());
         let usage = Usage { resident: 0, available: Some(100 * MIB) };
-        let error = check(60 * MIB, &settings, reckoned, usage).unwrap_err();
+        let error = check(60 * MIB, &settings, reserved, usage).unwrap_err();
         assert!(error.contains("about 60 MiB") && error.contains("100 MiB of 1000 MiB"), "{error}");
-        assert!(check(50 * MIB, &settings, reckoned, usage).is_ok());
+        assert!(check(50 * MIB, &settings, reserved, usage).is_ok());
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use crate::lifecycle::multi_model::table::KeyedModel;
 use crate::{
     lifecycle::{
         control::Control,
-        converge::How,
+        converge::LoadMode,
         multi_model::{
             layout::Layout,
             memory_budget::Usage,
@@ -28,7 +28,7 @@ use crate::{
     },
     lock::lock,
     repository::{
-        file_stamps::Fingerprint, local::Found, model_id::ModelId, versions::wanted_versions,
+        file_stamps::FileStamps, local::Found, model_id::ModelId, versions::wanted_versions,
     },
     serving::served::ServedModel,
 };
@@ -111,21 +111,21 @@ impl Keyed {
         needed: u64,
         usage: impl Fn() -> Usage,
     ) -> Result<(), Error> {
-        let mut reckoned = lock(&self.table).reckoned();
+        let mut reserved = lock(&self.table).reserved();
         loop {
             // Asks the machine, which takes its time.
             let usage = usage();
             let mut table = lock(&self.table);
-            let before = std::mem::replace(&mut reckoned, table.reckoned());
+            let before = std::mem::replace(&mut reserved, table.reserved());
             // What was still being loaded then and is there now would count in neither.
-            if before != reckoned {
+            if before != reserved {
                 continue;
             }
-            memory_budget::check(needed, &self.settings, reckoned, usage).map_err(|reason| {
+            memory_budget::check(needed, &self.settings, reserved, usage).map_err(|reason| {
                 let text = format!("model '{key}' cannot be loaded: {reason}");
                 Error::Backend(BackendError::OutOfMemory(text))
             })?;
-            table.reckon(key, path, needed);
+            table.reserve(key, path, needed);
             return Ok(());
         }
     }
@@ -207,7 +207,7 @@ impl Control {
         let needed = memory_budget::needed(self.file_bytes(&layout));
         let usage = || Usage { resident: resident_bytes(), available: available_bytes() };
         keyed.make_room(key, path, needed, usage)?;
-        self.bring_found(layout.entry, How::Whole, false)
+        self.converge_found(layout.entry, LoadMode::AllOrNothing, false)
     }
 
     /// Bytes of the files of all versions that are going to be loaded.
@@ -219,7 +219,7 @@ impl Control {
             // What is wrong with it is said when it is loaded.
             let wanted = wanted_versions(raw.as_ref(), found).ok();
             let numbers = wanted.into_iter().flat_map(|it| it.here).map(|(number, _)| number);
-            Fingerprint::take(found).bytes(numbers)
+            FileStamps::take(found).bytes(numbers)
         });
         bytes.fold(0, u64::saturating_add)
     }
@@ -261,7 +261,7 @@ impl Control {
         for id in members.iter().chain([&entry]) {
             is_gone &= self.reaper.wait_for(id, left());
             self.manager.erase(id);
-            lock(&self.places).remove(id);
+            lock(&self.records).remove(id);
         }
         is_gone
     }
@@ -288,7 +288,8 @@ impl Control {
         let keyed = self.multi_model()?;
         let key = {
             let table = lock(&keyed.table);
-            let key = label.and_then(|it| table.bearer(it)).map_or_else(|| table.only(), Ok);
+            let key =
+                label.and_then(|it| table.owner_of_label(it)).map_or_else(|| table.only(), Ok);
             key.map_err(|count| {
                 let given = match label {
                     Some(label) => format!("no loaded model is called '{label}'"),
@@ -377,7 +378,7 @@ mod tests {
         for key in ["old", "new"] {
             lock(&keyed.table).begin(model(key), Failure::default());
         }
-        lock(&keyed.table).reckon("old", "/m".into(), 500 * MIB);
+        lock(&keyed.table).reserve("old", "/m".into(), 500 * MIB);
         let asked = Cell::new(0);
         let usage = || {
             let mut table = keyed.table.try_lock().expect("nobody holds the table");
@@ -391,6 +392,6 @@ mod tests {
         assert_eq!(asked.get(), 2);
         assert!(error.to_string().contains("500 MiB of 1000 MiB"), "{error}");
         keyed.make_room("new", "/m".into(), 400 * MIB, usage).unwrap();
-        assert_eq!(lock(&keyed.table).reckoned().loading, 400 * MIB);
+        assert_eq!(lock(&keyed.table).reserved().loading, 400 * MIB);
     }
 }

@@ -32,7 +32,7 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug)]
-struct Place {
+struct Entry {
     model: KeyedModel,
     stage: Stage,
     /// The directory in which its members lie, once it is known.
@@ -43,7 +43,7 @@ struct Place {
 
 /// Bytes that models were reckoned to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Reckoned {
+pub(super) struct Reserved {
     /// All of them.
     pub(super) all: u64,
     /// Those that are being loaded, whose memory is not all taken yet.
@@ -53,78 +53,78 @@ pub(super) struct Reckoned {
 /// The keys, in order.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    places: BTreeMap<Arc<str>, Place>,
+    entries: BTreeMap<Arc<str>, Entry>,
     /// The key that bears a label; the last one to come.
-    bearers: BTreeMap<Arc<str>, Arc<str>>,
+    label_owners: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl Table {
     /// How far the model of that key is; `None` for one that is not there.
     pub(super) fn stage(&self, key: &str) -> Option<Stage> {
-        self.places.get(key).map(|it| it.stage.clone())
+        self.entries.get(key).map(|it| it.stage.clone())
     }
 
     /// A model is going to be loaded, whose key is not there.
     pub(super) fn begin(&mut self, model: KeyedModel, failure: Failure) {
         let key = model.key.clone();
         let stage = Stage::Loading(failure);
-        self.places.insert(key, Place { model, stage, repository: None, bytes: 0 });
+        self.entries.insert(key, Entry { model, stage, repository: None, bytes: 0 });
     }
 
     /// It lies in this directory, and will take so much.
-    pub(super) fn reckon(&mut self, key: &str, repository: PathBuf, bytes: u64) {
-        if let Some(place) = self.places.get_mut(key) {
-            (place.repository, place.bytes) = (Some(repository.into()), bytes);
+    pub(super) fn reserve(&mut self, key: &str, repository: PathBuf, bytes: u64) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            (entry.repository, entry.bytes) = (Some(repository.into()), bytes);
         }
     }
 
     /// It is loaded.
     pub(super) fn loaded(&mut self, key: &str) {
-        let Some(place) = self.places.get_mut(key) else { return };
-        place.stage = Stage::Loaded;
-        if let Some(label) = &place.model.label {
-            self.bearers.insert(label.clone(), place.model.key.clone());
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.stage = Stage::Loaded;
+        if let Some(label) = &entry.model.label {
+            self.label_owners.insert(label.clone(), entry.model.key.clone());
         }
     }
 
     /// The model, which is loaded, is going to be unloaded: it is not found any more.
     pub(super) fn withdraw(&mut self, key: &str) -> Option<KeyedModel> {
-        let place = self.places.get_mut(key).filter(|it| matches!(it.stage, Stage::Loaded))?;
-        place.stage = Stage::Unloading;
-        let model = place.model.clone();
+        let entry = self.entries.get_mut(key).filter(|it| matches!(it.stage, Stage::Loaded))?;
+        entry.stage = Stage::Unloading;
+        let model = entry.model.clone();
         self.unlabel(&model);
         Some(model)
     }
 
     /// It is gone, or could not be loaded.
     pub(super) fn remove(&mut self, key: &str) {
-        self.places.remove(key);
+        self.entries.remove(key);
     }
 
     /// The loaded model of that key.
     pub(super) fn get(&self, key: &str) -> Option<&KeyedModel> {
-        let loaded = |it: &&Place| matches!(it.stage, Stage::Loaded);
-        self.places.get(key).filter(loaded).map(|it| &it.model)
+        let loaded = |it: &&Entry| matches!(it.stage, Stage::Loaded);
+        self.entries.get(key).filter(loaded).map(|it| &it.model)
     }
 
     /// Loaded models behind that key, at most so many, and whether there are more.
     pub(super) fn page(&self, after: Option<&str>, most: usize) -> (Vec<KeyedModel>, bool) {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = self.places.range::<str, _>((from, Bound::Unbounded));
+        let behind = self.entries.range::<str, _>((from, Bound::Unbounded));
         let mut loaded = behind.filter(|(_, it)| matches!(it.stage, Stage::Loaded));
         let page = loaded.by_ref().take(most).map(|(_, it)| it.model.clone()).collect();
         (page, loaded.next().is_some())
     }
 
     /// The key of the loaded model that bears that label, or has it for a key.
-    pub(super) fn bearer(&self, label: &str) -> Option<Arc<str>> {
+    pub(super) fn owner_of_label(&self, label: &str) -> Option<Arc<str>> {
         let by_key = || self.get(label).map(|it| it.key.clone());
-        self.bearers.get(label).cloned().or_else(by_key)
+        self.label_owners.get(label).cloned().or_else(by_key)
     }
 
     /// The key of the one loaded model; otherwise, how many there are.
     pub(super) fn only(&self) -> Result<Arc<str>, usize> {
-        let mut loaded = self.places.values().filter(|it| matches!(it.stage, Stage::Loaded));
+        let mut loaded = self.entries.values().filter(|it| matches!(it.stage, Stage::Loaded));
         match (loaded.next(), loaded.count()) {
             (Some(only), 0) => Ok(only.model.key.clone()),
             (Some(_), others) => Err(others + 1),
@@ -135,32 +135,32 @@ impl Table {
     /// Somebody calls the model so. What the platform has said counts more, and so does who was called so first:
     /// otherwise whoever may ask one model could have requests for another one.
     pub(super) fn learn(&mut self, key: &str, label: &str) {
-        if self.bearer(label).is_some() {
+        if self.owner_of_label(label).is_some() {
             return;
         }
-        let loaded = |it: &&mut Place| matches!(it.stage, Stage::Loaded);
-        let Some(place) = self.places.get_mut(key).filter(loaded) else { return };
-        if place.model.label.is_none() {
+        let loaded = |it: &&mut Entry| matches!(it.stage, Stage::Loaded);
+        let Some(entry) = self.entries.get_mut(key).filter(loaded) else { return };
+        if entry.model.label.is_none() {
             let label: Arc<str> = label.into();
-            place.model.label = Some(label.clone());
-            self.bearers.insert(label, place.model.key.clone());
+            entry.model.label = Some(label.clone());
+            self.label_owners.insert(label, entry.model.key.clone());
         }
     }
 
     /// The directory in which members of the model of that key lie.
     pub(super) fn repository(&self, key: &str) -> Option<Arc<Path>> {
-        self.places.get(key)?.repository.clone()
+        self.entries.get(key)?.repository.clone()
     }
 
     /// What the models were reckoned to take.
-    pub(super) fn reckoned(&self) -> Reckoned {
-        let bytes = |it: &Place| match it.stage {
-            Stage::Loading(_) => Reckoned { all: it.bytes, loading: it.bytes },
-            Stage::Loaded => Reckoned { all: it.bytes, loading: 0 },
+    pub(super) fn reserved(&self) -> Reserved {
+        let bytes = |it: &Entry| match it.stage {
+            Stage::Loading(_) => Reserved { all: it.bytes, loading: it.bytes },
+            Stage::Loaded => Reserved { all: it.bytes, loading: 0 },
             // What it gives back is there when it is gone.
-            Stage::Unloading => Reckoned { all: it.bytes, loading: 0 },
+            Stage::Unloading => Reserved { all: it.bytes, loading: 0 },
         };
-        self.places.values().map(bytes).fold(Reckoned::default(), |sum, it| Reckoned {
+        self.entries.values().map(bytes).fold(Reserved::default(), |sum, it| Reserved {
             all: sum.all.saturating_add(it.all),
             loading: sum.loading.saturating_add(it.loading),
         })
@@ -168,8 +168,8 @@ impl Table {
 
     fn unlabel(&mut self, model: &KeyedModel) {
         let Some(label) = &model.label else { return };
-        if self.bearers.get(label) == Some(&model.key) {
-            self.bearers.remove(label);
+        if self.label_owners.get(label) == Some(&model.key) {
+            self.label_owners.remove(label);
         }
     }
 }
@@ -209,24 +209,24 @@ mod tests {
     #[test]
     fn a_label_is_borne_by_the_last_to_come_and_forgotten_with_it() {
         let mut table = table(&[("a", "x.tar.gz"), ("b", "x.tar.gz")]);
-        assert_eq!(table.bearer("x.tar.gz").as_deref(), Some("b"));
+        assert_eq!(table.owner_of_label("x.tar.gz").as_deref(), Some("b"));
         table.withdraw("a");
-        assert_eq!(table.bearer("x.tar.gz").as_deref(), Some("b"));
+        assert_eq!(table.owner_of_label("x.tar.gz").as_deref(), Some("b"));
         table.withdraw("b");
-        assert_eq!((table.bearer("x.tar.gz"), table.bearer("b")), (None, None));
+        assert_eq!((table.owner_of_label("x.tar.gz"), table.owner_of_label("b")), (None, None));
     }
 
     #[test]
     fn a_label_that_is_said_later_counts_where_there_was_none() {
         let mut table = table(&[("a", "")]);
         table.learn("a", "x");
-        assert_eq!(table.bearer("x").as_deref(), Some("a"));
+        assert_eq!(table.owner_of_label("x").as_deref(), Some("a"));
         // A key is a name, too.
-        assert_eq!(table.bearer("a").as_deref(), Some("a"));
+        assert_eq!(table.owner_of_label("a").as_deref(), Some("a"));
         table.learn("nobody", "else");
-        assert_eq!(table.bearer("else"), None);
+        assert_eq!(table.owner_of_label("else"), None);
         table.withdraw("a");
-        assert_eq!(table.bearer("x"), None);
+        assert_eq!(table.owner_of_label("x"), None);
     }
 
     #[test]
@@ -234,13 +234,16 @@ mod tests {
         let mut table = table(&[("a", ""), ("b", "x"), ("c", "")]);
         table.learn("a", "x");
         table.learn("a", "c");
-        assert_eq!(table.bearer("x").as_deref(), Some("b"));
-        assert_eq!(table.bearer("c").as_deref(), Some("c"));
+        assert_eq!(table.owner_of_label("x").as_deref(), Some("b"));
+        assert_eq!(table.owner_of_label("c").as_deref(), Some("c"));
         table.learn("b", "y");
-        assert_eq!((table.bearer("y"), table.bearer("x").as_deref()), (None, Some("b")));
+        assert_eq!(
+            (table.owner_of_label("y"), table.owner_of_label("x").as_deref()),
+            (None, Some("b"))
+        );
         // Nothing of it is left: this one has no label yet.
         table.learn("a", "z");
-        assert_eq!(table.bearer("z").as_deref(), Some("a"));
+        assert_eq!(table.owner_of_label("z").as_deref(), Some("a"));
     }
 
     #[test]
@@ -259,10 +262,10 @@ mod tests {
     fn what_is_loading_counts_before_it_has_taken_its_memory() {
         let mut table = table(&[("a", "")]);
         begin(&mut table, "b", "");
-        table.reckon("a", "/m".into(), 5);
-        table.reckon("b", "/m".into(), 7);
-        assert_eq!(table.reckoned(), Reckoned { all: 12, loading: 7 });
+        table.reserve("a", "/m".into(), 5);
+        table.reserve("b", "/m".into(), 7);
+        assert_eq!(table.reserved(), Reserved { all: 12, loading: 7 });
         table.remove("b");
-        assert_eq!(table.reckoned(), Reckoned { all: 5, loading: 0 });
+        assert_eq!(table.reserved(), Reserved { all: 5, loading: 0 });
     }
 }

@@ -15,7 +15,7 @@ enum Broken {
     Nothing,
     Load,
     Instances,
-    Runs,
+    InstanceSet,
     /// There is no memory for instances.
     Memory,
 }
@@ -105,7 +105,7 @@ struct FakeInstance {
 
 impl Instance for FakeInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        self.fake.refuses(Broken::Runs, self.device)?;
+        self.fake.refuses(Broken::InstanceSet, self.device)?;
         *noted(&self.fake.runs) += 1;
         Ok(batch.inputs.to_vec())
     }
@@ -145,7 +145,7 @@ impl Loading {
         let loader = Loader::new(engines, settings(gpus), Arc::default(), metrics.clone());
         let loaded = loader
             .read_config(&found)
-            .map_err(Refusal::from)
+            .map_err(LoadError::from)
             .and_then(|raw| loader.load_version(&found, raw.as_ref(), 1, &dir.join("1")));
         match loaded {
             Ok(model) => drop(manager.switch(&found.id(), [(1, Arc::new(model))].into())),
@@ -235,11 +235,11 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     let raw = ConfigReader::default().from_text("config.pbtxt", groups).unwrap();
     let places = Places { cpus: settings.cpus, gpus: Ok(&settings.gpus.found) };
     let plan = plan(&raw.instance_group, &BTreeMap::new(), &settings.defaults, places).unwrap();
-    let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };
+    let fake = Fake { broken: Broken::InstanceSet, ..loading.fake.clone() };
     let model: Arc<dyn Model> = Arc::new(fake);
     let dir = Path::new("");
     let (mut slots, _) =
-        instances::make(&model, &served.config, &served.signature, dir, &plan, &Feed::Plain)
+        instances::make(&model, &served.config, &served.signature, dir, &plan, &ExtraInputs::Plain)
             .unwrap();
     // The scheduler takes from the end; the instance on the GPU cannot run.
     let runs = |slot: Option<&mut Slot>| {
@@ -269,12 +269,12 @@ fn where_gpus_cannot_be_used_a_model_that_leaves_it_open_runs_on_the_cpu() {
     for (name, broken) in [
         ("fallback-load", Broken::Load),
         ("fallback-instances", Broken::Instances),
-        ("fallback-runs", Broken::Runs),
+        ("fallback-runs", Broken::InstanceSet),
         ("fallback-memory", Broken::Memory),
     ] {
         let warmed = "model_warmup { name: 'w' batch_size: 1 inputs { key: 'x' value {
                           data_type: TYPE_FP32 dims: 1 zero_data: true } } }";
-        let config = if broken == Broken::Runs { warmed } else { "" };
+        let config = if broken == Broken::InstanceSet { warmed } else { "" };
         let loading = Loading::new(name, config, 1, broken);
         assert_eq!(loading.problem(), "", "{broken:?}");
         // As without GPUs: two places, of which one is filled.
