@@ -2,6 +2,7 @@
 //! down as values.
 
 mod announce;
+mod error;
 mod follow;
 mod hosting;
 mod observers;
@@ -19,6 +20,7 @@ use std::{
 use backend::{Backend, MODEL_STACK};
 use tokio::task::JoinSet;
 
+pub use error::AppError;
 use observers::Observers;
 use settings::{grpc_settings, http_settings, load_settings, metrics_options};
 
@@ -31,54 +33,13 @@ use frontend::{
     net::{self, Apart, Front, IoThreads, tls::Acceptor},
     serving::{Serving, ServingSettings},
 };
-use inference::{
-    access::TokenFile,
-    limits::Budget,
-    trace::{TraceError, Tracing},
-};
+use inference::{access::TokenFile, limits::Budget, trace::Tracing};
 use machine::{Machine, gpus::Gpus};
 use models::{
     Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
     stores::StoreError,
 };
 use telemetry::{logging::LogControl, metrics::Metrics};
-
-/// Why a server could not start, or did not stop well. The text is for the operator.
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    /// A port could not be opened.
-    #[error("cannot listen on {address} for {service}: {error}")]
-    Listen {
-        /// What the port is for.
-        service: &'static str,
-        /// The address that was asked for.
-        address: SocketAddr,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// A file that says who may ask, or how to encrypt, is not good.
-    #[error("cannot start: {0}")]
-    File(String),
-    /// The system refused a thread or a runtime.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-    /// No model can be served, or one could not and `--exit-on-error` is set.
-    #[error("{0}")]
-    Models(String),
-    /// Traces cannot be written where they should.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// Requests or runs were left when the time was up.
-    #[error(
-        "{connections} connections and {threads} model threads were still busy when the time was up"
-    )]
-    NotDrained {
-        /// Connections that were still open.
-        connections: usize,
-        /// Threads that were still running a model.
-        threads: usize,
-    },
-}
 
 /// Longest wait for the last traces to be written or sent, and again for what observers have to write.
 const LAST_TRACES: Duration = Duration::from_secs(2);

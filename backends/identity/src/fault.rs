@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use backend::{BackendError, Batch, DataType, Element, NamedTensor, Tensor};
 
-use crate::{latency::wait, stopped};
+use crate::latency::{stopped, wait};
 
 /// Bytes that one execution with [`Fault::Leak`] never gives back.
 const LEAK_BYTES: usize = 1 << 20;

@@ -5,12 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::Stop;
+use backend::{BackendError, Stop};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Somebody pulled the batch's [`Stop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stopped;
+
+pub(crate) fn stopped(_: Stopped) -> BackendError {
+    BackendError::Execute("stopped".to_owned())
+}
 
 /// How the synthetic latency is spent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -45,7 +45,7 @@ use backend::{
 
 use fault::FaultPlan;
 pub use fault::{Fault, LoadFault};
-use latency::{Latency, Stopped};
+use latency::{Latency, stopped};
 use settings::Settings;
 
 /// The engine. It has no state; a model's file is not looked at.
@@ -133,10 +133,6 @@ impl Instance for IdentityInstance {
             None => Ok(outputs),
         }
     }
-}
-
-fn stopped(_: Stopped) -> BackendError {
-    BackendError::Execute("stopped".to_owned())
 }
 
 /// The wanted outputs, each over the buffers of its input.

@@ -31,11 +31,18 @@ const BUFFER: usize = 128 * 1024;
 /// Most events of one wake-up; more are reported by the next.
 const EVENTS: usize = 1024;
 
-/// Carries out a plan that has been validated.
-pub(crate) fn drive(plan: &Plan) -> Result<Report, Error> {
-    let mut driver = Driver::new(plan)?;
-    let window = driver.run()?;
-    Ok(Report::new(plan, window, driver.tally))
+impl Plan {
+    /// Carries it out on this thread. Blocks until it is over.
+    ///
+    /// # Errors
+    /// When the plan makes no sense, the server cannot be reached at the start, or the system refuses
+    /// what the generator needs. What happens to requests later is part of the report.
+    pub fn run(&self) -> Result<Report, Error> {
+        self.validate()?;
+        let mut driver = Driver::new(self)?;
+        let window = driver.run()?;
+        Ok(Report::new(self, window, driver.tally))
+    }
 }
 
 /// A request on its way.

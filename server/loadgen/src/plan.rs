@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 
-use crate::{Check, Error, Progress, Report, Request, Target, driver};
+use crate::{Check, Error, Progress, Request, Target};
 
 /// Where open-loop requests lie in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -83,22 +83,13 @@ impl Plan {
         }
     }
 
-    /// Carries it out on this thread. Blocks until it is over.
-    ///
-    /// # Errors
-    /// When the plan makes no sense, the server cannot be reached at the start, or the system refuses
-    /// what the generator needs. What happens to requests later is part of the report.
-    pub fn run(&self) -> Result<Report, Error> {
-        self.validate()?;
-        driver::drive(self)
-    }
-
     /// Are its requests gRPC calls?
     pub(crate) fn is_grpc(&self) -> bool {
         self.requests.first().is_some_and(Request::is_grpc)
     }
 
-    fn validate(&self) -> Result<(), Error> {
+    /// Does it make sense?
+    pub(crate) fn validate(&self) -> Result<(), Error> {
         if self.requests.is_empty() {
             return Err(Error::plan("requests", "expected at least one"));
         }

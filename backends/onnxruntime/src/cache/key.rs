@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
-use super::Trouble;
+use super::trouble::Trouble;
 use crate::{digest::Digest, files::ModelFiles, options::Settings};
 
 /// Settings with these beginnings are about writing models, which is what the cache does itself.

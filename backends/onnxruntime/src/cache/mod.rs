@@ -7,11 +7,10 @@
 mod entry;
 mod key;
 mod tidy;
+mod trouble;
 
 use std::{
-    fmt,
     fs::{self, DirBuilder},
-    io,
     os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, Once},
@@ -26,6 +25,7 @@ use crate::{
 };
 use entry::{Aside, Entry};
 use key::Key;
+use trouble::Trouble;
 
 /// The folder of optimised models.
 #[derive(Debug)]
@@ -33,16 +33,6 @@ pub(crate) struct Cache {
     folder: PathBuf,
     /// Its permissions are looked at when it is first used.
     looked_at: Once,
-}
-
-/// Why there is no session from the cache.
-enum Trouble {
-    /// This could not be read, written or made.
-    File(PathBuf, io::Error),
-    /// ONNX Runtime does not make a file that it takes.
-    Runtime(String),
-    /// What is not for this cache, and why.
-    Unfit(String),
 }
 
 impl Cache {
@@ -140,14 +130,5 @@ impl Load<'_> {
     fn open(&self, path: &Path, source: Source<'_>) -> Result<Session, Trouble> {
         Session::new(self.runtime, path, source, self.settings)
             .map_err(|error| Trouble::Runtime(error::of_load(path, &error).to_string()))
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Trouble::File(path, error) => write!(f, "{}: {error}", path.display()),
-            Trouble::Runtime(text) | Trouble::Unfit(text) => f.write_str(text),
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use ort::{logging::LogLevel, sys};
 
-use super::{LOG_LEVEL, Native, Result, check, made};
+use super::table::{LOG_LEVEL, Native, Result, check, made};
 use crate::provider::{Kind, Provider};
 
 /// Can this provider be put into a session? Opens its library, and whatever that needs.

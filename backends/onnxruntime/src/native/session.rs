@@ -10,7 +10,10 @@ use std::{
 
 use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
 
-use super::{Result, check, made, provider::append};
+use super::{
+    provider::append,
+    table::{Result, check, made},
+};
 use crate::{
     library::Runtime,
     options::{GraphLevel, Settings},

@@ -11,7 +11,7 @@ use std::{
 use bytes::{BufMut, Bytes, BytesMut};
 use ort::sys;
 
-use super::{Native, Result, check, made};
+use super::table::{Native, Result, check, made};
 
 /// Kinds of memory that the processors can read: their own, and such as is pinned for a GPU.
 const READABLE: [&CStr; 3] = [c"Cpu", c"CpuAligned4K", c"CudaPinned"];

@@ -12,7 +12,10 @@ use backend::{DataType, Device, Shape};
 use pytorch_abi::{Input, Output, Run, Table, Text, kind, level, run_flags};
 use smallvec::SmallVec;
 
-use super::{Plugin, Result, element, lent, slice, text};
+use super::{
+    element,
+    plugin::{Plugin, Result, lent, slice, text},
+};
 use crate::interface::{Interface, Parameter, ParameterKind, Returns, Weight};
 
 /// A loaded module on one device. Any number of threads may run it, unless it is stateful: which it is, the

@@ -4,7 +4,7 @@ use std::fmt;
 
 use backend::{DataType, TensorHint};
 
-use super::Known;
+use super::known::Known;
 
 /// Why shapes and types are not known, and what is.
 pub(super) struct Advice<'a> {

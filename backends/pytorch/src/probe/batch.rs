@@ -2,7 +2,11 @@
 
 use backend::{Hints, ModelSpec, TensorHint, TensorSpec};
 
-use super::{Known, ROWS, Sample, Trial, advice::Advice, vary::Observed};
+use super::{
+    advice::Advice,
+    known::{Known, ROWS, Sample, Trial},
+    vary::Observed,
+};
 
 /// Would the server, left to itself, let the model batch? It does where inputs or outputs are not configured,
 /// all tensors begin with a free dimension, and none is configured with it.

@@ -2,7 +2,7 @@
 
 use backend::DataType;
 
-use super::Sample;
+use super::known::{ROWS, Sample};
 
 /// What to try instead, the best last. `is_open`: may the input of that number be changed?
 pub(super) fn refine(
@@ -76,7 +76,7 @@ fn of_rank(sample: &Sample, line: &str) -> Option<Sample> {
         it.strip_suffix('D')?.parse::<usize>().ok().filter(|it| (1..=5).contains(it))
     });
     let rank = ranks.next_back()?;
-    let usual = [super::ROWS, 3, 32, 32, 32];
+    let usual = [ROWS, 3, 32, 32, 32];
     Some(Sample { dtype: sample.dtype, dims: usual[..rank].to_vec() })
 }
 

@@ -7,7 +7,10 @@ use std::collections::{HashSet, VecDeque};
 
 use backend::DataType;
 
-use super::{Known, OPEN, ROWS, Sample, Success, Trial, refine::refine, sample};
+use super::{
+    known::{Known, OPEN, ROWS, Sample, Success, Trial, sample},
+    refine::refine,
+};
 use crate::interface::{Interface, Weight};
 
 /// No more runs than this.

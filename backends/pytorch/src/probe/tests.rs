@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     inputs::assign,
     interface::{Parameter, ParameterKind, Weight},
+    outputs::Fact,
 };
 
 type Answer = Result<Vec<Fact>, String>;

@@ -1,6 +1,6 @@
 //! Which dimensions are free: a successful run is repeated with other sizes. Pure.
 
-use super::{Known, Sample, Success, Trial};
+use super::known::{Known, Sample, Success, Trial};
 use crate::outputs::Fact;
 
 /// What runs of several sizes have shown.

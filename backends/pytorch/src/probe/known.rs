@@ -1,0 +1,120 @@
+//! What is known of a module's inputs, the samples that trials run on, and who runs them.
+
+use std::sync::Arc;
+
+use backend::{DataType, TensorHint};
+
+use crate::{inputs::Input, outputs::Fact};
+
+/// An input of zeros.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Sample {
+    pub(crate) dtype: DataType,
+    pub(crate) dims: Vec<usize>,
+}
+
+/// Whoever can run the module.
+pub(crate) trait Trial {
+    /// Runs it on zeros of these types and shapes, one for each input.
+    ///
+    /// # Errors
+    /// The useful line of libtorch's text.
+    fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, String>;
+
+    /// Has each row of the outputs of these numbers what it would have alone? Runs it on inputs of these
+    /// types and shapes whose rows differ, whatever the time.
+    ///
+    /// # Errors
+    /// Why not, or why that cannot be told.
+    fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), String>;
+
+    /// Has all this taken long enough to look for something that it takes?
+    fn is_over(&self) -> bool;
+
+    /// Has it also taken long enough to see which dimensions are free?
+    fn is_long_over(&self) -> bool;
+}
+
+/// What is known of one input before any run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) name: Arc<str>,
+    pub(super) optional: bool,
+    pub(super) strings: bool,
+    pub(super) dtype: Option<DataType>,
+    /// `None` in it where any size is taken.
+    pub(super) dims: Option<Vec<Option<usize>>>,
+}
+
+/// A run that succeeded.
+pub(super) type Success = (Vec<Sample>, Vec<Fact>);
+
+/// No trial has more elements in one input than this: 64 MiB of floats.
+const MOST_ELEMENTS: usize = 16 << 20;
+
+/// Rows of the first trial.
+pub(super) const ROWS: usize = 2;
+
+/// Sizes for dimensions that are open, in the order in which they are tried: a sequence may be short, an image
+/// must be as large as what slides over it.
+pub(super) const OPEN: [usize; 7] = [8, 32, 64, 128, 224, 2, 1];
+
+/// What is configured of each input.
+pub(super) fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<Known> {
+    let known = |input: &Input| {
+        let hint = hints.iter().find(|it| it.name == input.name);
+        let dims = hint.and_then(|it| it.dims.clone());
+        Known {
+            name: input.name.clone(),
+            optional: input.optional,
+            strings: input.strings,
+            dtype: match input.strings {
+                true => Some(DataType::Bytes),
+                false => hint.and_then(|it| it.dtype),
+            },
+            dims: dims.or_else(|| input.strings.then(|| vec![None])),
+        }
+    };
+    inputs.iter().map(known).collect()
+}
+
+impl Known {
+    /// Is that sample not against what is known?
+    pub(super) fn allows(&self, sample: &Sample) -> bool {
+        let dims_fit = self.dims.as_ref().is_none_or(|dims| {
+            let fits = |(known, dim): (&Option<usize>, &usize)| known.is_none_or(|it| it == *dim);
+            dims.len() == sample.dims.len() && dims.iter().zip(&sample.dims).all(fits)
+        });
+        self.dtype.is_none_or(|it| it == sample.dtype) && dims_fit
+    }
+
+    /// Is it known that any number goes in the first dimension?
+    pub(super) fn begins_open(&self) -> bool {
+        self.dims.as_ref().is_some_and(|it| it.first().is_some_and(Option::is_none))
+    }
+
+    /// The same input, as if nothing were configured of it.
+    pub(super) fn forget(&self) -> Known {
+        let strings = self.strings;
+        Known {
+            dtype: strings.then_some(DataType::Bytes),
+            dims: strings.then(|| vec![None]),
+            ..self.clone()
+        }
+    }
+}
+
+/// Zeros of the configured shape, with these sizes where it is open. `None` where that is too large.
+pub(super) fn sample(known: &Known, rows: usize, size: usize) -> Option<Sample> {
+    let open = |at: usize| if at == 0 { rows } else { size };
+    let dims = known.dims.as_ref()?.iter().enumerate();
+    let dims = dims.map(|(at, it)| it.unwrap_or_else(|| open(at))).collect();
+    Some(Sample { dtype: known.dtype?, dims }).filter(Sample::is_small)
+}
+
+impl Sample {
+    pub(super) fn is_small(&self) -> bool {
+        let elements = self.dims.iter().try_fold(1usize, |all, &it| all.checked_mul(it));
+        elements.is_some_and(|it| it <= MOST_ELEMENTS)
+    }
+}

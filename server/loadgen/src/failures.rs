@@ -1,0 +1,24 @@
+//! Requests that were not answered, counted by what happened.
+
+use serde::Serialize;
+
+/// Requests that got no reply, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Failures {
+    /// The connection could not be opened.
+    pub connect: u64,
+    /// It was closed or reset before the reply was complete. A request is not sent again: a server that
+    /// closes idle connections without a word shows here.
+    pub reset: u64,
+    /// The reply did not come within the timeout.
+    pub timeout: u64,
+    /// What came is not HTTP/1.
+    pub malformed: u64,
+}
+
+impl Failures {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.connect + self.reset + self.timeout + self.malformed
+    }
+}

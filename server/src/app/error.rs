@@ -1,0 +1,42 @@
+//! Why a server could not start, or did not stop well.
+
+use std::{io, net::SocketAddr};
+
+use inference::trace::TraceError;
+
+/// Why a server could not start, or did not stop well. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// A port could not be opened.
+    #[error("cannot listen on {address} for {service}: {error}")]
+    Listen {
+        /// What the port is for.
+        service: &'static str,
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A file that says who may ask, or how to encrypt, is not good.
+    #[error("cannot start: {0}")]
+    File(String),
+    /// The system refused a thread or a runtime.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// No model can be served, or one could not and `--exit-on-error` is set.
+    #[error("{0}")]
+    Models(String),
+    /// Traces cannot be written where they should.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// Requests or runs were left when the time was up.
+    #[error(
+        "{connections} connections and {threads} model threads were still busy when the time was up"
+    )]
+    NotDrained {
+        /// Connections that were still open.
+        connections: usize,
+        /// Threads that were still running a model.
+        threads: usize,
+    },
+}
