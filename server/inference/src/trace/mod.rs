@@ -8,6 +8,7 @@
 mod collector;
 mod config;
 mod file;
+mod handle;
 mod otlp;
 mod outlet;
 mod parent;
@@ -34,15 +35,14 @@ use crate::error::Error;
 use collector::Exporter;
 pub use config::{Collector, TraceConfig, TraceLevels, TraceMode};
 use file::TraceFiles;
+pub use handle::{Sending, Trace, stamp};
 use outlet::Outlet;
 use parent::Parent;
-pub use record::{Moment, Sending, Trace, Transport, stamp};
+pub use record::{Moment, Transport};
 use record::{Record, Sampled, Spans};
 use sampler::Samplers;
 use settings::Settings;
-
-/// Settings by name, in the form in which clients read and write them: each a list of texts.
-pub type TraceSettings = BTreeMap<String, Vec<String>>;
+pub use settings::TraceSettings;
 
 /// Why there are no traces.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::TraceSettings;
 use super::config::{TraceConfig, TraceLevels, TraceMode};
 use crate::{error::Error, signature::nearest};
+
+/// Settings by name, in the form in which clients read and write them: each a list of texts.
+pub type TraceSettings = BTreeMap<String, Vec<String>>;
 
 /// Characters that are shown of what a client sent.
 const LONGEST_SHOWN: usize = 64;

@@ -1,31 +1,11 @@
 //! A captured request → one line of JSON in the form of SageMaker's data capture. Pure.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::SecondsFormat;
 use serde_json::{Map, Value, json};
 
-use super::About;
+use super::record::{Part, Record};
 use configuration::CaptureConfig;
-
-/// What is known of one request.
-#[derive(Debug)]
-pub(super) struct Record {
-    pub(super) about: About,
-    /// When it came.
-    pub(super) at: DateTime<Utc>,
-    pub(super) input: Option<Part>,
-    pub(super) output: Option<Part>,
-}
-
-/// A body.
-#[derive(Debug)]
-pub(super) struct Part {
-    pub(super) content_type: String,
-    /// Its beginning.
-    pub(super) bytes: Vec<u8>,
-    /// Bytes of all of it.
-    pub(super) whole: usize,
-}
 
 /// How a body is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +96,10 @@ fn text(part: &Part) -> Option<&str> {
 mod tests {
     use std::path::PathBuf;
 
+    use chrono::DateTime;
+
     use super::*;
+    use crate::capture::record::About;
 
     fn part(content_type: &str, bytes: &[u8], whole: usize) -> Option<Part> {
         Some(Part { content_type: content_type.to_owned(), bytes: bytes.to_vec(), whole })

@@ -5,6 +5,7 @@
 
 mod files;
 mod line;
+mod record;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -26,7 +27,8 @@ use inference::{
     identifier::new_uuid,
     limits::{Budget, Permit},
 };
-use line::{Part, Record};
+pub use record::About;
+use record::{Part, Record};
 
 /// Records that wait to be written.
 const MOST_WAITING: usize = 1024;
@@ -53,19 +55,6 @@ enum Message {
     Record(Box<Record>, Permit),
     /// Say when everything before it is written.
     Flush(SyncSender<()>),
-}
-
-/// What of a request its record repeats.
-#[derive(Debug, Clone, Default)]
-pub struct About {
-    /// The model that answers it.
-    pub model: Arc<str>,
-    /// `X-Amzn-SageMaker-Inference-Id`.
-    pub inference_id: Option<String>,
-    /// `X-Amzn-SageMaker-Custom-Attributes`.
-    pub custom_attributes: Option<String>,
-    /// `Content-Type`.
-    pub content_type: Option<String>,
 }
 
 /// A request that is captured, and has not been answered.

@@ -1,16 +1,8 @@
 //! The counters of the response cache: by model, and of the cache in this process.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Duration,
-};
+use std::{sync::atomic::AtomicU64, time::Duration};
 
-use super::{
-    Gauge,
-    histogram::nanoseconds,
-    model::{ModelMetrics, wall_clock_ms},
-    summary::{HIT, MISS},
-};
+use super::gauge::Gauge;
 
 /// One request that was answered from the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,42 +28,6 @@ pub(super) struct CacheCounts {
 impl CacheCounts {
     pub(super) fn numbers(&self) -> [&AtomicU64; 4] {
         [&self.hits, &self.hit_ns, &self.misses, &self.miss_ns]
-    }
-}
-
-impl ModelMetrics {
-    /// From now on the counters of the cache are shown for this model.
-    pub fn has_cache(&self) {
-        self.0.series.has_cache.store(true, Relaxed);
-    }
-
-    /// Counts one request that was answered from the cache. It is a success, and no inference.
-    pub fn cache_hit(&self, hit: CacheHit) {
-        let counts = self.0.counters.mine();
-        let (total, queue) = (nanoseconds(hit.total), nanoseconds(hit.queue));
-        counts.cache.hits.fetch_add(1, Relaxed);
-        counts.cache.hit_ns.fetch_add(nanoseconds(hit.lookup), Relaxed);
-        counts.request.observe(total);
-        counts.queue.observe(queue);
-        counts.last_ms.store(wall_clock_ms(), Relaxed);
-        if let Some(first_response) = &counts.first_response {
-            first_response.observe(total / 1_000_000);
-        }
-        if let Some(summaries) = &self.0.series.summaries {
-            summaries.observe(&[total, queue]);
-            summaries.observe_one(HIT, nanoseconds(hit.lookup));
-        }
-    }
-
-    /// Counts one request that was not in the cache: what the look and putting its answer in took. A success is
-    /// counted beside it.
-    pub fn cache_miss(&self, took: Duration) {
-        let counts = self.0.counters.mine();
-        counts.cache.misses.fetch_add(1, Relaxed);
-        counts.cache.miss_ns.fetch_add(nanoseconds(took), Relaxed);
-        if let Some(summaries) = &self.0.series.summaries {
-            summaries.observe_one(MISS, nanoseconds(took));
-        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! The handle by which one loaded version of a model counts, and what it is told.
+//! The handle by which one loaded version of a model counts.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -10,134 +12,25 @@ use inference::timings::Timings;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
+    cache::CacheHit,
+    counters::Counters,
     histogram::nanoseconds,
-    series::{Counters, Series},
+    reasons::{BatchReason, FailureReason},
+    series::Series,
+    statistics::{Statistics, Total},
+    summary::{HIT, MISS},
     tensorflow::TensorFlowCounts,
 };
-
-/// Buckets of the first-response histogram where a model has none of its own, in milliseconds.
-const FIRST_RESPONSE_MS: [u64; 4] = [100, 500, 2000, 5000];
-
-/// What a model's configuration says about its metrics.
-#[derive(Debug, Clone)]
-pub struct ModelOptions {
-    /// `metric_tags`: each becomes a label, its name after an underscore. What a label's name cannot
-    /// hold becomes an underscore.
-    pub tags: BTreeMap<String, String>,
-    /// The GPU on which all instances run, where that is one: the label `gpu_uuid`.
-    pub gpu_uuid: Option<String>,
-    /// Where models of different repositories may have one name, the model's: the label `namespace`.
-    pub namespace: Option<String>,
-    /// Upper bounds of the first-response histogram, in milliseconds: `model_metrics`, or Triton's own.
-    pub first_response_ms: Vec<u64>,
-}
-
-impl Default for ModelOptions {
-    fn default() -> ModelOptions {
-        ModelOptions {
-            tags: BTreeMap::new(),
-            gpu_uuid: None,
-            namespace: None,
-            first_response_ms: FIRST_RESPONSE_MS.to_vec(),
-        }
-    }
-}
-
-/// Why a request to a model was not answered with a result: the label `reason`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FailureReason {
-    /// It waited too long, or there was no room for it.
-    Rejected,
-    /// The client went away, or its deadline passed.
-    Canceled,
-    /// The engine failed.
-    Backend,
-    /// Anything else, but not a request that fails validation: that one is not counted.
-    Other,
-}
-
-impl FailureReason {
-    /// Every reason, in the order of the declaration.
-    pub(super) const ALL: [FailureReason; 4] = [
-        FailureReason::Rejected,
-        FailureReason::Canceled,
-        FailureReason::Backend,
-        FailureReason::Other,
-    ];
-
-    /// The value of the label, as Triton spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FailureReason::Rejected => "REJECTED",
-            FailureReason::Canceled => "CANCELED",
-            FailureReason::Backend => "BACKEND",
-            FailureReason::Other => "OTHER",
-        }
-    }
-}
-
-/// Why a batch was run at the size that it had: the label `reason` of `muster_batches_total`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BatchReason {
-    /// The model's requests run one at a time.
-    Alone,
-    /// It holds as many rows as it may, or the next request would have been too many.
-    Full,
-    /// It had a preferred size.
-    Preferred,
-    /// The next request has other shapes, or other optional inputs.
-    Shapes,
-    /// Its oldest request had waited for as long as it may.
-    Delay,
-    /// Nothing else waited when an instance was free.
-    Idle,
-    /// It ran at once on the thread that read its requests.
-    InPlace,
-    /// The model was closing, and nothing waits any more.
-    Closing,
-    /// It is a part of a batch that had failed.
-    Retry,
-}
-
-impl BatchReason {
-    /// Every reason, in the order of the declaration.
-    pub(super) const ALL: [BatchReason; 9] = [
-        BatchReason::Alone,
-        BatchReason::Full,
-        BatchReason::Preferred,
-        BatchReason::Shapes,
-        BatchReason::Delay,
-        BatchReason::Idle,
-        BatchReason::InPlace,
-        BatchReason::Closing,
-        BatchReason::Retry,
-    ];
-
-    /// The value of the label.
-    pub const fn name(self) -> &'static str {
-        match self {
-            BatchReason::Alone => "alone",
-            BatchReason::Full => "full",
-            BatchReason::Preferred => "preferred",
-            BatchReason::Shapes => "shapes",
-            BatchReason::Delay => "delay",
-            BatchReason::Idle => "idle",
-            BatchReason::InPlace => "in_place",
-            BatchReason::Closing => "closing",
-            BatchReason::Retry => "retry",
-        }
-    }
-}
 
 /// The handle of one load of a model version. Every method is a few relaxed additions: no lock, no allocation
 /// (but a short lock where summaries were asked for).
 #[derive(Clone)]
-pub struct ModelMetrics(pub(super) Arc<Load>);
+pub struct ModelMetrics(Arc<Load>);
 
 /// One load of a model version: what it has counted, and the series in which that is shown.
-pub(super) struct Load {
-    pub(super) counters: Arc<Counters>,
-    pub(super) series: Arc<Series>,
+struct Load {
+    counters: Arc<Counters>,
+    series: Arc<Series>,
 }
 
 impl Drop for Load {
@@ -147,6 +40,11 @@ impl Drop for Load {
 }
 
 impl ModelMetrics {
+    /// Begins to count one more load of a model version.
+    pub(super) fn begin(series: &Arc<Series>) -> ModelMetrics {
+        ModelMetrics(Arc::new(Load { counters: series.begin(), series: series.clone() }))
+    }
+
     /// Counts a request that was accepted and is not executing yet, until the guard is dropped.
     pub fn pending(&self) -> Pending {
         self.0.series.pending.add(1);
@@ -210,11 +108,72 @@ impl ModelMetrics {
     pub fn load_duration(&self, duration: Duration) {
         self.0.series.load.store(nanoseconds(duration), Relaxed);
     }
+
+    /// From now on the counters of the cache are shown for this model.
+    pub fn has_cache(&self) {
+        self.0.series.has_cache.store(true, Relaxed);
+    }
+
+    /// Counts one request that was answered from the cache. It is a success, and no inference.
+    pub fn cache_hit(&self, hit: CacheHit) {
+        let counts = self.0.counters.mine();
+        let (total, queue) = (nanoseconds(hit.total), nanoseconds(hit.queue));
+        counts.cache.hits.fetch_add(1, Relaxed);
+        counts.cache.hit_ns.fetch_add(nanoseconds(hit.lookup), Relaxed);
+        counts.request.observe(total);
+        counts.queue.observe(queue);
+        counts.last_ms.store(wall_clock_ms(), Relaxed);
+        if let Some(first_response) = &counts.first_response {
+            first_response.observe(total / 1_000_000);
+        }
+        if let Some(summaries) = &self.0.series.summaries {
+            summaries.observe(&[total, queue]);
+            summaries.observe_one(HIT, nanoseconds(hit.lookup));
+        }
+    }
+
+    /// Counts one request that was not in the cache: what the look and putting its answer in took. A success is
+    /// counted beside it.
+    pub fn cache_miss(&self, took: Duration) {
+        let counts = self.0.counters.mine();
+        counts.cache.misses.fetch_add(1, Relaxed);
+        counts.cache.miss_ns.fetch_add(nanoseconds(took), Relaxed);
+        if let Some(summaries) = &self.0.series.summaries {
+            summaries.observe_one(MISS, nanoseconds(took));
+        }
+    }
+
+    /// What has been counted since the model was loaded.
+    pub fn statistics(&self) -> Statistics {
+        let counts = self.0.counters.sum();
+        let (answered, computed) = (counts.request.count(), counts.compute.count());
+        let failed = counts.failures.iter().map(|it| it.load(Relaxed)).sum();
+        let compute = |ns: &AtomicU64| Total { count: computed, ns: ns.load(Relaxed) };
+        let total = |count: &AtomicU64, ns: &AtomicU64| Total {
+            count: count.load(Relaxed),
+            ns: ns.load(Relaxed),
+        };
+        Statistics {
+            last_inference_ms: counts.last_ms.load(Relaxed),
+            inference_count: counts.rows.load(Relaxed),
+            execution_count: counts.batch_rows.count(),
+            success: Total { count: answered, ns: counts.request.sum() },
+            fail: Total { count: failed, ns: counts.failed.load(Relaxed) },
+            queue: Total { count: answered, ns: counts.queue.sum() },
+            compute_input: compute(&counts.compute_input),
+            compute_infer: compute(&counts.compute_infer),
+            compute_output: compute(&counts.compute_output),
+            batches: counts.batches.statistics(),
+            cache_hit: total(&counts.cache.hits, &counts.cache.hit_ns),
+            cache_miss: total(&counts.cache.misses, &counts.cache.miss_ns),
+            ..Statistics::default()
+        }
+    }
 }
 
 /// Milliseconds since 1970, as of the system's last tick: a few milliseconds late, and cheaper to ask for than the
 /// exact time.
-pub(super) fn wall_clock_ms() -> u64 {
+fn wall_clock_ms() -> u64 {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     let (seconds, nanoseconds) =
         (now.tv_sec.max(0).cast_unsigned(), now.tv_nsec.max(0).cast_unsigned());

@@ -1,9 +1,5 @@
 //! What Triton's statistics extension says of one model version.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use super::model::ModelMetrics;
-
 /// A number of events and the time that they took together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Total {
@@ -69,35 +65,6 @@ pub struct MemoryUsage {
     pub bytes: u64,
 }
 
-impl ModelMetrics {
-    /// What has been counted since the model was loaded.
-    pub fn statistics(&self) -> Statistics {
-        let counts = self.0.counters.sum();
-        let (answered, computed) = (counts.request.count(), counts.compute.count());
-        let failed = counts.failures.iter().map(|it| it.load(Relaxed)).sum();
-        let compute = |ns: &AtomicU64| Total { count: computed, ns: ns.load(Relaxed) };
-        let total = |count: &AtomicU64, ns: &AtomicU64| Total {
-            count: count.load(Relaxed),
-            ns: ns.load(Relaxed),
-        };
-        Statistics {
-            last_inference_ms: counts.last_ms.load(Relaxed),
-            inference_count: counts.rows.load(Relaxed),
-            execution_count: counts.batch_rows.count(),
-            success: Total { count: answered, ns: counts.request.sum() },
-            fail: Total { count: failed, ns: counts.failed.load(Relaxed) },
-            queue: Total { count: answered, ns: counts.queue.sum() },
-            compute_input: compute(&counts.compute_input),
-            compute_infer: compute(&counts.compute_infer),
-            compute_output: compute(&counts.compute_output),
-            batches: counts.batches.statistics(),
-            cache_hit: total(&counts.cache.hits, &counts.cache.hit_ns),
-            cache_miss: total(&counts.cache.misses, &counts.cache.miss_ns),
-            ..Statistics::default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant, SystemTime};
@@ -105,7 +72,9 @@ mod tests {
     use inference::timings::Timings;
 
     use super::*;
-    use crate::metrics::{BatchReason, FailureReason, Metrics, MetricsOptions, ModelOptions};
+    use crate::metrics::{
+        BatchReason, FailureReason, Metrics, MetricsOptions, ModelMetrics, ModelOptions,
+    };
 
     fn model(metrics: &Metrics) -> ModelMetrics {
         metrics.model("m", 1, &ModelOptions::default())

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::lock;
+use super::lock::lock;
 
 /// Times that are summarised: of one request the total, the queue and the three of the execution; of the cache what a
 /// hit and what a miss takes.

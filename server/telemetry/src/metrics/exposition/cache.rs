@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Shown, Text, microseconds, whole};
+use super::{
+    shown::Shown,
+    text::{Text, microseconds, whole},
+};
 use crate::metrics::cache::{CacheCounts, CacheGauges};
 
 /// A family with one number for each model that has a cache: name, help, where the number comes from.

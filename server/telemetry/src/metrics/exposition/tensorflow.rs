@@ -8,10 +8,10 @@ use std::{
 
 use prometheus::proto::MetricType;
 
-use super::{Text, histogram_metric, whole};
+use super::text::{Text, histogram_metric, whole};
 use crate::metrics::{
     histogram::Histogram,
-    model::FailureReason,
+    reasons::FailureReason,
     series::{Labels, Series},
     tensorflow::TensorFlowCounts,
 };

@@ -1,33 +1,28 @@
 //! From counters to text: every family, its name, help and type, one after the other.
 
 mod cache;
+mod shown;
 pub(super) mod tensorflow;
+mod text;
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use prometheus::{
-    TextEncoder,
-    proto::{Bucket, Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType, Quantile},
-};
+use prometheus::proto::{Metric, MetricType, Quantile};
 
-use super::{
-    Inner,
+use crate::metrics::{
     histogram::Histogram,
-    lock,
-    model::{BatchReason, FailureReason},
-    series::{Counts, Labels, Series},
+    inner::Inner,
+    lock::lock,
+    reasons::{BatchReason, FailureReason},
+    series::Series,
     summary::{HIT, TIMES},
 };
 use machine::gpus::Sensor;
-
-/// A model, and its counts of one moment.
-struct Shown<'a> {
-    series: &'a Series,
-    counts: Counts,
-}
+use shown::Shown;
+use text::{Text, histogram_metric, microseconds, pairs, whole, with_label};
 
 /// A family with one number for each model: name, help, where the number comes from.
 type ModelNumber = (&'static str, &'static str, fn(&Shown<'_>) -> f64);
@@ -316,102 +311,4 @@ fn gpu_families(text: &mut Text, readings: &[(String, Sensor, f64)]) {
             ),
         }
     }
-}
-
-/// The text so far.
-struct Text(String);
-
-impl Text {
-    fn counters(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (Labels, f64)>,
-    ) {
-        let metric = |(labels, value): (Labels, f64)| {
-            let mut counter = Counter::default();
-            counter.set_value(value);
-            let mut metric = Metric::from_label(pairs(&labels));
-            metric.set_counter(counter);
-            metric
-        };
-        let metrics = values.into_iter().map(metric).collect();
-        self.family(name, help, MetricType::COUNTER, metrics);
-    }
-
-    fn gauges(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
-        let metric = |(labels, value): (Labels, f64)| {
-            let mut gauge = Gauge::default();
-            gauge.set_value(value);
-            let mut metric = Metric::from_label(pairs(&labels));
-            metric.set_gauge(gauge);
-            metric
-        };
-        let metrics = values.into_iter().map(metric).collect();
-        self.family(name, help, MetricType::GAUGE, metrics);
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.gauges(name, help, [(vec![], whole(value))]);
-    }
-
-    /// A family without metrics is left out: the format has no way to write one.
-    fn family(&mut self, name: &str, help: &str, kind: MetricType, metrics: Vec<Metric>) {
-        if metrics.is_empty() {
-            return;
-        }
-        let mut family = MetricFamily::default();
-        family.set_name(name.to_owned());
-        family.set_help(help.to_owned());
-        family.set_field_type(kind);
-        family.set_metric(metrics);
-        // One family at a time, so that with many models no more than one is held in this form.
-        TextEncoder::new()
-            .encode_utf8(&[family], &mut self.0)
-            .expect("a family with a name and metrics, written to memory");
-    }
-}
-
-fn histogram_metric(labels: &Labels, histogram: &Histogram, scale: f64) -> Metric {
-    let (by_bound, all) = histogram.cumulative();
-    let bucket = |(bound, count): (u64, u64)| {
-        let mut bucket = Bucket::default();
-        bucket.set_upper_bound(whole(bound) / scale);
-        bucket.set_cumulative_count(count);
-        bucket
-    };
-    let mut shown = prometheus::proto::Histogram::default();
-    shown.set_bucket(by_bound.into_iter().map(bucket).collect());
-    shown.set_sample_count(all);
-    shown.set_sample_sum(whole(histogram.sum()) / scale);
-    let mut metric = Metric::from_label(pairs(labels));
-    metric.set_histogram(shown);
-    metric
-}
-
-fn with_label(labels: &Labels, name: &str, value: &str) -> Labels {
-    let mut labels = labels.clone();
-    let place = labels.partition_point(|(other, _)| other.as_str() < name);
-    labels.insert(place, (name.to_owned(), value.to_owned()));
-    labels
-}
-
-fn pairs(labels: &Labels) -> Vec<LabelPair> {
-    let pair = |(name, value): &(String, String)| {
-        let mut pair = LabelPair::default();
-        pair.set_name(name.clone());
-        pair.set_value(value.clone());
-        pair
-    };
-    labels.iter().map(pair).collect()
-}
-
-/// Exact up to 2^53, and written without decimals.
-fn whole(count: u64) -> f64 {
-    count as f64
-}
-
-/// Whole microseconds.
-fn microseconds(nanoseconds: u64) -> f64 {
-    whole(nanoseconds / 1000)
 }

@@ -2,12 +2,20 @@
 
 mod parser;
 
-use std::{collections::BTreeSet, thread};
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicI64, Ordering::Relaxed},
+    thread,
+};
 
 use parser::parse;
 use proptest::prelude::*;
 
-use super::{series::Labels, *};
+use super::*;
+use crate::metrics::{
+    reasons::{BatchReason, FailureReason},
+    series::Labels,
+};
 use inference::timings::Timings;
 use machine::gpus::Reading;
 

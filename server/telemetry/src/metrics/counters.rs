@@ -1,0 +1,114 @@
+//! What one load of a model version counts, in a lane for each thread.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::{
+    batches::Batches,
+    cache::CacheCounts,
+    histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS},
+    lanes::Lanes,
+    reasons::{BatchReason, FailureReason},
+};
+
+/// What one load counts, in a lane for each thread.
+pub(super) struct Counters {
+    lanes: Lanes<Counts>,
+    first_response_ms: Option<Vec<u64>>,
+}
+
+/// What every request counts. Times are in nanoseconds, to the end.
+pub(super) struct Counts {
+    /// Also counts the successful requests: each is observed once.
+    pub(super) request: Histogram,
+    pub(super) queue: Histogram,
+    /// The three parts together. Also counts the requests for which the model ran.
+    pub(super) compute: Histogram,
+    pub(super) compute_input: AtomicU64,
+    pub(super) compute_infer: AtomicU64,
+    pub(super) compute_output: AtomicU64,
+    pub(super) rows: AtomicU64,
+    /// When the last one was answered, in milliseconds since 1970; 0 for never.
+    pub(super) last_ms: AtomicU64,
+    /// In the order of [`FailureReason::ALL`].
+    pub(super) failures: [AtomicU64; FailureReason::ALL.len()],
+    /// Time of all failures together.
+    pub(super) failed: AtomicU64,
+    /// Also counts the executions: each is observed once.
+    pub(super) batch_rows: Histogram,
+    /// The same by exact size.
+    pub(super) batches: Batches,
+    /// In the order of [`BatchReason::ALL`].
+    pub(super) reasons: [AtomicU64; BatchReason::ALL.len()],
+    /// In milliseconds; `None` where nobody asked for it.
+    pub(super) first_response: Option<Histogram>,
+    pub(super) cache: CacheCounts,
+}
+
+impl Counters {
+    /// No thread has counted yet.
+    pub(super) fn new(first_response_ms: Option<Vec<u64>>) -> Counters {
+        Counters { lanes: Lanes::new(), first_response_ms }
+    }
+
+    /// Those of this thread.
+    pub(super) fn mine(&self) -> &Counts {
+        self.lanes.mine(|| Counts::new(self.first_response_ms.as_deref()))
+    }
+
+    /// Those of all threads together.
+    pub(super) fn sum(&self) -> Counts {
+        let sum = Counts::new(self.first_response_ms.as_deref());
+        self.add_to(&sum);
+        sum
+    }
+
+    pub(super) fn add_to(&self, sum: &Counts) {
+        self.lanes.all().for_each(|it| sum.absorb(it));
+    }
+}
+
+impl Counts {
+    pub(super) fn new(first_response_ms: Option<&[u64]>) -> Counts {
+        let durations = || Histogram::new(DURATION_BOUNDS.as_slice());
+        Counts {
+            request: durations(),
+            queue: durations(),
+            compute: durations(),
+            compute_input: AtomicU64::new(0),
+            compute_infer: AtomicU64::new(0),
+            compute_output: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            last_ms: AtomicU64::new(0),
+            failures: Default::default(),
+            failed: AtomicU64::new(0),
+            batch_rows: Histogram::new(ROW_BOUNDS.as_slice()),
+            batches: Batches::default(),
+            reasons: Default::default(),
+            first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
+            cache: CacheCounts::default(),
+        }
+    }
+
+    pub(super) fn absorb(&self, other: &Counts) {
+        fn numbers(it: &Counts) -> impl Iterator<Item = &AtomicU64> {
+            let alone =
+                [&it.compute_input, &it.compute_infer, &it.compute_output, &it.rows, &it.failed];
+            let cache = it.cache.numbers();
+            alone.into_iter().chain(&it.failures).chain(&it.reasons).chain(cache)
+        }
+        fn histograms(it: &Counts) -> [&Histogram; 4] {
+            [&it.request, &it.queue, &it.compute, &it.batch_rows]
+        }
+        for (number, more) in numbers(self).zip(numbers(other)) {
+            number.fetch_add(more.load(Relaxed), Relaxed);
+        }
+        for (histogram, more) in histograms(self).into_iter().zip(histograms(other)) {
+            histogram.absorb(more);
+        }
+        self.last_ms.fetch_max(other.last_ms.load(Relaxed), Relaxed);
+        self.batches.absorb(&other.batches);
+        if let (Some(histogram), Some(more)) = (&self.first_response, &other.first_response) {
+            histogram.absorb(more);
+        }
+    }
+}
