@@ -3,7 +3,6 @@
 
 pub mod cache;
 mod config;
-mod ensemble;
 pub mod infer;
 mod lifecycle;
 mod load;
@@ -18,17 +17,17 @@ pub use crate::{
         load_override::LoadOverride,
         multi_model::{KeyedLoad, table::KeyedModel},
     },
-    load::loader::{LoadSettings, Loader},
+    load::{load_settings::LoadSettings, loader::Loader},
     repository::{
         catalogue::Catalogue,
         local::{Found, FoundModel, Names, scan_path, scan_repositories},
         model_id::ModelId,
         model_list::{ListedModel, listed_models},
+        version_labels::VersionLabels,
     },
     serving::{
-        labels::VersionLabels,
         manager::{ModelManager, Snapshot},
-        served::{Engine, ServedModel},
+        served::{Dispatch, ServedModel},
         state::{IndexEntry, State},
         validate::{Prepared, prepare, present, request_of_zeros},
     },

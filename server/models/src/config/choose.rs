@@ -4,7 +4,10 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::config::{
-    check::{Report, file_name, unsupported},
+    check::{
+        report::{Report, file_name},
+        unsupported::unsupported,
+    },
     model::ConfigErrors,
     raw::ModelConfig as RawConfig,
 };

@@ -4,24 +4,22 @@ use std::time::Duration;
 
 use backend::{ModelSpec, TensorSpec};
 
-use crate::{
-    config::{
-        check::{Report, check, type_number},
-        choose::{Completion, EngineChoice},
-        fit::{batches, fit},
-        model::{ConfigErrors, InstanceKind, ModelConfig},
-        raw::{
-            ModelConfig as RawConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup,
-            ModelOutput, ModelTensorReshape, ModelVersionPolicy,
-            model_config::SchedulingChoice,
-            model_instance_group::Kind,
-            model_optimization_policy::PinnedMemoryBuffer,
-            model_sequence_batching::StrategyChoice,
-            model_version_policy::{Latest, PolicyChoice},
-        },
-        server_ports,
+use crate::config::{
+    check::{check, report::Report, types::type_number},
+    choose::{Completion, EngineChoice},
+    fit::{batches, fit},
+    model::{ConfigErrors, InstanceKind, ModelConfig},
+    planned_group::PlannedGroup,
+    raw::{
+        ModelConfig as RawConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup,
+        ModelOutput, ModelTensorReshape, ModelVersionPolicy,
+        model_config::SchedulingChoice,
+        model_instance_group::Kind,
+        model_optimization_policy::PinnedMemoryBuffer,
+        model_sequence_batching::StrategyChoice,
+        model_version_policy::{Latest, PolicyChoice},
     },
-    load::placement::PlannedGroup,
+    server_ports,
 };
 
 /// How long a sequence may be without a request where nothing is said, as in Triton.

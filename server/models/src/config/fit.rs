@@ -4,7 +4,10 @@
 use backend::{ModelSpec, TensorSpec};
 
 use crate::config::{
-    check::{Report, dims_text, type_name},
+    check::{
+        report::Report,
+        types::{dims_text, type_name},
+    },
     model::{ModelConfig, PortConfig},
     raw::ModelConfig as RawConfig,
     server_ports::{self, ServerPort},

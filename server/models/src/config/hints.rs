@@ -4,7 +4,7 @@
 use backend::{DataType, Hints, TensorHint};
 
 use crate::config::{
-    check::type_of_number,
+    check::types::type_of_number,
     raw::{ModelConfig as RawConfig, ModelTensorReshape, model_sequence_batching::Control},
     server_ports,
 };

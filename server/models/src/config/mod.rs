@@ -3,10 +3,13 @@
 pub(crate) mod check;
 pub(crate) mod choose;
 pub(crate) mod complete;
+pub(crate) mod complete_ensemble;
+pub(crate) mod ensemble;
 pub(crate) mod fit;
 pub(crate) mod hints;
 pub(crate) mod model;
 pub(crate) mod pbtxt;
+pub(crate) mod planned_group;
 pub mod raw;
 pub(crate) mod sequence_batching;
 pub(crate) mod server_ports;

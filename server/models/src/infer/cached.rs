@@ -8,9 +8,8 @@ use crate::{
         Cache,
         key::{Key, KeyBuilder},
     },
-    ensemble::resolve::Resolved,
     infer::{Answer, Call, Inference},
-    serving::served::{Engine, ServedModel},
+    serving::served::{Dispatch, Resolved, ServedModel},
 };
 use inference::{error::Error, request::Parameter, timings::Timings};
 use telemetry::metrics::CacheHit;
@@ -24,17 +23,17 @@ impl Inference {
     ) -> Result<Answer, Error> {
         let (model, accepted) = (call.model, call.accepted);
         // Taken before the look: an answer that is found must not overtake one that is being made.
-        let slot = match &model.engine {
-            Engine::Instances(scheduler) => scheduler.reply_slot(),
+        let slot = match &model.dispatch {
+            Dispatch::Batches(scheduler) => scheduler.reply_slot(),
             // Answers of sequences are not kept, and those of ensembles have no order.
-            Engine::Sequences(_) | Engine::Ensemble(_) => None,
+            Dispatch::Sequences(_) | Dispatch::Ensemble(_) => None,
         };
         let fresh;
-        if let Engine::Ensemble(ensemble) = &model.engine
+        if let Dispatch::Ensemble(ensemble) = &model.dispatch
             && call.found.is_none()
         {
             // The key and the run must be of the same members.
-            fresh = crate::infer::ensemble::members(model, ensemble)?;
+            fresh = crate::infer::ensemble::members(model, &**ensemble)?;
             call.found = Some(&fresh);
         }
         let looked = Instant::now();

@@ -6,13 +6,11 @@ use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Instant};
 use backend::{NamedTensor, Shape, Tensor};
 
 use crate::{
-    ensemble::{
-        Ensemble,
-        plan::{Edge, Plan},
-        resolve::{Member, Resolved},
-    },
     infer::{Answer, Inference},
-    serving::served::ServedModel,
+    serving::{
+        ensemble::plan::{Edge, Plan},
+        served::{Member, Members, Resolved, ServedModel},
+    },
 };
 use inference::{
     error::{Error, Kind},
@@ -53,7 +51,7 @@ impl Inference {
     pub(super) async fn ensemble(
         &self,
         model: &Arc<ServedModel>,
-        ensemble: &Ensemble,
+        ensemble: &dyn Members,
         found: Option<&Resolved>,
         work: Work,
         request: &InferenceRequest,
@@ -94,7 +92,7 @@ fn reason(error: &Error) -> FailureReason {
 }
 
 /// The members that serve now. Where they are missing or do not fit, the request is counted as failed.
-pub(super) fn members(model: &ServedModel, ensemble: &Ensemble) -> Result<Resolved, Error> {
+pub(super) fn members(model: &ServedModel, ensemble: &dyn Members) -> Result<Resolved, Error> {
     ensemble.resolve().map_err(|reason| {
         model.metrics.failure(FailureReason::Other);
         Error::ModelNotReady {
@@ -108,7 +106,7 @@ pub(super) fn members(model: &ServedModel, ensemble: &Ensemble) -> Result<Resolv
 /// One request, and how far it is.
 struct Run<'a> {
     inference: &'a Inference,
-    ensemble: &'a Ensemble,
+    ensemble: &'a dyn Members,
     resolved: &'a Resolved,
     plan: &'a Plan,
     request: &'a InferenceRequest,
@@ -130,7 +128,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(
         inference: &'a Inference,
-        ensemble: &'a Ensemble,
+        ensemble: &'a dyn Members,
         resolved: &'a Resolved,
         request: &'a InferenceRequest,
         trace: Option<&'a Trace>,
@@ -284,7 +282,7 @@ impl Inference {
     /// One step, as its member runs it.
     fn step<'a>(
         &'a self,
-        ensemble: &'a Ensemble,
+        ensemble: &'a dyn Members,
         step: usize,
         member: &'a Member,
         request: InferenceRequest,

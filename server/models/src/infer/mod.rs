@@ -9,9 +9,8 @@ use backend::NamedTensor;
 
 use crate::{
     cache::Cache,
-    ensemble::{Ensemble, resolve::Resolved},
     serving::{
-        served::{Engine, ServedModel},
+        served::{Dispatch, Members, Resolved, ServedModel},
         validate::Prepared,
     },
 };
@@ -144,16 +143,16 @@ impl Inference {
     async fn compute(&self, call: Call<'_>, slot: Option<ReplySlot>) -> Result<Answer, Error> {
         let Call { model, request, accepted, trace, .. } = call;
         let rows = call.prepared.work.rows.max(1);
-        let done = match &model.engine {
-            Engine::Instances(scheduler) => {
+        let done = match &model.dispatch {
+            Dispatch::Batches(scheduler) => {
                 scheduler.submit_with_slot(call.submission(), slot).await?
             }
             // In boxes: a request to instances does not pay for the size of these.
-            Engine::Sequences(scheduler) => {
+            Dispatch::Sequences(scheduler) => {
                 let sequence = request.sequence.as_ref();
                 Box::pin(scheduler.submit(call.submission(), sequence)).await?
             }
-            Engine::Ensemble(ensemble) => return Box::pin(self.members(ensemble, call)).await,
+            Dispatch::Ensemble(ensemble) => return Box::pin(self.members(&**ensemble, call)).await,
         };
         if let Some(trace) = trace {
             trace.ran(rows, &done.timings, &done.outputs);
@@ -167,7 +166,7 @@ impl Inference {
     }
 
     /// Runs the members of the ensemble that the model is.
-    async fn members(&self, ensemble: &Ensemble, call: Call<'_>) -> Result<Answer, Error> {
+    async fn members(&self, ensemble: &dyn Members, call: Call<'_>) -> Result<Answer, Error> {
         let Call { model, found, prepared, request, trace, .. } = call;
         let rows = prepared.work.rows.max(1);
         let answer = self.ensemble(model, ensemble, found, prepared.work, request, trace).await?;

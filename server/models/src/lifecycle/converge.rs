@@ -11,13 +11,12 @@ use crate::{
         load_override::ReadOverride,
         members::members,
         reaper::Retired,
-        scratch_dir::ScratchDir,
     },
     load::{checksum::check_files, load_error::LoadError},
     lock::lock,
     repository::{
         file_stamps::FileStamps, local::FoundModel, model_id::ModelId, remote::Copies,
-        versions::wanted_versions,
+        scratch_dir::ScratchDir, versions::wanted_versions,
     },
     serving::{
         manager::Versions,
@@ -229,7 +228,7 @@ impl Control {
     fn give_up(&self, id: &ModelId, loaded: Versions, why: &str) {
         let serving = self.manager.serving(id);
         let is_new = |it: &(u64, Arc<ServedModel>)| {
-            serving.get(&it.0).is_none_or(|served| !served.shares_engine(&it.1))
+            serving.get(&it.0).is_none_or(|served| !served.shares_instances(&it.1))
         };
         let new = loaded.into_iter().filter(is_new).map(|(version, model)| {
             if !serving.contains_key(&version) {
@@ -303,7 +302,7 @@ impl Control {
     pub(super) fn switch(&self, id: &ModelId, next: Versions, reason: &'static str) {
         let before = self.manager.switch(id, next.clone());
         let is_gone = |(version, model): &(&u64, &Arc<ServedModel>)| {
-            next.get(version).is_none_or(|it| !it.shares_engine(model))
+            next.get(version).is_none_or(|it| !it.shares_instances(model))
         };
         let gone: BTreeMap<u64, Arc<ServedModel>> =
             before.iter().filter(is_gone).map(|(version, it)| (*version, it.clone())).collect();

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::{
     config::{pbtxt::ConfigReader, raw},
-    lifecycle::scratch_dir::ScratchDir,
+    repository::scratch_dir::ScratchDir,
 };
 use inference::error::Error;
 

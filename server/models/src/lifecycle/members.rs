@@ -6,7 +6,10 @@ use std::{
 };
 
 use crate::{
-    config::raw, ensemble, lifecycle::control::Control, lock::lock, repository::model_id::ModelId,
+    config::{ensemble, raw},
+    lifecycle::control::Control,
+    lock::lock,
+    repository::model_id::ModelId,
 };
 
 /// Guards which members the ensembles have that are being loaded: the load of each may wait for those of its members.

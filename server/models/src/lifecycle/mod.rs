@@ -15,7 +15,6 @@ pub(crate) mod on_demand;
 pub(crate) mod poll;
 pub(crate) mod reaper;
 pub(crate) mod reload_config;
-pub(crate) mod scratch_dir;
 pub(crate) mod select;
 pub(crate) mod start;
 pub(crate) mod unload;

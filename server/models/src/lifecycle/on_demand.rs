@@ -245,8 +245,9 @@ impl Control {
         let mut loaded = loaded;
         loaded.sort_by_key(|(_, it)| last_use(it));
         for (id, versions) in loaded {
-            let is_used =
-                versions.values().any(|it| !ServedModel::is_free(it) || it.has_open_sequences());
+            let is_used = versions
+                .values()
+                .any(|it| !ServedModel::is_free(it) || it.dispatch.queue().has_open_sequences());
             drop(versions);
             if is_used || self.needs(&id, &id).is_some() {
                 continue;

@@ -144,11 +144,11 @@ impl Inner {
     fn end(&self, retired: Retired) -> (ModelId, u64, &'static str) {
         let Retired { id, model, reason } = retired;
         let began = Instant::now();
-        model.close();
-        if 0 < model.wait_closed(LONGEST_END) {
+        model.dispatch.queue().close();
+        if 0 < model.dispatch.queue().wait_closed(LONGEST_END) {
             tracing::warn!(model = %id, "a run goes on though its model is unloaded");
         }
-        model.release();
+        model.dispatch.queue().release();
         let version = model.signature.version;
         drop(model);
         let took_ms = began.elapsed().as_millis();

@@ -22,8 +22,9 @@ use crate::{
         local::{Found, FoundModel},
         model_id::ModelId,
         model_list::{ListedModel, listed_models, wanted},
+        version_labels::VersionLabels,
     },
-    serving::{labels::VersionLabels, state::State},
+    serving::state::State,
 };
 use configuration::{LabelRule, NamedModels};
 use inference::error::Error;

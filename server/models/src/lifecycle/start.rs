@@ -10,12 +10,13 @@ use std::{
 use backend::MODEL_STACK;
 
 use crate::{
-    lifecycle::{control::Control, converge::LoadMode, scratch_dir, select},
+    lifecycle::{control::Control, converge::LoadMode, select},
     lock::lock,
     repository::{
         catalogue::Wanted,
         local::{Found, FoundModel},
         model_id::ModelId,
+        scratch_dir,
     },
     serving::state::State,
 };

@@ -11,7 +11,7 @@ use md5::{Digest, Md5};
 
 use crate::{
     config::{
-        check::{Report, file_name},
+        check::report::{Report, file_name},
         raw::{ModelConfig as RawConfig, model_repository_agents::Agent},
     },
     repository::local::FoundModel,

@@ -6,19 +6,22 @@ use bytes::Bytes;
 
 use crate::{
     config::{
+        complete_ensemble::complete as complete_ensemble,
         model::{ConfigErrors, ModelConfig},
         raw,
     },
-    ensemble::{self, Ensemble},
     load::{
-        content_hash::ContentHash,
         files::read_labels,
         load_log::Warnings,
         loader::{Load, Loader},
         placement::Plan,
     },
     repository::local::FoundModel,
-    serving::served::{Engine, ServedModel},
+    serving::{
+        content_hash::ContentHash,
+        ensemble::members::Ensemble,
+        served::{Dispatch, Members, ServedModel},
+    },
 };
 use telemetry::metrics::ModelOptions;
 
@@ -31,13 +34,13 @@ impl Loader {
         version: u64,
     ) -> Result<(ServedModel, Plan), String> {
         let (completed, steps) =
-            ensemble::complete(raw, &found.name).map_err(|it| it.to_string())?;
+            complete_ensemble(raw, &found.name).map_err(|it| it.to_string())?;
         let mut warnings = Warnings::new(&found.name, version);
         completed.warnings.iter().for_each(|it| warnings.warn(it));
         let config = completed.config;
-        let engine = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
+        let ensemble = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
         let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
-        engine.resolve().map_err(|it| problem(it).to_string())?;
+        ensemble.resolve().map_err(|it| problem(it).to_string())?;
         let labels = read_labels(&config, &found.dir)?;
         let signature = Arc::new(config.signature(version, &labels));
         let options = ModelOptions {
@@ -53,9 +56,9 @@ impl Loader {
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
         }
-        let names: Vec<&str> = engine.members().into_iter().collect();
+        let names: Vec<&str> = ensemble.names().into_iter().collect();
         let plan = Plan::none(format!("made of {}", names.join(", ")));
-        let engine = Engine::Ensemble(Box::new(engine));
+        let dispatch = Dispatch::Ensemble(Box::new(ensemble));
         let config_message = completed.raw;
         let model = ServedModel {
             signature,
@@ -63,7 +66,7 @@ impl Loader {
             config,
             config_json,
             config_message,
-            engine,
+            dispatch,
             metrics,
             content_hash,
             used: Default::default(),

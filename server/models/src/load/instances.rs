@@ -9,7 +9,7 @@ use backend::{BackendError, Device, Model};
 
 use crate::{
     config::model::ModelConfig,
-    load::{placement::Plan, scheduler::ExtraInputs, warmup::warm},
+    load::{extra_inputs::ExtraInputs, placement::Plan, warmup::warm},
 };
 use inference::signature::Signature;
 use schedule::{

@@ -19,32 +19,33 @@ use crate::{
         check::settings::READS_ACCELERATORS,
         choose::{self, Completion, EngineChoice, choose},
         complete::{Completed, Defaults, complete},
+        ensemble::is_ensemble,
         hints::hints,
         model::ConfigErrors,
         pbtxt::ConfigReader,
         raw,
         unapplied::unapplied,
     },
-    ensemble::is_ensemble,
     load::{
+        extra_inputs::ExtraInputs,
         files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
         gpu_limit, instances,
         load_error::LoadError,
         load_log::{self, Warnings},
+        load_settings::LoadSettings,
         options::{
             engine_options, first_response_ms, gpu_accelerators, gpu_share, in_one_thread,
             op_libraries,
         },
         placement::{NoGpus, Places, Plan, plan},
-        scheduler::{ExtraInputs, InstanceSet, engine},
+        scheduler::{InstanceSet, dispatch},
     },
     repository::local::FoundModel,
     serving::{manager::ModelManager, served::ServedModel},
 };
-use configuration::{ModelDefaults, Repository};
+use configuration::Repository;
 use inference::error::says_out_of_memory;
-use machine::gpus::{Gpu, Gpus};
-use schedule::{admission::LongestStay, ratelimit::RateLimiter};
+use machine::gpus::Gpu;
 use telemetry::metrics::{Metrics, ModelOptions};
 
 /// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
@@ -55,33 +56,6 @@ const MAX_BATCH_SIZE: usize = 4;
 
 /// The setting of ONNX Runtime for the GPU memory of a session, in bytes.
 const GPU_MEMORY: &str = "gpu_mem_limit";
-
-/// How models are loaded and run, as far as the server decides it.
-#[derive(Debug, Clone)]
-pub struct LoadSettings {
-    /// What a model gets that does not say.
-    pub defaults: ModelDefaults,
-    /// Completion, settings of engines, parallel loads.
-    pub repository: Repository,
-    /// Processors to share out.
-    pub cpus: NonZeroUsize,
-    /// GPUs to run on.
-    pub gpus: Gpus,
-    /// How long a request may stay.
-    pub longest_stay: LongestStay,
-    /// Runs shorter than this are made where the request was read. Zero: none.
-    pub caller_runs_below: Duration,
-    /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
-    pub spin: Duration,
-    /// Jobs that must wait before the first batch runs; 0 but in tests.
-    pub hold: usize,
-    /// Does the server keep answers?
-    pub has_cache: bool,
-    /// May there be several hundred models? Small ones then have no threads of their own inside a run.
-    pub has_many_models: bool,
-    /// Who lets instances run whose configuration names resources; `None`: nobody looks at them.
-    pub rate_limiter: Option<Arc<RateLimiter>>,
-}
 
 /// Loads models, and keeps none of them.
 pub struct Loader {
@@ -343,7 +317,7 @@ impl Loader {
         let metrics = self.metrics.model(found.shown_name(), version, &options);
         let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
         let runs = InstanceSet { extra, slots, times, keeps_state, uses_gpus };
-        let engine = engine(runs, &config, &signature, &self.settings, metrics.clone());
+        let dispatch = dispatch(runs, &config, &signature, &self.settings, metrics.clone());
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         self.tell_caching(&config, warnings);
         if config.response_cache && self.settings.has_cache {
@@ -358,7 +332,7 @@ impl Loader {
             config,
             config_json,
             config_message,
-            engine,
+            dispatch,
             metrics,
             content_hash,
             used,

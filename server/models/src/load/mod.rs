@@ -1,13 +1,14 @@
 //! From a model that was found to one that is ready: its engine, its instances, its scheduler.
 
 pub(crate) mod checksum;
-pub(crate) mod content_hash;
 pub(crate) mod ensemble;
+pub(crate) mod extra_inputs;
 pub(crate) mod files;
 pub(crate) mod gpu_limit;
 pub(crate) mod instances;
 pub(crate) mod load_error;
 pub(crate) mod load_log;
+pub(crate) mod load_settings;
 pub(crate) mod loader;
 pub(crate) mod options;
 pub(crate) mod placement;

@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
     use crate::config::{
-        check::{Report, check},
+        check::{check, report::Report},
         pbtxt::ConfigReader,
     };
 

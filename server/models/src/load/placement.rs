@@ -7,6 +7,7 @@ use backend::{Device, Placement};
 
 use crate::config::{
     model::InstanceKind,
+    planned_group::PlannedGroup,
     raw::{ModelInstanceGroup, model_instance_group::Kind},
 };
 use configuration::ModelDefaults;
@@ -29,17 +30,6 @@ pub(crate) struct Plan {
     pub groups: Vec<Option<PlannedGroup>>,
     /// Why, for the log.
     pub reason: String,
-}
-
-/// What became of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PlannedGroup {
-    /// [`InstanceKind::Gpu`] or [`InstanceKind::Cpu`] where it was left open, else as it was.
-    pub kind: InstanceKind,
-    /// Instances, per GPU or in all.
-    pub count: usize,
-    /// Their numbers; none on the CPU.
-    pub gpus: Vec<u32>,
 }
 
 impl Plan {

@@ -6,7 +6,7 @@ use crate::{
     config::model::{
         DynamicBatching, ModelConfig, Priority, QueuePolicy, Scheduling, TimeoutAction,
     },
-    load::loader::LoadSettings,
+    load::load_settings::LoadSettings,
 };
 use schedule::{
     NICENESS, Settings,

@@ -6,7 +6,7 @@ use crate::{
     config::{complete::Completed, raw},
     load::loader::Loader,
     repository::local::FoundModel,
-    serving::served::{Engine, LastUsed, ServedModel},
+    serving::served::{Dispatch, LastUsed, ServedModel},
 };
 
 impl Loader {
@@ -23,10 +23,10 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         path: &Path,
     ) -> Result<Option<ServedModel>, String> {
-        let scheduler = match &served.engine {
-            Engine::Instances(scheduler) => scheduler,
+        let scheduler = match &served.dispatch {
+            Dispatch::Batches(scheduler) => scheduler,
             // Sequences sit on their instances: these do not go while a sequence is open.
-            Engine::Sequences(_) | Engine::Ensemble(_) => return Ok(None),
+            Dispatch::Sequences(_) | Dispatch::Ensemble(_) => return Ok(None),
         };
         let plan = self.plan_anew(found, raw, path)?;
         let mut completed = Completed {
@@ -58,7 +58,7 @@ impl Loader {
             config: completed.config,
             config_json: self.reader.to_json(&completed.raw).to_string().into(),
             config_message: completed.raw,
-            engine: Engine::Instances(Arc::clone(scheduler)),
+            dispatch: Dispatch::Batches(Arc::clone(scheduler)),
             metrics: served.metrics.clone(),
             content_hash: served.content_hash,
             used,

@@ -9,7 +9,7 @@ use crate::{
         model::{ModelConfig, Rows},
         sequence_batching::{SequenceBatching, StateConfig},
     },
-    load::{loader::LoadSettings, queue_settings::niceness},
+    load::{load_settings::LoadSettings, queue_settings::niceness},
 };
 use schedule::{
     admission::LongestStay,

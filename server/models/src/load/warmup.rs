@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::{
     config::model::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
-    load::scheduler::ExtraInputs,
+    load::extra_inputs::ExtraInputs,
     serving::validate::{prepare, request_of_zeros},
 };
 use inference::signature::Signature;

@@ -9,4 +9,6 @@ pub(crate) mod model_id;
 pub(crate) mod model_list;
 pub(crate) mod platform;
 pub(crate) mod remote;
+pub(crate) mod scratch_dir;
+pub(crate) mod version_labels;
 pub(crate) mod versions;

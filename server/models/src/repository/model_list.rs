@@ -11,8 +11,10 @@ use crate::{
         model::VersionPolicy,
         raw::{self, ModelVersionPolicy, model_version_policy},
     },
-    repository::local::{FoundModel, is_model_name},
-    serving::labels::VersionLabels,
+    repository::{
+        local::{FoundModel, is_model_name},
+        version_labels::VersionLabels,
+    },
 };
 use message::{
     file_system_storage_path_source_config::servable_version_policy::PolicyChoice,

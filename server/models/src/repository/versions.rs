@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{
     config::{
-        check::{Report, settings::version_policy},
+        check::{report::Report, settings::version_policy},
         model::VersionPolicy,
         raw,
     },

@@ -1,21 +1,12 @@
 //! Labels of versions: names such as `stable` by which clients ask for a version whose number the operator sets.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
+use std::sync::Arc;
+
+use crate::{
+    repository::{model_id::ModelId, version_labels::VersionLabels},
+    serving::manager::ModelManager,
 };
-
-use arc_swap::ArcSwap;
-
-use crate::{repository::model_id::ModelId, serving::manager::ModelManager};
 use inference::error::Error;
-
-/// The labels of one model, and the version that each stands for.
-pub type VersionLabels = BTreeMap<String, u64>;
-
-/// The labels of all models, by name. Read without a lock; replaced as a whole.
-#[derive(Default)]
-pub(crate) struct Labels(ArcSwap<HashMap<Arc<str>, VersionLabels>>);
 
 impl ModelManager {
     /// The version that a label of a model stands for. Whether it serves is known to [`ModelManager::get`].

@@ -14,8 +14,8 @@ use arc_swap::ArcSwap;
 use crate::{
     repository::model_id::ModelId,
     serving::{
-        labels::Labels,
-        served::{Engine, ServedModel},
+        label_table::LabelTable,
+        served::{Dispatch, ServedModel},
         state::{IndexEntry, State, UNLOADED},
     },
 };
@@ -78,7 +78,7 @@ pub struct ModelManager {
     /// Has everything been tried that was asked for at the start?
     started: AtomicBool,
     /// Other names of versions.
-    pub(crate) labels: Labels,
+    pub(crate) labels: LabelTable,
 }
 
 impl ModelManager {
@@ -110,7 +110,7 @@ impl ModelManager {
     pub(crate) fn revalidate_ensembles(&self, member: &ModelId) {
         let serving = self.serving.load_full();
         for model in all_of(&serving) {
-            if let Engine::Ensemble(ensemble) = &model.engine
+            if let Dispatch::Ensemble(ensemble) = &model.dispatch
                 && ensemble.has_member(member)
             {
                 ensemble.revalidate();
@@ -284,7 +284,7 @@ impl ModelManager {
     /// Lets nothing wait for company any more: the server is on its way out.
     pub fn hurry(&self) {
         let serving = self.serving.load();
-        all_of(&serving).for_each(|it| it.hurry());
+        all_of(&serving).for_each(|it| it.dispatch.queue().hurry());
     }
 
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.
@@ -293,9 +293,9 @@ impl ModelManager {
     pub(crate) fn close(&self, patience: Duration) -> usize {
         let until = Instant::now() + patience;
         let serving = self.serving.swap(Arc::default());
-        all_of(&serving).for_each(|it| it.close());
+        all_of(&serving).for_each(|it| it.dispatch.queue().close());
         let left = || until.saturating_duration_since(Instant::now());
-        all_of(&serving).map(|it| it.wait_closed(left())).sum()
+        all_of(&serving).map(|it| it.dispatch.queue().wait_closed(left())).sum()
     }
 
     fn change(&self, id: &ModelId, change: impl Fn(&mut Named)) {

@@ -1,8 +1,11 @@
 //! The models that serve: looked up by every request.
 
+pub(crate) mod content_hash;
+pub(crate) mod ensemble;
+pub(crate) mod label_table;
 pub(crate) mod labels;
 pub(crate) mod manager;
-pub(crate) mod open_sequences;
+pub(crate) mod request_queue;
 pub(crate) mod served;
 pub(crate) mod state;
 pub(crate) mod validate;

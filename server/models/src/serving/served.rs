@@ -1,23 +1,23 @@
 //! A model version that serves: everything that its requests need, in one place.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use bytes::Bytes;
 
 use crate::{
     config::{model::ModelConfig, raw},
-    ensemble::Ensemble,
-    lifecycle::scratch_dir::ScratchDir,
-    load::content_hash::ContentHash,
+    repository::{model_id::ModelId, scratch_dir::ScratchDir},
+    serving::{
+        content_hash::ContentHash,
+        ensemble::{path::Path, plan::Plan},
+        request_queue::RequestQueue,
+    },
 };
-use inference::{error::Error, signature::Signature};
-use schedule::{Scheduler, sequence::SequenceScheduler};
+use inference::{error::Error, request::SequenceId, signature::Signature};
+use schedule::{Scheduler, Semaphore, sequence::SequenceScheduler};
 use telemetry::metrics::ModelMetrics;
 
 /// One loaded version of a model. Whoever holds it may use it, also after it has been replaced.
@@ -33,7 +33,7 @@ pub struct ServedModel {
     /// The same as a message.
     pub config_message: raw::ModelConfig,
     /// Where its requests go.
-    pub engine: Engine,
+    pub dispatch: Dispatch,
     /// Its counters.
     pub metrics: ModelMetrics,
     /// What sets its answers apart from those of any other model, also of the same name and version.
@@ -64,14 +64,78 @@ impl LastUsed {
     }
 }
 
-/// What answers a model's requests.
-pub enum Engine {
+/// What answers a model's requests. An enum, since a trait object would put the future of every request in a box.
+pub enum Dispatch {
     /// Instances of an engine, behind a queue.
-    Instances(Arc<Scheduler>),
+    Batches(Arc<Scheduler>),
     /// Instances of an engine, on which sequences of requests have their seats.
     Sequences(SequenceScheduler),
     /// Other models.
-    Ensemble(Box<Ensemble>),
+    Ensemble(Box<dyn Members>),
+}
+
+impl Dispatch {
+    /// What is asked of all of them alike.
+    pub fn queue(&self) -> &dyn RequestQueue {
+        match self {
+            Dispatch::Batches(scheduler) => &**scheduler,
+            Dispatch::Sequences(scheduler) => scheduler,
+            Dispatch::Ensemble(ensemble) => &**ensemble,
+        }
+    }
+}
+
+/// An ensemble: the models that its requests go through.
+pub trait Members: RequestQueue {
+    /// The members that serve now, and theirs.
+    ///
+    /// # Errors
+    /// When one is not there, or does not fit, or has the ensemble among its own members; a sentence.
+    fn resolve(&self) -> Result<Resolved, String>;
+
+    /// The same for an ensemble that is a member itself, at the end of that path of ensembles.
+    ///
+    /// # Errors
+    /// Those of [`Members::resolve`].
+    fn resolve_within(
+        &self,
+        lookup: &dyn MemberLookup,
+        outer: &Path<'_>,
+    ) -> Result<Resolved, String>;
+
+    /// What bounds the requests in that step, if anything does.
+    fn step_limit(&self, step: usize) -> Option<&Semaphore>;
+
+    /// Is that model one of its members?
+    fn has_member(&self, id: &ModelId) -> bool;
+
+    /// Compares with the members that serve now, and logs what does not fit. For the load of a member.
+    fn revalidate(&self);
+}
+
+/// Finds members as of one moment.
+pub trait MemberLookup {
+    /// That model, in that version or in the highest.
+    ///
+    /// # Errors
+    /// Why it does not serve.
+    fn find(&self, id: &ModelId, version: Option<u64>) -> Result<Arc<ServedModel>, Error>;
+}
+
+/// An ensemble's members and what goes where between them. Holding it keeps the members alive.
+pub struct Resolved {
+    /// What goes where.
+    pub plan: Arc<Plan>,
+    /// The model of each step.
+    pub members: Vec<Member>,
+}
+
+/// The model of one step.
+pub struct Member {
+    /// The model.
+    pub model: Arc<ServedModel>,
+    /// Its own members, as of the same moment, where it is an ensemble.
+    pub nested: Option<Box<Resolved>>,
 }
 
 impl ServedModel {
@@ -85,85 +149,46 @@ impl ServedModel {
     /// # Errors
     /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
     pub fn admit(&self) -> Result<(), Error> {
-        match &self.engine {
-            Engine::Instances(scheduler) => scheduler.admit(),
-            Engine::Sequences(scheduler) => scheduler.admit(),
-            Engine::Ensemble(ensemble) => ensemble.admit(),
-        }
+        self.dispatch.queue().admit()
     }
 
     /// Most batches that run at once.
     pub fn instances(&self) -> usize {
-        match &self.engine {
-            Engine::Instances(scheduler) => scheduler.instances(),
-            Engine::Sequences(scheduler) => scheduler.instances(),
-            // Its members have instances; what bounds it is not known here.
-            Engine::Ensemble(_) => 1,
-        }
+        self.dispatch.queue().instances()
+    }
+
+    /// Can a sequence have that id?
+    pub fn takes_sequence(&self, id: &SequenceId) -> bool {
+        self.dispatch.queue().takes_sequence(id)
+    }
+
+    /// Is there an open sequence of that id? Never where the model takes no sequences.
+    pub fn has_sequence(&self, id: &SequenceId) -> bool {
+        self.dispatch.queue().has_sequence(id)
+    }
+
+    /// Ends the sequence of that id once its requests are answered. The model itself gets no request that says so, as
+    /// when a sequence has been idle for too long.
+    pub fn leave_sequence(&self, id: &SequenceId) {
+        self.dispatch.queue().leave_sequence(id);
     }
 
     /// Do both answer with the same instances?
-    pub(crate) fn shares_engine(&self, other: &ServedModel) -> bool {
-        match (&self.engine, &other.engine) {
-            (Engine::Instances(one), Engine::Instances(another)) => Arc::ptr_eq(one, another),
+    pub(crate) fn shares_instances(&self, other: &ServedModel) -> bool {
+        match (&self.dispatch, &other.dispatch) {
+            (Dispatch::Batches(one), Dispatch::Batches(another)) => Arc::ptr_eq(one, another),
             // Only instances behind a queue are ever handed on.
             _ => false,
         }
     }
 
-    /// Does nobody but whoever asks hold the model, or what it was before its instances were changed in place?
-    /// Requests that began then still go to the same engine.
+    /// Is this the only reference to the model, and to what it was before its instances were changed in place?
+    /// Requests that began then still go to the same instances.
     pub(crate) fn is_free(model: &Arc<ServedModel>) -> bool {
-        let shared = match &model.engine {
-            Engine::Instances(scheduler) => Arc::strong_count(scheduler),
-            Engine::Sequences(_) | Engine::Ensemble(_) => 1,
+        let shared = match &model.dispatch {
+            Dispatch::Batches(scheduler) => Arc::strong_count(scheduler),
+            Dispatch::Sequences(_) | Dispatch::Ensemble(_) => 1,
         };
         Arc::strong_count(model) == 1 && shared == 1
-    }
-
-    /// Are there sequences that wait for their next request, which would not find them elsewhere?
-    pub(crate) fn has_open_sequences(&self) -> bool {
-        match &self.engine {
-            Engine::Sequences(scheduler) => scheduler.has_open(),
-            Engine::Instances(_) | Engine::Ensemble(_) => false,
-        }
-    }
-
-    /// From now on nothing waits for company.
-    pub(crate) fn hurry(&self) {
-        match &self.engine {
-            Engine::Instances(scheduler) => scheduler.hurry(),
-            Engine::Sequences(scheduler) => scheduler.hurry(),
-            Engine::Ensemble(_) => {}
-        }
-    }
-
-    /// Takes no more requests. What waits is still run.
-    pub(crate) fn close(&self) {
-        match &self.engine {
-            Engine::Instances(scheduler) => scheduler.close(),
-            Engine::Sequences(scheduler) => scheduler.close(),
-            Engine::Ensemble(_) => {}
-        }
-    }
-
-    /// Drops the instances, after [`ServedModel::wait_closed`].
-    pub(crate) fn release(&self) {
-        match &self.engine {
-            Engine::Instances(scheduler) => scheduler.release(),
-            Engine::Sequences(scheduler) => scheduler.release(),
-            Engine::Ensemble(_) => {}
-        }
-    }
-
-    /// Waits until nothing runs any more, after [`ServedModel::close`]. Blocking.
-    ///
-    /// Returns the number of threads that were still running after `patience`.
-    pub(crate) fn wait_closed(&self, patience: Duration) -> usize {
-        match &self.engine {
-            Engine::Instances(scheduler) => scheduler.wait_closed(patience),
-            Engine::Sequences(scheduler) => scheduler.wait_closed(patience),
-            Engine::Ensemble(_) => 0,
-        }
     }
 }

@@ -206,6 +206,11 @@ fn digest(path: &Path) -> io::Result<String> {
     }
 }
 
+/// The store does not answer.
+pub(super) fn silent() -> std::io::Error {
+    std::io::Error::other(format!("no answer for {} s", STALL.as_secs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,9 +16,8 @@ use tokio::time::timeout;
 
 use crate::stores::{
     connect::{Access, connect},
-    download::STALL,
+    download::{STALL, silent},
     error::StoreError,
-    silent,
 };
 use configuration::{Provider, StoreSettings, StoreUrl};
 

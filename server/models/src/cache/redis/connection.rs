@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::cache::redis::{
-    Problem,
+    problem::Problem,
     wire::{END, Value, command, take},
 };
 use configuration::RedisSettings;

@@ -3,17 +3,17 @@
 
 mod circuit;
 mod connection;
+mod problem;
 mod wire;
 
 use std::{
     fmt::Write,
-    io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, ThreadId},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use backend::NamedTensor;
@@ -26,7 +26,7 @@ use tokio::{
 use crate::cache::{
     entry::{decode, encode},
     key::Key,
-    redis::{circuit::Circuit, connection::Connection, wire::Value},
+    redis::{circuit::Circuit, connection::Connection, problem::Problem, wire::Value},
 };
 use configuration::RedisSettings;
 
@@ -50,24 +50,6 @@ pub struct Redis {
     writing: Arc<Semaphore>,
     /// Has it been told that Redis refuses to keep answers?
     told_refusal: AtomicBool,
-}
-
-/// Why Redis did not answer.
-#[derive(Debug, thiserror::Error)]
-enum Problem {
-    /// All connections are in use: no fault of Redis.
-    #[error("all connections are in use")]
-    Busy,
-    #[error("cannot connect: {0}")]
-    Connect(io::Error),
-    #[error("{0}")]
-    Connection(#[from] io::Error),
-    #[error("no {what} within {} ms", .limit.as_millis())]
-    Timeout { what: &'static str, limit: Duration },
-    #[error("it says: {0}")]
-    Refused(String),
-    #[error("an answer of another kind than asked for")]
-    Unexpected,
 }
 
 impl Redis {

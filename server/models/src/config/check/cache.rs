@@ -1,7 +1,7 @@
 //! Whether a model's answers may be kept: `response_cache`.
 
 use crate::config::{
-    check::Report,
+    check::report::Report,
     raw::{ModelConfig as RawConfig, model_config::SchedulingChoice},
 };
 

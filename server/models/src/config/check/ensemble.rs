@@ -3,13 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    config::{
-        check::Report,
-        model::PortConfig,
-        raw::{ModelConfig as RawConfig, ModelEnsembling, model_config::SchedulingChoice},
-    },
+use crate::config::{
+    check::report::Report,
     ensemble::{EnsembleConfig, StepConfig},
+    model::PortConfig,
+    raw::{ModelConfig as RawConfig, ModelEnsembling, model_config::SchedulingChoice},
 };
 use inference::signature::nearest;
 

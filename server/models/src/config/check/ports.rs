@@ -1,7 +1,10 @@
 //! Inputs and outputs: names, types, dimensions, reshapes.
 
 use crate::config::{
-    check::{Report, data_type, dims_text, file_name},
+    check::{
+        report::{Report, file_name},
+        types::{data_type, dims_text},
+    },
     model::PortConfig,
     raw::{ModelConfig as RawConfig, ModelTensorReshape, model_input::Format},
 };

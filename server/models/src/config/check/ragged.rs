@@ -5,7 +5,10 @@ use std::sync::Arc;
 use backend::DataType;
 
 use crate::config::{
-    check::{Report, type_name, type_of_number},
+    check::{
+        report::Report,
+        types::{type_name, type_of_number},
+    },
     model::PortConfig,
     raw::{
         BatchInput as RawInput, BatchOutput as RawOutput, ModelConfig as RawConfig,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::{
-    check::Report,
+    check::report::Report,
     model::{DynamicBatching, QueuePolicy, Scheduling, TimeoutAction},
     raw::{
         ModelConfig as RawConfig, ModelDynamicBatching, ModelQueuePolicy,

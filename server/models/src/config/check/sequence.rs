@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use backend::DataType;
 
 use crate::config::{
-    check::{Report, data_type, dims_text, file_name, type_name, type_of_number},
+    check::{
+        report::{Report, file_name},
+        types::{data_type, dims_text, type_name, type_of_number},
+    },
     raw::{
         ModelConfig as RawConfig, ModelSequenceBatching,
         model_sequence_batching::{

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::{
-    check::Report,
+    check::report::Report,
     model::{Accelerator, InstanceGroup, InstanceKind, Priority, VersionPolicy},
     raw::{
         ModelConfig as RawConfig, ModelRateLimiter,

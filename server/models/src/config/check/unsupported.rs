@@ -1,7 +1,7 @@
 //! What muster does not do: refused where a model would behave differently, else ignored with a warning.
 
 use crate::config::{
-    check::Report,
+    check::report::Report,
     raw::{ModelConfig as RawConfig, ModelInstanceGroup, model_config::SchedulingChoice},
 };
 

@@ -1,7 +1,10 @@
 //! Warm-up requests: they must be requests that the model would take.
 
 use crate::config::{
-    check::{Report, data_type, dims_text, file_name, type_name},
+    check::{
+        report::{Report, file_name},
+        types::{data_type, dims_text, type_name},
+    },
     model::{PortConfig, Warmup, WarmupData, WarmupInput},
     raw::{
         ModelConfig as RawConfig, ModelWarmup,

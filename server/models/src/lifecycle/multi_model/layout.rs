@@ -8,8 +8,7 @@ use std::{
 };
 
 use crate::{
-    config::raw,
-    ensemble,
+    config::{ensemble, raw},
     load::loader::Loader,
     repository::{
         local::{Found, FoundModel, Names, scan_path},

@@ -6,7 +6,7 @@ use identity::Identity;
 
 use super::*;
 use crate::{
-    load::loader::{LoadSettings, Loader},
+    load::{load_settings::LoadSettings, loader::Loader},
     repository::{catalogue::Catalogue, local::Names},
     serving::manager::ModelManager,
 };
@@ -161,7 +161,7 @@ fn a_version_that_goes_on_is_not_loaded_again() {
     let before = setup.control.manager.get("m", Some(3)).unwrap();
     setup.reload(&[&versions("all { }")]).unwrap();
     let after = setup.control.manager.get("m", Some(3)).unwrap();
-    assert!(before.shares_engine(&after));
+    assert!(before.shares_instances(&after));
 }
 
 #[test]

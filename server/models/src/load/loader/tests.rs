@@ -5,8 +5,14 @@ use std::sync::{Mutex, MutexGuard};
 use backend::{Batch, DataType, Instance, ModelSpec, NamedTensor, Stop, TensorSpec};
 
 use super::*;
-use crate::serving::{manager::ModelManager, state::State};
+use crate::{
+    load::load_settings::LoadSettings,
+    serving::{manager::ModelManager, state::State},
+};
+use configuration::{ModelDefaults, Repository};
+use machine::gpus::Gpus;
 use machine::gpus::Lack;
+use schedule::admission::LongestStay;
 use schedule::slot::Slot;
 
 /// What of an engine does not work on GPUs.
@@ -15,7 +21,7 @@ enum Broken {
     Nothing,
     Load,
     Instances,
-    InstanceSet,
+    Runs,
     /// There is no memory for instances.
     Memory,
 }
@@ -105,7 +111,7 @@ struct FakeInstance {
 
 impl Instance for FakeInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        self.fake.refuses(Broken::InstanceSet, self.device)?;
+        self.fake.refuses(Broken::Runs, self.device)?;
         *noted(&self.fake.runs) += 1;
         Ok(batch.inputs.to_vec())
     }
@@ -235,7 +241,7 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     let raw = ConfigReader::default().from_text("config.pbtxt", groups).unwrap();
     let places = Places { cpus: settings.cpus, gpus: Ok(&settings.gpus.found) };
     let plan = plan(&raw.instance_group, &BTreeMap::new(), &settings.defaults, places).unwrap();
-    let fake = Fake { broken: Broken::InstanceSet, ..loading.fake.clone() };
+    let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };
     let model: Arc<dyn Model> = Arc::new(fake);
     let dir = Path::new("");
     let (mut slots, _) =
@@ -269,12 +275,12 @@ fn where_gpus_cannot_be_used_a_model_that_leaves_it_open_runs_on_the_cpu() {
     for (name, broken) in [
         ("fallback-load", Broken::Load),
         ("fallback-instances", Broken::Instances),
-        ("fallback-runs", Broken::InstanceSet),
+        ("fallback-runs", Broken::Runs),
         ("fallback-memory", Broken::Memory),
     ] {
         let warmed = "model_warmup { name: 'w' batch_size: 1 inputs { key: 'x' value {
                           data_type: TYPE_FP32 dims: 1 zero_data: true } } }";
-        let config = if broken == Broken::InstanceSet { warmed } else { "" };
+        let config = if broken == Broken::Runs { warmed } else { "" };
         let loading = Loading::new(name, config, 1, broken);
         assert_eq!(loading.problem(), "", "{broken:?}");
         // As without GPUs: two places, of which one is filled.

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use backend::DataType;
 
-use crate::{
-    config::model::{ModelConfig, PortConfig},
+use crate::config::{
     ensemble::EnsembleConfig,
+    model::{ModelConfig, PortConfig},
 };
 use inference::signature::{Port, Signature, nearest};
 
@@ -247,7 +247,7 @@ fn unknown(step: usize, member: &Signature, what: &str, name: &str, ports: &[Por
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::pbtxt::ConfigReader, ensemble::complete};
+    use crate::config::{complete_ensemble::complete, pbtxt::ConfigReader};
 
     fn port(name: &str, dtype: DataType, dims: &[i64]) -> Port {
         Port {

@@ -67,7 +67,7 @@ fn serve(mut answers: Vec<Answer>) -> (String, Arc<Mutex<usize>>) {
 }
 
 fn tag() -> String {
-    listing::hex(&Md5::digest(CONTENT))
+    crate::stores::listing::hex(&Md5::digest(CONTENT))
 }
 
 fn answer(stream: &mut TcpStream, text: &str, length: usize) {

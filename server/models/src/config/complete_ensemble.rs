@@ -1,16 +1,14 @@
 //! An ensemble's configuration, completed and checked in itself. Pure.
 
-use crate::{
-    config::{
-        check::{Report, check, ensemble},
-        complete::Completed,
-        model::ConfigErrors,
-        raw::{
-            ModelConfig as RawConfig, ModelVersionPolicy,
-            model_version_policy::{Latest, PolicyChoice},
-        },
-    },
+use crate::config::{
+    check::{check, ensemble::ensemble, report::Report},
+    complete::Completed,
     ensemble::EnsembleConfig,
+    model::ConfigErrors,
+    raw::{
+        ModelConfig as RawConfig, ModelVersionPolicy,
+        model_version_policy::{Latest, PolicyChoice},
+    },
 };
 
 /// Completes and checks the configuration of `model`, the name of its folder.
