@@ -30,7 +30,7 @@ use frontend::{
     grpc::Grpc,
     http::{Door, Facade, HttpSettings, Service},
     memory::SharedMemory,
-    net::{self, Apart, Front, IoThreads, tls::Acceptor},
+    net::{self, Front, IoThreads, tls::Acceptor},
     serving::{Serving, ServingSettings},
 };
 use inference::{access::TokenFile, limits::Budget, trace::Tracing};
@@ -113,7 +113,8 @@ impl App {
             models: manager,
             control: Arc::new(control),
             inference: Inference::new(cache.clone(), Some(tracing.clone())),
-            apart: Apart::default(),
+            control_threads: Default::default(),
+            request_ids: Default::default(),
             memory: Arc::new(SharedMemory::new(config.client_shared_memory)),
             tracing,
             log,

@@ -3,11 +3,11 @@
 
 pub mod drain;
 pub mod emf;
+pub mod exchange;
 pub mod grpc;
 pub mod http;
 pub mod memory;
 pub mod net;
 pub mod serving;
 pub mod sessions;
-pub mod shared;
 pub mod tensorflow;

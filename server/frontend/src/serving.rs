@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{drain::Drain, memory::SharedMemory, net::Apart};
+use crate::{
+    drain::Drain,
+    exchange::{failure::RequestIds, offload::ControlThreads},
+    memory::SharedMemory,
+};
 use inference::{error::Error, limits::Budget, trace::Tracing};
 use models::{Control, ModelManager, ServedModel, infer::Inference};
 use telemetry::{logging::LogControl, metrics::Metrics};
@@ -34,7 +38,9 @@ pub struct Serving {
     /// The models, to load and unload them.
     pub control: Arc<Control>,
     /// Where `control` is asked for what takes long.
-    pub apart: Apart,
+    pub control_threads: ControlThreads,
+    /// Names for requests whose clients gave none.
+    pub request_ids: Arc<RequestIds>,
     /// How a request is run on a model.
     pub inference: Inference,
     /// Memory that clients share with the server.

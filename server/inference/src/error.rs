@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use backend::BackendError;
 
+/// The settings that say how large a body over HTTP may be.
+pub const HTTP_BODY_LIMIT: &str = "--http-max-input-size, or --max-inflight-bytes for raw tensors";
+
 /// Why a request was not answered with a result. The text says what was wrong, where, and what was
 /// expected; it is meant for the client.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -60,14 +63,14 @@ pub enum Error {
     #[error("{0}")]
     NotAcceptable(String),
     /// The body is larger than the server takes.
-    #[error(
-        "the body of {given} bytes is larger than the limit of {limit} bytes (--http-max-input-size, or --max-inflight-bytes for raw tensors)"
-    )]
+    #[error("the body of {given} bytes is larger than the limit of {limit} bytes ({setting})")]
     BodyTooLarge {
         /// Bytes declared or read so far.
         given: u64,
         /// The limit, in bytes.
         limit: u64,
+        /// The settings that say so.
+        setting: &'static str,
     },
     /// The body is compressed in a way that is not taken.
     #[error("header content-encoding: {problem}")]

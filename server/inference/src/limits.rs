@@ -69,6 +69,16 @@ impl Permit {
         }
     }
 
+    /// Makes this permit exactly `units` large, whether the budget has them or not.
+    pub fn resize(&mut self, units: usize) {
+        if units < self.units {
+            self.budget.used.fetch_sub(self.units - units, Ordering::Relaxed);
+            self.units = units;
+        } else {
+            self.cover(units);
+        }
+    }
+
     /// Has nobody else a part of the budget?
     pub fn is_alone(&self) -> bool {
         self.budget.used() <= self.units
@@ -123,6 +133,18 @@ mod tests {
         assert_eq!(budget.used(), 8);
         permit.cover(15);
         assert!(budget.take(1).is_none());
+        drop(permit);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_permit_becomes_as_large_as_it_is_told_to() {
+        let budget = Budget::new(10);
+        let mut permit = budget.take(8).unwrap();
+        permit.resize(3);
+        assert_eq!(budget.used(), 3);
+        permit.resize(12);
+        assert_eq!(budget.used(), 12);
         drop(permit);
         assert_eq!(budget.used(), 0);
     }

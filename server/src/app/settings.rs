@@ -5,12 +5,16 @@ use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 use super::observers::Observers;
 use configuration::{HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig};
 use frontend::{
-    grpc::{self, GrpcSettings, MessageLimits},
-    http::{BodyLimits, Hosted, HttpSettings, SessionTable, Timeouts},
+    exchange::intake::Limits,
+    grpc::{self, GrpcSettings},
+    http::{Hosted, HttpSettings, SessionTable, Timeouts},
     net::tls::Acceptor,
     serving::Serving,
 };
-use inference::access::{Access, TokenFile, Wire};
+use inference::{
+    access::{Access, TokenFile, Wire},
+    error::HTTP_BODY_LIMIT,
+};
 use machine::gpus::Gpus;
 use models::LoadSettings;
 use protocol::sagemaker;
@@ -91,9 +95,10 @@ pub(super) fn http_settings(
             head: limits.header_timeout,
             stall: limits.idle_timeout,
         },
-        body: BodyLimits {
+        body: Limits {
             limit: limits.body_bytes,
             whole: limits.inflight_bytes,
+            setting: HTTP_BODY_LIMIT,
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },
@@ -130,10 +135,13 @@ pub(super) fn grpc_settings(
     tls: Option<Acceptor>,
 ) -> GrpcSettings {
     let (limits, access) = (&config.limits, &config.access);
+    let longest_message = limits.inflight_bytes.min(i32::MAX.unsigned_abs().into());
     GrpcSettings {
         grpc: config.grpc.clone(),
-        messages: MessageLimits {
-            limit: limits.inflight_bytes.min(i32::MAX.unsigned_abs().into()),
+        messages: Limits {
+            limit: longest_message,
+            whole: longest_message,
+            setting: "--max-inflight-bytes",
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },

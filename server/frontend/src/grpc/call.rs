@@ -12,19 +12,16 @@ use hyper::{
 use super::{
     Grpc,
     body::{Answers, Encoded, Reply},
-    compress::Encoding,
-    handlers, layout,
+    compress::level,
+    failure, handlers, layout,
     message::Messages,
     metadata,
     method::Method,
     status::{Code, Status},
     watch::Call,
 };
-use crate::drain::Stage;
-use inference::{
-    access::Need,
-    error::{Error, Kind},
-};
+use crate::{drain::Stage, exchange::compression::Encoding};
+use inference::{access::Need, error::Error};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
@@ -54,60 +51,8 @@ impl Context {
     }
 
     /// How its answers may be compressed: as the client takes it, where the operator wants it.
-    pub fn packs(&self) -> Option<Encoding> {
-        match self.front.settings.grpc.compression {
-            configuration::Compression::None => None,
-            _ => metadata::accepted(&self.metadata),
-        }
-    }
-}
-
-/// A failure, and what is known of the request that failed.
-#[derive(Debug)]
-pub struct Failure {
-    /// The client's name for its request.
-    pub id: Option<Arc<str>>,
-    /// The model that it was for.
-    pub model: Option<Arc<str>>,
-    /// What went wrong.
-    pub error: Error,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure { id: None, model: None, error }
-    }
-}
-
-impl Failure {
-    /// As the client is told: with the names of model and request where the error does not have them.
-    pub fn status(&self) -> Status {
-        let mut status = Status::of(&self.error);
-        if let (Some(model), Error::InvalidInput { .. }) = (&self.model, &self.error)
-            && !status.text.contains(&format!("model '{model}'"))
-        {
-            status.text = format!("model '{model}', {}", status.text);
-        }
-        if let Some(id) = self.id.as_ref().filter(|it| !it.is_empty()) {
-            let shown: String = id.chars().take(128).collect();
-            status.text.push_str(&format!(" (request id: {shown})"));
-        }
-        status
-    }
-
-    /// One line for every error that is answered. Refusals under load are many and say nothing new: they are
-    /// counted, and logged only when somebody looks closely.
-    pub fn log(&self, method: Method) {
-        let (error, request_id) = (&self.error, self.id.as_deref().unwrap_or_default());
-        match error.kind() {
-            Kind::Internal | Kind::OutOfMemory => {
-                tracing::error!(?method, request_id, %error, "call failed");
-            }
-            _ if error.is_one_of_many() => {
-                tracing::debug!(?method, request_id, %error, "call refused");
-            }
-            _ => tracing::info!(?method, request_id, %error, "call rejected"),
-        }
+    pub fn reply_encoding(&self) -> Option<Encoding> {
+        level(self.front.settings.grpc.compression).and_then(|_| metadata::accepted(&self.metadata))
     }
 }
 
@@ -148,14 +93,14 @@ async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> R
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return response;
     }
-    let metrics = front.serving.metrics.clone();
+    let (metrics, ids) = (front.serving.metrics.clone(), front.serving.request_ids.clone());
     let method = Method::of(parts.uri.path());
     let answered = match method.and_then(|method| context(front, method, parts.headers)) {
         Ok(context) => {
             let method = context.method;
             handlers::dispatch(context, body).await.map_err(|failure| {
-                failure.log(method);
-                failure.status()
+                failure::log(&ids, method, &failure);
+                failure::status(&failure)
             })
         }
         Err(error) => {

@@ -1,115 +1,91 @@
-//! Compressed messages: unpacked under a limit, packed as hard as the operator wants. Pure.
+//! Messages made smaller, as hard as the operator wants.
 
-use std::io::{Read, Write};
+use std::collections::VecDeque;
 
-use bytes::Bytes;
-use flate2::{
-    read::{GzDecoder, ZlibDecoder},
-    write::{GzEncoder, ZlibEncoder},
-};
+use bytes::{Buf, BufMut, Bytes};
 
+use super::reply::PREFIX;
+use crate::exchange::compression::{Encoding, deflated};
 use configuration::Compression;
-use inference::error::Error;
 
-/// More than this is unpacked only from a message that is at least a hundredth of it.
-const HARMLESS: u64 = 1 << 20;
-
-/// A few bytes must not become a load of work: honest tensors are not packed tighter than this.
-const MOST_RATIO: u64 = 100;
-
-/// How messages are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// RFC 1952.
-    Gzip,
-    /// RFC 1950, as gRPC has it.
-    Deflate,
-}
-
-impl Encoding {
-    /// The name in metadata.
-    pub fn name(self) -> &'static str {
-        match self {
-            Encoding::Gzip => "gzip",
-            Encoding::Deflate => "deflate",
-        }
+/// How hard replies are compressed; `None` for not at all.
+pub fn level(compression: Compression) -> Option<flate2::Compression> {
+    match compression {
+        Compression::None => None,
+        Compression::Low => Some(flate2::Compression::new(1)),
+        Compression::Medium => Some(flate2::Compression::new(6)),
+        Compression::High => Some(flate2::Compression::new(9)),
     }
 }
 
-/// The message, of at most `limit` bytes.
-///
-/// # Errors
-/// [`Error::BodyTooLarge`] beyond the limit; [`Error::InvalidRequest`] for what cannot be unpacked, or is packed
-/// more than a hundred times tighter than it is.
-pub fn unpack(encoding: Encoding, packed: &[u8], limit: u64) -> Result<Bytes, Error> {
-    let by_ratio = (packed.len() as u64).saturating_mul(MOST_RATIO).max(HARMLESS);
-    let most = limit.min(by_ratio);
-    let mut message = Vec::new();
-    // One byte more tells what is too large from what just fits.
-    let read = match encoding {
-        Encoding::Gzip => GzDecoder::new(packed).take(most + 1).read_to_end(&mut message),
-        Encoding::Deflate => ZlibDecoder::new(packed).take(most + 1).read_to_end(&mut message),
+/// The message, which has its prefix, compressed. One that would not become smaller stays as it is, as its prefix says.
+pub fn compress(
+    mut message: VecDeque<Bytes>,
+    encoding: Encoding,
+    level: flate2::Compression,
+) -> VecDeque<Bytes> {
+    let pieces = message.make_contiguous();
+    if let Some(first) = pieces.first_mut() {
+        first.advance(PREFIX);
+    }
+    let (flag, content) = match deflated(pieces, encoding, level) {
+        Some(smaller) => (1, [smaller].into()),
+        None => (0, message),
     };
-    let name = encoding.name();
-    read.map_err(|error| Error::InvalidRequest(format!("the message is no {name}: {error}")))?;
-    let given = message.len() as u64;
-    if limit < given {
-        return Err(Error::BodyTooLarge { given, limit });
-    }
-    if most < given {
-        return Err(Error::InvalidRequest(format!(
-            "the {name} message of {} bytes holds more than {most} bytes; expected at most {MOST_RATIO} times \
-             its size, or {HARMLESS} bytes: send it without compression",
-            packed.len()
-        )));
-    }
-    Ok(message.into())
-}
-
-/// The message, packed.
-pub fn pack(encoding: Encoding, level: Compression, pieces: &[Bytes]) -> std::io::Result<Vec<u8>> {
-    let level = match level {
-        Compression::None => flate2::Compression::none(),
-        Compression::Low => flate2::Compression::new(1),
-        Compression::Medium => flate2::Compression::new(6),
-        Compression::High => flate2::Compression::new(9),
-    };
-    match encoding {
-        Encoding::Gzip => {
-            let mut encoder = GzEncoder::new(Vec::new(), level);
-            pieces.iter().try_for_each(|it| encoder.write_all(it))?;
-            encoder.finish()
-        }
-        Encoding::Deflate => {
-            let mut encoder = ZlibEncoder::new(Vec::new(), level);
-            pieces.iter().try_for_each(|it| encoder.write_all(it))?;
-            encoder.finish()
-        }
-    }
+    let length = content.iter().map(Bytes::len).sum::<usize>();
+    let mut prefix = Vec::with_capacity(PREFIX);
+    prefix.put_u8(flag);
+    // What is encoded is below the limit of its prefix already.
+    prefix.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    let mut message = content;
+    message.push_front(Bytes::from(prefix));
+    message
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use flate2::read::{GzDecoder, ZlibDecoder};
+
     use super::*;
 
+    /// A message of this content, in two pieces.
+    fn message(content: &[u8]) -> VecDeque<Bytes> {
+        let mut head = vec![0];
+        head.put_u32(u32::try_from(content.len()).unwrap());
+        [Bytes::from(head), Bytes::copy_from_slice(content)].into()
+    }
+
+    fn joined(message: VecDeque<Bytes>) -> Vec<u8> {
+        Vec::from(message).concat()
+    }
+
     #[test]
-    fn what_was_packed_comes_out_again() {
-        let pieces = [Bytes::from_static(b"abc"), Bytes::from(vec![7; 1000])];
+    fn what_was_compressed_comes_out_again() {
+        let content = [b"abc".as_slice(), &[7; 1000]].concat();
         for encoding in [Encoding::Gzip, Encoding::Deflate] {
-            let packed = pack(encoding, Compression::High, &pieces).unwrap();
-            assert!(packed.len() < 100);
-            assert_eq!(unpack(encoding, &packed, 1003).unwrap(), pieces.concat());
-            let too_large = unpack(encoding, &packed, 1002).unwrap_err();
-            assert_eq!(too_large, Error::BodyTooLarge { given: 1003, limit: 1002 });
-            let cut = unpack(encoding, &packed[..packed.len() / 2], 1003).unwrap_err();
-            assert!(cut.to_string().starts_with("the message is no "), "{cut}");
+            let smaller = compress(message(&content), encoding, flate2::Compression::new(9));
+            let smaller = joined(smaller);
+            assert!(smaller.len() < 100);
+            assert_eq!((smaller[0], usize::from(smaller[4])), (1, smaller.len() - PREFIX));
+            let mut back = Vec::new();
+            match encoding {
+                Encoding::Gzip => {
+                    GzDecoder::new(&smaller[PREFIX..]).read_to_end(&mut back).unwrap()
+                }
+                Encoding::Deflate => {
+                    ZlibDecoder::new(&smaller[PREFIX..]).read_to_end(&mut back).unwrap()
+                }
+            };
+            assert_eq!(back, content);
         }
     }
 
     #[test]
-    fn a_bomb_is_refused_before_it_goes_off() {
-        let bomb = pack(Encoding::Gzip, Compression::High, &[vec![0; 8 << 20].into()]).unwrap();
-        let error = unpack(Encoding::Gzip, &bomb, 1 << 30).unwrap_err();
-        assert!(matches!(error, Error::InvalidRequest(_)), "{error}");
+    fn what_does_not_become_smaller_is_sent_as_it_is() {
+        let message = message(b"\x01\x02");
+        let sent = compress(message.clone(), Encoding::Gzip, flate2::Compression::new(9));
+        assert_eq!(joined(sent), joined(message));
     }
 }

@@ -1,52 +1,21 @@
 //! The messages of a call, one after the other: found in the stream of bytes, under limits.
 
-use std::{
-    future::poll_fn,
-    sync::Arc,
-    task::Poll,
-    time::{Duration, Instant},
-};
-
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
 
-use super::{
-    compress::{Encoding, unpack},
-    layout::{self, Way},
+use super::layout::{self, Way};
+use crate::exchange::{
+    compression::Encoding,
+    inflate,
+    intake::{Limits, PaceClock, Received, Source},
 };
-use crate::net::aside;
-use configuration::BodyPace;
-use inference::{
-    aligned::AlignedBuffer,
-    error::Error,
-    limits::{Budget, Permit, out_of_bytes},
-};
+use inference::{aligned::AlignedBuffer, error::Error, limits::out_of_bytes};
+
+/// The metadata that say how messages are compressed.
+pub const ENCODING: &str = "grpc-encoding";
 
 /// In front of a message: is it compressed, and its length.
 const PREFIX: usize = 5;
-
-/// A message of that size is unpacked in no time.
-const SMALL: usize = 4 << 10;
-
-/// What a message may take.
-#[derive(Debug, Clone)]
-pub struct MessageLimits {
-    /// Most bytes of one message.
-    pub limit: u64,
-    /// How slowly it may come, once it has begun.
-    pub pace: BodyPace,
-    /// Bytes of all messages together.
-    pub budget: Arc<Budget>,
-}
-
-/// A message, and the permit for the memory that it takes.
-#[derive(Debug)]
-pub struct Received {
-    /// All of it.
-    pub bytes: Bytes,
-    /// To be held for as long as the bytes are.
-    pub permit: Permit,
-}
 
 /// The messages of one call.
 pub struct Messages<'l> {
@@ -56,7 +25,7 @@ pub struct Messages<'l> {
     encoding: Option<Encoding>,
     /// Where tensors lie in them.
     way: Way,
-    limits: &'l MessageLimits,
+    limits: &'l Limits,
 }
 
 impl<'l> Messages<'l> {
@@ -66,7 +35,7 @@ impl<'l> Messages<'l> {
         body: RecvStream,
         encoding: Option<Encoding>,
         way: Way,
-        limits: &'l MessageLimits,
+        limits: &'l Limits,
     ) -> Messages<'l> {
         Messages { body, rest: Bytes::new(), encoding, way, limits }
     }
@@ -92,12 +61,16 @@ impl<'l> Messages<'l> {
     ///
     /// # Errors
     /// [`Error::BodyTooLarge`] before the message is read; [`Error::OutOfBudget`]; [`Error::BodyTimeout`];
-    /// [`Error::InvalidRequest`] when the stream breaks or ends within a message; [`Error::Unimplemented`] for a
+    /// [`Error::BodyExpands`]; [`Error::InvalidRequest`] when the stream breaks or ends within a message; [`Error::Unimplemented`] for a
     /// compressed one whose encoding was not named.
     pub async fn next(&mut self, begun: bool) -> Result<Option<Received>, Error> {
-        let mut watch = begun.then_some(Watch { pace: self.limits.pace, since: None, received: 0 });
+        let mut clock = begun.then(|| PaceClock::new(self.limits.pace));
         while self.rest.len() < PREFIX {
-            let Some(data) = self.data(watch.as_mut()).await? else {
+            let data = match &mut clock {
+                Some(clock) => clock.next(&mut self.body).await?,
+                None => self.body.next().await?,
+            };
+            let Some(data) = data else {
                 if self.rest.is_empty() {
                     return Ok(None);
                 }
@@ -107,31 +80,22 @@ impl<'l> Messages<'l> {
                 true => data,
                 false => [&*self.rest, &*data].concat().into(),
             };
-            watch.get_or_insert(Watch { pace: self.limits.pace, since: None, received: 0 });
+            clock.get_or_insert_with(|| PaceClock::new(self.limits.pace));
         }
         let (compressed, length) = self.prefix()?;
-        let MessageLimits { limit, budget, .. } = self.limits;
+        let Limits { limit, budget, .. } = self.limits;
         if *limit < length as u64 {
-            return Err(Error::BodyTooLarge { given: length as u64, limit: *limit });
+            return Err(self.limits.too_large(length, *limit));
         }
-        let mut permit = budget.take(length).ok_or_else(|| out_of_bytes(budget))?;
-        let mut watch = watch.unwrap_or(Watch { pace: self.limits.pace, since: None, received: 0 });
-        let bytes = self.exactly(length, &mut watch).await?;
-        let bytes = match compressed {
-            None => bytes,
-            Some(encoding) => {
-                let limit = *limit;
-                let unpacked = match bytes.len() <= SMALL {
-                    true => unpack(encoding, &bytes, limit),
-                    false => aside(move || unpack(encoding, &bytes, limit)).await?,
-                }?;
-                if !permit.grow_to(unpacked.len()) {
-                    return Err(out_of_bytes(budget));
-                }
-                unpacked
-            }
-        };
-        Ok(Some(Received { bytes, permit }))
+        let permit = budget.take(length).ok_or_else(|| out_of_bytes(budget))?;
+        let mut clock = clock.unwrap_or_else(|| PaceClock::new(self.limits.pace));
+        let bytes = self.exactly(length, &mut clock).await?;
+        let received = Received { bytes, permit };
+        Ok(Some(match compressed {
+            None => received,
+            // Boxed: a plain message carries no room for it.
+            Some(encoding) => Box::pin(inflate(encoding, ENCODING, received, self.limits)).await?,
+        }))
     }
 
     /// Takes the prefix of a message off.
@@ -156,7 +120,7 @@ impl<'l> Messages<'l> {
     }
 
     /// So many bytes, in one piece.
-    async fn exactly(&mut self, length: usize, watch: &mut Watch) -> Result<Bytes, Error> {
+    async fn exactly(&mut self, length: usize, clock: &mut PaceClock) -> Result<Bytes, Error> {
         if length <= self.rest.len() {
             // In one piece in the connection's read buffer; no copy is needed.
             return Ok(self.rest.split_to(length));
@@ -166,44 +130,14 @@ impl<'l> Messages<'l> {
             AlignedBuffer::new(length, layout::first_tensor(&first, self.way).unwrap_or(0));
         buffer.extend(&first);
         while buffer.len() < length {
-            watch.received = buffer.len() as u64;
-            let Some(mut data) = self.data(Some(watch)).await? else {
+            clock.received = buffer.len() as u64;
+            let Some(mut data) = clock.next(&mut self.body).await? else {
                 return Err(cut(buffer.len(), length));
             };
             self.rest = data.split_off(data.len().min(length - buffer.len()));
             buffer.extend(&data);
         }
         Ok(buffer.finish())
-    }
-
-    /// The next part of the body, unless it comes too slowly.
-    async fn data(&mut self, watch: Option<&mut Watch>) -> Result<Option<Bytes>, Error> {
-        let mut next = std::pin::pin!(next_data(&mut self.body));
-        // What has come with the head needs neither clock nor timer.
-        if let Poll::Ready(there) =
-            poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await
-        {
-            return there;
-        }
-        let Some((until, allowed)) = watch.and_then(Watch::until) else { return next.await };
-        let late = |_| Error::BodyTimeout(allowed);
-        tokio::time::timeout_at(until.into(), next).await.map_err(late)?
-    }
-}
-
-/// How long a message has been on its way.
-struct Watch {
-    pace: BodyPace,
-    /// When one had to wait for it the first time.
-    since: Option<Instant>,
-    received: u64,
-}
-
-impl Watch {
-    /// When the next part must be there, and how long that is; `None` for any time.
-    fn until(&mut self) -> Option<(Instant, Duration)> {
-        let allowed = self.pace.allowed(self.received)?;
-        Some((*self.since.get_or_insert_with(Instant::now) + allowed, allowed))
     }
 }
 
@@ -213,24 +147,31 @@ fn cut(given: usize, expected: usize) -> Error {
     ))
 }
 
-async fn next_data(body: &mut RecvStream) -> Result<Option<Bytes>, Error> {
-    while let Some(data) = body.data().await {
-        let data = match data {
-            Ok(data) => data,
-            // The client has left, or has said all that it wants to say.
-            Err(error) if matches!(error.reason(), Some(Reason::NO_ERROR | Reason::CANCEL)) => {
-                return Ok(None);
+/// The body of a call.
+impl Source for RecvStream {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        while let Some(data) = self.data().await {
+            let data = match data {
+                Ok(data) => data,
+                // The client has left, or has said all that it wants to say.
+                Err(error) if matches!(error.reason(), Some(Reason::NO_ERROR | Reason::CANCEL)) => {
+                    return Ok(None);
+                }
+                Err(error) => {
+                    let problem = format!("the call cannot be read: {error}");
+                    return Err(Error::InvalidRequest(problem));
+                }
+            };
+            // An error means that the call is over: the next look says so.
+            let _ = self.flow_control().release_capacity(data.len());
+            if !data.is_empty() {
+                return Ok(Some(data));
             }
-            Err(error) => {
-                let problem = format!("the call cannot be read: {error}");
-                return Err(Error::InvalidRequest(problem));
-            }
-        };
-        // An error means that the call is over: the next look says so.
-        let _ = body.flow_control().release_capacity(data.len());
-        if !data.is_empty() {
-            return Ok(Some(data));
         }
+        Ok(None)
     }
-    Ok(None)
+
+    fn declared(&self) -> Option<u64> {
+        None
+    }
 }

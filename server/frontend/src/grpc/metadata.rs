@@ -7,14 +7,12 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
 
-use super::compress::Encoding;
+use crate::exchange::compression::Encoding;
 use inference::error::Error;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
-const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const ENCODING: HeaderName = HeaderName::from_static(super::message::ENCODING);
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Time that a client gives its request, in milliseconds; as over HTTP.
 const TIMEOUTS: [HeaderName; 2] = [
@@ -101,11 +99,6 @@ pub fn accepted(headers: &HeaderMap) -> Option<Encoding> {
         true => Some(Encoding::Gzip),
         false => names().any(|it| it == "deflate").then_some(Encoding::Deflate),
     }
-}
-
-/// Of which trace of the client's a call is a part.
-pub fn traceparent(headers: &HeaderMap) -> Option<&str> {
-    headers.get(&TRACEPARENT).map(HeaderValue::to_str).and_then(Result::ok)
 }
 
 /// Shall a stream end at the first error?

@@ -6,6 +6,7 @@ mod call;
 mod compress;
 mod connection;
 mod contents;
+mod failure;
 mod handlers;
 mod layout;
 mod message;
@@ -24,9 +25,8 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
-pub use message::MessageLimits;
-
 use crate::{
+    exchange::intake::Limits,
     net::{Accepted, Front, Served, tls::Acceptor},
     serving::Serving,
 };
@@ -38,7 +38,7 @@ pub struct GrpcSettings {
     /// What the operator said of gRPC.
     pub grpc: configuration::Grpc,
     /// What a message may take.
-    pub messages: MessageLimits,
+    pub messages: Limits,
     /// How slow a peer may be.
     pub patience: Patience,
     /// Who may do what.

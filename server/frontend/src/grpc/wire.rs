@@ -40,6 +40,41 @@ pub struct Request<'a> {
     parts: Parts,
 }
 
+/// What a `ModelInferRequest` is for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// Name of the model.
+    pub model: &'a str,
+    /// Of the model; empty for the highest.
+    pub version: &'a str,
+    /// The client's name for the request; may be empty.
+    pub id: &'a str,
+}
+
+impl<'a> Target<'a> {
+    /// Finds it in `message`, without a look into inputs and outputs.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] where it is no such message.
+    pub fn of(message: &'a Bytes) -> Result<Target<'a>, Error> {
+        let mut target = Target::default();
+        let read = target.read(message);
+        read.map(|()| target).map_err(|problem| problem.error("ModelInferRequest"))
+    }
+
+    fn read(&mut self, mut rest: &'a [u8]) -> Result<(), Problem> {
+        while let Some((number, kind)) = field(&mut rest)? {
+            match number {
+                1 => self.model = text(kind, &mut rest)?,
+                2 => self.version = text(kind, &mut rest)?,
+                3 => self.id = text(kind, &mut rest)?,
+                _ => skip(number, kind, &mut rest)?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// An `InferInputTensor`.
 #[derive(Debug, Default)]
 pub struct Input<'a> {

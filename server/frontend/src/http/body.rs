@@ -1,25 +1,22 @@
-//! Bodies: a request's is read into one buffer under limits, a reply's is written in segments.
+//! Bodies of HTTP: where a request's comes from, and a reply's, which is written in segments.
 
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    future::poll_fn,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use crate::emf::Invocation;
-use configuration::BodyPace;
+use crate::{emf::Invocation, exchange::intake::Source};
 use inference::{
-    aligned::AlignedBuffer,
     error::Error,
-    limits::{Budget, Permit, out_of_bytes},
+    limits::Permit,
     trace::{Sending, Trace},
 };
 
@@ -33,151 +30,26 @@ const MOST_DISCARDED: usize = 1 << 20;
 /// How long that may take.
 const LONGEST_DISCARD: Duration = Duration::from_secs(5);
 
-/// A request's body and the permit for the memory that it takes.
-#[derive(Debug)]
-pub struct Received {
-    /// All of it.
-    pub bytes: Bytes,
-    /// To be held for as long as the bytes are.
-    pub permit: Permit,
-}
-
-/// The body of a request that is to be run.
-pub enum Payload<'a> {
-    /// It comes over the connection of its request.
-    Coming(&'a mut Incoming),
-    /// It is here already: part of something larger, or from a file.
-    Here(Received),
-}
-
-impl<'a> From<&'a mut Incoming> for Payload<'a> {
-    fn from(body: &'a mut Incoming) -> Payload<'a> {
-        Payload::Coming(body)
-    }
-}
-
-impl Payload<'_> {
-    /// All of it. So many bytes of JSON may lie before raw tensors, `None` for nothing but one document.
-    ///
-    /// # Errors
-    /// Those of [`read`].
-    pub async fn receive(
-        self,
-        json_length: Option<usize>,
-        limits: &BodyLimits,
-    ) -> Result<Received, Error> {
-        match (self, json_length) {
-            (Payload::Here(received), _) => Ok(received),
-            (Payload::Coming(body), Some(length @ 1..)) => {
-                read_with_tensors(length, body, limits).await
+/// The body of a request over HTTP.
+impl Source for Incoming {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        while let Some(frame) = self.frame().await {
+            let frame = frame.map_err(|error| {
+                Error::InvalidRequest(format!("the body cannot be read: {error}"))
+            })?;
+            // Trailers are not data; there is nothing in them that we need.
+            if let Ok(data) = frame.into_data()
+                && !data.is_empty()
+            {
+                return Ok(Some(data));
             }
-            (Payload::Coming(body), _) => read(body, 0, limits).await,
         }
+        Ok(None)
     }
-}
 
-/// What a body may take.
-#[derive(Debug, Clone)]
-pub struct BodyLimits {
-    /// Most bytes of one body, raw tensors behind JSON not counted.
-    pub limit: u64,
-    /// Most bytes of one body with those.
-    pub whole: u64,
-    /// How slowly it may come.
-    pub pace: BodyPace,
-    /// Bytes of all bodies together.
-    pub budget: Arc<Budget>,
-}
-
-/// Reads a body whole. `aligned_at` is the offset whose byte should lie at an aligned address: the start of
-/// the tensors behind a JSON header.
-///
-/// # Errors
-/// [`Error::BodyTooLarge`] before anything is read where the length is declared; [`Error::OutOfBudget`];
-/// [`Error::BodyTimeout`]; [`Error::InvalidRequest`] when the connection breaks or the framing is wrong.
-pub async fn read(
-    body: &mut Incoming,
-    aligned_at: usize,
-    limits: &BodyLimits,
-) -> Result<Received, Error> {
-    read_up_to(limits.limit, body, aligned_at, limits).await
-}
-
-/// The same for a body that begins with so much JSON, to which alone the limit applies: raw tensors behind it may take
-/// what there is.
-///
-/// # Errors
-/// Those of [`read`].
-pub async fn read_with_tensors(
-    json_length: usize,
-    body: &mut Incoming,
-    limits: &BodyLimits,
-) -> Result<Received, Error> {
-    let (given, limit) = (json_length as u64, limits.limit);
-    // What is said to be longer than the body is a mistake of another kind, for the codec to tell.
-    let is_inside = body.size_hint().exact().is_none_or(|it| given <= it);
-    if limit < given && is_inside {
-        return Err(Error::BodyTooLarge { given, limit });
+    fn declared(&self) -> Option<u64> {
+        self.size_hint().exact()
     }
-    read_up_to(limits.whole.max(limit), body, json_length, limits).await
-}
-
-async fn read_up_to(
-    limit: u64,
-    body: &mut Incoming,
-    aligned_at: usize,
-    limits: &BodyLimits,
-) -> Result<Received, Error> {
-    let BodyLimits { pace, budget, .. } = limits;
-    let mut started = None;
-    let declared = body.size_hint().exact();
-    let too_large = |given| Error::BodyTooLarge { given, limit };
-    if let Some(given) = declared.filter(|&it| limit < it) {
-        return Err(too_large(given));
-    }
-    let expected = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
-    let mut permit = budget.take(expected).ok_or_else(|| out_of_bytes(budget))?;
-
-    let Some(first) = in_time(next_data(body), &mut started, 0, pace).await? else {
-        return Ok(Received { bytes: Bytes::new(), permit });
-    };
-    if declared == Some(first.len() as u64) {
-        // A small body lies in one piece in the connection's read buffer; no copy is needed.
-        return Ok(Received { bytes: first, permit });
-    }
-    let mut buffer = AlignedBuffer::new(expected.max(first.len()), aligned_at);
-    let mut data = Some(first);
-    while let Some(chunk) = data {
-        let length = buffer.len().saturating_add(chunk.len());
-        if limit < length as u64 {
-            return Err(too_large(length as u64));
-        }
-        if !permit.grow_to(length) {
-            return Err(out_of_bytes(budget));
-        }
-        buffer.extend(&chunk);
-        data = in_time(next_data(body), &mut started, length as u64, pace).await?;
-    }
-    Ok(Received { bytes: buffer.finish(), permit })
-}
-
-/// The next part of a body of which `received` bytes have come since `started`, the first time that one had
-/// to wait for it; unless it comes too slowly.
-async fn in_time<T>(
-    next: impl Future<Output = Result<T, Error>>,
-    started: &mut Option<Instant>,
-    received: u64,
-    pace: &BodyPace,
-) -> Result<T, Error> {
-    let mut next = std::pin::pin!(next);
-    // A small body has come with its head: it needs neither clock nor timer.
-    if let Poll::Ready(there) = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await {
-        return there;
-    }
-    let Some(allowed) = pace.allowed(received) else { return next.await };
-    let until = *started.get_or_insert_with(Instant::now) + allowed;
-    let late = |_| Error::BodyTimeout(allowed);
-    tokio::time::timeout_at(until.into(), next).await.map_err(late)?
 }
 
 /// Reads a refused request's body to no purpose but that its sender comes to read the reply: closing the
@@ -186,7 +58,7 @@ async fn in_time<T>(
 pub async fn discard(mut body: Incoming) {
     let all = async {
         let mut length = 0;
-        while let Ok(Some(data)) = next_data(&mut body).await {
+        while let Ok(Some(data)) = body.next().await {
             length += data.len();
             if MOST_DISCARDED < length {
                 break;
@@ -195,20 +67,6 @@ pub async fn discard(mut body: Incoming) {
     };
     // Too slow: the connection closes.
     let _ = tokio::time::timeout(LONGEST_DISCARD, all).await;
-}
-
-async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
-    while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|error| Error::InvalidRequest(format!("the body cannot be read: {error}")))?;
-        // Trailers are not data; there is nothing in them that we need.
-        if let Ok(data) = frame.into_data()
-            && !data.is_empty()
-        {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }
 
 /// The body of a reply: segments that are written as they are, without being joined.

@@ -1,22 +1,10 @@
 //! A reply made smaller, for a client that asks for it.
 
 use bytes::Bytes;
-use flate2::{Compress, Compression, FlushCompress, Status};
-use hyper::HeaderMap;
+use flate2::Compression;
 
-use super::encoding::{self, Encoding};
+use crate::exchange::compression::{Encoding, deflated};
 use protocol::EncodedReply;
-
-/// Smaller replies, in bytes, are sent as they are: a packet has to be sent in any case.
-const SMALLEST: usize = 1 << 10;
-
-/// The encoding that a client wants for this reply, and that is worth it.
-pub fn wanted(headers: &HeaderMap, reply: &EncodedReply) -> Option<Encoding> {
-    match length(reply) < SMALLEST {
-        true => None,
-        false => encoding::wanted(headers),
-    }
-}
 
 /// Bytes of a reply's body.
 pub fn length(reply: &EncodedReply) -> usize {
@@ -25,40 +13,13 @@ pub fn length(reply: &EncodedReply) -> usize {
 
 /// The reply in that encoding, with the headers that say so; as it is where it does not become smaller. Takes
 /// some milliseconds for each MiB.
-pub fn compress(mut reply: EncodedReply, encoding: Encoding) -> EncodedReply {
-    if let Some(smaller) = deflated(&reply.body, encoding) {
+pub fn compress(mut reply: EncodedReply, encoding: Encoding, level: Compression) -> EncodedReply {
+    if let Some(smaller) = deflated(&reply.body, encoding, level) {
         reply.body = vec![smaller];
         reply.headers.push(("content-encoding", encoding.name().to_owned()));
         reply.headers.push(("vary", "accept-encoding".to_owned()));
     }
     reply
-}
-
-/// All segments in one piece; `None` where that is no smaller than they are.
-fn deflated(segments: &[Bytes], encoding: Encoding) -> Option<Bytes> {
-    // Clients wait for it: the fastest level, which finds most of what repeats.
-    let level = Compression::fast();
-    let mut deflate = match encoding {
-        Encoding::Gzip => Compress::new_gzip(level, 15),
-        Encoding::Deflate => Compress::new(level, true),
-    };
-    let length: usize = segments.iter().map(Bytes::len).sum();
-    // Never grows: what does not fit is not smaller.
-    let mut smaller = Vec::with_capacity(length);
-    for segment in segments {
-        let mut rest: &[u8] = segment;
-        while !rest.is_empty() {
-            let before = deflate.total_in();
-            deflate.compress_vec(rest, &mut smaller, FlushCompress::None).ok()?;
-            let taken = usize::try_from(deflate.total_in() - before).ok()?;
-            if taken == 0 {
-                return None;
-            }
-            rest = rest.get(taken..)?;
-        }
-    }
-    let status = deflate.compress_vec(&[], &mut smaller, FlushCompress::Finish).ok()?;
-    (status == Status::StreamEnd && smaller.len() < length).then(|| smaller.into())
 }
 
 #[cfg(test)]
@@ -84,7 +45,7 @@ mod tests {
         let (first, second) = (vec![b'a'; 3000], b"0.125,".repeat(20_000));
         let plain = [&first[..], &second[..]].concat();
         for encoding in [Encoding::Gzip, Encoding::Deflate] {
-            let smaller = compress(reply(&[&first, b"", &second]), encoding);
+            let smaller = compress(reply(&[&first, b"", &second]), encoding, Compression::fast());
             assert_eq!(smaller.body.len(), 1);
             let body = &smaller.body[0];
             assert!(body.len() < plain.len() / 10, "{}", body.len());
@@ -106,21 +67,12 @@ mod tests {
             .collect();
         let mut plain = reply(&[&noise]);
         // Noise that has been compressed once is noise indeed.
-        if let Some(once) = deflated(&plain.body, Encoding::Deflate) {
+        if let Some(once) = deflated(&plain.body, Encoding::Deflate, Compression::fast()) {
             plain.body = vec![once];
         }
         let before = plain.body.clone();
-        let after = compress(plain, Encoding::Gzip);
+        let after = compress(plain, Encoding::Gzip, Compression::fast());
         assert_eq!(after.body, before);
         assert_eq!(header(&after, "content-encoding"), None);
-    }
-
-    #[test]
-    fn small_replies_are_not_worth_it() {
-        let mut headers = HeaderMap::new();
-        headers.insert("accept-encoding", "gzip".parse().unwrap());
-        assert_eq!(wanted(&headers, &reply(&[&[0; SMALLEST - 1]])), None);
-        assert_eq!(wanted(&headers, &reply(&[&[0; SMALLEST]])), Some(Encoding::Gzip));
-        assert_eq!(wanted(&HeaderMap::new(), &reply(&[&[0; SMALLEST]])), None);
     }
 }

@@ -5,36 +5,18 @@ use hyper::{
     header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue},
 };
 
+use crate::exchange::compression::Encoding;
 use inference::error::Error;
-
-/// How a body is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    /// RFC 1952.
-    Gzip,
-    /// RFC 1950: deflate in the frame of zlib, as the name means in HTTP.
-    Deflate,
-}
 
 /// What a client may send, for the header `Accept-Encoding` of a refusal.
 const ACCEPTED: &str = "gzip, deflate";
 
-impl Encoding {
-    /// Its name in headers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Encoding::Gzip => "gzip",
-            Encoding::Deflate => "deflate",
-        }
-    }
-
-    fn named(text: &str) -> Option<Encoding> {
-        let is = |name| text.eq_ignore_ascii_case(name);
-        match () {
-            () if is("gzip") || is("x-gzip") => Some(Encoding::Gzip),
-            () if is("deflate") => Some(Encoding::Deflate),
-            () => None,
-        }
+fn named(text: &str) -> Option<Encoding> {
+    let is = |name| text.eq_ignore_ascii_case(name);
+    match () {
+        () if is("gzip") || is("x-gzip") => Some(Encoding::Gzip),
+        () if is("deflate") => Some(Encoding::Deflate),
+        () => None,
     }
 }
 
@@ -50,7 +32,7 @@ pub fn of_body(headers: &HeaderMap, allowed: bool) -> Result<Option<Encoding>, E
     if !several && (name.is_empty() || name.eq_ignore_ascii_case("identity")) {
         return Ok(None);
     }
-    let found = Encoding::named(name).filter(|_| !several);
+    let found = named(name).filter(|_| !several);
     match (found, allowed) {
         (Some(encoding), true) => Ok(Some(encoding)),
         (_, true) => {
@@ -83,7 +65,7 @@ pub fn wanted(headers: &HeaderMap) -> Option<Encoding> {
     for entry in lines.filter_map(Result::ok).flat_map(|it| it.split(',')) {
         let mut parts = entry.split(';').map(str::trim);
         let name = parts.next().unwrap_or_default();
-        let encoding = Encoding::named(name);
+        let encoding = named(name);
         if encoding.is_none() && !name.eq_ignore_ascii_case("identity") {
             continue;
         }

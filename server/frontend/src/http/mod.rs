@@ -3,7 +3,6 @@
 mod body;
 mod compress;
 mod connection;
-mod decompress;
 mod encoding;
 mod events;
 mod facade;
@@ -19,7 +18,6 @@ mod websocket;
 
 use std::sync::Arc;
 
-pub use body::BodyLimits;
 pub use facade::Facade;
 pub use later::Waiting;
 pub use service::{Door, Hosted, HttpSettings, Service};

@@ -2,10 +2,7 @@
 
 use std::{
     num::NonZeroUsize,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,8 +11,8 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use super::{body::BodyLimits, facade::Facade, sessions::SessionTable, timeouts::Timeouts};
-use crate::{emf::Recorder, net::tls::Acceptor, serving::Serving};
+use super::{facade::Facade, sessions::SessionTable, timeouts::Timeouts};
+use crate::{emf::Recorder, exchange::intake::Limits, net::tls::Acceptor, serving::Serving};
 use configuration::{PingMode, VertexAi};
 use inference::{
     access::{Access, Category, Forwarding, Need},
@@ -31,7 +28,7 @@ pub struct HttpSettings {
     /// How slow a peer may be.
     pub timeouts: Timeouts,
     /// What a request's body may take.
-    pub body: BodyLimits,
+    pub body: Limits,
     /// Who answers `/invocations`; `None` for the only model.
     pub default_model: Option<Arc<str>>,
     /// How a hosting platform is answered.
@@ -95,7 +92,6 @@ pub struct Service {
     pub settings: HttpSettings,
     /// How its port is entered.
     pub door: Door,
-    ids: Arc<RequestIds>,
 }
 
 /// Headers that carry a client's name for its request, the first one that is there wins.
@@ -116,7 +112,7 @@ pub const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-t
 impl Service {
     /// A service over these models.
     pub fn new(serving: Serving, settings: HttpSettings, door: Door) -> Service {
-        Service { serving, settings, door, ids: Arc::default() }
+        Service { serving, settings, door }
     }
 
     /// The same service on a port that is entered otherwise.
@@ -222,37 +218,11 @@ impl Service {
     /// The name of a request for its errors and the log: the client's, or a new one.
     pub fn request_id(&self, headers: &HeaderMap, in_body: Option<&str>) -> String {
         let given = in_body.or_else(|| ID_HEADERS.iter().find_map(|it| text(headers, it)));
-        match given {
-            Some(id) => id.chars().take(128).collect(),
-            None => self.ids.next(),
-        }
+        self.serving.request_ids.name(given)
     }
 }
 
 /// The value of a header, where it is there and is text.
 pub fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).map(HeaderValue::to_str).and_then(Result::ok)
-}
-
-/// Names for requests that came without one: a number of this process, and a count.
-struct RequestIds {
-    process: u64,
-    count: AtomicU64,
-}
-
-impl Default for RequestIds {
-    fn default() -> RequestIds {
-        use std::hash::{BuildHasher, RandomState};
-        // The standard library's only source of randomness; good enough to tell processes apart.
-        RequestIds {
-            process: RandomState::new().hash_one(std::process::id()),
-            count: AtomicU64::new(0),
-        }
-    }
-}
-
-impl RequestIds {
-    fn next(&self) -> String {
-        format!("{:08x}-{:x}", self.process as u32, self.count.fetch_add(1, Ordering::Relaxed))
-    }
 }

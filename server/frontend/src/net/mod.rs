@@ -5,7 +5,6 @@
 //! a request that its task runs in place never crosses to another. The accepting task hands connections to
 //! the threads in turn.
 
-mod apart;
 mod task;
 pub mod tls;
 
@@ -23,7 +22,6 @@ use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
 use crate::drain::{Drain, Guard};
-pub use apart::{Apart, aside};
 use inference::limits::{Budget, Permit};
 pub use task::Task;
 
@@ -108,9 +106,9 @@ impl IoThreads {
             let name = format!("http-{number}");
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
-                // What is put aside computes: more threads than processors would only take turns.
+                // What is offloaded computes: more threads than processors would only take turns.
                 .max_blocking_threads(cpus.get())
-                .thread_name(format!("{name}-aside"))
+                .thread_name(format!("{name}-offload"))
                 .build()?;
             let fronts: Vec<Arc<dyn Front>> = fronts.iter().map(|it| it.fork()).collect();
             let (drain, running) = (drain.clone(), running.clone());
@@ -124,7 +122,7 @@ impl IoThreads {
                     // The inbox closes when the server is closing; connections finish first.
                     drain.finished(Duration::MAX).await;
                 });
-                // Nobody waits for what is still aside: its client has left.
+                // What is still offloaded has lost its client.
                 runtime.shutdown_background();
             };
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);

@@ -4,7 +4,10 @@ use backend::{DataType, Shape, Tensor};
 
 use super::{array, zip::File};
 use crate::growth::Room;
-use inference::{error::Error, signature::Port};
+use inference::{
+    error::{Error, HTTP_BODY_LIMIT},
+    signature::Port,
+};
 
 /// Is the archive one that `scipy.sparse.save_npz` writes?
 pub(super) fn is_sparse(files: &[File]) -> bool {
@@ -51,7 +54,7 @@ pub(super) fn decode(
     let length = length.unwrap_or(usize::MAX);
     Room::of(sent).take(length)?;
     if let Some(limit) = limit.filter(|&it| it < length as u64) {
-        return Err(Error::BodyTooLarge { given: length as u64, limit });
+        return Err(Error::BodyTooLarge { given: length as u64, limit, setting: HTTP_BODY_LIMIT });
     }
     let values = array(port, file("data")?, &mut Room::of(sent))?;
     if values.elements() != columns.len() {

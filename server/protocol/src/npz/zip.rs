@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use inference::error::Error;
+use inference::error::{Error, HTTP_BODY_LIMIT};
 
 /// One file.
 #[derive(Debug)]
@@ -45,7 +45,11 @@ pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Er
         rest = tail;
         total = total.saturating_add(entry.plain);
         if let Some(limit) = limit.filter(|&it| it < total as u64) {
-            return Err(Error::BodyTooLarge { given: total as u64, limit });
+            return Err(Error::BodyTooLarge {
+                given: total as u64,
+                limit,
+                setting: HTTP_BODY_LIMIT,
+            });
         }
         if FREE.max(sent.saturating_mul(LARGEST_RATIO)) < total {
             return Err(Error::BodyExpands { sent, ratio: LARGEST_RATIO });

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{
     super::{
         body::{Answer, Answers},
-        call::{Answered, Context, Failure},
+        call::{Answered, Context},
         proto::{
             ModelReadyRequest, ModelReadyResponse, ServerLiveRequest, ServerLiveResponse,
             ServerReadyRequest, ServerReadyResponse,
@@ -20,7 +20,7 @@ use super::{
     },
     decode, encode, version,
 };
-use crate::{net::Task, serving::Serving};
+use crate::{exchange::Failure, net::Task, serving::Serving};
 use inference::error::Error;
 
 /// How often those who watch are told of a change, at most.

@@ -1,178 +1,193 @@
-//! One inference: understand the message, run, encode. The streaming call is made of the same steps.
+//! `ModelInfer`, and the requests of `ModelStreamInfer`: the exchange, with the codec of these messages.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, time::Instant};
 
 use bytes::Bytes;
+use flate2::Compression;
 use h2::RecvStream;
 
 use super::{
     super::{
-        Grpc,
         body::Encoded,
-        call::{Answered, Context, Failure},
-        compress::Encoding,
-        message::{MessageLimits, Received},
+        call::{Answered, Context},
+        compress::{self, level},
+        metadata,
         reply::{self, Frame},
         request::{self, Forms, Wanted},
+        status::{Code, code},
         wire,
     },
-    steps::{self, LARGE, Made, Times, noted},
     version,
 };
-use crate::{
-    net::aside,
-    shared::{Bounds, Windows, attach},
+use crate::exchange::{
+    self, Answer, Call, Codec, Decoded, Failure, Prepared, Wire,
+    compression::Encoding,
+    intake::{Nowhere, Payload, Received},
 };
-use inference::{error::Error, limits::Permit, request::InferenceRequest, trace::Trace};
-use models::ServedModel;
+use inference::{
+    error::Error,
+    request::InferenceResponse,
+    signature::Signature,
+    trace::{Trace, Transport},
+};
 
-/// A request that is understood, and the model that it is for.
-pub(super) struct Asked {
-    model: Arc<ServedModel>,
-    request: InferenceRequest,
-    forms: Forms,
-    /// Where outputs go that are wanted in shared memory.
-    windows: Option<Windows>,
-    permit: Permit,
-    trace: Option<Arc<Trace>>,
+/// gRPC, as the exchange sees it.
+pub(super) const WIRE: &Wire = &Wire {
+    transport: Transport::Grpc,
+    ok: Code::Ok as u16,
+    status: |error| code(error.kind()) as u16,
+    encoding_header: super::super::message::ENCODING,
+    accepted: metadata::accepted,
+    smallest_compressed: 0,
+};
+
+/// When a request was waited for, and when its answer stops being of use.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    /// `None` where nothing is traced.
+    pub(super) began: Option<Instant>,
+    /// `None` for never.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Times {
+    /// Those of a call that begins now.
+    pub(super) fn now(context: &Context) -> Times {
+        let serving = &context.front.serving;
+        Times { began: serving.tracing.now(), deadline: serving.deadline(context.timeout) }
+    }
+}
+
+/// What the exchange is to know of a call.
+pub(super) fn call<'a>(context: &'a Context, times: Times, id: Option<&'a str>) -> Call<'a> {
+    let settings = &context.front.settings;
+    Call {
+        wire: WIRE,
+        headers: &context.metadata,
+        id,
+        began: times.began,
+        deadline: times.deadline,
+        // Messages are inflated one by one, before their model is known.
+        encoding: None,
+        compression: level(settings.grpc.compression),
+        forwarding: settings.forwarding.as_deref(),
+        sequence: None,
+    }
+}
+
+/// What is written: the pieces of a message.
+impl From<Answer<VecDeque<Bytes>>> for Encoded {
+    fn from(answer: Answer<VecDeque<Bytes>>) -> Encoded {
+        let Answer { reply, permit, trace } = answer;
+        Encoded { pieces: reply, permit: Some(permit), sending: trace.map(Trace::sending) }
+    }
 }
 
 /// Answers `ModelInfer`.
 pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answered, Failure> {
-    let front = &context.front;
-    let waited = front.serving.tracing.now();
-    let deadline = front.serving.deadline(context.timeout);
+    let times = Times::now(context);
     let received = context.messages(body).only().await?;
-    let asked = understand(context, received, Times { waited, deadline }).await?;
-    let packs = context.packs();
-    let encoded = run(front, asked, Frame::Unary, packs).await?;
-    Ok(Answered::One(encoded, packs))
+    let prepared = prepare(context, received, times, Frame::Unary).await?;
+    let encoded = run(context, prepared, times).await?;
+    Ok(Answered::One(encoded, context.reply_encoding()))
 }
 
 /// Reads a request.
-pub(super) async fn understand(
+pub(super) async fn prepare(
     context: &Context,
     received: Received,
     times: Times,
-) -> Result<Asked, Failure> {
-    let serving = &context.front.serving;
-    let Received { bytes, permit } = received;
-    let message = wire::Request::of(&bytes)?;
-    let id = message.id;
-    let id = || Some(id).filter(|it| !it.is_empty()).map(Arc::from);
-    let found = match version(message.version) {
-        Ok(version) => serving.model(message.model, version, || Ok(times.deadline)).await,
+    frame: Frame,
+) -> Result<Prepared<ModelInfer>, Failure> {
+    let front = &context.front;
+    let bytes = received.bytes.clone();
+    let wire::Target { model, version, id } = wire::Target::of(&bytes)?;
+    let id = Some(id).filter(|it| !it.is_empty());
+    let found = match self::version(version) {
+        Ok(version) => front.serving.model(model, version, || Ok(times.deadline)).await,
         Err(error) => Err(error),
     };
-    // Before anything is made of it: a refusal must be cheap.
-    let model = found.and_then(|model| model.admit().map(|()| model));
-    let model = model.map_err(|error| Failure { id: id(), model: None, error })?;
-    let trace = steps::begin(context, &model, times);
-    match (Decoding { context, model: &model }).decode(message, &bytes, permit).await {
-        Ok(Decoded { mut request, forms, windows, permit }) => {
-            request.deadline = times.deadline;
-            request.trace = trace.clone();
-            Ok(Asked { model, request, forms, windows, permit, trace })
-        }
-        Err(error) => {
-            let model = Some(model.signature.model.clone());
-            Err(noted(trace.as_deref(), Failure { id: id(), model, error }))
-        }
-    }
-}
-
-/// What was made of a message.
-struct Decoded {
-    request: InferenceRequest,
-    forms: Forms,
-    windows: Option<Windows>,
-    /// Covers all inputs.
-    permit: Permit,
-}
-
-/// A message that is being read.
-struct Decoding<'a> {
-    context: &'a Context,
-    model: &'a Arc<ServedModel>,
-}
-
-impl Decoding<'_> {
-    /// Makes a request of `message`, which is in `bytes`.
-    async fn decode(
-        &self,
-        message: wire::Request<'_>,
-        bytes: &Bytes,
-        permit: Permit,
-    ) -> Result<Decoded, Error> {
-        let Grpc { serving, settings } = &*self.context.front;
-        let MessageLimits { limit, budget, .. } = &settings.messages;
-        let expanded = message.expanded();
-        let hint = "expected raw_input_contents";
-        let name = &self.model.signature.model;
-        let room = steps::room(budget, expanded, &permit, name, hint)?;
-        let (decoded, mut permit) = match bytes.len() <= LARGE || expanded == 0 {
-            true => (request::decode(&self.model.signature, message), permit),
-            false => {
-                let (model, bytes) = (self.model.clone(), bytes.clone());
-                let read = move || {
-                    let message = wire::Request::of(&bytes)?;
-                    request::decode(&model.signature, message)
-                };
-                // The permits go where the memory goes: a client that leaves does not stop what is put aside.
-                let (decoded, permit, _) = aside(move || (read(), permit, room)).await?;
-                (decoded, permit)
-            }
-        };
-        let (mut request, Wanted { forms, shared }) = decoded?;
-        // Boxed, so that requests that share no memory carry no room for it.
-        let windows = match shared {
-            Some(parts) => {
-                let bounds = Bounds { limit: *limit, budget };
-                let attached = attach(&serving.memory, bounds, *parts, &mut request, permit);
-                let (windows, grown) = Box::pin(attached).await?;
-                permit = grown;
-                Some(windows)
-            }
-            None => None,
-        };
-        steps::cover(budget, &request, &mut permit)?;
-        steps::forward(self.context, &mut request)?;
-        Ok(Decoded { request, forms, windows, permit })
-    }
+    let failed = |error| Failure { id: id.map(Into::into), model: None, error };
+    let model = found.map_err(failed)?;
+    let (call, body) = (call(context, times, id), Payload::<Nowhere>::Here(received));
+    let limits = &front.settings.messages;
+    exchange::prepare(&front.serving, limits, model, &call, body, ModelInfer { frame }).await
 }
 
 /// Runs a request, and encodes its response.
 pub(super) async fn run(
-    front: &Grpc,
-    asked: Asked,
-    frame: Frame,
-    packs: Option<Encoding>,
+    context: &Context,
+    prepared: Prepared<ModelInfer>,
+    times: Times,
 ) -> Result<Encoded, Failure> {
-    let Asked { model, request, forms, windows, mut permit, trace } = asked;
-    let id = request.id.clone();
-    let failure = |error| {
-        let model = Some(model.signature.model.clone());
-        noted(trace.as_deref(), Failure { id: id.clone(), model, error })
-    };
-    let response = front.serving.inference.run(&model, request).await.map_err(failure)?;
-    if let Some(windows) = windows {
-        Box::pin(windows.store(&response)).await.map_err(failure)?;
+    let call = call(context, times, None);
+    Ok(prepared.run(&context.front.serving, &call).await?.into())
+}
+
+/// The codec of `ModelInferRequest` and of its response.
+pub(super) struct ModelInfer {
+    frame: Frame,
+}
+
+/// How the response is wanted.
+pub(super) struct Format {
+    forms: Forms,
+    frame: Frame,
+}
+
+impl Codec for ModelInfer {
+    type Parsed<'b> = wire::Request<'b>;
+    type Format = Format;
+    type Reply = VecDeque<Bytes>;
+
+    const SMALLER: &'static str = "expected raw_input_contents";
+
+    fn parse<'b>(&self, body: &'b Bytes) -> Result<wire::Request<'b>, Error> {
+        wire::Request::of(body)
     }
-    let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
-    permit.cover(length);
-    let work = match forms.is_empty() {
-        // Nothing but headers is made then.
-        true => 0,
-        false => length,
-    };
-    let (encoded, permit) = match LARGE < work {
-        true => {
-            let model = model.clone();
-            let work = move || reply::encode(&response, &forms, &model.signature, frame);
-            (aside(work).await.map_err(failure)?, permit)
+
+    fn expanded(&self, _: &Signature, message: &wire::Request<'_>) -> usize {
+        message.expanded()
+    }
+
+    fn decode_work(&self, _: &Signature, message: &wire::Request<'_>) -> usize {
+        message.expanded()
+    }
+
+    fn decode(
+        self,
+        signature: &Signature,
+        message: wire::Request<'_>,
+    ) -> Result<Decoded<Format>, Failure> {
+        let (request, Wanted { forms, shared }) = request::decode(signature, message)?;
+        Ok(Decoded { request, format: Format { forms, frame: self.frame }, shared })
+    }
+
+    fn encode_work(format: &Format, response: &InferenceResponse) -> usize {
+        match format.forms.is_empty() {
+            // Nothing but a header is made then.
+            true => 0,
+            false => response.outputs.iter().map(|it| it.tensor.byte_len()).sum(),
         }
-        false => (reply::encode(&response, &forms, &model.signature, frame), permit),
-    };
-    let made = Made { pieces: encoded.map_err(failure)?, length, permit, trace: trace.clone() };
-    steps::finish(front, made, packs).await.map_err(failure)
+    }
+
+    fn encode(
+        format: &Format,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<VecDeque<Bytes>, Error> {
+        reply::encode(response, &format.forms, signature, format.frame)
+    }
+
+    fn length(reply: &VecDeque<Bytes>) -> usize {
+        reply.iter().map(Bytes::len).sum()
+    }
+
+    fn compress(
+        reply: VecDeque<Bytes>,
+        encoding: Encoding,
+        level: Compression,
+    ) -> Result<VecDeque<Bytes>, Error> {
+        Ok(compress::compress(reply, encoding, level))
+    }
 }

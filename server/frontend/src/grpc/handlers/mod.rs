@@ -1,15 +1,14 @@
 //! Each call: decode, one call of the core, encode. Here the way in and out of all of them; the calls are in files by
 //! what they are about.
 
-mod apply;
 mod describe;
 mod health;
 mod infer;
+mod predict;
 mod reflection;
 mod repository;
 mod settings;
 mod shared_memory;
-mod steps;
 mod stream;
 mod versions;
 
@@ -21,10 +20,11 @@ use prost::Message;
 
 use super::{
     body::Encoded,
-    call::{Answered, Context, Failure},
+    call::{Answered, Context},
     method::Method,
     reply::PREFIX,
 };
+use crate::exchange::{Failure, intake::Received};
 use inference::error::Error;
 use models::ServedModel;
 
@@ -33,7 +33,7 @@ pub async fn dispatch(context: Context, body: RecvStream) -> Result<Answered, Fa
     match context.method {
         Method::ModelInfer => infer::unary(&context, body).await,
         Method::Predict | Method::Classify | Method::Regress | Method::MultiInference => {
-            apply::unary(&context, body).await
+            predict::unary(&context, body).await
         }
         Method::ModelStreamInfer => Ok(stream::start(context, body)),
         Method::HealthWatch => Box::pin(health::watch(context, body)).await,
@@ -45,8 +45,8 @@ pub async fn dispatch(context: Context, body: RecvStream) -> Result<Answered, Fa
 
 /// The calls with one request and one response beside inference.
 async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
-    let message = context.messages(body).only().await?;
-    let (serving, bytes) = (&context.front.serving, message.bytes);
+    let Received { bytes, permit } = context.messages(body).only().await?;
+    let serving = &context.front.serving;
     Ok(match context.method {
         Method::ServerLive => encode(&health::live(serving, decode(bytes)?)?),
         Method::ServerReady => encode(&health::ready(serving, decode(bytes)?)?),
@@ -57,7 +57,9 @@ async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
         Method::ModelConfig => encode(&describe::config(context, &decode(bytes)?).await?),
         Method::ModelStatistics => encode(&describe::statistics(serving, &decode(bytes)?)?),
         Method::RepositoryIndex => encode(&repository::index(serving, &decode(bytes)?).await?),
-        Method::RepositoryModelLoad => encode(&repository::load(serving, decode(bytes)?).await?),
+        Method::RepositoryModelLoad => {
+            encode(&repository::load(serving, decode(bytes)?, permit).await?)
+        }
         Method::RepositoryModelUnload => {
             encode(&repository::unload(serving, decode(bytes)?).await?)
         }
@@ -71,7 +73,9 @@ async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
             encode(&shared_memory::unregister(serving, &decode(bytes)?))
         }
         Method::CudaSharedMemoryStatus => encode(&shared_memory::cuda_status(&decode(bytes)?)?),
-        Method::CudaSharedMemoryRegister => encode(&shared_memory::cuda_register(&decode(bytes)?)?),
+        Method::CudaSharedMemoryRegister => {
+            encode(&shared_memory::cuda_register(serving, &decode(bytes)?)?)
+        }
         Method::CudaSharedMemoryUnregister => {
             encode(&shared_memory::cuda_unregister(decode(bytes)?))
         }

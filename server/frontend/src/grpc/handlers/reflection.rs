@@ -8,7 +8,8 @@ use tokio::sync::mpsc;
 use super::{
     super::{
         body::{Answer, Answers},
-        call::{Answered, Context, Failure},
+        call::{Answered, Context},
+        failure,
         proto::{
             DEFINITIONS,
             reflection::{
@@ -22,7 +23,7 @@ use super::{
     },
     decode, encode,
 };
-use crate::net::Task;
+use crate::{exchange::Failure, net::Task};
 use inference::error::Error;
 
 /// Starts to answer questions.
@@ -34,8 +35,8 @@ pub(super) fn start(context: Context, body: RecvStream) -> Answered {
             Ok(()) => Status::OK,
             Err(error) => {
                 let failure = Failure::from(error);
-                failure.log(context.method);
-                failure.status()
+                failure::log(&context.front.serving.request_ids, context.method, &failure);
+                failure::status(&failure)
             }
         };
         // Who does not listen any more has left.

@@ -8,9 +8,9 @@ use super::super::proto::{
     RepositoryModelUnloadResponse, model_repository_parameter::ParameterChoice,
     repository_index_response::ModelIndex,
 };
-use crate::serving::Serving;
-use inference::{error::Error, signature::nearest};
-use models::{LoadOverride, State};
+use crate::{exchange::admin, serving::Serving};
+use inference::{error::Error, limits::Permit, signature::nearest};
+use models::LoadOverride;
 
 /// In front of the name of a file in a parameter's key.
 const FILE: &str = "file:";
@@ -20,17 +20,11 @@ pub(super) async fn index(
     request: &RepositoryIndexRequest,
 ) -> Result<RepositoryIndexResponse, Error> {
     one_repository(&request.repository_name)?;
-    let control = serving.control.clone();
-    let entries = serving.apart.run(move || control.index()).await?.into_iter();
-    let wanted = entries.filter(|it| !request.ready || it.state == State::Ready);
-    let models = wanted.map(|it| ModelIndex {
+    let entries = admin::index(serving, request.ready).await?;
+    let models = entries.into_iter().map(|it| ModelIndex {
         name: it.name.to_string(),
         version: it.version.map(|it| it.to_string()).unwrap_or_default(),
-        // Of a model that was never loaded there is only the name.
-        state: match it.state {
-            State::Unknown => String::new(),
-            state => state.name().to_owned(),
-        },
+        state: admin::state_name(&it).unwrap_or_default().to_owned(),
         reason: it.reason,
     });
     Ok(RepositoryIndexResponse { models: models.collect() })
@@ -39,11 +33,11 @@ pub(super) async fn index(
 pub(super) async fn load(
     serving: &Serving,
     request: RepositoryModelLoadRequest,
+    held: Permit,
 ) -> Result<RepositoryModelLoadResponse, Error> {
     one_repository(&request.repository_name)?;
     let given = load_override(request.parameters)?;
-    let (control, name) = (serving.control.clone(), request.model_name);
-    serving.apart.run(move || control.load(&name, given)).await??;
+    admin::load(serving, request.model_name, held, || Ok(given)).await?;
     Ok(RepositoryModelLoadResponse {})
 }
 
@@ -60,8 +54,7 @@ pub(super) async fn unload(
             _ => return Err(unknown(&key, "unload_dependents")),
         }
     }
-    let (control, name) = (serving.control.clone(), request.model_name);
-    serving.apart.run(move || control.unload(&name, dependents)).await??;
+    admin::unload(serving, request.model_name, dependents).await?;
     Ok(RepositoryModelUnloadResponse {})
 }
 

@@ -4,42 +4,28 @@ use super::super::proto::{
     LogSettingsRequest, LogSettingsResponse, TraceSettingRequest, TraceSettingResponse,
     log_settings_request, log_settings_response, trace_setting_response,
 };
-use crate::{net::aside, serving::Serving};
+use crate::{
+    exchange::admin::{self, TracedModel},
+    serving::Serving,
+};
 use inference::error::Error;
-use telemetry::logging::{LogChangeError, LogValue};
+use telemetry::logging::LogValue;
 
 pub(super) async fn trace(
     serving: &Serving,
     request: TraceSettingRequest,
 ) -> Result<TraceSettingResponse, Error> {
     let TraceSettingRequest { settings, model_name } = request;
-    let model = Some(model_name).filter(|it| !it.is_empty());
-    if let Some(name) = &model {
-        known(serving, name)?;
-    }
-    let tracing = serving.tracing.clone();
+    let name = Some(&*model_name).filter(|it| !it.is_empty());
+    let model = name.map(|name| TracedModel { name, version: None });
     // An empty list goes back to what holds for all.
     let changes = settings.into_iter().map(|(key, value)| {
         let value = Some(value.value).filter(|it| !it.is_empty());
         (key, value)
     });
-    let changes: std::collections::BTreeMap<_, _> = changes.collect();
-    let now = match changes.is_empty() {
-        true => tracing.settings(model.as_deref()),
-        // A change may close a file.
-        false => aside(move || tracing.update(model.as_deref(), changes)).await??,
-    };
-    let shown = now.into_iter();
+    let shown = admin::trace_settings(serving, model, changes.collect()).await?.into_iter();
     let shown = shown.map(|(key, value)| (key, trace_setting_response::SettingValue { value }));
     Ok(TraceSettingResponse { settings: shown.collect() })
-}
-
-/// That there is such a model, whether it serves or not.
-fn known(serving: &Serving, name: &str) -> Result<(), Error> {
-    match serving.models.get(name, None) {
-        Ok(_) | Err(Error::ModelNotReady { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 pub(super) async fn log(
@@ -60,14 +46,7 @@ pub(super) async fn log(
         };
         changes.push((key, value));
     }
-    if !changes.is_empty() {
-        let log = serving.log.clone();
-        aside(move || log.update(&changes)).await?.map_err(|error| match error {
-            LogChangeError::Invalid(text) => Error::InvalidRequest(text),
-            LogChangeError::Fixed(text) => Error::Unimplemented(text),
-        })?;
-    }
-    let shown = serving.log.settings().into_iter().map(|(key, value)| {
+    let shown = admin::log_settings(serving, changes).await?.into_iter().map(|(key, value)| {
         use log_settings_response::{SettingValue, setting_value::ParameterChoice};
         let choice = match value {
             LogValue::Bool(value) => ParameterChoice::BoolParam(value),

@@ -9,7 +9,7 @@ use super::super::proto::{
     SystemSharedMemoryUnregisterRequest, SystemSharedMemoryUnregisterResponse,
     system_shared_memory_status_response::RegionStatus,
 };
-use crate::{memory::Region, net::aside, serving::Serving};
+use crate::{exchange::admin, memory::Region, serving::Serving};
 use inference::error::Error;
 
 pub(super) fn status(
@@ -17,7 +17,7 @@ pub(super) fn status(
     request: &SystemSharedMemoryStatusRequest,
 ) -> Result<SystemSharedMemoryStatusResponse, Error> {
     let name = Some(&*request.name).filter(|it| !it.is_empty());
-    let regions = serving.memory.status(name)?.into_iter().map(|it| {
+    let regions = admin::regions(serving, name)?.into_iter().map(|it| {
         let Region { name, key, offset, byte_size } = it;
         (name.clone(), RegionStatus { name, key, offset, byte_size })
     });
@@ -29,8 +29,7 @@ pub(super) async fn register(
     request: SystemSharedMemoryRegisterRequest,
 ) -> Result<SystemSharedMemoryRegisterResponse, Error> {
     let SystemSharedMemoryRegisterRequest { name, key, offset, byte_size } = request;
-    let memory = serving.memory.clone();
-    aside(move || memory.register(Region { name, key, offset, byte_size })).await??;
+    admin::register_region(serving, Region { name, key, offset, byte_size }).await?;
     Ok(SystemSharedMemoryRegisterResponse {})
 }
 
@@ -38,7 +37,7 @@ pub(super) fn unregister(
     serving: &Serving,
     request: &SystemSharedMemoryUnregisterRequest,
 ) -> SystemSharedMemoryUnregisterResponse {
-    serving.memory.unregister(Some(&*request.name).filter(|it| !it.is_empty()));
+    admin::unregister_region(serving, Some(&*request.name).filter(|it| !it.is_empty()));
     SystemSharedMemoryUnregisterResponse {}
 }
 
@@ -46,22 +45,16 @@ pub(super) fn unregister(
 pub(super) fn cuda_status(
     request: &CudaSharedMemoryStatusRequest,
 ) -> Result<CudaSharedMemoryStatusResponse, Error> {
-    match &*request.name {
-        "" => Ok(CudaSharedMemoryStatusResponse::default()),
-        name => {
-            let shown: String = name.chars().take(128).collect();
-            Err(Error::NotFound(format!("there is no CUDA shared memory region '{shown}'")))
-        }
-    }
+    admin::cuda_regions(Some(&*request.name).filter(|it| !it.is_empty()))?;
+    Ok(CudaSharedMemoryStatusResponse::default())
 }
 
 pub(super) fn cuda_register(
+    serving: &Serving,
     request: &CudaSharedMemoryRegisterRequest,
 ) -> Result<CudaSharedMemoryRegisterResponse, Error> {
-    let shown: String = request.name.chars().take(128).collect();
-    Err(Error::Unimplemented(format!(
-        "region '{shown}': this server does not map CUDA memory; send the data, or use system shared memory"
-    )))
+    admin::register_cuda_region(serving, &request.name, &request.raw_handle)?;
+    Ok(CudaSharedMemoryRegisterResponse {})
 }
 
 /// An unknown region is no error, and none is known.

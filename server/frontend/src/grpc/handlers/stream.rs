@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use super::{
     super::{
         body::{Answer, Answers, Encoded},
-        call::{Answered, Context, Failure},
-        metadata,
+        call::{Answered, Context},
+        failure, metadata,
         proto::{
             InferParameter, ModelInferResponse, ModelStreamInferResponse,
             infer_parameter::ParameterChoice,
@@ -17,10 +17,10 @@ use super::{
         reply::Frame,
         status::{Code, Status},
     },
-    encode, infer,
-    steps::Times,
+    encode,
+    infer::{self, Times},
 };
-use crate::net::Task;
+use crate::{exchange::Failure, net::Task};
 use inference::error::Error;
 
 /// Starts to answer `ModelStreamInfer`.
@@ -28,19 +28,18 @@ pub(super) fn start(context: Context, body: RecvStream) -> Answered {
     // One is with the reply, and there is room for the others.
     let room = context.front.settings.grpc.stream_requests.get().saturating_sub(1).max(1);
     let (answers, queue) = mpsc::channel(usize::try_from(room).unwrap_or(1));
-    let (packs, metrics) = (context.packs(), context.front.serving.metrics.clone());
+    let (encoding, metrics) = (context.reply_encoding(), context.front.serving.metrics.clone());
     let reader = Task::spawn(async move {
         let status = read(Arc::new(context), body, &answers).await;
         // Who does not listen any more has left.
         let _ = answers.send(Answer::End(status)).await;
     });
-    Answered::Many(Answers::new(queue, reader, metrics), packs)
+    Answered::Many(Answers::new(queue, reader, metrics), encoding)
 }
 
 /// Reads requests and starts to answer them until there are no more; how the call ends then.
 async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<Answer>) -> Status {
     let front = &context.front;
-    let packs = context.packs();
     let ends_at_error = metadata::errors_end_the_stream(&context.metadata);
     let ends = context.timeout.and_then(|it| Instant::now().checked_add(it));
     let mut messages = context.messages(body);
@@ -49,7 +48,7 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
     loop {
         // A client that does not read its answers is not read either.
         let Ok(place) = answers.reserve().await else { return Status::OK };
-        let waited = front.serving.tracing.now();
+        let began = front.serving.tracing.now();
         let next = tokio::select! {
             biased;
             () = closing.as_mut() => return Status::of(&Error::ShuttingDown),
@@ -66,20 +65,20 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
             Err(error) => return end(&context, Failure::from(error)),
         };
         let deadline = front.serving.deadline(None).into_iter().chain(ends).min();
-        match infer::understand(&context, received, Times { waited, deadline }).await {
-            Ok(asked) => {
+        let times = Times { began, deadline };
+        match infer::prepare(&context, received, times, Frame::Stream).await {
+            Ok(prepared) => {
                 let context = context.clone();
                 place.send(Answer::Later(Task::spawn(async move {
-                    let done = infer::run(&context.front, asked, Frame::Stream, packs).await;
-                    match done {
+                    match infer::run(&context, prepared, times).await {
                         Ok(encoded) => Ok(encoded),
                         Err(failure) if ends_at_error => Err(end(&context, failure)),
-                        Err(failure) => Ok(told(&context, &failure)),
+                        Err(failure) => Ok(error_message(&context, &failure)),
                     }
                 })));
             }
             Err(failure) if ends_at_error => return end(&context, failure),
-            Err(failure) => place.send(Answer::Message(told(&context, &failure))),
+            Err(failure) => place.send(Answer::Message(error_message(&context, &failure))),
         }
     }
 }
@@ -94,16 +93,16 @@ async fn until(time: Option<Instant>) {
 
 /// A failure as the end of the call.
 fn end(context: &Context, failure: Failure) -> Status {
-    failure.log(context.method);
-    failure.status()
+    failure::log(&context.front.serving.request_ids, context.method, &failure);
+    failure::status(&failure)
 }
 
 /// A failure as a response.
-fn told(context: &Context, failure: &Failure) -> Encoded {
-    failure.log(context.method);
+fn error_message(context: &Context, failure: &Failure) -> Encoded {
+    failure::log(&context.front.serving.request_ids, context.method, failure);
     let last = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(true)) };
     encode(&ModelStreamInferResponse {
-        error_message: failure.status().text,
+        error_message: failure::status(failure).text,
         infer_response: Some(ModelInferResponse {
             id: failure.id.as_deref().unwrap_or_default().to_owned(),
             parameters: [("triton_final_response".to_owned(), last)].into(),

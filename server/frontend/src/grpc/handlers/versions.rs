@@ -19,8 +19,8 @@ use super::{
         },
         tfs::Spec,
     },
-    apply::{find, version},
-    steps::Times,
+    infer::Times,
+    predict::{find, version},
 };
 use crate::{serving::Serving, tensorflow::version_states};
 use inference::{
@@ -51,7 +51,7 @@ pub(super) async fn metadata(
     let spec = Spec::of(request.model_spec.as_ref());
     spec.check()?;
     let serving = &context.front.serving;
-    let times = Times { waited: None, deadline: serving.deadline(context.timeout) };
+    let times = Times { began: None, deadline: serving.deadline(context.timeout) };
     let model = find(serving, &spec, times).await?;
     let signature = &model.signature;
     let signatures =
@@ -122,7 +122,7 @@ pub(super) async fn reload(
         )
     })?;
     let control = serving.control.clone();
-    serving.apart.run(move || control.reload(&config)).await??;
+    serving.control_threads.run(move || control.reload(&config)).await??;
     let status = StatusProto { error_code: Code::Ok.into(), error_message: String::new() };
     Ok(ReloadConfigResponse { status: Some(status), ..ReloadConfigResponse::default() })
 }

@@ -5,8 +5,8 @@ use hyper::{body::Incoming, http::request::Parts};
 
 use super::{
     super::{router::ModelPath, service::Service},
-    Answer, Failure, find,
-    inference::{Codec, LARGE, inference},
+    Answer, find,
+    inference::{HttpCodec, Work, inference, of_request},
 };
 use inference::signature::Signature;
 use protocol::kserve_v2::generate::{self, Framing};
@@ -40,9 +40,17 @@ async fn answer(
     let model = find(service, path, parts).await?;
     let decode = move |signature: &Signature, body: Bytes| {
         let request = generate::decode(signature, &body);
-        let request = request.map_err(|it| Failure { id: it.id, error: it.error })?;
-        Ok((request, framing))
+        Ok((request.map_err(of_request)?, framing))
     };
-    let codec = Codec { json_length: None, large: LARGE, decode, encode: generate::encode };
-    inference(service, model, parts, body, codec).await
+    let codec = HttpCodec {
+        header_length: None,
+        expanded: |signature: &Signature, body: &Bytes| {
+            let _ = (signature, body);
+            0
+        },
+        work: Work::Body,
+        decode,
+        encode: generate::encode,
+    };
+    inference(service, model, parts, body, codec, None).await
 }

@@ -1,49 +1,49 @@
-//! Inference over HTTP, whatever the protocol: admit, read, decode, run, encode. And the address of KServe v2 for it.
+//! Inference over HTTP, whatever the protocol: the exchange, with what HTTP says of a request, and its answer as a
+//! response. And the address of KServe v2 for it.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{body::Incoming, header::HeaderName, http::request::Parts};
+use flate2::Compression;
+use hyper::{
+    HeaderMap,
+    body::Incoming,
+    header::{HeaderName, HeaderValue},
+    http::request::Parts,
+};
 
 use super::{
-    super::{
-        body::{Payload, Received},
-        compress,
-        decompress::Inflation,
-        encoding::{self, Encoding},
-        respond,
-        router::ModelPath,
-        service::{Service, text},
-        status::status,
-    },
-    Answer, Failure, find, shared,
+    super::{compress, encoding, respond, router::ModelPath, service::Service, status::status},
+    Answer, find,
+    shared::TakeShared,
 };
-use crate::{net::aside, shared::attach};
-use inference::{
+use crate::exchange::{
+    self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, intake::Payload,
+};
+use ::inference::{
     error::Error,
-    limits::{Permit, out_of_bytes},
     request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
-    trace::{self, Moment, Trace, Transport},
+    trace::Transport,
 };
-use models::ServedModel;
+use ::models::ServedModel;
 use protocol::{EncodedReply, kserve_v2};
-
-/// JSON above this many bytes is read and written on a thread of its own, so that health checks and other
-/// clients of the same I/O thread need not wait for it.
-pub(super) const LARGE: usize = 256 << 10;
-
-/// The same for bodies that need not spell out all elements of their tensors.
-pub(super) const LARGE_SPARSE: usize = 4 << 10;
-
-/// Compressing, and undoing it, takes as long as JSON that is some times as large.
-const SLOW: usize = 64 << 10;
 
 /// Where the JSON of a KServe request ends and its tensors begin.
 const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
 
-/// Of which trace of the client's a request is a part.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Shorter replies, in bytes, are not compressed: a packet has to be sent in any case.
+const SMALLEST_COMPRESSED: usize = 1 << 10;
+
+/// HTTP, as the exchange sees it.
+const WIRE: &Wire = &Wire {
+    transport: Transport::Http,
+    ok: 200,
+    status: |error| status(error.kind()).as_u16(),
+    encoding_header: "content-encoding",
+    accepted: encoding::wanted,
+    smallest_compressed: SMALLEST_COMPRESSED,
+};
 
 pub(super) async fn infer_v2(
     service: &Service,
@@ -52,203 +52,175 @@ pub(super) async fn infer_v2(
     body: &mut Incoming,
 ) -> Answer {
     let model = find(service, path, parts).await?;
-    let mut headers = parts.headers.get_all(&HEADER_LENGTH).iter();
-    let header = headers.next().cloned();
-    if headers.next().is_some() {
-        // A proxy that believes the other one would see another request than the one that runs.
-        let problem =
-            format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
-        return Err(Error::InvalidRequest(problem).into());
-    }
-    let json_length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
+    let header = header_length(&parts.headers)?;
+    let length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
     let decode = move |signature: &Signature, body: Bytes| {
         let length = header.map(|it| {
             let text = String::from_utf8_lossy(it.as_bytes());
             kserve_v2::parse_header_length(&text, body.len())
         });
-        let length = length.transpose()?;
-        kserve_v2::decode(signature, length, body)
-            .map_err(|it| Failure { id: it.id, error: it.error })
+        let decoded = kserve_v2::decode(signature, length.transpose()?, body);
+        decoded.map_err(of_request)
     };
-    let codec = Codec { json_length, large: LARGE, decode, encode: kserve_v2::encode };
-    inference(service, model, parts, body, codec).await
+    let codec = HttpCodec {
+        header_length: length,
+        expanded: move |signature: &Signature, body: &Bytes| {
+            let _ = (signature, body);
+            0
+        },
+        work: length.map_or(Work::Body, Work::Bytes),
+        decode,
+        encode: kserve_v2::encode,
+    };
+    inference(service, model, parts, body, codec, None).await
 }
 
-/// How a protocol reads requests and writes replies.
-pub(super) struct Codec<D, F> {
-    /// Bytes of the body that are JSON; `None` for all.
-    pub(super) json_length: Option<usize>,
-    /// More bytes than these are decoded on a thread of their own.
-    pub(super) large: usize,
-    /// Turns the body into a request and the form of its reply.
+/// The header that says where the JSON ends.
+fn header_length(headers: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
+    let mut headers = headers.get_all(&HEADER_LENGTH).iter();
+    let header = headers.next().cloned();
+    match headers.next() {
+        None => Ok(header),
+        // A proxy that believes the other one would see another request than the one that runs.
+        Some(_) => {
+            let problem =
+                format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
+            Err(Error::InvalidRequest(problem))
+        }
+    }
+}
+
+/// A failure of KServe's codecs, which know the client's name for the request.
+pub(super) fn of_request(failed: kserve_v2::DecodeError) -> Failure {
+    Failure { id: failed.id, model: None, error: failed.error }
+}
+
+/// How a protocol over HTTP reads requests and writes replies. `F` is the form of a reply.
+pub(super) struct HttpCodec<X, D, F> {
+    /// Bytes of the body in front of raw tensors; `None` where there are none.
+    pub(super) header_length: Option<usize>,
+    /// Bytes of memory that decoding takes at most, beside the body.
+    pub(super) expanded: X,
+    /// What of the body is read byte by byte.
+    pub(super) work: Work,
+    /// Makes a request of the body, and the form of its reply.
     pub(super) decode: D,
-    /// Turns the response into that form.
+    /// Writes the response in that form.
     pub(super) encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
 }
 
-/// The inference routes, and what their trace says of them.
-pub(super) async fn inference<F, D>(
-    service: &Service,
-    model: Arc<ServedModel>,
-    parts: &Parts,
-    body: impl Into<Payload<'_>>,
-    codec: Codec<D, F>,
-) -> Answer
-where
-    F: shared::MayShare + Send + 'static,
-    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-{
-    let Signature { model: name, version, .. } = &*model.signature;
-    let traceparent = || text(&parts.headers, &TRACEPARENT);
-    let trace = service.serving.tracing.begin(Transport::Http, name, *version, traceparent);
-    let mut answer = run(service, model, parts, body.into(), codec, trace.as_ref()).await;
-    if let Some(trace) = trace {
-        match &mut answer {
-            Ok(response) => {
-                trace.answered(response.status().as_u16(), None, None);
-                response.body_mut().trace(trace);
-            }
-            Err(Failure { id, error }) => {
-                let status = status(error.kind()).as_u16();
-                trace.answered(status, id.as_ref(), Some(error));
-            }
-        }
-    }
-    answer
+/// What of a body is read byte by byte, as a measure of the time that it takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Work {
+    /// So many bytes.
+    Bytes(usize),
+    /// All of it.
+    Body,
+    /// All of it, and each byte may stand for many elements.
+    SparseBody,
 }
 
-/// Admit, read, decode, run, encode.
-async fn run<F, D>(
+/// Time for a byte of a body that need not spell out all its elements, in bytes of one that does.
+const SPARSE: usize = 64;
+
+impl<X, D, F> Codec for HttpCodec<X, D, F>
+where
+    X: Fn(&Signature, &Bytes) -> usize + Send + 'static,
+    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
+    F: TakeShared + Send + 'static,
+{
+    type Parsed<'b> = &'b Bytes;
+    type Format = Format<F>;
+    type Reply = EncodedReply;
+
+    const SMALLER: &'static str = "expected binary tensors, or fewer elements";
+
+    fn header_length(&self) -> Option<usize> {
+        self.header_length
+    }
+
+    fn parse<'b>(&self, body: &'b Bytes) -> Result<&'b Bytes, Error> {
+        Ok(body)
+    }
+
+    fn expanded(&self, signature: &Signature, body: &&Bytes) -> usize {
+        (self.expanded)(signature, body)
+    }
+
+    fn decode_work(&self, _: &Signature, body: &&Bytes) -> usize {
+        match self.work {
+            Work::Bytes(bytes) => bytes,
+            Work::Body => body.len(),
+            Work::SparseBody => body.len().saturating_mul(SPARSE),
+        }
+    }
+
+    fn decode(self, signature: &Signature, body: &Bytes) -> Result<Decoded<Format<F>>, Failure> {
+        let (request, mut format) = (self.decode)(signature, body.clone())?;
+        let shared = format.take_shared();
+        Ok(Decoded { request, format: Format { format, encode: self.encode }, shared })
+    }
+
+    fn encode(
+        format: &Self::Format,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        (format.encode)(&format.format, signature, response)
+    }
+
+    fn length(reply: &EncodedReply) -> usize {
+        compress::length(reply)
+    }
+
+    fn compress(
+        reply: EncodedReply,
+        encoding: Encoding,
+        level: Compression,
+    ) -> Result<EncodedReply, Error> {
+        Ok(compress::compress(reply, encoding, level))
+    }
+}
+
+/// The form of a reply, and how it is written.
+pub(super) struct Format<F> {
+    format: F,
+    encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
+}
+
+/// Runs a request on `model`. `sequence` is the one that it is a part of, whatever its body says.
+pub(super) async fn inference<X, D, F>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: Payload<'_>,
-    codec: Codec<D, F>,
-    trace: Option<&Arc<Trace>>,
+    body: impl Into<Payload<'_, Incoming>>,
+    codec: HttpCodec<X, D, F>,
+    sequence: Option<&Sequence>,
 ) -> Answer
 where
-    F: shared::MayShare + Send + 'static,
+    X: Fn(&Signature, &Bytes) -> usize + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
+    F: TakeShared + Send + 'static,
 {
-    let Codec { json_length, large, decode, encode } = codec;
-    // Before the body is read: a refusal must be cheap.
-    model.admit()?;
-    let encoding = encoding::of_body(&parts.headers, service.settings.compression)?;
-    let deadline = service.deadline(&parts.headers)?;
-    let aligned_at = json_length.unwrap_or(0);
-    let limits = &service.settings.body;
-    let mut received = body.receive(json_length, limits).await?;
-    trace::stamp(trace, Moment::ReceiveEnd);
-    if let Some(encoding) = encoding {
-        // Boxed, as what follows: plain requests carry no room for it.
-        received = Box::pin(inflate(service, encoding, received, aligned_at)).await?;
-    }
-    let Received { bytes, permit } = received;
-
-    let is_large = large < json_length.unwrap_or(bytes.len());
-    // The permit goes where the memory goes: a client that leaves does not stop what is put aside.
-    let (decoded, mut permit) = match is_large {
-        true => {
-            let model = model.clone();
-            aside(move || (decode(&model.signature, bytes), permit)).await?
-        }
-        false => (decode(&model.signature, bytes), permit),
+    let Service { serving, settings, .. } = service;
+    let call = Call {
+        wire: WIRE,
+        headers: &parts.headers,
+        id: None,
+        began: serving.tracing.now(),
+        deadline: service.deadline(&parts.headers)?,
+        encoding: encoding::of_body(&parts.headers, settings.compression)?,
+        // Clients wait for it: the fastest level, which finds most of what repeats.
+        compression: settings.compression.then(Compression::fast),
+        forwarding: settings.forwarding.as_deref(),
+        sequence,
     };
-    let (mut request, mut form) = decoded?;
-    // Boxed, so that requests that share no memory carry no room for it.
-    let windows = match form.take_shared() {
-        Some(parts) => {
-            let (memory, bounds) = (&service.serving.memory, shared::bounds(service));
-            let attached = attach(memory, bounds, *parts, &mut request, permit);
-            let attached = Box::pin(attached).await;
-            let (windows, grown) =
-                attached.map_err(|error| Failure { id: request.id.clone(), error })?;
-            permit = grown;
-            Some(windows)
-        }
-        None => None,
-    };
-    // A short text can be a large tensor: too large for the budget only where others have a part of it.
-    let length = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-    if permit.grow_to(length) || permit.is_alone() {
-        permit.cover(length);
-    } else {
-        return Err(Failure { id: request.id, error: out_of_bytes(&service.settings.body.budget) });
+    let answer = exchange::infer(serving, &settings.body, model, &call, body.into(), codec).await?;
+    let mut response = respond::ok(answer.reply);
+    let body = response.body_mut();
+    body.hold(answer.permit);
+    if let Some(trace) = answer.trace {
+        body.trace(trace);
     }
-    if let Some(forwarding) = &service.settings.forwarding {
-        let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let selected = forwarding.select(headers);
-        let selected = selected.map_err(|error| Failure { id: request.id.clone(), error })?;
-        selected.into_iter().for_each(|(name, text)| request.override_parameter(name, text));
-    }
-    if let Some(place) = parts.extensions.get::<Sequence>() {
-        put_into_session(&mut request, place);
-    }
-    request.deadline = deadline;
-    request.trace = trace.cloned();
-    let id = request.id.clone();
-    let response = service.serving.inference.run(&model, request).await;
-    let response = response.map_err(|error| Failure { id: id.clone(), error })?;
-    if let Some(windows) = windows {
-        let stored = Box::pin(windows.store(&response)).await;
-        stored.map_err(|error| Failure { id: id.clone(), error })?;
-    }
-
-    let length = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
-    permit.cover(length);
-    let (encoded, mut permit) = match LARGE < length {
-        true => aside(move || (encode(&form, &model.signature, &response), permit)).await?,
-        false => (encode(&form, &model.signature, &response), permit),
-    };
-    let mut reply = encoded.map_err(|error| Failure { id, error })?;
-    if let Some(encoding) = wanted_encoding(service, parts, &reply) {
-        (reply, permit) = Box::pin(deflate(encoding, reply, permit)).await?;
-    }
-    let mut response = respond::ok(reply);
-    response.body_mut().hold(permit);
     Ok(response)
-}
-
-/// A request of a session is of that session's sequence, whatever its body calls it. What the body says of start and end
-/// counts beside what the session knows.
-fn put_into_session(request: &mut InferenceRequest, place: &Sequence) {
-    let said = request.sequence.as_ref();
-    let start = place.start || said.is_some_and(|it| it.start);
-    let end = place.end || said.is_some_and(|it| it.end);
-    request.sequence = Some(Sequence { id: place.id.clone(), start, end });
-}
-
-/// The plain form of a compressed body. What is large is made so aside.
-async fn inflate(
-    service: &Service,
-    encoding: Encoding,
-    body: Received,
-    aligned_at: usize,
-) -> Result<Received, Error> {
-    let mut inflation = Inflation::new(encoding, body, aligned_at, &service.settings.body)?;
-    if !inflation.run(SLOW)? {
-        let all = aside(move || inflation.run(usize::MAX).map(|_| inflation));
-        inflation = all.await??;
-    }
-    Ok(inflation.finish())
-}
-
-/// The encoding that this reply is to have; `None` for none.
-fn wanted_encoding(service: &Service, parts: &Parts, reply: &EncodedReply) -> Option<Encoding> {
-    match service.settings.compression {
-        true => compress::wanted(&parts.headers, reply),
-        false => None,
-    }
-}
-
-/// The reply in that encoding. What is large is compressed aside.
-async fn deflate(
-    encoding: Encoding,
-    reply: EncodedReply,
-    permit: Permit,
-) -> Result<(EncodedReply, Permit), Error> {
-    match SLOW < compress::length(&reply) {
-        true => aside(move || (compress::compress(reply, encoding), permit)).await,
-        false => Ok((compress::compress(reply, encoding), permit)),
-    }
 }

@@ -6,23 +6,23 @@ use backend::BackendError;
 use bytes::Bytes;
 use hyper::{
     StatusCode,
-    body::Body,
+    body::Incoming,
     header::{ACCEPT, CONTENT_TYPE},
     http::request::Parts,
 };
 
 use super::{
     super::{
-        body::Payload,
         respond,
         service::{Service, text},
     },
-    Answer, Failure,
-    inference::{Codec, LARGE, LARGE_SPARSE, inference},
+    Answer,
+    inference::{HttpCodec, Work, inference},
     observed::{CUSTOM_ATTRIBUTES, Observed},
     owned_text, sessions,
 };
-use inference::{error::Error, signature::Signature};
+use crate::exchange::{Failure, intake::Payload};
+use inference::{error::Error, request::Sequence, signature::Signature};
 use models::ServedModel;
 use protocol::{
     sagemaker::{self, Attributes},
@@ -30,7 +30,11 @@ use protocol::{
 };
 
 /// `POST /invocations`.
-pub(super) async fn invocations(service: &Service, parts: &Parts, body: Payload<'_>) -> Answer {
+pub(super) async fn invocations(
+    service: &Service,
+    parts: &Parts,
+    body: Payload<'_, Incoming>,
+) -> Answer {
     let model = chosen(service, parts).await?;
     invoke(service, model, parts, body).await
 }
@@ -52,28 +56,30 @@ pub(super) async fn invoke(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: Payload<'_>,
+    body: Payload<'_, Incoming>,
 ) -> Answer {
     if parts.headers.contains_key(sessions::SESSION) {
         // In a box: other requests carry no room for it.
         return Box::pin(sessions::answer(service, model, parts, body)).await;
     }
-    infer(service, model, parts, body).await
+    infer(service, model, parts, body, None).await
 }
 
-/// The same for what is an inference, whatever its headers say of a session.
+/// The same for what is an inference, whatever its headers say of a session. `sequence` is the one of its session.
 pub(super) async fn infer(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    mut body: Payload<'_>,
+    mut body: Payload<'_, Incoming>,
+    sequence: Option<&Sequence>,
 ) -> Answer {
     let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
     let accept = owned_text(&parts.headers, &ACCEPT);
     let json_length = content_type.as_deref().and_then(sagemaker::json_length);
-    let large = match sagemaker::may_be_sparse(content_type.as_deref()) {
-        true => LARGE_SPARSE,
-        false => LARGE,
+    let work = match (sagemaker::may_be_sparse(content_type.as_deref()), json_length) {
+        (true, _) => Work::SparseBody,
+        (false, Some(length)) => Work::Bytes(length),
+        (false, None) => Work::Body,
     };
     let method = attributes(parts)?.method;
     let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
@@ -85,13 +91,13 @@ pub(super) async fn infer(
         objective: objective.as_deref(),
     };
     let is_xgboost = sagemaker::speaks_xgboost(&options, head);
-    if is_xgboost && length(&body).is_none() {
+    if is_xgboost && body.length().is_none() {
         // Whether there is anything in it, only its end tells.
         model.admit()?;
         let received = Box::pin(body.receive(json_length, &service.settings.body)).await?;
         body = Payload::Here(received);
     }
-    if is_xgboost && length(&body) == Some(0) {
+    if is_xgboost && body.length() == Some(0) {
         // So its container says that there is nothing to predict.
         return Ok(respond::empty(StatusCode::NO_CONTENT));
     }
@@ -109,8 +115,13 @@ pub(super) async fn infer(
         };
         Ok(sagemaker::decode(signature, head, &options, body)?)
     };
-    let codec = Codec { json_length, large, decode, encode: sagemaker::encode };
-    let mut answer = inference(service, model, parts, body, codec).await;
+    let expanded = move |signature: &Signature, body: &Bytes| {
+        let _ = (signature, body);
+        0
+    };
+    let codec =
+        HttpCodec { header_length: json_length, expanded, work, decode, encode: sagemaker::encode };
+    let mut answer = inference(service, model, parts, body, codec, sequence).await;
     if is_xgboost {
         answer = answer.map_err(blame_the_body);
     }
@@ -129,14 +140,6 @@ pub(super) async fn infer(
 fn attributes(parts: &Parts) -> Result<Attributes<'_>, Error> {
     let header = text(&parts.headers, &CUSTOM_ATTRIBUTES);
     header.map_or_else(|| Ok(Attributes::default()), Attributes::read)
-}
-
-/// Bytes of it; `None` where they are known only when it has been read.
-fn length(body: &Payload<'_>) -> Option<u64> {
-    match body {
-        Payload::Coming(body) => body.size_hint().exact(),
-        Payload::Here(received) => Some(received.bytes.len() as u64),
-    }
 }
 
 /// A run that failed is the fault of its rows to XGBoost's container, and its clients look for that status.

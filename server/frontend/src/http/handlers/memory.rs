@@ -4,14 +4,16 @@ use hyper::{StatusCode, body::Incoming};
 
 use super::{
     super::{
-        body, respond,
+        respond,
         router::{MemoryAction, MemoryKind, MemoryPath},
         service::Service,
     },
-    Answer, Failure,
+    Answer,
 };
-use crate::{memory::Region, net::aside};
-use inference::error::Error;
+use crate::{
+    exchange::{admin, intake},
+    memory::Region,
+};
 use protocol::kserve_v2::memory;
 
 pub(super) async fn answer(
@@ -24,7 +26,7 @@ pub(super) async fn answer(
         MemoryAction::Register => register(service, path, body).await,
         MemoryAction::Unregister => {
             if path.kind == MemoryKind::System {
-                service.serving.memory.unregister(path.region.as_deref());
+                admin::unregister_region(&service.serving, path.region.as_deref());
             }
             Ok(respond::empty(StatusCode::OK))
         }
@@ -33,12 +35,10 @@ pub(super) async fn answer(
 
 fn status(service: &Service, path: &MemoryPath<'_>) -> Answer {
     let regions = match (path.kind, &path.region) {
-        (MemoryKind::System, region) => service.serving.memory.status(region.as_deref())?,
-        // None can be registered.
-        (MemoryKind::Cuda, None) => Vec::new(),
-        (MemoryKind::Cuda, Some(region)) => {
-            let error = format!("there is no CUDA shared memory region '{region}'");
-            return Err(Failure::from(Error::NotFound(error)));
+        (MemoryKind::System, region) => admin::regions(&service.serving, region.as_deref())?,
+        (MemoryKind::Cuda, region) => {
+            admin::cuda_regions(region.as_deref())?;
+            Vec::new()
         }
     };
     let entries: Vec<(String, memory::SystemRegion)> = regions
@@ -52,18 +52,17 @@ fn status(service: &Service, path: &MemoryPath<'_>) -> Answer {
 
 async fn register(service: &Service, path: &MemoryPath<'_>, body: &mut Incoming) -> Answer {
     let name = path.region.as_deref().unwrap_or_default().to_owned();
-    let received = body::read(body, 0, &service.settings.body).await?;
-    let shared = service.serving.memory.clone();
+    let received = intake::read(body, 0, &service.settings.body).await?;
     match path.kind {
         MemoryKind::System => {
             let memory::SystemRegion { key, offset, byte_size } =
                 memory::register_request(&received.bytes)?;
             let region = Region { name, key, offset, byte_size };
-            aside(move || shared.register(region)).await??;
+            admin::register_region(&service.serving, region).await?;
         }
         MemoryKind::Cuda => {
             let handle = memory::cuda_register_request(&received.bytes)?;
-            shared.register_cuda(&name, &handle)?;
+            admin::register_cuda_region(&service.serving, &name, &handle)?;
         }
     }
     Ok(respond::empty(StatusCode::OK))

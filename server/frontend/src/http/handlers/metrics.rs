@@ -12,7 +12,7 @@ use super::{
     },
     Answer,
 };
-use crate::net::aside;
+use crate::exchange::offload::offload;
 use inference::error::Error;
 use telemetry::metrics::CONTENT_TYPE;
 
@@ -29,13 +29,13 @@ pub(super) async fn ours(service: &Arc<Service>) -> Answer {
     let budget = &service.settings.body.budget;
     service.serving.metrics.bytes_in_flight().set(budget.used() as u64);
     let metrics = service.serving.metrics.clone();
-    let text = aside(move || metrics.render()).await?;
+    let text = offload(move || metrics.render()).await?;
     Ok(respond::raw(CONTENT_TYPE, text))
 }
 
 /// The models, with TensorFlow Serving's names.
 pub(super) async fn tensorflow(service: &Arc<Service>) -> Answer {
     let metrics = service.serving.metrics.clone();
-    let text = aside(move || metrics.render_tensorflow()).await?;
+    let text = offload(move || metrics.render_tensorflow()).await?;
     Ok(respond::raw(CONTENT_TYPE, text))
 }

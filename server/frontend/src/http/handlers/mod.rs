@@ -32,10 +32,14 @@ use hyper::{
 };
 
 use super::{
-    body::{self, Payload, Received, Segments},
+    body::{self, Segments},
     respond,
     router::{Family, ModelPath, Route, route},
     service::{Service, TARGET_MODEL, text},
+};
+use crate::exchange::{
+    Failure, failure,
+    intake::{Payload, Received},
 };
 use ::inference::error::{Error, Kind};
 use models::ServedModel;
@@ -50,18 +54,6 @@ const LOGGED_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("x-amzn-sagemaker-inference-component"),
     HeaderName::from_static("x-amzn-sagemaker-custom-attributes"),
 ];
-
-/// An error, and the name that the client gave its request inside the body.
-struct Failure {
-    id: Option<Arc<str>>,
-    error: Error,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure { id: None, error }
-    }
-}
 
 type Answer = Result<Response<Segments>, Failure>;
 
@@ -135,7 +127,18 @@ fn failed(
     failure: &Failure,
 ) -> Response<Segments> {
     let id = service.request_id(&parts.headers, failure.id.as_deref());
-    log(parts, &failure.error, &id);
+    let [target_model, target_variant, target_container, inference_component, custom_attributes] =
+        LOGGED_HEADERS.each_ref().map(|it| text(&parts.headers, it));
+    let context = failure::Context {
+        method: parts.method.as_str(),
+        path: Some(parts.uri.path()),
+        target_model,
+        target_variant,
+        target_container,
+        inference_component,
+        custom_attributes,
+    };
+    failure::log(context, &failure.error, &id);
     let mut response = match family {
         Some(Family::TensorFlowServing) => respond::tensorflow_error(&failure.error, &id),
         Some(Family::SageMaker) => {
@@ -159,32 +162,6 @@ fn failed(
         response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
     }
     response
-}
-
-/// One line for every error that is answered. Refusals under load are many and say nothing new: they are
-/// counted, and logged only when somebody looks closely.
-fn log(parts: &Parts, error: &Error, request_id: &str) {
-    let (method, path) = (&parts.method, parts.uri.path());
-    let [target_model, target_variant, target_container, inference_component, custom_attributes] =
-        LOGGED_HEADERS.each_ref().map(|it| text(&parts.headers, it));
-    match error.kind() {
-        Kind::Internal | Kind::OutOfMemory => {
-            tracing::error!(
-                %method, path, request_id, target_model, target_variant, target_container, inference_component,
-                custom_attributes, %error, "request failed"
-            );
-        }
-        _ if error.is_one_of_many() => {
-            tracing::debug!(
-                %method, path, request_id, target_model, target_variant, target_container, inference_component,
-                custom_attributes, %error, "request refused"
-            );
-        }
-        _ => tracing::info!(
-            %method, path, request_id, target_model, target_variant, target_container, inference_component,
-            custom_attributes, %error, "request rejected"
-        ),
-    }
 }
 
 /// Nothing else is looked at before it is known that who asks may do so.

@@ -4,13 +4,16 @@ use hyper::{body::Incoming, http::request::Parts};
 
 use super::{
     super::{
-        body::{self, Received},
         respond,
         router::{MultiModelPath, percent_decode},
         service::{Service, TARGET_MODEL, text},
     },
-    Answer, Failure,
+    Answer,
     invocations::invoke,
+};
+use crate::exchange::{
+    Failure,
+    intake::{self, Received},
 };
 use ::models::KeyedLoad;
 use inference::error::{Error, Kind};
@@ -36,7 +39,7 @@ pub(super) async fn answer(
 
 /// Answers once the model serves. A client that leaves does not stop a load that has begun.
 async fn load(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
-    let Received { bytes, permit } = body::read(body, 0, &service.settings.body).await?;
+    let Received { bytes, permit } = intake::read(body, 0, &service.settings.body).await?;
     let request = models::load_request(&bytes)?;
     drop((bytes, permit));
     let label = text(&parts.headers, &TARGET_MODEL).map(str::to_owned);
@@ -45,7 +48,7 @@ async fn load(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
         let models::LoadRequest { name, url } = &request;
         control.load_keyed(KeyedLoad { key: name, url, label: label.as_deref() })
     };
-    let model = service.serving.apart.run(load).await??;
+    let model = service.serving.control_threads.run(load).await??;
     Ok(respond::ok(models::model(&model.key, &model.url)))
 }
 
@@ -66,7 +69,7 @@ fn list(service: &Service, parts: &Parts) -> Answer {
 /// Answers once the model is gone and its memory is given back.
 async fn unload(service: &Service, name: &str) -> Answer {
     let (control, name) = (service.serving.control.clone(), name.to_owned());
-    let model = service.serving.apart.run(move || control.unload_keyed(&name)).await??;
+    let model = service.serving.control_threads.run(move || control.unload_keyed(&name)).await??;
     Ok(respond::ok(models::model(&model.key, &model.url)))
 }
 
@@ -74,7 +77,7 @@ async fn ask(service: &Service, name: &str, parts: &Parts, body: &mut Incoming) 
     let label = text(&parts.headers, &TARGET_MODEL);
     let model = service.serving.control.keyed(name, label)?;
     let answer = invoke(service, model, parts, body.into()).await;
-    answer.map_err(|Failure { id, error }| Failure { id, error: of_loaded(error) })
+    answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
 }
 
 /// The platform takes 404 for a model that is not loaded, whatever the text says, and this one is.

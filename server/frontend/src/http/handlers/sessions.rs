@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use hyper::{
     Response, StatusCode,
+    body::Incoming,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
     http::request::Parts,
 };
 
 use super::{
     super::{
-        body::{Payload, Segments},
+        body::Segments,
         respond,
         service::{Service, text},
         sessions::SessionTable,
     },
     Answer, invocations,
 };
-use crate::sessions::{Used, is_id};
+use crate::{
+    exchange::intake::Payload,
+    sessions::{Used, is_id},
+};
 use inference::{
     error::Error,
     request::{Sequence, SequenceId},
@@ -39,7 +43,7 @@ pub(super) async fn answer(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: Payload<'_>,
+    body: Payload<'_, Incoming>,
 ) -> Answer {
     let Some(table) = &service.settings.sessions else {
         return Err(invalid("there are no sessions here: start the server with --sessions").into());
@@ -88,7 +92,7 @@ async fn run(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
-    body: Payload<'_>,
+    body: Payload<'_, Incoming>,
     Use { table, id, used: Used { session, is_first } }: Use<'_>,
 ) -> Answer {
     if model.signature.model != session.model {
@@ -106,11 +110,8 @@ async fn run(
     };
     let _first =
         is_first.then(|| First { table, id, model: model.clone(), sequence: &session.sequence });
-    let mut parts = parts.clone();
     let place = Sequence { id: session.sequence.clone(), start: is_first, end: false };
-    // A codec does not know of sessions: it is put into the request behind it.
-    parts.extensions.insert(place);
-    invocations::infer(service, model, &parts, body).await
+    invocations::infer(service, model, parts, body, Some(&place)).await
 }
 
 /// The first request of a session, until it is answered or its client leaves: if it has begun no sequence by then, the

@@ -3,12 +3,14 @@
 use hyper::{Method, body::Incoming, http::request::Parts};
 
 use super::{
-    super::{body, respond, router::ModelPath, service::Service},
+    super::{respond, router::ModelPath, service::Service},
     Answer,
 };
-use inference::error::Error;
+use crate::exchange::{
+    admin::{self, TracedModel},
+    intake,
+};
 use protocol::kserve_v2::settings;
-use telemetry::logging::LogChangeError;
 
 pub(super) async fn trace(
     service: &Service,
@@ -16,29 +18,26 @@ pub(super) async fn trace(
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
-    // To be there is enough: for this no model is loaded.
-    let model = path.map(|it| service.serving.models.get(&it.name, it.version)).transpose()?;
-    let model = model.as_ref().map(|it| &*it.signature.model);
-    let tracing = &service.serving.tracing;
-    let all = match parts.method {
+    let changes = match parts.method {
         Method::POST => {
-            let received = body::read(body, 0, &service.settings.body).await?;
-            tracing.update(model, settings::trace_request(&received.bytes)?)?
+            let received = intake::read(body, 0, &service.settings.body).await?;
+            settings::trace_request(&received.bytes)?
         }
-        _ => tracing.settings(model),
+        _ => Default::default(),
     };
+    let model = path.map(|it| TracedModel { name: &it.name, version: it.version });
+    let all = admin::trace_settings(&service.serving, model, changes).await?;
     Ok(respond::ok(settings::trace_settings(&all)))
 }
 
 pub(super) async fn logging(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
-    let log = &service.serving.log;
-    if parts.method == Method::POST {
-        let received = body::read(body, 0, &service.settings.body).await?;
-        let changes = settings::log_request(&received.bytes)?;
-        log.update(&changes).map_err(|error| match error {
-            LogChangeError::Invalid(text) => Error::InvalidRequest(text),
-            LogChangeError::Fixed(text) => Error::Unimplemented(text),
-        })?;
-    }
-    Ok(respond::ok(settings::log_settings(&log.settings())))
+    let changes = match parts.method {
+        Method::POST => {
+            let received = intake::read(body, 0, &service.settings.body).await?;
+            settings::log_request(&received.bytes)?
+        }
+        _ => Vec::new(),
+    };
+    let all = admin::log_settings(&service.serving, changes).await?;
+    Ok(respond::ok(settings::log_settings(&all)))
 }

@@ -12,7 +12,7 @@ use super::{
         service::Service,
     },
     Answer,
-    inference::{Codec, LARGE, inference},
+    inference::{HttpCodec, Work, inference},
 };
 use crate::tensorflow::version_states;
 use inference::{error::Error, signature::Signature};
@@ -31,8 +31,17 @@ pub(super) async fn apply(
     let decode = move |signature: &Signature, body: Bytes| {
         Ok(tfs::decode_examples(signature, method, &body)?)
     };
-    let codec = Codec { json_length: None, large: LARGE, decode, encode: tfs::encode_results };
-    inference(service, model, parts, body, codec).await
+    let codec = HttpCodec {
+        header_length: None,
+        expanded: |signature: &Signature, body: &Bytes| {
+            let _ = (signature, body);
+            0
+        },
+        work: Work::Body,
+        decode,
+        encode: tfs::encode_results,
+    };
+    inference(service, model, parts, body, codec, None).await
 }
 
 /// The state of one version, or of all.

@@ -17,8 +17,8 @@ use super::{
         router::{self, MemoryAction, MemoryPath, ModelPath, Route},
         service::{Service, text},
     },
-    Answer, Failure, find,
-    inference::{Codec, LARGE, inference},
+    Answer, find,
+    inference::{HttpCodec, Work, inference, of_request},
 };
 use configuration::VertexAi;
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
@@ -116,10 +116,19 @@ pub(super) async fn infer(
     let json_length = media::json_length(content_type)?;
     let decode = move |signature: &Signature, body: Bytes| {
         let decoded = kserve_v2::decode(signature, json_length, body);
-        decoded.map_err(|it| Failure { id: it.id, error: it.error })
+        decoded.map_err(of_request)
     };
-    inference(service, model, parts, body, Codec { json_length, large: LARGE, decode, encode })
-        .await
+    let codec = HttpCodec {
+        header_length: json_length,
+        expanded: move |signature: &Signature, body: &Bytes| {
+            let _ = (signature, body);
+            0
+        },
+        work: json_length.map_or(Work::Body, Work::Bytes),
+        decode,
+        encode,
+    };
+    inference(service, model, parts, body, codec, None).await
 }
 
 fn encode(

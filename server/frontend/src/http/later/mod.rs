@@ -12,7 +12,7 @@ use std::{
 use hyper::http::request::Parts;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use super::body::Received;
+use crate::exchange::intake::Received;
 use configuration::{AsyncInvocations, StoreSettings};
 use inference::error::Error;
 use objects::Objects;

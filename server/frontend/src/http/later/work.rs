@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     super::{
-        body::{Received, Segments},
+        body::Segments,
         handlers::aws::{Attempt, attempt},
         respond,
         service::{Service, text},
@@ -27,7 +27,7 @@ use super::{
     Input, Job, Objects, Waiting,
     objects::Problem,
 };
-use crate::drain::Guard;
+use crate::{drain::Guard, exchange::intake::Received};
 use inference::{error::Error, identifier::new_uuid, limits::Permit};
 use protocol::{
     aws::{Location, Note, Outcome},

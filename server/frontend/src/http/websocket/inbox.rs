@@ -4,10 +4,10 @@
 use bytes::Bytes;
 
 use super::{
-    super::body::{BodyLimits, Received},
     Ending,
     frame::{self, Header, Opcode},
 };
+use crate::exchange::intake::{Limits, Received};
 use inference::{
     aligned::AlignedBuffer,
     error::Error,
@@ -82,7 +82,7 @@ impl Partial {
 
 /// Puts messages together.
 pub struct Inbox {
-    limits: BodyLimits,
+    limits: Limits,
     /// Bytes that have been read and not been looked at: those from `start` to `end`.
     raw: Box<[u8]>,
     start: usize,
@@ -95,7 +95,7 @@ pub struct Inbox {
 
 impl Inbox {
     /// An empty one, for messages under these limits.
-    pub fn new(limits: BodyLimits) -> Inbox {
+    pub fn new(limits: Limits) -> Inbox {
         let raw = vec![0; BUFFER].into_boxed_slice();
         Inbox { limits, raw, start: 0, end: 0, frame: None, control: Vec::new(), message: None }
     }
@@ -185,7 +185,7 @@ impl Inbox {
                 return Err(Ending::violation("a message within another one"));
             }
         };
-        let BodyLimits { limit, budget, .. } = &self.limits;
+        let Limits { limit, budget, .. } = &self.limits;
         let before = self.message.as_ref().map_or(0, |it| it.length);
         let length = before.saturating_add(header.length);
         if *limit < length {

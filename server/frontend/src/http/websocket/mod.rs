@@ -30,12 +30,8 @@ use tokio::{
     time::{Sleep, timeout},
 };
 
-use super::{
-    body::{Received, Segments},
-    handlers,
-    service::Service,
-};
-use crate::drain::Guard;
+use super::{body::Segments, handlers, service::Service};
+use crate::{drain::Guard, exchange::intake::Received};
 use ending::Ending;
 use frame::Opcode;
 use inbox::{Event, Inbox, Kind};

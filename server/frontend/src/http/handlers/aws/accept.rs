@@ -14,13 +14,14 @@ use hyper::{
 
 use super::{
     super::super::{
-        body::{self, BodyLimits, Segments},
+        body::Segments,
         facade::Facade,
         later::{Input, Job, Later},
         service::{Service, text},
     },
     Exception, INNER_CONTENT_TYPE, Refusal, json, model_of, take_inner_types,
 };
+use crate::exchange::intake::{self, Limits};
 use inference::{error::Error, identifier::new_uuid};
 use protocol::aws::{self, Location};
 
@@ -74,12 +75,9 @@ pub(super) async fn accept(
     let input = match (input, has_body) {
         (Some(location), false) => Input::At(location),
         (None, true) => {
-            let limits = BodyLimits {
-                limit: MOST_INLINE,
-                whole: MOST_INLINE,
-                ..service.settings.body.clone()
-            };
-            Input::Here(body::read(body, 0, &limits).await.map_err(inline)?)
+            let limits =
+                Limits { limit: MOST_INLINE, whole: MOST_INLINE, ..service.settings.body.clone() };
+            Input::Here(intake::read(body, 0, &limits).await.map_err(inline)?)
         }
         (None, false) => {
             return Err(invalid(&format!("expected a body or the header {INPUT_LOCATION}")));

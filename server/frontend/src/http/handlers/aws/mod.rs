@@ -18,7 +18,7 @@ use hyper::{
 
 use super::{
     super::{
-        body::{Payload, Received, Segments},
+        body::Segments,
         events::EventStream,
         facade::Facade,
         respond,
@@ -28,7 +28,11 @@ use super::{
         },
         service::{Service, text},
     },
-    Failure, failed, forget, invocations,
+    failed, forget, invocations,
+};
+use crate::exchange::{
+    Failure,
+    intake::{Payload, Received},
 };
 use exception::{Exception, Refusal};
 use inference::{
@@ -142,7 +146,7 @@ async fn invoke(
     service: &Service,
     endpoint: &str,
     parts: &Parts,
-    body: Payload<'_>,
+    body: Payload<'_, Incoming>,
 ) -> Result<Response<Segments>, Refusal> {
     let model = model_of(service, endpoint, parts).await?;
     let answer = invocations::invoke(service, model, parts, body).await;

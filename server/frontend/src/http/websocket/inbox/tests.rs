@@ -12,7 +12,13 @@ const LIMIT: u64 = 1000;
 
 fn inbox(budget: &Arc<Budget>) -> Inbox {
     let pace = BodyPace { grace: std::time::Duration::from_secs(1), bytes_per_second: 1 };
-    Inbox::new(BodyLimits { limit: LIMIT, whole: LIMIT, pace, budget: budget.clone() })
+    Inbox::new(Limits {
+        limit: LIMIT,
+        whole: LIMIT,
+        setting: "--http-max-input-size",
+        pace,
+        budget: budget.clone(),
+    })
 }
 
 /// A client's frame.

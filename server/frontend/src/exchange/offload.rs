@@ -1,5 +1,5 @@
-//! Threads for work that may take minutes: loading and unloading models, looking into repositories. The pools of the
-//! I/O threads are for what computes, which must not wait for it; nor does the end of the process.
+//! Work that does not belong on an I/O thread: what computes for long goes to that thread's pool, and what may wait for
+//! minutes to a thread of its own.
 
 use std::{sync::Arc, thread};
 
@@ -8,21 +8,42 @@ use tokio::sync::{Semaphore, oneshot};
 
 use inference::error::Error;
 
-/// Most such threads at once. They wait for each other and for disks, and whoever may have models loaded could
-/// otherwise take all threads that the system has.
+/// Text of more bytes than this is read and written by the pool, so that the other connections of the I/O thread need not
+/// wait for it. So are copies of as many bytes.
+pub const LARGE: usize = 256 << 10;
+
+/// The same for compression and for inflation, which take several times as long for each byte.
+pub const LARGE_COMPRESSED: usize = 64 << 10;
+
+/// Most control threads at once. They wait for each other and for disks, and loads by request could otherwise take all
+/// threads that the system has.
 const MOST: usize = 64;
 
-/// Runs work on threads of its own, for which nobody waits but who has asked for it.
-#[derive(Debug, Clone)]
-pub struct Apart(Arc<Semaphore>);
+/// Runs `work`, which computes, on the pool of this I/O thread. What may take minutes is for [`ControlThreads`].
+///
+/// # Errors
+/// [`Error::Internal`] when `work` panics.
+///
+/// # Cancel safety
+/// Work that has begun goes on when the future is dropped.
+pub async fn offload<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
+}
 
-impl Default for Apart {
-    fn default() -> Apart {
-        Apart(Arc::new(Semaphore::new(MOST)))
+/// Runs loads, unloads and looks into repositories, each on a thread of its own.
+#[derive(Debug, Clone)]
+pub struct ControlThreads(Arc<Semaphore>);
+
+impl Default for ControlThreads {
+    fn default() -> ControlThreads {
+        ControlThreads(Arc::new(Semaphore::new(MOST)))
     }
 }
 
-impl Apart {
+impl ControlThreads {
     /// Runs `work` on a thread that ends with it; it may wait for one of the others to end.
     ///
     /// # Errors
@@ -49,20 +70,6 @@ impl Apart {
     }
 }
 
-/// Runs `work`, which computes, on another thread of this I/O thread's pool. What may take minutes is for [`Apart`].
-///
-/// # Errors
-/// [`Error::Internal`] when `work` panics.
-///
-/// # Cancel safety
-/// Work that has begun goes on when the future is dropped.
-pub async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -71,18 +78,18 @@ mod tests {
 
     #[tokio::test]
     async fn work_has_a_thread_of_its_own_and_its_panic_is_an_error() {
-        let apart = Apart::default();
+        let threads = ControlThreads::default();
         let here = thread::current().id();
-        assert_ne!(apart.run(|| thread::current().id()).await, Ok(here));
-        let error = apart.run(|| panic!("as it must")).await.unwrap_err();
+        assert_ne!(threads.run(|| thread::current().id()).await, Ok(here));
+        let error = threads.run(|| panic!("as it must")).await.unwrap_err();
         assert!(error.to_string().contains("was lost"), "{error}");
         // The panic has given its place back.
-        assert_eq!(apart.0.available_permits(), MOST);
+        assert_eq!(threads.0.available_permits(), MOST);
     }
 
     #[tokio::test]
     async fn work_that_has_begun_goes_on_when_nobody_waits_for_it() {
-        let apart = Apart::default();
+        let threads = ControlThreads::default();
         let (begun, has_begun) = oneshot::channel();
         let (go, may_go) = mpsc::channel();
         let (ended, has_ended) = oneshot::channel();
@@ -92,7 +99,7 @@ mod tests {
         };
         tokio::select! {
             biased;
-            _ = apart.run(work) => panic!("it waits"),
+            _ = threads.run(work) => panic!("it waits"),
             begun = has_begun => begun.unwrap(),
         }
         go.send(()).unwrap();

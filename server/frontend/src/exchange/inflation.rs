@@ -5,8 +5,9 @@ use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::{
-    body::{BodyLimits, Received},
-    encoding::Encoding,
+    compression::Encoding,
+    intake::{Limits, Received},
+    offload::{LARGE_COMPRESSED, offload},
 };
 use inference::{
     aligned::AlignedBuffer,
@@ -53,6 +54,24 @@ impl Frame {
     }
 }
 
+/// The plain form of a compressed body. A large one is inflated on the pool.
+///
+/// # Errors
+/// Those of [`Inflation::run`].
+pub async fn inflate(
+    encoding: Encoding,
+    header: &str,
+    body: Received,
+    limits: &Limits,
+) -> Result<Received, Error> {
+    let mut inflation = Inflation::new(encoding, header, body, 0, limits)?;
+    if !inflation.run(LARGE_COMPRESSED)? {
+        let all = offload(move || inflation.run(usize::MAX).map(|_| inflation));
+        inflation = all.await??;
+    }
+    Ok(inflation.finish())
+}
+
 /// A body on its way from compressed to plain.
 pub struct Inflation {
     compressed: Bytes,
@@ -65,7 +84,7 @@ pub struct Inflation {
     room: usize,
     /// Which byte of it lies at an aligned address.
     aligned_at: usize,
-    limits: BodyLimits,
+    limits: Limits,
     /// Of the compressed body; until the end.
     _held: Permit,
     /// Of the plain one.
@@ -73,21 +92,22 @@ pub struct Inflation {
 }
 
 impl Inflation {
-    /// Begins with a body that says it has this encoding. `aligned_at` is as in [`super::body::read`], in
-    /// bytes of the plain body.
+    /// Begins with a body that has this encoding, as `header` says. `aligned_at` is as in [`super::intake::read`], in bytes
+    /// of the plain body.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] where it is compressed in no way that is known.
     pub fn new(
         encoding: Encoding,
+        header: &str,
         body: Received,
         aligned_at: usize,
-        limits: &BodyLimits,
+        limits: &Limits,
     ) -> Result<Inflation, Error> {
         let Received { bytes: compressed, permit: held } = body;
         let frame = Frame::of(&compressed).ok_or_else(|| {
             Error::InvalidRequest(format!(
-                "body: expected data in {}, as the header content-encoding says, given something else",
+                "body: expected data in {}, as the header {header} says, given something else",
                 encoding.name()
             ))
         })?;
@@ -151,7 +171,7 @@ impl Inflation {
         let length = self.plain.len() + made.len();
         let limit = self.limits.limit;
         if limit < length as u64 {
-            return Err(Error::BodyTooLarge { given: length as u64, limit });
+            return Err(self.limits.too_large(length, limit));
         }
         let sent = self.compressed.len();
         if FREE.max(sent.saturating_mul(LARGEST_RATIO)) < length {
@@ -203,15 +223,22 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn limits(limit: usize, budget: usize) -> BodyLimits {
+    fn limits(limit: usize, budget: usize) -> Limits {
         let pace = BodyPace { grace: Duration::from_secs(1), bytes_per_second: 0 };
-        BodyLimits { limit: limit as u64, whole: limit as u64, pace, budget: Budget::new(budget) }
+        Limits {
+            limit: limit as u64,
+            whole: limit as u64,
+            setting: "--http-max-input-size",
+            pace,
+            budget: Budget::new(budget),
+        }
     }
 
-    fn inflate(body: &[u8], limits: &BodyLimits, aligned_at: usize) -> Result<Received, Error> {
+    fn inflate(body: &[u8], limits: &Limits, aligned_at: usize) -> Result<Received, Error> {
         let permit = limits.budget.take(body.len()).unwrap();
         let body = Received { bytes: Bytes::copy_from_slice(body), permit };
-        let mut inflation = Inflation::new(Encoding::Gzip, body, aligned_at, limits)?;
+        let mut inflation =
+            Inflation::new(Encoding::Gzip, "content-encoding", body, aligned_at, limits)?;
         // In two parts, as a large one is.
         if !inflation.run(1000)? {
             assert!(inflation.run(usize::MAX)?);

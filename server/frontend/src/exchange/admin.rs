@@ -1,0 +1,148 @@
+//! What clients see and change of a running server, the same for every wire: models are loaded and unloaded, traces and
+//! the log are set, regions of shared memory are registered. Nothing of it runs on an I/O thread.
+
+use std::collections::BTreeMap;
+
+use super::offload::offload;
+use crate::{memory::Region, serving::Serving};
+use inference::{error::Error, limits::Permit, trace::TraceSettings};
+use models::{IndexEntry, LoadOverride, State};
+use telemetry::logging::{LogChangeError, LogValue};
+
+/// The models of the repositories; `only_ready`: those that serve.
+///
+/// # Errors
+/// [`Error::Internal`] when the system refuses a thread.
+pub async fn index(serving: &Serving, only_ready: bool) -> Result<Vec<IndexEntry>, Error> {
+    let control = serving.control.clone();
+    let mut entries = serving.control_threads.run(move || control.index()).await?;
+    entries.retain(|it| !only_ready || it.state == State::Ready);
+    Ok(entries)
+}
+
+/// The state of a model in the index. Of a model that was never loaded there is only the name.
+pub fn state_name(entry: &IndexEntry) -> Option<&'static str> {
+    Some(entry.state.name()).filter(|_| entry.state != State::Unknown)
+}
+
+/// Loads a model, and answers once it serves. `given` is read on the thread that loads, and `held`, the permit for what
+/// came with the request, ends with the load. A client that leaves does not stop a load that has begun.
+///
+/// # Errors
+/// Those of `given`, and why the model does not load.
+pub async fn load(
+    serving: &Serving,
+    name: String,
+    held: Permit,
+    given: impl FnOnce() -> Result<LoadOverride, Error> + Send + 'static,
+) -> Result<(), Error> {
+    let control = serving.control.clone();
+    let load = move || {
+        let _held = held;
+        control.load(&name, given()?)
+    };
+    serving.control_threads.run(load).await?
+}
+
+/// Unloads a model; `dependents`: with the models that it is made of.
+///
+/// # Errors
+/// Why it cannot be unloaded.
+pub async fn unload(serving: &Serving, name: String, dependents: bool) -> Result<(), Error> {
+    let control = serving.control.clone();
+    serving.control_threads.run(move || control.unload(&name, dependents)).await?
+}
+
+/// The model that settings of traces are for.
+pub struct TracedModel<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The version that the address names, if it does.
+    pub version: Option<u64>,
+}
+
+/// Changes settings of traces, of one model or of all, and answers how they are then. An empty change changes nothing.
+/// The model need not be ready, and is not loaded for this.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown model; [`Error::InvalidRequest`] and [`Error::Unimplemented`] for settings that
+/// cannot be made, and then none is made.
+pub async fn trace_settings(
+    serving: &Serving,
+    model: Option<TracedModel<'_>>,
+    changes: BTreeMap<String, Option<Vec<String>>>,
+) -> Result<TraceSettings, Error> {
+    if let Some(TracedModel { name, version }) = &model {
+        match serving.models.get(name, *version) {
+            Ok(_) | Err(Error::ModelNotReady { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let model = model.map(|it| it.name.to_owned());
+    let tracing = serving.tracing.clone();
+    match changes.is_empty() {
+        true => Ok(tracing.settings(model.as_deref())),
+        // A change may close a file.
+        false => offload(move || tracing.update(model.as_deref(), changes)).await?,
+    }
+}
+
+/// Changes settings of the log, and answers how they are then.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for an unknown setting or value, [`Error::Unimplemented`] for one that cannot be changed;
+/// nothing is changed then.
+pub async fn log_settings(
+    serving: &Serving,
+    changes: Vec<(String, LogValue)>,
+) -> Result<Vec<(&'static str, LogValue)>, Error> {
+    if !changes.is_empty() {
+        let log = serving.log.clone();
+        let changed = offload(move || log.update(&changes)).await?;
+        changed.map_err(|error| match error {
+            LogChangeError::Invalid(text) => Error::InvalidRequest(text),
+            LogChangeError::Fixed(text) => Error::Unimplemented(text),
+        })?;
+    }
+    Ok(serving.log.settings())
+}
+
+/// The regions of system shared memory; of one name or all.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown name.
+pub fn regions(serving: &Serving, name: Option<&str>) -> Result<Vec<Region>, Error> {
+    serving.memory.status(name)
+}
+
+/// Registers a region of system shared memory.
+///
+/// # Errors
+/// Why it cannot be used.
+pub async fn register_region(serving: &Serving, region: Region) -> Result<(), Error> {
+    let memory = serving.memory.clone();
+    offload(move || memory.register(region)).await?
+}
+
+/// Takes a region off the list, or all of them. An unknown name is no error.
+pub fn unregister_region(serving: &Serving, name: Option<&str>) {
+    serving.memory.unregister(name);
+}
+
+/// The regions of CUDA memory: there are none.
+///
+/// # Errors
+/// [`Error::NotFound`] for any name.
+pub fn cuda_regions(name: Option<&str>) -> Result<(), Error> {
+    let Some(name) = name else { return Ok(()) };
+    let shown: String = name.chars().take(128).collect();
+    Err(Error::NotFound(format!("there is no CUDA shared memory region '{shown}'")))
+}
+
+/// Registers CUDA memory, which this server does not map.
+///
+/// # Errors
+/// Always: [`Error::Unimplemented`], or [`Error::InvalidRequest`] for a handle that is none.
+pub fn register_cuda_region(serving: &Serving, name: &str, handle: &[u8]) -> Result<(), Error> {
+    serving.memory.register_cuda(name, handle)
+}

@@ -1,0 +1,91 @@
+//! What a protocol adds to an exchange: how its bodies are read, and how its replies are written.
+
+use bytes::Bytes;
+use flate2::Compression;
+
+use super::{compression::Encoding, failure::Failure};
+use inference::{
+    error::Error,
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
+use protocol::kserve_v2::SharedParts;
+
+/// How one protocol reads a request and writes its reply. Pure: everything that waits is the exchange's.
+pub trait Codec: Sized + Send + 'static {
+    /// A body that has been looked at, without a copy of its tensors.
+    type Parsed<'b>;
+    /// What the reply needs to know of its request.
+    type Format: Send + 'static;
+    /// An encoded reply.
+    type Reply: Send + 'static;
+
+    /// What a client can send in place of a body that takes too much memory while it is decoded.
+    const SMALLER: &'static str;
+
+    /// Bytes in front of the raw tensors of a body that has some: the first tensor is aligned in memory, and the limit
+    /// of a body holds for these bytes alone.
+    fn header_length(&self) -> Option<usize> {
+        None
+    }
+
+    /// Looks at a body.
+    ///
+    /// # Errors
+    /// Why it is no body of this protocol.
+    fn parse<'b>(&self, body: &'b Bytes) -> Result<Self::Parsed<'b>, Error>;
+
+    /// Bytes of memory that decoding takes at most, beside the body.
+    fn expanded(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;
+
+    /// Bytes that decoding reads one by one: a measure of its time.
+    fn decode_work(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;
+
+    /// Makes a request of a body.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the client's name for the request where it has one.
+    fn decode(
+        self,
+        signature: &Signature,
+        parsed: Self::Parsed<'_>,
+    ) -> Result<Decoded<Self::Format>, Failure>;
+
+    /// Bytes that encoding writes one by one: a measure of its time.
+    fn encode_work(_: &Self::Format, response: &InferenceResponse) -> usize {
+        response.outputs.iter().map(|it| it.tensor.byte_len()).sum()
+    }
+
+    /// Makes a reply of a response.
+    ///
+    /// # Errors
+    /// Why the outputs cannot be written in this format.
+    fn encode(
+        format: &Self::Format,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<Self::Reply, Error>;
+
+    /// Bytes of a reply.
+    fn length(reply: &Self::Reply) -> usize;
+
+    /// The reply, compressed.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when it cannot be.
+    fn compress(
+        reply: Self::Reply,
+        encoding: Encoding,
+        level: Compression,
+    ) -> Result<Self::Reply, Error>;
+}
+
+/// What a body says.
+pub struct Decoded<F> {
+    /// The request, but for inputs in shared memory.
+    pub request: InferenceRequest,
+    /// How its reply is to be written.
+    pub format: F,
+    /// The inputs and outputs that lie in shared memory; usually none.
+    pub shared: Option<Box<SharedParts>>,
+}

@@ -1,0 +1,108 @@
+//! A request that failed: what went wrong, which request it was, and its one line in the log.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use inference::error::{Error, Kind};
+
+/// The longest name of a request that is repeated, in characters.
+const LONGEST_ID: usize = 128;
+
+/// What went wrong, and what is known of the request that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The client's name for its request.
+    pub id: Option<Arc<str>>,
+    /// The model that it was for.
+    pub model: Option<Arc<str>>,
+    /// What went wrong.
+    pub error: Error,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { id: None, model: None, error }
+    }
+}
+
+/// What the log says of a failed request beside its error.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Context<'a> {
+    /// The method of HTTP, or the name of the call.
+    pub method: &'a str,
+    /// The address; `None` where the method says it.
+    pub path: Option<&'a str>,
+    /// What SageMaker tells a container of the request.
+    pub target_model: Option<&'a str>,
+    /// Likewise.
+    pub target_variant: Option<&'a str>,
+    /// Likewise.
+    pub target_container: Option<&'a str>,
+    /// Likewise.
+    pub inference_component: Option<&'a str>,
+    /// Likewise.
+    pub custom_attributes: Option<&'a str>,
+}
+
+/// Writes the line of a request that failed. Refusals under load are many and say nothing new: they are counted, and
+/// logged only where the log is verbose.
+pub fn log(context: Context<'_>, error: &Error, request_id: &str) {
+    let Context {
+        method,
+        path,
+        target_model,
+        target_variant,
+        target_container,
+        inference_component,
+        custom_attributes,
+    } = context;
+    match error.kind() {
+        Kind::Internal | Kind::OutOfMemory => tracing::error!(
+            method, path, request_id, target_model, target_variant, target_container, inference_component,
+            custom_attributes, %error, "request failed"
+        ),
+        _ if error.is_one_of_many() => tracing::debug!(
+            method, path, request_id, target_model, target_variant, target_container, inference_component,
+            custom_attributes, %error, "request refused"
+        ),
+        _ => tracing::info!(
+            method, path, request_id, target_model, target_variant, target_container, inference_component,
+            custom_attributes, %error, "request rejected"
+        ),
+    }
+}
+
+/// Names for requests whose clients gave none: a number of this process, and a count.
+#[derive(Debug)]
+pub struct RequestIds {
+    process: u64,
+    count: AtomicU64,
+}
+
+impl Default for RequestIds {
+    fn default() -> RequestIds {
+        // The standard library's only source of randomness; good enough to tell processes apart.
+        RequestIds {
+            process: RandomState::new().hash_one(std::process::id()),
+            count: AtomicU64::new(0),
+        }
+    }
+}
+
+impl RequestIds {
+    /// The name of a request in errors and in the log: the client's, or a new one.
+    pub fn name(&self, given: Option<&str>) -> String {
+        match given.filter(|it| !it.is_empty()) {
+            Some(id) => id.chars().take(LONGEST_ID).collect(),
+            None => {
+                let count = self.count.fetch_add(1, Ordering::Relaxed);
+                format!("{:08x}-{count:x}", self.process as u32)
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Bytes that come in: whatever they come from, they are read under the same limits, by the same clock.
+
+use std::{
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::Poll,
+    time::Instant,
+};
+
+use bytes::Bytes;
+use configuration::BodyPace;
+
+use inference::{
+    aligned::AlignedBuffer,
+    error::Error,
+    limits::{Budget, Permit, out_of_bytes},
+};
+
+/// A body, and the permit for the memory that it takes.
+#[derive(Debug)]
+pub struct Received {
+    /// All of it.
+    pub bytes: Bytes,
+    /// To be held for as long as the bytes are.
+    pub permit: Permit,
+}
+
+/// What a body may take.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Most bytes of one body, raw tensors behind a header not counted.
+    pub limit: u64,
+    /// Most bytes of one body with those.
+    pub whole: u64,
+    /// The settings that say so, for the text of an error.
+    pub setting: &'static str,
+    /// How slowly it may come.
+    pub pace: BodyPace,
+    /// Bytes of all bodies and replies together.
+    pub budget: Arc<Budget>,
+}
+
+impl Limits {
+    /// The error of a body of so many bytes.
+    pub fn too_large(&self, given: usize, limit: u64) -> Error {
+        Error::BodyTooLarge { given: given as u64, limit, setting: self.setting }
+    }
+}
+
+/// Where a body comes from, piece by piece.
+pub trait Source: Send {
+    /// The next piece, which is not empty; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send;
+
+    /// Bytes that are still to come, where the head says so.
+    fn declared(&self) -> Option<u64>;
+}
+
+/// The body of a request that is to be run.
+pub enum Payload<'a, S> {
+    /// It comes over the connection of its request.
+    Coming(&'a mut S),
+    /// It is here already: a message, a part of something larger, or from a file.
+    Here(Received),
+}
+
+impl<'a, S: Source> From<&'a mut S> for Payload<'a, S> {
+    fn from(source: &'a mut S) -> Payload<'a, S> {
+        Payload::Coming(source)
+    }
+}
+
+impl<S: Source> Payload<'_, S> {
+    /// All of it. So many bytes of a header may lie before raw tensors; `None` for a body without those.
+    ///
+    /// # Errors
+    /// Those of [`read`].
+    pub async fn receive(
+        self,
+        header_length: Option<usize>,
+        limits: &Limits,
+    ) -> Result<Received, Error> {
+        match (self, header_length) {
+            (Payload::Here(received), _) => Ok(received),
+            (Payload::Coming(source), Some(length @ 1..)) => {
+                read_with_tensors(length, source, limits).await
+            }
+            (Payload::Coming(source), _) => read(source, 0, limits).await,
+        }
+    }
+
+    /// Bytes of it; `None` where they are known only when it has been read.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Payload::Coming(source) => source.declared(),
+            Payload::Here(received) => Some(received.bytes.len() as u64),
+        }
+    }
+}
+
+/// A source for bodies that are always here.
+#[derive(Debug)]
+pub enum Nowhere {}
+
+impl Source for Nowhere {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        match *self {}
+    }
+
+    fn declared(&self) -> Option<u64> {
+        match *self {}
+    }
+}
+
+/// Reads a body whole. `aligned_at` is the offset whose byte should lie at an aligned address: the start of the tensors
+/// behind a header.
+///
+/// # Errors
+/// [`Error::BodyTooLarge`] before anything is read where the length is declared; [`Error::OutOfBudget`];
+/// [`Error::BodyTimeout`]; [`Error::InvalidRequest`] when the connection breaks or the framing is wrong.
+pub async fn read(
+    source: &mut impl Source,
+    aligned_at: usize,
+    limits: &Limits,
+) -> Result<Received, Error> {
+    read_up_to(limits.limit, source, aligned_at, limits).await
+}
+
+/// The same for a body that begins with a header of so many bytes, to which alone the limit applies: raw tensors behind
+/// it may take what there is.
+async fn read_with_tensors(
+    header_length: usize,
+    source: &mut impl Source,
+    limits: &Limits,
+) -> Result<Received, Error> {
+    let limit = limits.limit;
+    // A header that is said to be longer than the body is a mistake of another kind, for the codec to tell.
+    let is_inside = source.declared().is_none_or(|it| header_length as u64 <= it);
+    if limit < header_length as u64 && is_inside {
+        return Err(limits.too_large(header_length, limit));
+    }
+    read_up_to(limits.whole.max(limit), source, header_length, limits).await
+}
+
+async fn read_up_to(
+    limit: u64,
+    source: &mut impl Source,
+    aligned_at: usize,
+    limits: &Limits,
+) -> Result<Received, Error> {
+    let budget = &limits.budget;
+    let declared = source.declared();
+    if let Some(given) = declared.filter(|&it| limit < it) {
+        return Err(Error::BodyTooLarge { given, limit, setting: limits.setting });
+    }
+    let expected = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
+    let mut permit = budget.take(expected).ok_or_else(|| out_of_bytes(budget))?;
+
+    let mut clock = PaceClock::new(limits.pace);
+    let Some(first) = clock.next(source).await? else {
+        return Ok(Received { bytes: Bytes::new(), permit });
+    };
+    if declared == Some(first.len() as u64) {
+        // A small body lies in one piece in the connection's read buffer; no copy is needed.
+        return Ok(Received { bytes: first, permit });
+    }
+    let mut buffer = AlignedBuffer::new(expected.max(first.len()), aligned_at);
+    let mut data = Some(first);
+    while let Some(chunk) = data {
+        let length = buffer.len().saturating_add(chunk.len());
+        if limit < length as u64 {
+            return Err(limits.too_large(length, limit));
+        }
+        if !permit.grow_to(length) {
+            return Err(out_of_bytes(budget));
+        }
+        buffer.extend(&chunk);
+        clock.received = length as u64;
+        data = clock.next(source).await?;
+    }
+    Ok(Received { bytes: buffer.finish(), permit })
+}
+
+/// How long a body has been on its way.
+#[derive(Debug)]
+pub struct PaceClock {
+    pace: BodyPace,
+    /// When one had to wait for it the first time.
+    since: Option<Instant>,
+    /// Bytes of it that have come.
+    pub received: u64,
+}
+
+impl PaceClock {
+    /// A clock that starts when a body has to be waited for.
+    pub fn new(pace: BodyPace) -> PaceClock {
+        PaceClock { pace, since: None, received: 0 }
+    }
+
+    /// The next piece of a body, unless it comes too slowly.
+    ///
+    /// # Errors
+    /// [`Error::BodyTimeout`], and those of the source.
+    pub async fn next(&mut self, source: &mut impl Source) -> Result<Option<Bytes>, Error> {
+        let mut next = std::pin::pin!(source.next());
+        // What has come with the head needs neither clock nor timer.
+        if let Poll::Ready(there) =
+            poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await
+        {
+            return there;
+        }
+        let Some(allowed) = self.pace.allowed(self.received) else { return next.await };
+        let until = *self.since.get_or_insert_with(Instant::now) + allowed;
+        let late = |_| Error::BodyTimeout(allowed);
+        tokio::time::timeout_at(until.into(), next).await.map_err(late)?
+    }
+}

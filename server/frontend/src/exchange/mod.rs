@@ -1,0 +1,427 @@
+//! The way of a request from its head to the end of its reply, once for every wire: admit, receive, inflate, take room,
+//! decode, attach shared memory, run, store, encode, compress.
+//!
+//! HTTP, gRPC, TensorFlow Serving's gRPC, messages of a WebSocket and asynchronous invocations differ in where their bytes
+//! come from ([`intake::Source`]), in how they are read and written ([`Codec`]), and in what writes the [`Answer`].
+//!
+//! Work goes to the pool of the I/O thread at most once before the run and once behind it.
+
+pub mod admin;
+mod codec;
+pub mod compression;
+pub mod failure;
+mod inflation;
+pub mod intake;
+pub mod offload;
+mod shared_memory;
+
+use std::{sync::Arc, time::Instant};
+
+use flate2::Compression;
+use hyper::{HeaderMap, header::HeaderName};
+
+pub use codec::{Codec, Decoded};
+pub use failure::Failure;
+pub use inflation::inflate;
+
+use crate::serving::Serving;
+use compression::Encoding;
+use inference::{
+    access::Forwarding,
+    error::Error,
+    limits::{Permit, out_of_bytes},
+    request::{InferenceRequest, Sequence},
+    signature::Signature,
+    trace::{self, Moment, Trace, Transport},
+};
+use inflation::Inflation;
+use intake::{Limits, Payload, Received, Source};
+use models::ServedModel;
+use offload::{LARGE, LARGE_COMPRESSED, offload};
+use shared_memory::{Attachment, Windows};
+
+/// Of which trace of the client's a request is a part.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// What one wire says in its own way.
+pub struct Wire {
+    /// Its name in traces.
+    pub transport: Transport,
+    /// The status of an answer.
+    pub ok: u16,
+    /// The status of a failure.
+    pub status: fn(&Error) -> u16,
+    /// The header that says how a body is compressed.
+    pub encoding_header: &'static str,
+    /// How the client takes a compressed reply, by its headers.
+    pub accepted: fn(&HeaderMap) -> Option<Encoding>,
+    /// Shorter replies, in bytes, are not compressed.
+    pub smallest_compressed: usize,
+}
+
+/// What is known of a request before its body is decoded.
+pub struct Call<'a> {
+    /// How it came.
+    pub wire: &'static Wire,
+    /// Its headers, or its metadata.
+    pub headers: &'a HeaderMap,
+    /// The client's name for it, where that is known already.
+    pub id: Option<&'a str>,
+    /// When its first byte was waited for; `None` where nothing is traced.
+    pub began: Option<Instant>,
+    /// When its answer stops being of use; `None` for never.
+    pub deadline: Option<Instant>,
+    /// How its body is compressed; `None` where it is not, or not any more.
+    pub encoding: Option<Encoding>,
+    /// How hard its reply is compressed where the client takes that; `None` for not at all.
+    pub compression: Option<Compression>,
+    /// The headers that become parameters; `None` for none.
+    pub forwarding: Option<&'a Forwarding>,
+    /// The sequence that it is a part of, whatever its body says.
+    pub sequence: Option<&'a Sequence>,
+}
+
+impl Call<'_> {
+    /// Begins the trace of a request for this model, where it is traced.
+    fn begin_trace(&self, serving: &Serving, model: &ServedModel) -> Option<Arc<Trace>> {
+        let Signature { model: name, version, .. } = &*model.signature;
+        let parent = || self.headers.get(&TRACEPARENT).and_then(|it| it.to_str().ok());
+        serving.tracing.begin_at(self.began?, self.wire.transport, name, *version, parent)
+    }
+
+    /// How this reply is compressed; `None` where it is not.
+    fn reply_compression(&self, length: usize) -> Option<(Encoding, Compression)> {
+        let level = self.compression?;
+        if length < self.wire.smallest_compressed {
+            return None;
+        }
+        (self.wire.accepted)(self.headers).map(|encoding| (encoding, level))
+    }
+
+    /// A failure of this request, noted in its trace.
+    fn failed(&self, trace: Option<&Trace>, mut failure: Failure, model: &ServedModel) -> Failure {
+        if failure.id.is_none() {
+            failure.id = self.id.map(Arc::from);
+        }
+        failure.model = Some(model.signature.model.clone());
+        if let Some(trace) = trace {
+            let status = (self.wire.status)(&failure.error);
+            trace.answered(status, failure.id.as_ref(), Some(&failure.error));
+        }
+        failure
+    }
+}
+
+/// A reply, and what it holds.
+pub struct Answer<R> {
+    /// As the codec has encoded it.
+    pub reply: R,
+    /// Covers it.
+    pub permit: Permit,
+    /// Where the request is traced.
+    pub trace: Option<Arc<Trace>>,
+}
+
+/// Runs a request on `model`.
+///
+/// # Errors
+/// What went wrong, with the client's name for the request.
+pub async fn infer<S: Source, C: Codec>(
+    serving: &Serving,
+    limits: &Limits,
+    model: Arc<ServedModel>,
+    call: &Call<'_>,
+    body: Payload<'_, S>,
+    codec: C,
+) -> Result<Answer<C::Reply>, Failure> {
+    let prepared = prepare(serving, limits, model, call, body, codec).await?;
+    prepared.run(serving, call).await
+}
+
+/// Admits, receives and decodes a request for `model`.
+///
+/// # Errors
+/// Why it cannot be run, with the client's name for it.
+pub async fn prepare<S: Source, C: Codec>(
+    serving: &Serving,
+    limits: &Limits,
+    model: Arc<ServedModel>,
+    call: &Call<'_>,
+    body: Payload<'_, S>,
+    codec: C,
+) -> Result<Prepared<C>, Failure> {
+    let trace = call.begin_trace(serving, &model);
+    let understood = understand(serving, limits, &model, call, trace.as_ref(), body, codec).await;
+    match understood {
+        Ok(Understood { mut request, format, windows, permit }) => {
+            request.deadline = call.deadline;
+            request.trace = trace.clone();
+            Ok(Prepared { model, request, format, windows, permit, trace })
+        }
+        Err(failure) => Err(call.failed(trace.as_deref(), failure, &model)),
+    }
+}
+
+async fn understand<S: Source, C: Codec>(
+    serving: &Serving,
+    limits: &Limits,
+    model: &Arc<ServedModel>,
+    call: &Call<'_>,
+    trace: Option<&Arc<Trace>>,
+    body: Payload<'_, S>,
+    codec: C,
+) -> Result<Understood<C>, Failure> {
+    // Before the body is read: a refusal must be cheap.
+    model.admit()?;
+    let header_length = codec.header_length();
+    let received = body.receive(header_length, limits).await?;
+    trace::stamp(trace, Moment::ReceiveEnd);
+    let decoding = Decoding { codec, signature: model.signature.clone() };
+    let mut understood = match call.encoding {
+        None => decoding.run(serving, limits, received).await?,
+        // Boxed: a plain request carries no room for it.
+        Some(encoding) => {
+            let header = call.wire.encoding_header;
+            let aligned_at = header_length.unwrap_or(0);
+            let inflation = Inflation::new(encoding, header, received, aligned_at, limits)?;
+            Box::pin(decoding.run_compressed(serving, limits, inflation)).await?
+        }
+    };
+    let request = &mut understood.request;
+    if let Some(forwarding) = call.forwarding {
+        let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let selected = forwarding.select(headers);
+        let selected = selected.map_err(|error| of(request, error))?;
+        selected.into_iter().for_each(|(name, text)| request.override_parameter(name, text));
+    }
+    if let Some(place) = call.sequence {
+        put_into_sequence(request, place);
+    }
+    Ok(understood)
+}
+
+/// A request of a session is of that session's sequence, whatever its body calls it. What the body says of start and end
+/// counts beside what the session knows.
+fn put_into_sequence(request: &mut InferenceRequest, place: &Sequence) {
+    let said = request.sequence.as_ref();
+    let start = place.start || said.is_some_and(|it| it.start);
+    let end = place.end || said.is_some_and(|it| it.end);
+    request.sequence = Some(Sequence { id: place.id.clone(), start, end });
+}
+
+/// A failure of a request that has been decoded.
+fn of(request: &InferenceRequest, error: Error) -> Failure {
+    Failure { id: request.id.clone(), model: None, error }
+}
+
+/// A body that is to be decoded.
+struct Decoding<C> {
+    codec: C,
+    signature: Arc<Signature>,
+}
+
+impl<C: Codec> Decoding<C> {
+    /// Decodes a plain body: here, or on the pool where it is large.
+    async fn run(
+        self,
+        serving: &Serving,
+        limits: &Limits,
+        received: Received,
+    ) -> Result<Understood<C>, Failure> {
+        let Received { bytes, permit } = received;
+        let parsed = self.codec.parse(&bytes)?;
+        if LARGE < self.codec.decode_work(&self.signature, &parsed) {
+            drop(parsed);
+            let received = Received { bytes, permit };
+            return self.run_offloaded(serving, limits, move |_| Ok(received)).await;
+        }
+        let Decoding { codec, signature } = self;
+        let (decoded, permit) = decode(codec, &signature, limits, parsed, permit)?;
+        let Decoded { mut request, format, shared } = decoded;
+        let length = bytes.len();
+        drop(bytes);
+        // Boxed: a request that shares no memory carries no room for it.
+        let (windows, permit) = match shared {
+            None => (None, permit),
+            Some(parts) => {
+                let attachment =
+                    Attachment::find(&serving.memory, limits, *parts, &request, permit);
+                let attachment = attachment.map_err(|error| of(&request, error))?;
+                let (windows, permit) = Box::pin(attachment.read(&mut request)).await?;
+                (Some(windows), permit)
+            }
+        };
+        let permit = settle(limits, &request, length, permit)?;
+        Ok(Understood { request, format, windows, permit })
+    }
+
+    /// Inflates and decodes a body: the rest of both on the pool, where the inflation takes long.
+    async fn run_compressed(
+        self,
+        serving: &Serving,
+        limits: &Limits,
+        mut inflation: Inflation,
+    ) -> Result<Understood<C>, Failure> {
+        match inflation.run(LARGE_COMPRESSED)? {
+            true => self.run(serving, limits, inflation.finish()).await,
+            false => {
+                let rest = move |_: &Limits| {
+                    inflation.run(usize::MAX)?;
+                    Ok(inflation.finish())
+                };
+                self.run_offloaded(serving, limits, rest).await
+            }
+        }
+    }
+
+    /// Decodes on the pool what `received` gives there, and fetches its inputs from shared memory.
+    async fn run_offloaded(
+        self,
+        serving: &Serving,
+        limits: &Limits,
+        received: impl FnOnce(&Limits) -> Result<Received, Error> + Send + 'static,
+    ) -> Result<Understood<C>, Failure> {
+        let Decoding { codec, signature } = self;
+        let (memory, limits) = (serving.memory.clone(), limits.clone());
+        // The permit goes where the memory goes: a client that leaves does not stop what has begun on the pool.
+        let work = move || {
+            let Received { bytes, permit } = received(&limits)?;
+            let parsed = codec.parse(&bytes)?;
+            let (decoded, permit) = decode(codec, &signature, &limits, parsed, permit)?;
+            let Decoded { mut request, format, shared } = decoded;
+            let length = bytes.len();
+            drop(bytes);
+            let (windows, permit) = match shared {
+                None => (None, permit),
+                Some(parts) => {
+                    let attachment = Attachment::find(&memory, &limits, *parts, &request, permit);
+                    let attachment = attachment.map_err(|error| of(&request, error))?;
+                    let (windows, permit) = attachment.read_here(&mut request)?;
+                    (Some(windows), permit)
+                }
+            };
+            let permit = settle(&limits, &request, length, permit)?;
+            Ok(Understood { request, format, windows, permit })
+        };
+        offload(work).await?
+    }
+}
+
+/// Takes room for what the body becomes, and decodes it. The permit that comes back covers both.
+fn decode<C: Codec>(
+    codec: C,
+    signature: &Signature,
+    limits: &Limits,
+    parsed: C::Parsed<'_>,
+    mut permit: Permit,
+) -> Result<(Decoded<C::Format>, Permit), Failure> {
+    let expanded = codec.expanded(signature, &parsed);
+    if !permit.grow_by(expanded) {
+        // It will not fit later, either.
+        let error = match permit.is_alone() {
+            true => Error::InvalidRequest(format!(
+                "model '{}': the contents take up to {expanded} bytes while they are read, more than all requests may \
+                 take together (--max-inflight-bytes); {}",
+                signature.model,
+                C::SMALLER
+            )),
+            false => out_of_bytes(&limits.budget),
+        };
+        return Err(error.into());
+    }
+    Ok((codec.decode(signature, parsed)?, permit))
+}
+
+/// Makes the permit as large as what is held from now on: the body of `length` bytes, or the inputs that were made of it.
+fn settle(
+    limits: &Limits,
+    request: &InferenceRequest,
+    length: usize,
+    mut permit: Permit,
+) -> Result<Permit, Failure> {
+    let inputs = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    // Too large for the budget only where others have a part of it.
+    if permit.grow_to(inputs) || permit.is_alone() {
+        permit.resize(inputs.max(length));
+        return Ok(permit);
+    }
+    Err(of(request, out_of_bytes(&limits.budget)))
+}
+
+/// A body that is decoded.
+struct Understood<C: Codec> {
+    request: InferenceRequest,
+    format: C::Format,
+    /// Where outputs go that are wanted in shared memory.
+    windows: Option<Windows>,
+    /// Covers all inputs.
+    permit: Permit,
+}
+
+/// A request that can be run.
+pub struct Prepared<C: Codec> {
+    model: Arc<ServedModel>,
+    request: InferenceRequest,
+    format: C::Format,
+    windows: Option<Windows>,
+    permit: Permit,
+    trace: Option<Arc<Trace>>,
+}
+
+impl<C: Codec> Prepared<C> {
+    /// Runs it, and encodes its response.
+    ///
+    /// # Errors
+    /// What went wrong, with the client's name for the request.
+    ///
+    /// # Cancel safety
+    /// A request whose future is dropped leaves the queue, and its run is stopped where nothing else is in it.
+    pub async fn run(
+        self,
+        serving: &Serving,
+        call: &Call<'_>,
+    ) -> Result<Answer<C::Reply>, Failure> {
+        let Prepared { model, request, format, windows, mut permit, trace } = self;
+        let id = request.id.clone();
+        let failed = |error| {
+            call.failed(trace.as_deref(), Failure { id: id.clone(), model: None, error }, &model)
+        };
+        let response = serving.inference.run(&model, request).await.map_err(failed)?;
+        permit.cover(response.outputs.iter().map(|it| it.tensor.byte_len()).sum());
+        let stored = windows.as_ref().map_or(0, |it| it.byte_len(&response));
+        let work = C::encode_work(&format, &response);
+        let (reply, permit) = if LARGE < work.max(stored) {
+            let compression = call.reply_compression(work);
+            let signature = model.signature.clone();
+            let encode = move || {
+                windows.map_or(Ok(()), |it| it.store(&response))?;
+                let reply = C::encode(&format, &signature, &response)?;
+                let reply = match compression {
+                    Some((encoding, level)) => C::compress(reply, encoding, level)?,
+                    None => reply,
+                };
+                Ok((reply, permit))
+            };
+            offload(encode).await.flatten().map_err(failed)?
+        } else {
+            windows.map_or(Ok(()), |it| it.store(&response)).map_err(failed)?;
+            let reply = C::encode(&format, &model.signature, &response).map_err(failed)?;
+            let length = C::length(&reply);
+            match call.reply_compression(length) {
+                None => (reply, permit),
+                Some((encoding, level)) if length <= LARGE_COMPRESSED => {
+                    (C::compress(reply, encoding, level).map_err(failed)?, permit)
+                }
+                Some((encoding, level)) => {
+                    let compress = move || (C::compress(reply, encoding, level), permit);
+                    let (reply, permit) = Box::pin(offload(compress)).await.map_err(failed)?;
+                    (reply.map_err(failed)?, permit)
+                }
+            }
+        };
+        if let Some(trace) = &trace {
+            trace.answered(call.wire.ok, None, None);
+        }
+        Ok(Answer { reply, permit, trace })
+    }
+}

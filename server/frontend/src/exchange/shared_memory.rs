@@ -1,0 +1,169 @@
+//! Inputs and outputs of an inference that lie in shared memory, whatever the protocol: read before the run, written
+//! behind it.
+
+use std::sync::Arc;
+
+use backend::NamedTensor;
+use bytes::Bytes;
+
+use super::{
+    Failure,
+    intake::Limits,
+    offload::{LARGE, offload},
+};
+use crate::memory::{SharedMemory, Window};
+use inference::{
+    error::Error,
+    limits::{Permit, out_of_bytes},
+    request::{InferenceRequest, InferenceResponse},
+};
+use protocol::kserve_v2::{SharedInput, SharedParts};
+
+/// Where outputs are to be written: looked up before the run, so that they stay until it is done.
+pub struct Windows(Vec<(Arc<str>, Window)>);
+
+/// The places of a request's inputs and outputs in shared memory, with room for the inputs.
+pub struct Attachment {
+    inputs: Vec<(SharedInput, Window)>,
+    /// Bytes of the inputs.
+    length: usize,
+    windows: Windows,
+    /// Covers all inputs of the request.
+    permit: Permit,
+}
+
+impl Attachment {
+    /// Finds the inputs and outputs of a request. Nothing is read yet.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part that is
+    /// not inside its region, or too large for one request; [`Error::OutOfBudget`].
+    pub fn find(
+        memory: &SharedMemory,
+        limits: &Limits,
+        parts: SharedParts,
+        request: &InferenceRequest,
+        mut permit: Permit,
+    ) -> Result<Attachment, Error> {
+        let SharedParts { inputs, outputs } = parts;
+        let outputs = outputs.into_iter().map(|(name, part)| {
+            let window = memory.window(&part.region, part.offset, part.byte_size);
+            window.map(|it| (name.clone(), it)).map_err(|error| in_output(&name, error))
+        });
+        let outputs = outputs.collect::<Result<Vec<_>, Error>>()?;
+        let inputs = look_up(memory, inputs)?;
+
+        // A client may name far more memory than there is: asked for before it is taken.
+        let sizes = inputs.iter().map(|(_, window)| window.byte_size());
+        let length = sizes.fold(0, usize::saturating_add);
+        let others = request.inputs.iter().map(|it| it.tensor.byte_len()).sum::<usize>();
+        let Limits { limit, setting, budget, .. } = limits;
+        if *limit < length as u64 {
+            return Err(Error::InvalidRequest(format!(
+                "the inputs in shared memory have {length} bytes together, more than the limit of {limit} bytes of one \
+                 request ({setting})"
+            )));
+        }
+        if !permit.grow_to(others.saturating_add(length)) {
+            return Err(out_of_bytes(budget));
+        }
+        Ok(Attachment { inputs, length, windows: Windows(outputs), permit })
+    }
+
+    /// Adds the inputs to the request, on the pool where they are large. The permit that comes back covers all inputs.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for an input that cannot be read or is no such tensor.
+    pub async fn read(self, request: &mut InferenceRequest) -> Result<(Windows, Permit), Failure> {
+        if self.length <= LARGE {
+            return self.read_here(request);
+        }
+        let Attachment { inputs, windows, permit, .. } = self;
+        // The permit goes where the memory goes: a client that leaves does not stop what has begun on the pool.
+        let work = move || (tensors(inputs), permit);
+        let id = request.id.clone();
+        let failed = |error| Failure { id, model: None, error };
+        let (tensors, permit) = offload(work).await.map_err(failed.clone())?;
+        request.inputs.extend(tensors.map_err(failed)?);
+        Ok((windows, permit))
+    }
+
+    /// The same, on this thread.
+    ///
+    /// # Errors
+    /// Those of [`Attachment::read`].
+    pub fn read_here(self, request: &mut InferenceRequest) -> Result<(Windows, Permit), Failure> {
+        let Attachment { inputs, windows, permit, .. } = self;
+        let id = request.id.clone();
+        let tensors = tensors(inputs).map_err(|error| Failure { id, model: None, error })?;
+        request.inputs.extend(tensors);
+        Ok((windows, permit))
+    }
+}
+
+/// Reads the inputs.
+fn tensors(inputs: Vec<(SharedInput, Window)>) -> Result<Vec<NamedTensor>, Error> {
+    let tensor = |(input, window): (SharedInput, Window)| {
+        let bytes =
+            window.read().map_err(|error| Error::input(&**input.name(), error.to_string()))?;
+        input.tensor(bytes)
+    };
+    inputs.into_iter().map(tensor).collect()
+}
+
+/// The windows of these inputs.
+fn look_up(
+    memory: &SharedMemory,
+    inputs: Vec<SharedInput>,
+) -> Result<Vec<(SharedInput, Window)>, Error> {
+    let found = inputs.into_iter().map(|input| {
+        let part = &input.part;
+        match memory.window(&part.region, part.offset, part.byte_size) {
+            Ok(window) => Ok((input, window)),
+            Err(Error::NotFound(text)) => {
+                Err(Error::NotFound(format!("input '{}': {text}", input.name())))
+            }
+            Err(error) => Err(Error::input(&**input.name(), error.to_string())),
+        }
+    });
+    found.collect()
+}
+
+/// The same error, which also names the output.
+fn in_output(name: &str, error: Error) -> Error {
+    match error {
+        Error::NotFound(text) => Error::NotFound(format!("output '{name}': {text}")),
+        error => Error::InvalidRequest(format!("output '{name}': {error}")),
+    }
+}
+
+impl Windows {
+    /// Bytes that [`Windows::store`] copies of this response.
+    pub fn byte_len(&self, response: &InferenceResponse) -> usize {
+        let output = |name: &Arc<str>| response.outputs.iter().find(|it| it.name == *name);
+        let lengths =
+            self.0.iter().filter_map(|(name, _)| output(name)).map(|it| it.tensor.byte_len());
+        lengths.sum()
+    }
+
+    /// Writes the outputs whose places these are: all of them or, where one does not fit, none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`], which names the output.
+    pub fn store(self, response: &InferenceResponse) -> Result<(), Error> {
+        let mut writes: Vec<(Arc<str>, Window, &[Bytes])> = Vec::new();
+        for (name, window) in self.0 {
+            let Some(output) = response.outputs.iter().find(|it| it.name == name) else { continue };
+            let (needed, given) = (output.tensor.byte_len(), window.byte_size());
+            if needed > given {
+                return Err(Error::InvalidRequest(format!(
+                    "output '{name}' takes {needed} bytes, given shared_memory_byte_size {given}"
+                )));
+            }
+            writes.push((name, window, output.tensor.segments()));
+        }
+        writes.iter().try_for_each(|(name, window, pieces)| {
+            window.write(pieces).map_err(|error| in_output(name, error))
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! TensorFlow Serving's `Predict`, `Classify`, `Regress` and `MultiInference`: the exchange, with the codec of these
+//! messages.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use flate2::Compression;
+use h2::RecvStream;
+
+use super::{
+    super::{
+        call::{Answered, Context},
+        compress,
+        method::Method,
+        tfs::{self, Asked, Form, Spec, Version},
+    },
+    infer::{Times, call},
+};
+use crate::{
+    exchange::{
+        self, Codec, Decoded, Failure,
+        compression::Encoding,
+        intake::{Nowhere, Payload},
+    },
+    serving::Serving,
+};
+use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use models::ServedModel;
+
+/// Answers one of these calls.
+pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answered, Failure> {
+    let front = &context.front;
+    let times = Times::now(context);
+    let received = context.messages(body).only().await?;
+    let bytes = received.bytes.clone();
+    let model = find(&front.serving, Asked::of(context.method, &bytes)?.spec(), times).await?;
+    let (call, body) = (call(context, times, None), Payload::<Nowhere>::Here(received));
+    let (limits, codec) = (&front.settings.messages, Predict { method: context.method });
+    drop(bytes);
+    let answer = exchange::infer(&front.serving, limits, model, &call, body, codec).await?;
+    Ok(Answered::One(answer.into(), context.reply_encoding()))
+}
+
+/// The codec of these messages.
+struct Predict {
+    method: Method,
+}
+
+impl Codec for Predict {
+    type Parsed<'b> = Asked<'b>;
+    type Format = Form;
+    type Reply = VecDeque<Bytes>;
+
+    const SMALLER: &'static str = "expected tensor_content, or fewer elements";
+
+    fn parse<'b>(&self, body: &'b Bytes) -> Result<Asked<'b>, Error> {
+        Asked::of(self.method, body)
+    }
+
+    fn expanded(&self, signature: &Signature, asked: &Asked<'_>) -> usize {
+        asked.expanded(signature)
+    }
+
+    fn decode_work(&self, signature: &Signature, asked: &Asked<'_>) -> usize {
+        asked.expanded(signature)
+    }
+
+    fn decode(self, signature: &Signature, asked: Asked<'_>) -> Result<Decoded<Form>, Failure> {
+        let (request, format) = asked.decode(signature)?;
+        Ok(Decoded { request, format, shared: None })
+    }
+
+    fn encode_work(form: &Form, response: &InferenceResponse) -> usize {
+        tfs::work(form, response)
+    }
+
+    fn encode(
+        form: &Form,
+        signature: &Signature,
+        response: &InferenceResponse,
+    ) -> Result<VecDeque<Bytes>, Error> {
+        tfs::encode(form, signature, response)
+    }
+
+    fn length(reply: &VecDeque<Bytes>) -> usize {
+        reply.iter().map(Bytes::len).sum()
+    }
+
+    fn compress(
+        reply: VecDeque<Bytes>,
+        encoding: Encoding,
+        level: Compression,
+    ) -> Result<VecDeque<Bytes>, Error> {
+        Ok(compress::compress(reply, encoding, level))
+    }
+}
+
+/// The model of that name and version, loaded for the purpose where models are loaded on demand.
+pub(super) async fn find(
+    serving: &Serving,
+    spec: &Spec<'_>,
+    times: Times,
+) -> Result<Arc<ServedModel>, Error> {
+    serving.model(spec.name, version(serving, spec)?, || Ok(times.deadline)).await
+}
+
+/// The number of the version, if one is named.
+pub(super) fn version(serving: &Serving, spec: &Spec<'_>) -> Result<Option<u64>, Error> {
+    match spec.version {
+        Version::Any => Ok(None),
+        Version::Number(number) => u64::try_from(number).map(Some).map_err(|_| {
+            Error::InvalidRequest(format!(
+                "model_spec.version: expected a number >= 0, given {number}"
+            ))
+        }),
+        Version::Label(label) => serving.models.labelled(spec.name, label).map(Some),
+    }
+}
