@@ -3,9 +3,8 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use configuration::{
-    Dialect, HostedWay, ModelsFrom, ServerConfig, VariableState, Vendor, sagemaker_variables,
-};
+use configuration::{Dialect, HostedWay, ModelsFrom, Vendor, compat::sagemaker::VariableState};
+use muster::config::{ServerConfig, sagemaker_variables};
 
 use crate::support::{
     Client, Finished, Process, Reply, Repository, Server, Start, ask, first_of, infer, row,
@@ -715,7 +714,7 @@ fn variables_with_no_setting_of_their_own_tell_whose_container_is_meant_and_noth
                 expected.control.hosted.as_mut().unwrap().way = HostedWay::TensorFlowServing;
             }
             // For the error where no model is found.
-            Dialect::HuggingFace => expected.hosting.hub_model = Some("1".to_owned()),
+            Dialect::HuggingFace => expected.startup.hub_model = Some("1".to_owned()),
             _ => {}
         }
         assert_eq!(quiet(config), expected, "{name}");

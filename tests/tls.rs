@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use configuration::HealthCheck;
+use muster::config::HealthCheck;
 use muster::health;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_rustls::rustls::{

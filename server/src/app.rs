@@ -4,10 +4,10 @@
 mod announce;
 mod error;
 mod follow;
-mod hosting;
 mod observers;
 mod refresh;
 mod settings;
+mod startup;
 
 use std::{
     io,
@@ -24,7 +24,8 @@ pub use error::AppError;
 use observers::Observers;
 use settings::{grpc_settings, http_settings, load_settings, metrics_options};
 
-use configuration::{Lifecycle, ServerConfig, TlsFiles};
+use crate::config::{Lifecycle, ServerConfig};
+use configuration::TlsFiles;
 use frontend::{
     drain::{Drain, Stage},
     grpc::Grpc,
@@ -80,7 +81,7 @@ impl App {
         log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = open_ports(&config)?;
-        hosting::user_scripts(&config.hosting)?;
+        startup::user_scripts(&config.startup)?;
         let tokens = config.access.tokens_file.clone().map(|path| {
             let problem = |it| AppError::File(format!("--auth-tokens-file {it}"));
             TokenFile::open(path).map(Arc::new).map_err(problem)
@@ -223,7 +224,7 @@ impl App {
         let loaded = tokio::select! {
             loaded = load => Some(loaded),
             () = &mut stop => None,
-            overdue = hosting::overdue(&self.config.hosting, &serving.control) => Some(Err(overdue)),
+            overdue = startup::overdue(&self.config.startup, &serving.control) => Some(Err(overdue)),
         };
         match loaded {
             Some(Ok(())) => {
@@ -235,7 +236,7 @@ impl App {
                 stop.await;
             }
             Some(Err(error)) => {
-                return Err(hosting::explain(&self.config.hosting, error, &serving));
+                return Err(startup::explain(&self.config.startup, error, &serving));
             }
             None => tracing::info!("asked to stop while models were loading"),
         }

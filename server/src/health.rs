@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use configuration::HealthCheck;
+use crate::config::HealthCheck;
 
 /// Longest time for all of it. Platforms give a health check 2 seconds.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod config;
 pub mod health;

@@ -7,10 +7,14 @@ use std::{ffi::OsString, io::Write, process::ExitCode, sync::Arc};
 
 use backend::Backend;
 use clap::Parser;
-use configuration::{self, Command, HealthCheck, ProcessEnvironment, ServerConfig};
+use configuration::ProcessEnvironment;
 use identity::Identity;
 use machine::Machine;
-use muster::{app::App, health};
+use muster::{
+    app::App,
+    config::{self, Command, HealthCheck, ServerConfig},
+    health,
+};
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
 use signals::Signals;
@@ -23,7 +27,7 @@ fn main() -> ExitCode {
     // Before anything that may take time: process 1 of a container gets no signal that it has not asked for.
     let signals = Signals::start();
     let machine = Machine::read();
-    match configuration::read(std::env::args_os(), &ProcessEnvironment, &machine) {
+    match config::read(std::env::args_os(), &ProcessEnvironment, &machine) {
         Ok(Command::Print(text)) => {
             // Whoever closed the pipe has read enough.
             let _ = std::io::stdout().write_all(text.as_bytes());
@@ -58,10 +62,10 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
         "muster is starting"
     );
     let onnxruntime = onnxruntime::Options {
-        library: config.onnxruntime_library.clone(),
-        model_cache_dir: config.model_cache_dir.clone(),
+        library: config.engines.onnxruntime_library.clone(),
+        model_cache_dir: config.engines.model_cache_dir.clone(),
     };
-    let pytorch = pytorch::Options { plugin: config.pytorch_plugin.clone() };
+    let pytorch = pytorch::Options { plugin: config.engines.pytorch_plugin.clone() };
     let engines: Vec<Arc<dyn Backend>> = vec![
         Arc::new(OnnxRuntime::new(onnxruntime)),
         Arc::new(PyTorch::new(pytorch)),

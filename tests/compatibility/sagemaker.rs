@@ -1,6 +1,7 @@
 //! `docs/sagemaker.md`: everything in the contracts of SageMaker and of the containers that run there has one row.
 
-use configuration::{VariableState, sagemaker_variables};
+use configuration::compat::sagemaker::VariableState;
+use muster::config::sagemaker_variables;
 
 use super::tables::{self, IGNORED, WORKS};
 

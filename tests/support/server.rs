@@ -10,10 +10,13 @@ use std::{
 };
 
 use backend::Backend;
-use configuration::{self, Command, Environment, PathKind, ProcessEnvironment, ServerConfig};
+use configuration::{Environment, PathKind, ProcessEnvironment};
 use identity::Identity;
 use machine::Machine;
-use muster::app::{App, AppError};
+use muster::{
+    app::{App, AppError},
+    config::{self, Command, ServerConfig},
+};
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
 use telemetry::logging::LogControl;
@@ -107,7 +110,7 @@ impl Start {
     /// What the server makes of all this.
     pub fn config(&self) -> Result<ServerConfig, String> {
         let args = std::iter::once("muster").chain(self.args.iter().map(String::as_str));
-        match configuration::read(args.map(OsString::from), &self.environment, &self.machine) {
+        match config::read(args.map(OsString::from), &self.environment, &self.machine) {
             Ok(Command::Serve(config)) => Ok(*config),
             Ok(other) => Err(format!("not a server: {other:?}")),
             Err(error) => Err(error.to_string()),
@@ -133,7 +136,7 @@ impl Start {
     #[track_caller]
     pub fn launch(&self) -> Server {
         let config = self.config().unwrap_or_else(|error| panic!("{error}"));
-        let pytorch = pytorch::Options { plugin: config.pytorch_plugin.clone() };
+        let pytorch = pytorch::Options { plugin: config.engines.pytorch_plugin.clone() };
         let engines: Vec<Arc<dyn Backend>> = vec![
             Arc::new(OnnxRuntime::default()),
             Arc::new(PyTorch::new(pytorch)),

@@ -2,11 +2,22 @@
 
 use std::path::PathBuf;
 
-use super::{
-    sources::Sources,
+use crate::{
+    Flag, Sources,
     value::{self, Parse},
 };
 use inference::access::{Categories, Category, Forwarding, Restriction, overlap};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("auth-tokens-file", "", "File of lines '<scope> <token>', the scope one of metrics, inference, admin: every request needs a token. Read again when it changes"),
+    Flag::value("auth-open", "health", "Categories of requests, as --http-restricted-api has them, that need no token, with commas between them; none for no category"),
+    Flag::many("http-restricted-api", "<category>[,<category>..]:<header>=<value>: requests of these categories need this header. Categories: health, metadata, inference, shared-memory, model-config, model-repository, statistics, trace, logging, metrics").with_secret(),
+    Flag::many("grpc-restricted-protocol", "The same over gRPC, where the metadata key is triton-grpc-protocol-<header>").with_secret(),
+    Flag::value("http-header-forward-pattern", "", "Regular expression: headers of inference requests in whose name it is found, in any case, become string parameters of the request"),
+    Flag::value("grpc-header-forward-pattern", "", "The same for the metadata of gRPC"),
+];
 
 /// Who may do what.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +41,8 @@ pub struct WireAccess {
     pub forwarding: Option<Forwarding>,
 }
 
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> AccessConfig {
+/// Reads it.
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> AccessConfig {
     let open = sources.read("auth-open", open, problems);
     AccessConfig {
         tokens_file: sources.read("auth-tokens-file", value::path, problems),

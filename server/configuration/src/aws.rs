@@ -2,12 +2,22 @@
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
-use super::{
-    environment::{Environment, PathKind},
-    sources::Sources,
+use crate::{
+    Environment, Flag, PathKind, Sources,
     stores::{Provider, StoreUrl},
     value::{self, Parse},
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::switch("aws-facade", "Serve the addresses of SageMaker's runtime, /endpoints/<name>/.., as clients of AWS call them. Signatures are not checked"),
+    Flag::value("async-spool", "", "Directory in which asynchronous invocations find s3://<bucket>/<key> as <bucket>/<key>, and leave results. Default: none, s3:// is S3"),
+    Flag::value("async-output", "", "s3://bucket/prefix below which results of asynchronous invocations are written. Default: s3://muster/async with --async-spool; without that, there are no asynchronous invocations"),
+    Flag::many("async-input", "s3://bucket or s3://bucket/prefix: inputs of asynchronous invocations may come from there. Default: the bucket of --async-output; all of --async-spool"),
+    Flag::value("async-queue", "64", "Asynchronous invocations that may wait; further ones are answered with 503"),
+    Flag::value("async-concurrency", "4", "Asynchronous invocations that run at the same time"),
+];
 
 /// Where results go in a spool, unless it is said.
 const SPOOL_OUTPUT: &str = "s3://muster/async";
@@ -49,13 +59,13 @@ pub enum ObjectsAt {
 
 impl AwsFacade {
     /// Are objects of S3 read and written?
-    pub(super) fn needs_store(&self) -> bool {
+    pub fn needs_store(&self) -> bool {
         matches!(&self.later, Some(AsyncInvocations { objects: ObjectsAt::S3(_), .. }))
     }
 }
 
 /// Reads it; `None` where it is off.
-pub(super) fn resolve(
+pub fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,

@@ -2,12 +2,15 @@
 
 use std::{fmt, num::NonZeroUsize, time::Duration};
 
-use super::{
-    environment::Environment,
-    sources::{Given, Sources, variable_text},
-    value,
-};
+use crate::{Environment, Flag, Given, Sources, value, variable_text};
 use inference::signature::nearest;
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::many("cache-config", "<cache>,<key>=<value>, as local,size=64MiB, or redis,host=<host> with further keys each in a flag of its own: port, user, password, db, connect_timeout, socket_timeout, pool_size, wait_timeout"),
+    Flag::value("response-cache-byte-size", "", "Older form of --cache-config local,size=<bytes>"),
+];
 
 /// Where answers are kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +122,8 @@ fn shown(given: &Given) -> String {
     }
 }
 
-pub(super) fn resolve(
+/// Reads it.
+pub fn resolve(
     sources: &mut Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,

@@ -2,10 +2,23 @@
 
 use std::path::PathBuf;
 
-use super::{
-    sources::Sources,
+use crate::{
+    Flag, Sources,
     value::{self, Parse},
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("data-capture-dir", "", "Folder below which requests to /invocations and their replies are written as SageMaker's data capture has them, one line of JSON each: <model>/AllTraffic/<yyyy>/<mm>/<dd>/<hh>/<file>.jsonl. Default: nothing is captured"),
+    Flag::value("data-capture-percent", "100", "How many of a hundred invocations are captured, chosen by their ids"),
+    Flag::value("data-capture-input", "true", "Capture requests"),
+    Flag::value("data-capture-output", "true", "Capture replies"),
+    Flag::value("data-capture-csv-types", "text/csv", "Media types, with commas between them, whose bodies are captured as CSV text"),
+    Flag::value("data-capture-json-types", "application/json", "Media types whose bodies are captured as JSON text; all others are captured in base64"),
+    Flag::value("data-capture-body-bytes", "256KiB", "What is longer is cut off there, and the line says so"),
+    Flag::value("data-capture-file-bytes", "64MiB", "A file that is as long gets no further lines; nor does one whose hour has passed"),
+];
 
 /// Which invocations are captured. Source: SageMaker's `DataCaptureConfig`.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +45,7 @@ pub struct CaptureConfig {
 const MOST_TYPES: usize = 10;
 
 /// Reads it; `None` where nothing is captured.
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<CaptureConfig> {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<CaptureConfig> {
     let dir = sources.read("data-capture-dir", value::path, problems);
     let percent = sources.read("data-capture-percent", percent, problems).unwrap_or(100.0);
     let mut switch = |name| sources.read(name, value::boolean, &mut *problems).unwrap_or(true);

@@ -12,19 +12,27 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use super::{
-    flags::{self, Setting, Takes},
-    tensorflow::{self, TensorFlow},
+use crate::{
+    compat::{
+        tensorflow_command::{self, TensorFlow},
+        triton_command,
+    },
+    flags::{Flag, FlagTable, Takes},
+    given::Typed,
 };
 use inference::signature::nearest;
 
 /// What was typed.
-pub(super) enum Parsed {
+pub enum Parsed {
+    /// `muster`, `muster serve`.
     Serve(Serve),
+    /// `muster bench`, with everything that follows the word.
     Bench(Vec<OsString>),
+    /// `muster health`.
     Health(Health),
     /// `muster env`: the options that it was given.
     Env(Vec<Typed>),
+    /// A text to print: help, or the version.
     Print(String),
     /// A command that does not exist: what else was typed may mean anything.
     Unknown,
@@ -32,63 +40,50 @@ pub(super) enum Parsed {
 
 /// `muster`, `muster serve`.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Serve {
+pub struct Serve {
     /// The word `serve` was there, as it is when a hosting platform starts the server.
-    pub(super) word: bool,
+    pub word: bool,
     /// `muster serve <path>`.
-    pub(super) path: Option<PathBuf>,
+    pub path: Option<PathBuf>,
     /// Options in the order given; those with the word `serve` after those before it.
-    pub(super) settings: Vec<Typed>,
+    pub settings: Vec<Typed>,
     /// Called as `tritonserver`.
-    pub(super) triton: bool,
+    pub triton: bool,
     /// Nothing will be served: models need not be there.
-    pub(super) rehearsed: bool,
+    pub rehearsed: bool,
     /// Called as `tensorflow_model_server`.
-    pub(super) tensorflow: Option<TensorFlow>,
+    pub tensorflow: Option<TensorFlow>,
 }
 
 /// `muster health`.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Health {
+pub struct Health {
     /// `--url`, the last one.
-    pub(super) url: Option<OsString>,
+    pub url: Option<OsString>,
     /// Options of the server, in the order given.
-    pub(super) settings: Vec<Typed>,
+    pub settings: Vec<Typed>,
 }
-
-/// One option as typed.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Typed {
-    /// Its full name, not an alias.
-    pub(super) name: &'static str,
-    pub(super) value: OsString,
-    /// How it was typed, where that was in the words of another server.
-    pub(super) spelled: Option<String>,
-}
-
-/// What the command of Triton's containers is called: with it in front, their command lines work as they are.
-const TRITON: &str = "tritonserver";
 
 /// The commands that exist.
 const COMMANDS: [&str; 4] = ["serve", "bench", "health", "env"];
 
 /// Parses the command line, program name first. What cannot be understood goes to `problems`, and the
 /// rest is parsed without it.
-pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Parsed {
+pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<String>) -> Parsed {
     // An image whose entry point is muster gets `tritonserver` as its first argument.
     let is_triton = |it: Option<&OsString>| {
-        it.is_some_and(|it| Path::new(it).file_name() == Some(OsStr::new(TRITON)))
+        it.is_some_and(|it| Path::new(it).file_name() == Some(OsStr::new(triton_command::COMMAND)))
     };
     let word = is_triton(args.get(1));
     if word {
         args.remove(1);
     }
     let triton = word || is_triton(args.first());
-    let (tensorflow, spelled) = tensorflow::take(&mut args, problems).unzip();
+    let (tensorflow, spelled) = tensorflow_command::take(&mut args, problems).unzip();
     loop {
-        let error = match command().try_get_matches_from(&args) {
+        let error = match command(flags).try_get_matches_from(&args) {
             Ok(matches) => {
-                return match understood(&matches, problems) {
+                return match understood(&matches, flags, problems) {
                     Parsed::Serve(mut serve) => {
                         // Of two spellings of one setting muster's own counts.
                         let others = spelled.into_iter().flatten();
@@ -111,7 +106,7 @@ pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Pars
                 _ => String::new(),
             },
         };
-        problems.push(describe(&error, &culprit));
+        problems.push(describe(&error, &culprit, flags));
         if error.kind() == ErrorKind::InvalidSubcommand {
             return Parsed::Unknown;
         }
@@ -123,19 +118,20 @@ pub(super) fn parse(mut args: Vec<OsString>, problems: &mut Vec<String>) -> Pars
 }
 
 /// An argument that clap refused, in our words.
-fn describe(error: &clap::Error, culprit: &str) -> String {
+fn describe(error: &clap::Error, culprit: &str, flags: &FlagTable) -> String {
     let name = culprit.split([' ', '=']).next().unwrap_or(culprit);
     match error.kind() {
         ErrorKind::UnknownArgument if name.starts_with('-') => {
             let bare = name.trim_start_matches('-');
             let longer: Vec<String> = match bare {
                 "" => Vec::new(),
-                _ => flags::all_names()
+                _ => flags
+                    .all_names()
                     .filter(|it| it.starts_with(bare))
                     .map(|it| format!("--{it}"))
                     .collect(),
             };
-            match (&*longer, nearest(bare, flags::all_names())) {
+            match (&*longer, nearest(bare, flags.all_names())) {
                 ([_, ..], _) => format!("option {name}: could be {}", longer.join(", ")),
                 ([], Some(near)) => format!("unknown option {name}; did you mean --{near}?"),
                 ([], None) => format!("unknown option {name}; muster --help lists all"),
@@ -184,26 +180,26 @@ fn remove(args: &mut Vec<OsString>, culprit: &str) -> bool {
     true
 }
 
-fn understood(matches: &ArgMatches, problems: &mut Vec<String>) -> Parsed {
-    let mut serve = Serve { settings: typed(matches), ..Serve::default() };
+fn understood(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>) -> Parsed {
+    let mut serve = Serve { settings: typed(matches, flags), ..Serve::default() };
     match matches.subcommand() {
         Some(("serve", matches)) => {
             serve.word = true;
             serve.path = matches.get_one::<OsString>("path").map(PathBuf::from);
-            serve.settings.extend(typed(matches));
+            serve.settings.extend(typed(matches, flags));
         }
         Some(("bench", matches)) => {
             let args = matches.get_many::<OsString>("args").unwrap_or_default();
             return Parsed::Bench(args.cloned().collect());
         }
         Some(("health", matches)) => {
-            serve.settings.extend(typed(matches));
+            serve.settings.extend(typed(matches, flags));
             let url =
                 matches.get_many::<OsString>("url").and_then(|mut it| it.next_back()).cloned();
             return Parsed::Health(Health { url, settings: serve.settings });
         }
         Some(("env", matches)) => {
-            serve.settings.extend(typed(matches));
+            serve.settings.extend(typed(matches, flags));
             return Parsed::Env(serve.settings);
         }
         Some((other, _)) => {
@@ -218,14 +214,13 @@ fn understood(matches: &ArgMatches, problems: &mut Vec<String>) -> Parsed {
 }
 
 /// The options given at one level, each with its values in order.
-fn typed(matches: &ArgMatches) -> Vec<Typed> {
-    let aliases = |name| flags::ALIASES.iter().find(|it| it.0 == name).map_or(name, |it| it.1);
+fn typed(matches: &ArgMatches, flags: &FlagTable) -> Vec<Typed> {
     let mut typed = Vec::new();
-    for name in flags::all_names() {
+    for name in flags.all_names() {
         let values = matches.get_many::<OsString>(name).unwrap_or_default();
         let places = matches.indices_of(name).into_iter().flatten();
         typed.extend(values.zip(places).map(|(value, place)| {
-            (place, Typed { name: aliases(name), value: value.clone(), spelled: None })
+            (place, Typed { name: flags.full_name(name), value: value.clone(), spelled: None })
         }));
     }
     // Two spellings of one setting keep their order.
@@ -234,9 +229,13 @@ fn typed(matches: &ArgMatches) -> Vec<Typed> {
 }
 
 /// Options given as words, as in a variable that holds further arguments.
-pub(super) fn parse_words(words: Vec<String>, problems: &mut Vec<String>) -> Vec<Typed> {
+pub(crate) fn parse_words(
+    words: Vec<String>,
+    flags: &FlagTable,
+    problems: &mut Vec<String>,
+) -> Vec<Typed> {
     let args = std::iter::once("muster".to_owned()).chain(words).map(OsString::from);
-    match parse(args.collect(), problems) {
+    match parse(args.collect(), flags, problems) {
         Parsed::Serve(serve) => serve.settings,
         Parsed::Bench(_)
         | Parsed::Health(_)
@@ -246,7 +245,7 @@ pub(super) fn parse_words(words: Vec<String>, problems: &mut Vec<String>) -> Vec
     }
 }
 
-fn command() -> Command {
+fn command(flags: &FlagTable) -> Command {
     let path = Arg::new("path")
         .value_name("MODEL")
         .value_parser(OsStringValueParser::new())
@@ -266,13 +265,13 @@ fn command() -> Command {
              SageMaker, TensorFlow Serving and Triton containers.",
         )
         .infer_long_args(true)
-        .args(options())
+        .args(options(flags))
         .subcommand(
             Command::new("serve")
                 .about("Serve models: a file, a directory, or the configured repository")
                 .infer_long_args(true)
                 .arg(path)
-                .args(options()),
+                .args(options(flags)),
         )
         .subcommand(
             Command::new("bench")
@@ -292,7 +291,7 @@ fn command() -> Command {
                 .arg(plain("url").value_name("URL").help(
                     "Ask this address instead: http[s]://<host>[:<port>][/<path>]; without a path, /ping",
                 ))
-                .args(options().map(|it| it.hide(true))),
+                .args(options(flags).map(|it| it.hide(true))),
         )
         .subcommand(
             Command::new("env")
@@ -305,27 +304,26 @@ fn command() -> Command {
                      status: 0, or 1 and everything that is wrong.",
                 )
                 .infer_long_args(true)
-                .args(options().map(|it| it.hide(true))),
+                .args(options(flags).map(|it| it.hide(true))),
         )
         // Platforms start images with the word `train` by mistake.
         .subcommand(Command::new("train").hide(true))
 }
 
-fn options() -> impl Iterator<Item = Arg> {
-    let known = |name| flags::settings().any(|it: &Setting| it.name == name);
-    let hidden = flags::all_names().filter(move |&it| !known(it)).map(|it| plain(it).hide(true));
-    flags::settings().map(visible).chain(hidden)
+fn options(flags: &FlagTable) -> impl Iterator<Item = Arg> {
+    let is_hidden = |it: &&'static str| flags.flag(it).is_none();
+    let hidden = flags.all_names().filter(is_hidden).map(|it| plain(it).hide(true));
+    let visible = flags.with_headings().map(|(heading, it)| visible(it).help_heading(heading));
+    visible.chain(hidden)
 }
 
-fn visible(setting: &Setting) -> Arg {
-    let default = match setting.default {
+fn visible(flag: &Flag) -> Arg {
+    let default = match flag.default {
         "" => String::new(),
         default => format!(" [{default}]"),
     };
-    let arg = plain(setting.name)
-        .help(format!("{}{default}", setting.help))
-        .help_heading(setting.section);
-    match setting.takes {
+    let arg = plain(flag.name).help(format!("{}{default}", flag.help));
+    match flag.takes {
         Takes::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
         Takes::Value | Takes::Many => arg,
     }

@@ -2,13 +2,31 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{
-    environment::Environment, hosting::HostedStart, multi_model::MultiModel, named,
-    sources::Sources, value,
+use crate::{
+    Environment, Flag, Sources,
+    hosted::HostedStart,
+    multi_model::MultiModel,
+    named,
+    value::{self, Parse},
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("model-control-mode", "none", "none: all models are loaded at the start. poll: the repository is looked at again and again. explicit: models are loaded by request"),
+    Flag::value("repository-poll-secs", "15", "How often the control mode poll looks at the repository. A change is taken up at the second look that finds it the same"),
+    Flag::many("load-model", "A model to load at the start in the control mode explicit; * for all"),
+    Flag::value("model-namespacing", "false", "Models of several repositories may have the same name; none of them is found by that name alone"),
+    Flag::value("model-load-retry-count", "0", "How often a load that failed is tried again"),
+    Flag::value("model-load-on-demand", "false", "A request for a model that is not loaded loads it; with the control modes none, which then loads nothing at the start, and explicit"),
+    Flag::value("model-memory-budget", "", "Bytes that models loaded on demand may take together; those unused for longest are unloaded to make room. Default: no limit. Of a multi-model endpoint: what models may take before a load is refused"),
+];
 
 /// Where what comes with a request to load a model is kept, if the environment says nothing else.
 const SCRATCH: &str = "/tmp";
+
+/// How often the directories of models that are named are looked at, if nothing is said.
+const NAMED_EVERY: Duration = Duration::from_secs(1);
 
 /// How models come and go.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,28 +81,35 @@ impl ModelControl {
     pub fn is_explicit(&self) -> bool {
         matches!(self.mode, ControlMode::Explicit(_))
     }
+
+    /// Models come and go by the platform's requests, and in no other way.
+    pub fn set_multi_model(&mut self, multi_model: MultiModel) {
+        self.mode = ControlMode::None;
+        self.on_demand = None;
+        self.multi_model = Some(multi_model);
+    }
 }
 
 /// Reads the settings, but for those of multi-model endpoints. `are_named`: the models are named one by one.
 /// `is_multi_model`: it is to be such an endpoint.
-pub(super) fn resolve(
+pub fn resolve(
     are_named: bool,
     sources: &Sources,
     environment: &dyn Environment,
     is_multi_model: bool,
     problems: &mut Vec<String>,
 ) -> ModelControl {
-    let word = sources.read("model-control-mode", value::control_mode, problems);
+    let word = sources.read("model-control-mode", control_mode, problems);
     let names = sources.read_all("load-model", value::text, problems);
     let interval = sources
         .read("repository-poll-secs", value::seconds_above_zero, problems)
         .unwrap_or(Duration::from_secs(15));
     let followed = sources.read("file-system-poll-wait-seconds", value::seconds, problems);
     let mode = match word.unwrap_or_default() {
-        _ if are_named => named::mode(word, followed, sources, problems),
-        value::ModeWord::None => ControlMode::None,
-        value::ModeWord::Poll => ControlMode::Poll(interval),
-        value::ModeWord::Explicit => ControlMode::Explicit(match names.as_slice() {
+        _ if are_named => named_mode(word, followed, sources, problems),
+        ModeWord::None => ControlMode::None,
+        ModeWord::Poll => ControlMode::Poll(interval),
+        ModeWord::Explicit => ControlMode::Explicit(match names.as_slice() {
             [all] if all == "*" => AtStart::All,
             _ => AtStart::These(names.clone()),
         }),
@@ -136,5 +161,42 @@ pub(super) fn resolve(
             .filter(|it| !it.is_empty())
             .map_or(SCRATCH.into(), PathBuf::from),
         labels: named::labels(sources, problems),
+    }
+}
+
+/// The control mode for models that are named: they are followed, unless that was switched off.
+fn named_mode(
+    given: Option<ModeWord>,
+    every: Option<Duration>,
+    sources: &Sources,
+    problems: &mut Vec<String>,
+) -> ControlMode {
+    match (given, every) {
+        (Some(ModeWord::Explicit), _) => {
+            problems.extend(sources.last("model-control-mode").map(|it| {
+                format!("{it}: expected none or poll where models are named; clients change them by request to reload")
+            }));
+            ControlMode::None
+        }
+        (Some(ModeWord::None), _) | (_, Some(Duration::ZERO)) => ControlMode::None,
+        (Some(ModeWord::Poll) | None, every) => ControlMode::Poll(every.unwrap_or(NAMED_EVERY)),
+    }
+}
+
+/// `--model-control-mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum ModeWord {
+    #[default]
+    None,
+    Poll,
+    Explicit,
+}
+
+fn control_mode(text: &str) -> Parse<ModeWord> {
+    match &*text.to_ascii_lowercase() {
+        "none" => Ok(ModeWord::None),
+        "poll" => Ok(ModeWord::Poll),
+        "explicit" => Ok(ModeWord::Explicit),
+        _ => Err("none, poll or explicit".to_owned()),
     }
 }

@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
-use super::{sources::Sources, value};
+use crate::{Flag, Sources, value};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("emf", "false", "Write metrics to standard output as lines in CloudWatch's embedded metric format, where no Prometheus can scrape"),
+    Flag::value("emf-interval-secs", "60", "How often"),
+    Flag::value("emf-namespace", "muster", "Their namespace in CloudWatch"),
+];
 
 /// Lines in CloudWatch's embedded metric format on standard output.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +22,7 @@ pub struct EmfConfig {
 }
 
 /// Reads it; `None` where it is off.
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<EmfConfig> {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<EmfConfig> {
     let on = sources.read("emf", value::boolean, problems).unwrap_or(false);
     let interval = sources.read("emf-interval-secs", value::seconds_above_zero, problems);
     let namespace = sources.read("emf-namespace", value::text, problems);

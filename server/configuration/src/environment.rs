@@ -58,3 +58,18 @@ impl Environment for ProcessEnvironment {
         Some(args.map(|it| OsString::from_vec(it.to_vec())).collect())
     }
 }
+
+/// The text of a variable; `None` when it is not set or empty.
+pub fn variable_text(
+    environment: &dyn Environment,
+    name: &str,
+    problems: &mut Vec<String>,
+) -> Option<String> {
+    match environment.variable(name)?.into_string() {
+        Ok(text) => Some(text.trim().to_owned()).filter(|it| !it.is_empty()),
+        Err(_) => {
+            problems.push(format!("{name} (environment): expected UTF-8 text"));
+            None
+        }
+    }
+}

@@ -1,51 +1,55 @@
-//! What the operator wants: the command line and the environment, as plain values. Nothing else in the
-//! server reads the environment.
+//! The framework of the configuration: flags, variables, and the words of other servers, as texts for settings. What
+//! there is to set is said by the parts of the server: each declares its flags and reads its own settings.
 //!
 //! Every setting is a flag, `--http-port 8000`, and a variable, `MUSTER_HTTP_PORT=8000`. The command line
-//! beats `MUSTER_*`, which beats the variables of the containers that muster replaces (`foreign.rs`),
-//! which beat the default. Whatever is wrong is reported at once, in one [`ConfigError`].
+//! beats `MUSTER_*`, which beats the variables of the containers that muster replaces (`compat`), which beat the
+//! default. Whatever is wrong is reported at once, in one [`ConfigError`].
 #![forbid(unsafe_code)]
 
-mod access;
-mod aws;
-mod batching;
-mod cache;
-mod capture;
-mod command_line;
-mod control;
-mod emf;
+pub mod command_line;
+pub mod compat;
 mod environment;
 mod flags;
-mod foreign;
-mod grpc;
-mod health;
-mod hosting;
-mod inventory;
-mod listeners;
-mod metrics;
-mod model_defaults;
-mod monitoring;
-mod multi_model;
-mod named;
-mod rate_limit;
+mod gather;
+mod given;
 mod report;
-mod resolve;
-mod sagemaker;
-mod server;
-mod sessions;
 mod sources;
-mod stores;
-mod tensorflow;
-mod tls;
-mod trace;
-mod value;
-mod vertex;
-mod xgboost;
+pub mod value;
 
-#[cfg(test)]
-mod tests;
+pub mod access;
+pub mod aws;
+pub mod cache;
+pub mod capture;
+pub mod control;
+pub mod emf;
+pub mod gpu_limit;
+pub mod grpc;
+pub mod hosted;
+pub mod hosting;
+pub mod limits;
+pub mod listeners;
+pub mod log;
+pub mod metrics;
+pub mod model_defaults;
+pub mod multi_model;
+pub mod named;
+pub mod rate_limit;
+pub mod repository;
+pub mod sagemaker;
+pub mod scheduling;
+pub mod sessions;
+pub mod stores;
+pub mod tls;
+pub mod trace;
+pub mod vertex;
+pub mod xgboost;
 
-use std::ffi::OsString;
+pub use environment::{Environment, PathKind, ProcessEnvironment, variable_text};
+pub use flags::{Alias, Flag, FlagTable, Takes, WithoutEffect, variable_of};
+pub use gather::gather;
+pub use given::{Given, Origin, Typed};
+pub use report::{ConfigError, Notice, NoticeLevel};
+pub use sources::Sources;
 
 pub use access::{AccessConfig, WireAccess};
 pub use aws::{AsyncInvocations, AwsFacade, ObjectsAt};
@@ -53,80 +57,23 @@ pub use cache::{CacheConfig, RedisSettings, Secret};
 pub use capture::CaptureConfig;
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
 pub use emf::EmfConfig;
-pub use environment::{Environment, PathKind, ProcessEnvironment};
-pub use foreign::{VariableState, sagemaker_variables};
+pub use gpu_limit::GpuLimit;
 pub use grpc::{Compression, ConnectionAge, Grpc, Keepalive};
-pub use health::HealthCheck;
-pub use hosting::{HostedStart, HostedWay, Hosting, PingMode, PlatformFolder};
+pub use hosted::{HostedStart, HostedWay, PlatformFolder};
+pub use hosting::{Hosting, PingMode};
+pub use limits::{BodyPace, Limits};
+pub use listeners::Listeners;
+pub use log::{LogConfig, LogFormat};
 pub use metrics::MetricsConfig;
 pub use model_defaults::ModelDefaults;
 pub use multi_model::MultiModel;
 pub use named::{LabelRule, NamedModels};
 pub use rate_limit::{RateLimit, RateLimitResource};
-pub use report::{ConfigError, Notice, NoticeLevel};
+pub use repository::{BackendSetting, ModelsFrom, Repository};
 pub use sagemaker::{Dialect, InferenceType, SageMaker, Vendor};
-pub use server::{
-    BackendSetting, BodyPace, GpuLimit, Lifecycle, Limits, Listeners, LogConfig, LogFormat,
-    ModelsFrom, QueueWait, Repository, Scheduling, ServerConfig,
-};
+pub use scheduling::{QueueWait, Scheduling};
 pub use sessions::SessionSettings;
 pub use stores::{Provider, StoreSettings, StoreUrl, Variables};
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
 pub use vertex::VertexAi;
 pub use xgboost::{IndexBase, OutputKey, Xgboost, XgboostCsv};
-
-use command_line::Parsed;
-use machine::Machine;
-
-/// What the process is to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Serve models: `muster`, `muster serve`.
-    Serve(Box<ServerConfig>),
-    /// `muster bench`, with everything that follows the word.
-    Bench(Vec<OsString>),
-    /// Ask a running server: `muster health`.
-    Health(HealthCheck),
-    /// Print this text to standard output and exit 0: `--help`, `--version`, `muster env`.
-    Print(String),
-}
-
-/// Reads the command line, program name first, and the environment.
-///
-/// The error's text is complete: print it to standard error and exit 1.
-pub fn read(
-    args: impl IntoIterator<Item = OsString>,
-    environment: &dyn Environment,
-    machine: &Machine,
-) -> Result<Command, ConfigError> {
-    let mut problems = Vec::new();
-    let serve = match command_line::parse(args.into_iter().collect(), &mut problems) {
-        Parsed::Print(text) => return Ok(Command::Print(text)),
-        Parsed::Bench(args) => return Ok(Command::Bench(args)),
-        Parsed::Health(asked) => {
-            return match health::resolve(asked, environment, &mut problems) {
-                Some(check) if problems.is_empty() => Ok(Command::Health(check)),
-                _ => Err(ConfigError::of_health(problems)),
-            };
-        }
-        Parsed::Env(settings) => {
-            return inventory::of(settings, environment, machine).map(Command::Print);
-        }
-        Parsed::Unknown => return Err(ConfigError::new(problems)),
-        Parsed::Serve(serve) => serve,
-    };
-    let mut sources = sources::gather(&serve.settings, environment, &mut problems);
-    if serve.triton {
-        sources.offer_tritons();
-    }
-    if let Some(tensorflow) = &serve.tensorflow {
-        tensorflow.offer(&mut sources, environment, &mut problems);
-    }
-    batching::offer(&mut sources, environment, &mut problems);
-    monitoring::offer(&mut sources, environment, &mut problems);
-    let config = resolve::resolve(&serve, sources, environment, machine, &mut problems);
-    match problems.is_empty() {
-        true => Ok(Command::Serve(Box::new(config))),
-        false => Err(ConfigError::new(problems)),
-    }
-}

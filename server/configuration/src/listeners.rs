@@ -1,8 +1,66 @@
 //! Which services listen where, and whether they can all do so.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    num::NonZeroUsize,
+};
 
-use super::{report::Notice, server::Listeners, sources::Sources, tls, value, vertex};
+use crate::{
+    Flag, Notice, Sources, tls,
+    value::{self, Parse},
+    vertex,
+};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("allow-http", "", "Serve KServe v2 and TensorFlow Serving requests over HTTP. Default: true, but false where a hosting platform starts `serve`, unless --http-port is given"),
+    Flag::value("http-address", "0.0.0.0", "Address of the HTTP port, and of the others that have none of their own"),
+    Flag::value("http-port", "8000", "The HTTP port; 0 takes any free one"),
+    Flag::value("reuse-http-port", "false", "Let several processes share the HTTP port"),
+    Flag::value("http-thread-count", "auto", "Threads that serve sockets, of all HTTP ports together"),
+    Flag::value("allow-metrics", "", "Serve /metrics on a port of its own; the SageMaker port has it in any case. Default: as --allow-http"),
+    Flag::value("metrics-address", "", "Address of the metrics port. Default: the HTTP address"),
+    Flag::value("metrics-port", "8002", "The metrics port"),
+    Flag::value("allow-grpc", "", "Serve gRPC. Default: true, but false where a hosting platform starts `serve`, unless --grpc-port is given"),
+    Flag::value("grpc-address", "", "Address of the gRPC port. Default: the HTTP address"),
+    Flag::value("grpc-port", "8001", "The gRPC port; 0 takes any free one"),
+    Flag::value("reuse-grpc-port", "false", "Let several processes share the gRPC port"),
+    Flag::value("allow-tfs-grpc", "", "Serve gRPC on TensorFlow Serving's port, too. Default: false, unless --tfs-grpc-port is given"),
+    Flag::value("tfs-grpc-address", "", "Address of that port. Default: the gRPC address"),
+    Flag::value("tfs-grpc-port", "", "TensorFlow Serving's gRPC port, which this opens; 0 takes any free one. What else is said of gRPC holds there, too. Default: 8500"),
+    Flag::value("allow-sagemaker", "true", "Serve /ping and /invocations"),
+    Flag::value("sagemaker-address", "", "Address of the SageMaker port. Default: the HTTP address"),
+    Flag::value("sagemaker-port", "8080", "The SageMaker port"),
+    Flag::value("sagemaker-safe-port-range", "", "<lowest>-<highest>: all other ports must be in it; one that was not given is taken from it"),
+    Flag::value("vertex-ai-address", "", "Address of the Vertex AI port. Default: the HTTP address"),
+    Flag::value("vertex-ai-port", "8080", "The Vertex AI port"),
+];
+
+/// Addresses to listen on; `None` where the service is off. Port 0 takes any free port. No two are the
+/// same, and at least one is on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listeners {
+    /// The KServe and TensorFlow Serving routes: 8000.
+    pub http: Option<SocketAddr>,
+    /// `/ping`, `/invocations`, `/metrics`: 8080.
+    pub sagemaker: Option<SocketAddr>,
+    /// The two routes of Vertex AI: 8080.
+    pub vertex_ai: Option<SocketAddr>,
+    /// `/metrics` on a port of its own: 8002.
+    pub metrics: Option<SocketAddr>,
+    /// gRPC: 8001.
+    pub grpc: Option<SocketAddr>,
+    /// The same on TensorFlow Serving's port: 8500.
+    pub tfs_grpc: Option<SocketAddr>,
+    /// Set `SO_REUSEPORT` on the HTTP port, so that several processes may share it.
+    pub reuse_http_port: bool,
+    /// The same for the gRPC port.
+    pub reuse_grpc_port: bool,
+    /// `--http-thread-count`: threads that serve sockets, of all HTTP ports together; `None` for the
+    /// server's choice.
+    pub http_threads: Option<NonZeroUsize>,
+}
 
 /// A service before its port is settled.
 struct Service {
@@ -23,7 +81,7 @@ impl Service {
 }
 
 /// The settings of the services' ports, in the order in which they are asked for health.
-pub(super) const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
+pub const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
 
 /// The services of SageMaker, HTTP, metrics, gRPC, Vertex AI and TensorFlow Serving's gRPC, as they were asked for. `hosted`: a platform that wants
 /// one port started the process.
@@ -71,7 +129,7 @@ fn services(
 }
 
 /// Settles the ports. `hosted`: a platform that wants one port started the process. `vertex_ai`: is Vertex AI's on?
-pub(super) fn resolve(
+pub fn resolve(
     sources: &mut Sources,
     hosted: bool,
     vertex_ai: bool,
@@ -79,7 +137,7 @@ pub(super) fn resolve(
 ) -> Listeners {
     let [sagemaker, mut http, mut metrics, mut grpc, vertex_ai, mut tfs_grpc] =
         services(sources, hosted, vertex_ai, problems);
-    if let Some(range) = sources.read("sagemaker-safe-port-range", value::port_range, problems) {
+    if let Some(range) = sources.read("sagemaker-safe-port-range", port_range, problems) {
         let movable = [&mut grpc, &mut http, &mut metrics, &mut tfs_grpc];
         fit_into(range, sagemaker.port, movable, &mut sources.notices, problems);
     }
@@ -108,21 +166,18 @@ pub(super) fn resolve(
 }
 
 /// Where a server can be asked how it is.
-pub(super) struct ToAsk {
-    pub(super) address: SocketAddr,
+pub struct ToAsk {
+    /// Where it listens, as seen from this machine.
+    pub address: SocketAddr,
     /// By TLS?
-    pub(super) tls: bool,
+    pub tls: bool,
     /// Is it SageMaker's port?
-    pub(super) sagemaker: bool,
+    pub sagemaker: bool,
 }
 
 /// Where such a server can be asked how it is: the service whose port setting is `named`, else the first that
 /// is on. One that wants a certificate of its clients is passed over.
-pub(super) fn to_ask(
-    sources: &Sources,
-    named: Option<&str>,
-    problems: &mut Vec<String>,
-) -> Option<ToAsk> {
+pub fn to_ask(sources: &Sources, named: Option<&str>, problems: &mut Vec<String>) -> Option<ToAsk> {
     // What a platform changes is which services are on beside SageMaker's, which is on in any case.
     // gRPC has health checks of its own, and those of Vertex AI are the platform's business.
     let vertex_ai = vertex::is_on(sources, problems);
@@ -212,4 +267,13 @@ fn check_distinct(services: &[&Service], problems: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// `lowest-highest`, both included.
+fn port_range(text: &str) -> Parse<(u16, u16)> {
+    let range = text.split_once('-').and_then(|(low, high)| {
+        let (low, high): (u16, u16) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        (1 <= low && low <= high).then_some((low, high))
+    });
+    range.ok_or_else(|| "two ports, as 9000-9999, the lower one first".to_owned())
 }

@@ -1,10 +1,20 @@
 //! Which metrics are shown: `--metrics-config`, `--allow-cpu-metrics`.
 
-use super::{
-    monitoring,
-    sources::Sources,
+use crate::{
+    Flag, Sources,
     value::{self, Parse},
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("metrics-interval-ms", "2000", "How often gauges of the machine are read"),
+    Flag::value("allow-gpu-metrics", "true", "Show the use of GPUs among the metrics"),
+    Flag::value("tfs-metrics", "false", "Show metrics with TensorFlow Serving's names, too, on every HTTP port"),
+    Flag::value("tfs-metrics-path", "/monitoring/prometheus/metrics", "Where"),
+    Flag::value("allow-cpu-metrics", "true", "Show the use of the machine's processors and memory among the metrics"),
+    Flag::many("metrics-config", "<setting>=<value>: counter_latencies (true), histogram_latencies (false), summary_latencies (false), summary_quantiles=<quantile>:<error>,.. (0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001)"),
+];
 
 /// Which metrics are shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +38,9 @@ const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 /// More would make the page long and say nothing more.
 const MOST_QUANTILES: usize = 32;
 
+/// Where TensorFlow Serving has them.
+const PAGE_PATH: &str = "/monitoring/prometheus/metrics";
+
 /// One `--metrics-config`.
 enum Setting {
     Counters(bool),
@@ -36,14 +49,15 @@ enum Setting {
     Quantiles(Vec<f64>),
 }
 
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> MetricsConfig {
+/// Reads it.
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> MetricsConfig {
     let cpu = sources.read("allow-cpu-metrics", value::boolean, problems).unwrap_or(true);
     let mut config = MetricsConfig {
         cpu,
         counter_latencies: true,
         histogram_latencies: false,
         summary_quantiles: Vec::new(),
-        tensorflow: monitoring::resolve(sources, problems),
+        tensorflow: tensorflow_path(sources, problems),
     };
     let (mut summaries, mut quantiles) = (false, QUANTILES.to_vec());
     for given in sources.read_all("metrics-config", setting, problems) {
@@ -98,6 +112,24 @@ fn quantiles(text: &str) -> Parse<Vec<f64>> {
              0.5:0.05,0.99:0.001"
         )
     })
+}
+
+/// The path of the metrics as TensorFlow Serving shows them; `None` where they are not shown.
+fn tensorflow_path(sources: &Sources, problems: &mut Vec<String>) -> Option<String> {
+    let path = sources
+        .read("tfs-metrics-path", page_path, problems)
+        .unwrap_or_else(|| PAGE_PATH.to_owned());
+    let is_on = sources.read("tfs-metrics", value::boolean, problems).unwrap_or(false);
+    is_on.then_some(path)
+}
+
+fn page_path(text: &str) -> Parse<String> {
+    let plain = |it: u8| it.is_ascii_graphic() && !b"?#%".contains(&it);
+    let is_path = text.starts_with('/') && text.len() > 1 && text.bytes().all(plain);
+    match is_path && !text.ends_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err("a path that begins with '/' and does not end with one".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,26 @@
 
 use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
-use super::{
-    sources::{Origin, Sources},
-    value,
+use crate::{
+    Flag, Origin, Sources,
+    value::{self, Parse},
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("default-instance-count", "auto", "Instances of a model that does not say (instance_group.count); on GPUs, on each"),
+    Flag::value("default-intra-op-threads", "auto", "Threads inside an operator, per instance, where the model does not say"),
+    Flag::value("default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
+    Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. Default: 4, or that of --backend-config, which goes before this"),
+    Flag::value("default-dynamic-batching", "false", "Requests are merged also to a model that has max_batch_size, inputs and outputs written down, and nothing about batching"),
+    Flag::value("default-queue-delay-us", "0", "Microseconds that a request may wait for company, where the model merges requests and does not say (max_queue_delay_microseconds)"),
+    Flag::value("default-max-queue-size", "0", "Requests that may wait for a model that does not say (default_queue_policy.max_queue_size); 0 for any number"),
+    Flag::value("sagemaker-max-concurrent-transforms", "", "Requests that a batch transform job sends at the same time: no default of a queue is shorter"),
+    Flag::value("queue-timeout", "", "Longest wait in a queue in seconds, then the answer is 503; 0 or none for any. Where the model does not say (default_timeout_microseconds). Default: 50 where a hosting platform starts `serve`, but none in batch transform jobs and elsewhere"),
+    Flag::value("eager-instances", "false", "Make every instance when its model is loaded, so that it is not ready before; otherwise further ones are made when they are needed"),
+    Flag::value("gpu-memory-margin", "", "Part of each GPU's memory that ONNX models leave free, from 0 to 1: the instances of a model there share the rest in equal parts. Default: no limit"),
+];
 
 /// How long a request may wait where a hosting platform gives it 60 s in all.
 const HOSTED_QUEUE_TIMEOUT: Duration = Duration::from_secs(50);
@@ -39,18 +55,15 @@ pub struct ModelDefaults {
 
 /// What is known of the start.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
-    pub(super) hosted: bool,
+pub struct Start {
+    /// A hosting platform started the process.
+    pub hosted: bool,
     /// A batch transform job: it has a time limit of its own.
-    pub(super) batch: bool,
+    pub batch: bool,
 }
 
 /// Reads it.
-pub(super) fn resolve(
-    sources: &Sources,
-    start: Start,
-    problems: &mut Vec<String>,
-) -> ModelDefaults {
+pub fn resolve(sources: &Sources, start: Start, problems: &mut Vec<String>) -> ModelDefaults {
     let mut count = |name| sources.read(name, value::count_or_auto, problems).unwrap_or_default();
     let instance_count = count("default-instance-count");
     let intra_op_threads = count("default-intra-op-threads");
@@ -68,7 +81,7 @@ pub(super) fn resolve(
         instance_count,
         intra_op_threads,
         inter_op_threads,
-        max_batch_size: sources.read("default-max-batch-size", value::batch_size, problems),
+        max_batch_size: sources.read("default-max-batch-size", batch_size, problems),
         dynamic_batching: sources
             .read("default-dynamic-batching", value::boolean, problems)
             .unwrap_or(false),
@@ -83,7 +96,19 @@ pub(super) fn resolve(
             None => Some(HOSTED_QUEUE_TIMEOUT).filter(|_| start.hosted && !start.batch),
         },
         eager_instances: sources.read("eager-instances", value::boolean, problems).unwrap_or(false),
-        gpu_memory_margin: sources.read("gpu-memory-margin", value::margin, problems),
+        gpu_memory_margin: sources.read("gpu-memory-margin", margin, problems),
         variables: names.into_iter().chain(more).filter_map(variable).collect(),
     }
+}
+
+/// A part of a whole that is not the whole.
+fn margin(text: &str) -> Parse<f64> {
+    let part = text.parse().ok().filter(|it| (0.0..1.0).contains(it));
+    part.ok_or_else(|| "a number from 0 to below 1, as 0.2".to_owned())
+}
+
+/// What fits into `max_batch_size`.
+fn batch_size(text: &str) -> Parse<usize> {
+    let size = text.parse().ok().filter(|&it| i32::try_from(it).is_ok());
+    size.ok_or_else(|| format!("a whole number from 0 to {}", i32::MAX))
 }

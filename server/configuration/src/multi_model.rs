@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use super::{
-    control::{ControlMode, ModelControl},
-    environment::Environment,
-    foreign,
-    report::Notice,
-    server::ModelsFrom,
-    sources::{Origin, Sources, variable_text},
-    value,
-};
+use crate::{Environment, Flag, Notice, Origin, Sources, compat::variables, value, variable_text};
 use machine::Machine;
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("sagemaker-multi-model", "false", "A multi-model endpoint: models are loaded by POST /models, and none at the start"),
+    Flag::value("sagemaker-models-root", "/opt/ml/models", "Where the models of such an endpoint lie"),
+];
 
 /// Where SageMaker puts the models of such an endpoint.
 const ROOT: &str = "/opt/ml/models";
@@ -31,44 +30,26 @@ pub struct MultiModel {
 }
 
 /// Is the mode on?
-pub(super) fn is_on(sources: &Sources, problems: &mut Vec<String>) -> bool {
+pub fn is_on(sources: &Sources, problems: &mut Vec<String>) -> bool {
     sources.read(SETTING, value::boolean, problems).unwrap_or(false)
 }
 
 /// Was it the platform that switched it on?
-pub(super) fn is_by_platform(sources: &Sources) -> bool {
+pub fn is_by_platform(sources: &Sources) -> bool {
     sources.last(SETTING).is_some_and(|it| matches!(it.origin, Origin::Foreign(..)))
 }
 
-/// The models of the start: none. To name some is a mistake.
-pub(super) fn models_from(
-    path: Option<&PathBuf>,
-    sources: &Sources,
-    problems: &mut Vec<String>,
-) -> ModelsFrom {
-    let told = "names models, and those of a multi-model endpoint (--sagemaker-multi-model) come by POST \
-                /models alone: leave it out";
-    if let Some(path) = path {
-        problems.push(format!("'muster serve {}' {told}", path.display()));
-    }
-    for setting in ["model-repository", "load-model"] {
-        problems.extend(sources.all(setting).iter().map(|it| format!("{it} {told}")));
-    }
-    ModelsFrom::Repositories(Vec::new())
-}
-
-/// Reads the settings of the mode. Where it is on, other ways to load models are off.
-pub(super) fn resolve(
+/// Reads the settings of the mode; `None` where it is off. Where it is on, other ways to load models are off.
+pub fn resolve(
     is_on: bool,
-    control: &mut ModelControl,
     sources: &mut Sources,
     environment: &dyn Environment,
     machine: &Machine,
     problems: &mut Vec<String>,
-) {
+) -> Option<MultiModel> {
     let root = sources.read("sagemaker-models-root", value::path, problems);
     if !is_on {
-        return;
+        return None;
     }
     let idle: Vec<String> = ["model-control-mode", "model-load-on-demand", "model-namespacing"]
         .iter()
@@ -80,13 +61,11 @@ pub(super) fn resolve(
             idle.join(", ")
         )));
     }
-    let base = variable_text(environment, foreign::BASE_DIR, problems);
+    let base = variable_text(environment, variables::BASE_DIR, problems);
     let usual_root = || base.map_or(ROOT.into(), |it| PathBuf::from(it).join("models"));
-    control.mode = ControlMode::None;
-    control.on_demand = None;
-    control.multi_model = Some(MultiModel {
+    Some(MultiModel {
         root: root.unwrap_or_else(usual_root),
         budget: sources.read("model-memory-budget", value::bytes_from_one, problems),
         memory: machine.memory,
-    });
+    })
 }

@@ -5,18 +5,21 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    control::ControlMode,
-    environment::{Environment, PathKind},
-    sources::{Origin, Sources},
-    value,
-};
+use crate::{Environment, Flag, Origin, PathKind, Sources, repository::model_name, value};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("model-config-file", "", "File in the text format of protobufs that names the models, each with the directory of its versions, their policy and labels: model_config_list { config { name: \"m\" base_path: \"/models/m\" } }"),
+    Flag::value("model-config-file-poll-wait-seconds", "0", "How often the model config file is looked at again; 0 for never. What has changed in it replaces the whole configuration"),
+    Flag::value("model-base-path", "", "Directory of the versions of one model, <number>/model.onnx, which --model-name names [default]"),
+    Flag::value("file-system-poll-wait-seconds", "1", "How often the directories of models that are named are looked at; 0 for never. A change is taken up at the second look that finds it the same"),
+    Flag::value("allow-version-labels-for-unavailable-models", "false", "Labels that are not in use may stand for versions that are not loaded"),
+    Flag::value("force-allow-any-version-labels-for-unavailable-models", "false", "All labels may"),
+];
 
 /// What a model is called of which nothing but the directory was given, as in TensorFlow Serving.
 const NAME: &str = "default";
-
-/// How often the directories are looked at, if nothing is said.
-const EVERY: Duration = Duration::from_secs(1);
 
 /// Which models there are.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +53,7 @@ pub enum LabelRule {
 }
 
 /// Reads which models there are; `None` where none are named.
-pub(super) fn resolve(
+pub fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
@@ -80,7 +83,7 @@ pub(super) fn resolve(
                     "{given}: expected a directory; a model in an object store is served with --model-repository"
                 ));
             }
-            let name = sources.read("model-name", value::model_name, problems);
+            let name = sources.read("model-name", model_name, problems);
             NamedModels::One { name: name.unwrap_or_else(|| NAME.to_owned()), base_path }
         }
     };
@@ -99,27 +102,8 @@ pub(super) fn resolve(
     Some(named)
 }
 
-/// The control mode for models that are named: they are followed, unless that was switched off.
-pub(super) fn mode(
-    given: Option<value::ModeWord>,
-    every: Option<Duration>,
-    sources: &Sources,
-    problems: &mut Vec<String>,
-) -> ControlMode {
-    match (given, every) {
-        (Some(value::ModeWord::Explicit), _) => {
-            problems.extend(sources.last("model-control-mode").map(|it| {
-                format!("{it}: expected none or poll where models are named; clients change them by request to reload")
-            }));
-            ControlMode::None
-        }
-        (Some(value::ModeWord::None), _) | (_, Some(Duration::ZERO)) => ControlMode::None,
-        (Some(value::ModeWord::Poll) | None, every) => ControlMode::Poll(every.unwrap_or(EVERY)),
-    }
-}
-
 /// Reads which versions labels may stand for.
-pub(super) fn labels(sources: &Sources, problems: &mut Vec<String>) -> LabelRule {
+pub fn labels(sources: &Sources, problems: &mut Vec<String>) -> LabelRule {
     let mut is_on = |name| sources.read(name, value::boolean, problems).unwrap_or(false);
     let new_ones = is_on("allow-version-labels-for-unavailable-models");
     if is_on("force-allow-any-version-labels-for-unavailable-models") {

@@ -1,6 +1,13 @@
 //! What instances of all models share: `--rate-limit` and `--rate-limit-resource`.
 
-use super::{sources::Sources, value::Parse};
+use crate::{Flag, Sources, value::Parse};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("rate-limit", "off", "off, or execution_count: run instances only when the resources are free that their configuration names"),
+    Flag::many("rate-limit-resource", "<name>:<count>[:<device>]: how many there are of a resource; else as many as one instance needs at most"),
+];
 
 /// Instances run only when the resources are free that their configuration says they need.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +28,7 @@ pub struct RateLimitResource {
 }
 
 /// `None` where rate limiting is off.
-pub(super) fn rate_limit(sources: &Sources, problems: &mut Vec<String>) -> Option<RateLimit> {
+pub fn rate_limit(sources: &Sources, problems: &mut Vec<String>) -> Option<RateLimit> {
     let resources = sources.read_all("rate-limit-resource", resource, problems);
     let is_on = sources.read("rate-limit", mode, problems).unwrap_or(false);
     is_on.then_some(RateLimit { resources })

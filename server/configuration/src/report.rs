@@ -13,17 +13,17 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// `problems` is not empty.
-    pub(super) fn new(problems: Vec<String>) -> ConfigError {
+    pub fn new(problems: Vec<String>) -> ConfigError {
         ConfigError { failed: "muster cannot start", problems }
     }
 
     /// Of `muster health`. `problems` is not empty.
-    pub(super) fn of_health(problems: Vec<String>) -> ConfigError {
+    pub fn of_health(problems: Vec<String>) -> ConfigError {
         ConfigError { failed: "the server cannot be asked", problems }
     }
 
     /// Of `muster env`. `problems` is not empty.
-    pub(super) fn of_env(problems: Vec<String>) -> ConfigError {
+    pub fn of_env(problems: Vec<String>) -> ConfigError {
         ConfigError { failed: "muster could not start", problems }
     }
 
@@ -68,15 +68,18 @@ pub enum NoticeLevel {
 }
 
 impl Notice {
-    pub(super) fn debug(text: String) -> Notice {
+    /// Of use to somebody who looks for a cause.
+    pub fn debug(text: String) -> Notice {
         Notice { level: NoticeLevel::Debug, text }
     }
 
-    pub(super) fn info(text: String) -> Notice {
+    /// What was decided.
+    pub fn info(text: String) -> Notice {
         Notice { level: NoticeLevel::Info, text }
     }
 
-    pub(super) fn warning(text: String) -> Notice {
+    /// Something that was asked for is not done.
+    pub fn warning(text: String) -> Notice {
         Notice { level: NoticeLevel::Warning, text }
     }
 

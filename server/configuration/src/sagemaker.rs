@@ -1,12 +1,21 @@
 //! SageMaker: who answers `/invocations`, and how.
 
-use super::{
-    environment::Environment,
-    foreign,
-    sources::Sources,
+use crate::{
+    Environment, Flag, Sources,
+    compat::{Container, TellingVariable},
     value::{self, Parse},
     xgboost::{self, Xgboost},
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("sagemaker-default-model", "", "The model behind /invocations. Default: the only one"),
+    Flag::value("sagemaker-dialect", "auto", "What bodies to /invocations are where their content leaves a choice: auto, tfs, triton, hf, toolkit, xgboost or mlflow"),
+    Flag::value("sagemaker-inference-type", "infer", "What KServe v2 bodies to /invocations are: infer, generate or generate_stream"),
+    Flag::value("default-accept", "", "Media type of a reply to a client that takes any. Default: that of the request's format"),
+    Flag::value("sagemaker-batch", "false", "A batch transform job: nothing is refused for having to wait, and replies are lines"),
+];
 
 /// The routes of the SageMaker port.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +77,7 @@ pub struct Vendor {
 
 impl Vendor {
     /// What follows, for the log.
-    pub(super) fn told(&self) -> String {
+    pub fn told(&self) -> String {
         let container = match self.dialect {
             Dialect::Tfs => "TensorFlow Serving's container reads",
             Dialect::Triton => "Triton's container reads",
@@ -83,7 +92,7 @@ impl Vendor {
 }
 
 /// Reads it.
-pub(super) fn resolve(
+pub fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
@@ -95,13 +104,27 @@ pub(super) fn resolve(
         dialect,
         vendor: match dialect {
             Some(_) => None,
-            None => foreign::vendor(environment),
+            None => vendor(environment, sources),
         },
         inference_type: inference_type.unwrap_or_default(),
         default_accept: sources.read("default-accept", value::media_type, problems),
         batch: sources.read("sagemaker-batch", value::boolean, problems).unwrap_or(false),
         xgboost: xgboost::resolve(sources, problems),
     }
+}
+
+/// The container that this one takes the place of.
+fn vendor(environment: &dyn Environment, sources: &Sources) -> Option<Vendor> {
+    let TellingVariable { name, container } = TellingVariable::of(environment, sources.flags())?;
+    let dialect = match container {
+        Container::TensorFlowServing => Dialect::Tfs,
+        Container::Triton => Dialect::Triton,
+        Container::HuggingFace => Dialect::HuggingFace,
+        Container::Toolkit => Dialect::Toolkit,
+        Container::Xgboost => Dialect::Xgboost,
+        Container::Mlflow => Dialect::Mlflow,
+    };
+    Some(Vendor { dialect, variable: name })
 }
 
 fn dialect(text: &str) -> Parse<Option<Dialect>> {

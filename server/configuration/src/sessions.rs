@@ -2,7 +2,15 @@
 
 use std::{num::NonZeroUsize, time::Duration};
 
-use super::{sources::Sources, value};
+use crate::{Flag, Sources, value};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::switch("sessions", "Take stateful sessions on /invocations (X-Amzn-SageMaker-Session-Id)"),
+    Flag::value("session-ttl", "1200", "Seconds from the opening of a session to its end"),
+    Flag::value("max-sessions", "10000", "Sessions open at once"),
+];
 
 const LIFE: Duration = Duration::from_secs(1200);
 const MOST: NonZeroUsize = NonZeroUsize::new(10_000).expect("it is above 0");
@@ -17,7 +25,7 @@ pub struct SessionSettings {
 }
 
 /// Reads them; `None` without `--sessions`.
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<SessionSettings> {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<SessionSettings> {
     let life = sources.read("session-ttl", value::seconds_above_zero, problems);
     let most = sources.read("max-sessions", value::count, problems);
     let is_on = sources.read("sessions", value::boolean, problems).unwrap_or(false);

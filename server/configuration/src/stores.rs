@@ -3,7 +3,14 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use super::{environment::Environment, sources::Sources, value};
+use crate::{Environment, Flag, Sources, value};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("model-repository-cache-dir", "", "Directory for local copies of models from s3://, gs:// and as:// repositories; what has not changed there is not fetched again. TRITON_AWS_MOUNT_DIRECTORY and the like go before it. Default: muster-models-<user> in the directory for temporary files"),
+    Flag::value("store-anonymous", "false", "Do not sign requests to object stores, for buckets that anyone may read"),
+];
 
 /// Beginnings of the names of variables that stores know.
 const VARIABLES: [&str; 8] = [
@@ -166,7 +173,7 @@ impl StoreUrl {
 }
 
 /// Settings and variables; the latter only where they are needed.
-pub(super) fn resolve(
+pub fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
     has_remote: bool,

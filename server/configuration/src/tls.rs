@@ -2,10 +2,19 @@
 
 use std::{fmt, path::PathBuf};
 
-use super::{
-    sources::Sources,
+use crate::{
+    Flag, Sources,
     value::{self, Parse},
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("http-tls-cert", "", "PEM file of the server's certificate, and of those between it and its authority: TLS for the HTTP ports. Read again when it changes"),
+    Flag::value("http-tls-key", "", "PEM file of the certificate's private key, without a passphrase"),
+    Flag::value("http-tls-client-ca", "", "PEM file of authorities: only clients with a certificate of theirs are let in"),
+    Flag::value("http-tls-ports", "http,sagemaker,vertex-ai", "Which ports have TLS, of http, sagemaker, vertex-ai and metrics. One without it answers health checks and metrics only"),
+];
 
 /// A file in PEM, and the option that names it, for errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,10 +43,13 @@ pub struct TlsFiles {
 }
 
 /// The names of the settings that say which files.
-pub(super) struct TlsOptions {
-    pub(super) certificate: &'static str,
-    pub(super) key: &'static str,
-    pub(super) client_ca: &'static str,
+pub struct TlsOptions {
+    /// That of the certificate.
+    pub certificate: &'static str,
+    /// That of its private key.
+    pub key: &'static str,
+    /// That of the authorities of clients.
+    pub client_ca: &'static str,
 }
 
 /// TLS of the HTTP ports.
@@ -79,7 +91,7 @@ const HTTP: TlsOptions = TlsOptions {
 };
 
 /// TLS of the HTTP ports; `None` without a certificate.
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<HttpTls> {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<HttpTls> {
     let ports = sources.read("http-tls-ports", ports, problems);
     let default = TlsPorts { http: true, sagemaker: true, vertex_ai: true, metrics: false };
     let ports = ports.unwrap_or(default);
@@ -88,7 +100,7 @@ pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<H
 
 /// The files that these settings name; `None` where they name none, and, with a problem more, where one goes
 /// without another.
-pub(super) fn files(
+pub fn files(
     sources: &Sources,
     options: &TlsOptions,
     problems: &mut Vec<String>,

@@ -4,12 +4,22 @@ use std::{path::PathBuf, time::Duration};
 
 use inference::trace::{Collector, TraceConfig, TraceLevels, TraceMode};
 
-use super::{
-    environment::Environment,
-    report::Notice,
-    sources::{Sources, variable_text},
+use crate::{
+    Environment, Flag, Notice, Sources,
     value::{self, Parse},
+    variable_text,
 };
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::many("trace-config", "level=OFF|TIMESTAMPS|TENSORS, rate=<one in so many> (1000), count=<so many, -1 for all> (-1), mode=triton|opentelemetry; triton,file=<path>, triton,log-frequency=<traces in one file, 0 for all>; opentelemetry,url=<http://host:port/path> (http://localhost:4318/v1/traces), opentelemetry,resource=<key>=<value>, opentelemetry,bsp_max_queue_size=<spans>, opentelemetry,bsp_schedule_delay=<milliseconds>, opentelemetry,bsp_max_export_batch_size=<spans>"),
+    Flag::value("trace-file", "", "Older name of --trace-config triton,file=<path>"),
+    Flag::many("trace-level", "Older name of --trace-config level=<level>"),
+    Flag::value("trace-rate", "", "Older name of --trace-config rate=<number>"),
+    Flag::value("trace-count", "", "Older name of --trace-config count=<number>"),
+    Flag::value("trace-log-frequency", "", "Older name of --trace-config triton,log-frequency=<number>"),
+];
 
 /// One `--trace-config`.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +51,8 @@ const DEFAULT_URL: &str = "http://localhost:4318/v1/traces";
 /// Where traces are taken below the address of a collector that takes more than those.
 const TRACES: &str = "/v1/traces";
 
-pub(super) fn resolve(
+/// Reads it.
+pub fn resolve(
     sources: &mut Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,

@@ -2,17 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    environment::{Environment, PathKind},
-    sources::{Sources, variable_text},
-    value,
+use crate::{
+    Environment, Flag, PathKind, Sources,
+    value::{self, Parse},
+    variable_text,
 };
 
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("allow-vertex-ai", "", "Serve the two routes of Vertex AI. Default: true where AIP_MODE is PREDICTION; the other ports but the metrics port are then off unless they are asked for"),
+    Flag::value("vertex-ai-predict-route", "", "Where requests come by POST. Needed, and set by the platform as AIP_PREDICT_ROUTE"),
+    Flag::value("vertex-ai-health-route", "", "Where readiness is asked by GET. Needed, and set by the platform as AIP_HEALTH_ROUTE"),
+    Flag::value("vertex-ai-default-model", "", "The model that answers requests without a name. Default: the only one"),
+];
+
 /// Says whether the platform has started the process, and what for.
-pub(super) const MODE: &str = "AIP_MODE";
+pub const MODE: &str = "AIP_MODE";
 
 /// The mode in which it wants predictions.
-pub(super) const PREDICTION: &str = "PREDICTION";
+pub const PREDICTION: &str = "PREDICTION";
 
 /// Where the platform has models.
 const STORAGE: &str = "AIP_STORAGE_URI";
@@ -29,15 +38,15 @@ pub struct VertexAi {
 }
 
 /// Is that port wanted?
-pub(super) fn is_on(sources: &Sources, problems: &mut Vec<String>) -> bool {
+pub fn is_on(sources: &Sources, problems: &mut Vec<String>) -> bool {
     sources.read("allow-vertex-ai", value::boolean, problems).unwrap_or(false)
 }
 
 /// What is served on it; `None` where it is off.
-pub(super) fn resolve(on: bool, sources: &Sources, problems: &mut Vec<String>) -> Option<VertexAi> {
+pub fn resolve(on: bool, sources: &Sources, problems: &mut Vec<String>) -> Option<VertexAi> {
     let default_model = sources.read("vertex-ai-default-model", value::text, problems);
-    let predict = sources.read("vertex-ai-predict-route", value::route, problems);
-    let health = sources.read("vertex-ai-health-route", value::route, problems);
+    let predict = sources.read("vertex-ai-predict-route", route, problems);
+    let health = sources.read("vertex-ai-health-route", route, problems);
     if !on {
         return None;
     }
@@ -63,7 +72,7 @@ pub(super) fn resolve(on: bool, sources: &Sources, problems: &mut Vec<String>) -
 }
 
 /// The directory of models that the platform names, where the port is on.
-pub(super) fn storage(
+pub fn storage(
     on: bool,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
@@ -82,4 +91,10 @@ pub(super) fn storage(
         ));
     }
     Some(PathBuf::from(text))
+}
+
+/// An address on a port, as `/predict`.
+fn route(text: &str) -> Parse<String> {
+    let fits = text.starts_with('/') && !text.contains(['?', '#', ' ']);
+    fits.then(|| text.to_owned()).ok_or_else(|| "an address such as /predict".to_owned())
 }

@@ -2,7 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{sources::Sources, value::Parse};
+use crate::{Flag, Sources, value::Parse};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("sagemaker-inference-output", "", "What replies in XGBoost's dialect say of each prediction, with commas between: predicted_label, labels, probability, probabilities, raw_score, raw_scores, predicted_score. Default: the prediction"),
+    Flag::value("xgboost-csv", "lines", "Predictions in a CSV reply in XGBoost's dialect: lines, or joined by commas as from images before 2022"),
+    Flag::value("libsvm-index-base", "auto", "Index of the first column in libsvm bodies: 0, 1, or auto for 1 where a body has no index 0"),
+];
 
 /// Settings of bodies and replies in XGBoost's dialect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,7 +91,7 @@ impl OutputKey {
 }
 
 /// Reads them.
-pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Xgboost {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Xgboost {
     let output = sources.read("sagemaker-inference-output", output, problems);
     Xgboost {
         output: output.unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use backend::DataType;
 
-use configuration::ServerConfig;
+use crate::config::ServerConfig;
 use frontend::serving::Serving;
 use inference::signature::Signature;
 use machine::{

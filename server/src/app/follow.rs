@@ -3,7 +3,8 @@
 
 use std::{io, sync::mpsc, thread};
 
-use configuration::{ControlMode, ModelsFrom, NamedModels, ServerConfig};
+use crate::config::ServerConfig;
+use configuration::{ControlMode, ModelsFrom, NamedModels};
 use frontend::serving::Serving;
 
 /// Starts to follow the repository and the model config file, where that is wished, until what is returned is

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::AppError;
-use configuration::ServerConfig;
+use crate::config::ServerConfig;
 use frontend::{
     emf::{Emf, Recorder, Sources},
     serving::Serving,

@@ -3,7 +3,8 @@
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use super::observers::Observers;
-use configuration::{HostedStart, HostedWay, QueueWait, RateLimit, ServerConfig};
+use crate::config::ServerConfig;
+use configuration::{HostedStart, HostedWay, QueueWait, RateLimit};
 use frontend::{
     exchange::intake::Limits,
     grpc::{self, GrpcSettings},

@@ -1,0 +1,19 @@
+//! The words of other servers: variables of the containers that muster replaces, the command line of TensorFlow
+//! Serving, and the names and defaults of Triton.
+
+mod common;
+mod container;
+mod families;
+mod family;
+mod mapping;
+pub mod sagemaker;
+mod spelling;
+mod tensorflow;
+pub mod tensorflow_command;
+mod toolkits;
+mod torchserve;
+mod triton;
+pub mod triton_command;
+pub mod variables;
+
+pub use container::{Container, TellingVariable};

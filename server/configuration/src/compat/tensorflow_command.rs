@@ -1,0 +1,300 @@
+//! The command line of TensorFlow Serving: called by its name, muster understands its flags and has its defaults.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
+
+use crate::{
+    environment::{Environment, variable_text},
+    given::{Given, Origin, Typed},
+    report::Notice,
+    sources::Sources,
+};
+use inference::signature::nearest;
+
+/// What the command is called.
+const COMMAND: &str = "tensorflow_model_server";
+
+/// What the image of TensorFlow Serving starts: the command, with flags from the environment.
+const SCRIPT: &str = "tf_serving_entrypoint.sh";
+
+/// Called by that name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TensorFlow {
+    /// As its image starts it.
+    script: bool,
+    /// Lines about flags that do nothing.
+    notices: Vec<Notice>,
+}
+
+/// What one of its flags becomes.
+#[derive(Debug, Clone, Copy)]
+enum Means {
+    /// The setting's own text.
+    Same(&'static str),
+    /// A port; 0 switches the second setting off.
+    Port(&'static str, &'static str),
+    /// One text for two settings.
+    Both(&'static str, &'static str),
+    /// Nothing, and why.
+    Nothing(&'static str),
+    /// Nothing, if the text is this one; else nothing as well, and why.
+    NothingBut(&'static str, &'static str),
+    /// It must not be given, unless it is off, and what to do instead.
+    Refused(&'static str),
+}
+
+use Means::{Both, Nothing, NothingBut, Port, Refused, Same};
+
+const FILE_SAYS: &str = "the model's file says what it is";
+const OF_TENSORFLOW: &str = "a setting of TensorFlow's own engine";
+const TUNES_ITSELF: &str = "muster chooses its threads by the processors";
+
+#[rustfmt::skip]
+const FLAGS: &[(&str, Means)] = &[
+    ("port", Port("tfs-grpc-port", "allow-tfs-grpc")),
+    ("rest_api_port", Port("http-port", "allow-http")),
+    ("model_name", Same("model-name")),
+    ("model_base_path", Same("model-base-path")),
+    ("model_config_file", Same("model-config-file")),
+    ("model_config_file_poll_wait_seconds", Same("model-config-file-poll-wait-seconds")),
+    ("file_system_poll_wait_seconds", Same("file-system-poll-wait-seconds")),
+    ("allow_version_labels_for_unavailable_models", Same("allow-version-labels-for-unavailable-models")),
+    ("force_allow_any_version_labels_for_unavailable_models", Same("force-allow-any-version-labels-for-unavailable-models")),
+    ("monitoring_config_file", Same("monitoring-config-file")),
+    ("enable_batching", Same("default-dynamic-batching")),
+    ("batching_parameters_file", Same("batching-parameters-file")),
+    ("rest_api_timeout_in_ms", Same("request-timeout-ms")),
+    ("max_num_load_retries", Same("model-load-retry-count")),
+    ("num_load_threads", Same("model-load-thread-count")),
+    ("tensorflow_intra_op_parallelism", Same("default-intra-op-threads")),
+    ("tensorflow_inter_op_parallelism", Same("default-inter-op-threads")),
+    ("tensorflow_session_parallelism", Both("default-intra-op-threads", "default-inter-op-threads")),
+    ("enable_model_warmup", NothingBut("true", "models are always warmed up before they serve")),
+    ("load_retry_interval_micros", Nothing("a load that failed is tried again at once")),
+    ("rest_api_num_threads", Nothing(TUNES_ITSELF)),
+    ("grpc_max_threads", Nothing(TUNES_ITSELF)),
+    ("num_unload_threads", Nothing(TUNES_ITSELF)),
+    ("num_initial_load_threads", Nothing(TUNES_ITSELF)),
+    ("flush_filesystem_caches", Nothing("muster leaves the system's caches alone")),
+    ("total_model_memory_limit_bytes", Nothing("models that are named are all loaded; see --model-memory-budget for models of a repository")),
+    ("enable_per_model_batching_parameters", NothingBut("false", "a model's config.pbtxt says how it is batched")),
+    ("grpc_channel_arguments", Nothing("see --grpc-keepalive-time and its neighbours")),
+    ("rest_api_enable_cors_support", NothingBut("false", "muster sends no such headers")),
+    ("num_request_iterations_for_warmup", Nothing("see model_warmup.count of config.pbtxt")),
+    ("saved_model_tags", Nothing(FILE_SAYS)),
+    ("platform_config_file", Nothing(FILE_SAYS)),
+    ("prefer_tflite_model", Nothing(FILE_SAYS)),
+    ("enable_signature_method_name_check", Nothing(FILE_SAYS)),
+    ("tensorflow_session_config_file", Nothing(OF_TENSORFLOW)),
+    ("per_process_gpu_memory_fraction", Nothing(OF_TENSORFLOW)),
+    ("thread_pool_factory_config_file", Nothing(OF_TENSORFLOW)),
+    ("xla_cpu_compilation_enabled", Nothing(OF_TENSORFLOW)),
+    ("num_tflite_pools", Nothing(OF_TENSORFLOW)),
+    ("num_tflite_interpreters_per_pool", Nothing(OF_TENSORFLOW)),
+    ("remove_unused_fields_from_bundle_metagraph", Nothing(OF_TENSORFLOW)),
+    ("enable_profiler", Nothing(OF_TENSORFLOW)),
+    ("ssl_config_file", Refused("give the certificate as files: --grpc-use-ssl, --grpc-server-cert, --grpc-server-key, --grpc-root-cert")),
+    ("use_alts_credentials", Refused("there is TLS: --grpc-use-ssl")),
+    ("grpc_socket_path", Refused("muster listens on ports only")),
+];
+
+/// Switches of its own that stand alone.
+const SWITCHES: [&str; 12] = [
+    "allow_version_labels_for_unavailable_models",
+    "force_allow_any_version_labels_for_unavailable_models",
+    "enable_batching",
+    "enable_model_warmup",
+    "flush_filesystem_caches",
+    "enable_per_model_batching_parameters",
+    "rest_api_enable_cors_support",
+    "prefer_tflite_model",
+    "xla_cpu_compilation_enabled",
+    "enable_signature_method_name_check",
+    "enable_profiler",
+    "use_alts_credentials",
+];
+
+/// Its defaults, where muster's are others.
+const DEFAULTS: [(&str, &str); 7] = [
+    ("allow-http", "false"),
+    ("allow-grpc", "false"),
+    ("allow-sagemaker", "false"),
+    ("allow-metrics", "false"),
+    ("allow-tfs-grpc", "true"),
+    ("tfs-grpc-port", "8500"),
+    // There any number of rows is taken.
+    ("default-max-batch-size", "1000"),
+];
+
+/// Is that one of its names?
+pub fn is_name(argument: &OsStr) -> bool {
+    let name = Path::new(argument).file_name();
+    [COMMAND, SCRIPT].iter().any(|it| name == Some(OsStr::new(it)))
+}
+
+/// Takes its name and its flags out of the arguments, program name first; what is left is muster's own. `None` where
+/// the program was not called by that name.
+pub fn take(
+    args: &mut Vec<OsString>,
+    problems: &mut Vec<String>,
+) -> Option<(TensorFlow, Vec<Typed>)> {
+    // An image whose entry point is muster gets the name as its first argument.
+    let word = args.get(1).is_some_and(|it| is_name(it));
+    let name = args.get(usize::from(word)).filter(|it| is_name(it))?.clone();
+    if word {
+        args.remove(1);
+    }
+    let script = Path::new(&name).file_name() == Some(OsStr::new(SCRIPT));
+    let mut found = TensorFlow { script, notices: Vec::new() };
+    let (mut typed, mut others) = (Vec::new(), Vec::new());
+    let mut all = std::mem::take(args).into_iter();
+    others.extend(all.next());
+    while let Some(argument) = all.next() {
+        let text = argument.to_string_lossy();
+        let bare = text.strip_prefix("--").unwrap_or_default();
+        let (name, value) =
+            bare.split_once('=').map_or((bare, None), |(it, value)| (it, Some(value)));
+        let Some((name, means)) = FLAGS.iter().find(|it| it.0 == name) else {
+            if name.contains('_') {
+                problems.push(unknown(name));
+            } else {
+                others.push(argument);
+            }
+            continue;
+        };
+        let value = match value {
+            Some(value) => value.to_owned(),
+            None if SWITCHES.contains(name) => "true".to_owned(),
+            None => match all.next() {
+                Some(value) => value.to_string_lossy().into_owned(),
+                None => {
+                    problems.push(format!("option --{name} needs a value"));
+                    continue;
+                }
+            },
+        };
+        found.flag(name, *means, &value, &mut typed, problems);
+    }
+    *args = others;
+    Some((found, typed))
+}
+
+fn unknown(name: &str) -> String {
+    let hint = nearest(name, FLAGS.iter().map(|it| it.0));
+    let hint = hint.map_or("muster --help lists muster's own".to_owned(), |it| {
+        format!("did you mean --{it}?")
+    });
+    format!("unknown option --{name} of {COMMAND}; {hint}")
+}
+
+impl TensorFlow {
+    /// One of its flags.
+    fn flag(
+        &mut self,
+        name: &str,
+        means: Means,
+        value: &str,
+        typed: &mut Vec<Typed>,
+        problems: &mut Vec<String>,
+    ) {
+        let spelled = format!("--{name}={value} (command line)");
+        let mut set = |setting: &'static str, value: &str| {
+            typed.push(Typed {
+                name: setting,
+                value: value.into(),
+                spelled: Some(spelled.clone()),
+            });
+        };
+        let is_off = ["", "false", "0"].contains(&value);
+        let mut nothing = |why: &str| {
+            let text = format!("without effect ({why}): --{name}={value}");
+            self.notices.push(Notice::info(text));
+        };
+        match means {
+            // 0 is the server's choice there.
+            Same("model-load-thread-count") if is_off => {}
+            Same(setting) => set(setting, value),
+            Port(_, allow) if value == "0" => set(allow, "false"),
+            Port(setting, allow) => {
+                set(setting, value);
+                set(allow, "true");
+            }
+            Both(one, other) => {
+                set(one, value);
+                set(other, value);
+            }
+            NothingBut(usual, _) if value == usual => {}
+            Nothing(why) | NothingBut(_, why) => nothing(why),
+            Refused(_) if is_off => {}
+            Refused(instead) => {
+                problems
+                    .push(format!("--{name}={value} (command line) is not supported: {instead}"));
+            }
+        }
+    }
+
+    /// Where nobody has said anything, it is as the image of TensorFlow Serving has it.
+    pub fn offer_image(
+        &self,
+        sources: &mut Sources<'_>,
+        environment: &dyn Environment,
+        problems: &mut Vec<String>,
+    ) {
+        sources.notices.extend(self.notices.iter().cloned());
+        let is_named = ["model-config-file", "model-base-path"];
+        let is_named = is_named.iter().any(|it| sources.last(it).is_some());
+        sources.offer(self.image(is_named, environment, problems));
+    }
+
+    /// Where nobody has said anything still, it is as TensorFlow Serving has it.
+    pub fn offer_defaults(&self, sources: &mut Sources<'_>) {
+        let origin = || Origin::Other(format!("default of {COMMAND}"));
+        let default =
+            |(name, text): (&'static str, &str)| Given::new(name, text.to_owned(), origin());
+        sources.offer(DEFAULTS.map(default).into());
+    }
+
+    /// What its image makes of the environment: a model below the directory of models, and the port of REST.
+    fn image(
+        &self,
+        is_named: bool,
+        environment: &dyn Environment,
+        problems: &mut Vec<String>,
+    ) -> Vec<Given> {
+        let mut variable = |name| variable_text(environment, name, problems);
+        let (name, base_path) = (variable("MODEL_NAME"), variable("MODEL_BASE_PATH"));
+        let is_image = self.script || name.is_some() || base_path.is_some();
+        if !is_image || (is_named && !self.script) {
+            return Vec::new();
+        }
+        let name = name.unwrap_or_else(|| "model".to_owned());
+        let path = Path::new(base_path.as_deref().unwrap_or("/models")).join(&name);
+        let given = |setting, text: String, variable: &str| {
+            let origin = Origin::Other(format!("{variable}: '{text}' (environment)"));
+            Given::new(setting, text, origin)
+        };
+        let mut all = vec![
+            given("http-port", "8501".to_owned(), "the image of TensorFlow Serving"),
+            given("allow-http", "true".to_owned(), "the image of TensorFlow Serving"),
+        ];
+        if !is_named {
+            let path = path.display().to_string();
+            all.push(given("model-base-path", path, "MODEL_BASE_PATH/MODEL_NAME"));
+            all.push(given("model-name", name, "MODEL_NAME"));
+        }
+        all
+    }
+}
+
+/// Every flag, and the settings that it may be about, those of its defaults at the end: for a test that there are such
+/// flags.
+pub fn meant_settings() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let of_flags = FLAGS.iter().map(|(name, means)| match *means {
+        Same(one) => (*name, vec![one]),
+        Port(one, other) | Both(one, other) => (*name, vec![one, other]),
+        Nothing(_) | NothingBut(..) | Refused(_) => (*name, vec![]),
+    });
+    of_flags.chain(DEFAULTS.iter().map(|it| (it.0, vec![it.0])))
+}

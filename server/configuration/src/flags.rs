@@ -1,0 +1,119 @@
+//! What a flag is, and the table of all flags of a program.
+
+/// One setting: the flag `--<name>` and the variable `MUSTER_<NAME>`.
+#[derive(Debug)]
+pub struct Flag {
+    /// Without dashes in front.
+    pub name: &'static str,
+    /// How it is given.
+    pub takes: Takes,
+    /// The default as one would write it; empty where there is none, or where it depends.
+    pub default: &'static str,
+    /// For `--help`.
+    pub help: &'static str,
+    /// Is its text a secret after the first `=`?
+    pub is_secret: bool,
+}
+
+/// How a setting is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// `--name value`; the last one counts.
+    Value,
+    /// As often as one likes; in a variable the values are separated by `;`.
+    Many,
+    /// `--name` alone is true.
+    Switch,
+}
+
+impl Flag {
+    /// `--name value`. The default is empty where there is none, or where it depends.
+    pub const fn value(name: &'static str, default: &'static str, help: &'static str) -> Flag {
+        Flag { name, takes: Takes::Value, default, help, is_secret: false }
+    }
+
+    /// `--name value`, any number of times.
+    pub const fn many(name: &'static str, help: &'static str) -> Flag {
+        Flag { name, takes: Takes::Many, default: "", help, is_secret: false }
+    }
+
+    /// `--name` alone is true; without it the setting is false.
+    pub const fn switch(name: &'static str, help: &'static str) -> Flag {
+        Flag { name, takes: Takes::Switch, default: "false", help, is_secret: false }
+    }
+
+    /// The same, with a text of which nothing after the first `=` is ever shown.
+    pub const fn with_secret(self) -> Flag {
+        Flag { is_secret: true, ..self }
+    }
+}
+
+/// Another spelling of a setting, and its name.
+pub type Alias = (&'static str, &'static str);
+
+/// Why options do nothing, and their names.
+pub type WithoutEffect = (&'static str, &'static [&'static str]);
+
+/// All flags of a program.
+#[derive(Debug)]
+pub struct FlagTable {
+    /// Heading in `--help`, and flag, in the order of `--help`.
+    listed: Vec<(&'static str, &'static Flag)>,
+    /// Other spellings of settings.
+    pub aliases: &'static [Alias],
+    /// Options that are taken and do nothing.
+    pub without_effect: &'static [WithoutEffect],
+}
+
+impl FlagTable {
+    /// The flags that the parts of the program declare, by `sections` of `--help`: headings, each with the names
+    /// below it. A flag that no section names does not exist for the program.
+    pub fn new(
+        parts: &[&'static [Flag]],
+        sections: &[(&'static str, &[&'static str])],
+        aliases: &'static [Alias],
+        without_effect: &'static [WithoutEffect],
+    ) -> FlagTable {
+        let declared = |name: &str| parts.iter().copied().flatten().find(|it| it.name == name);
+        let of_section = |&(heading, names): &(&'static str, &[&'static str])| {
+            let flags = names.iter().filter_map(|it| declared(it));
+            flags.map(|it| (heading, it)).collect::<Vec<_>>()
+        };
+        let listed = sections.iter().flat_map(of_section).collect();
+        FlagTable { listed, aliases, without_effect }
+    }
+
+    /// Every setting that does something, in the order of `--help`.
+    pub fn flags(&self) -> impl Iterator<Item = &'static Flag> {
+        self.listed.iter().map(|it| it.1)
+    }
+
+    /// The same, each with its heading in `--help`.
+    pub fn with_headings(&self) -> impl Iterator<Item = (&'static str, &'static Flag)> {
+        self.listed.iter().copied()
+    }
+
+    /// The setting of that name.
+    pub fn flag(&self, name: &str) -> Option<&'static Flag> {
+        self.flags().find(|it| it.name == name)
+    }
+
+    /// Names of all options that can be given, those without effect included.
+    pub fn all_names(&self) -> impl Iterator<Item = &'static str> {
+        let without_effect = self.without_effect.iter().flat_map(|it| it.1.iter().copied());
+        self.flags()
+            .map(|it| it.name)
+            .chain(self.aliases.iter().map(|it| it.0))
+            .chain(without_effect)
+    }
+
+    /// The name of a setting that may be spelled otherwise.
+    pub fn full_name(&self, spelled: &'static str) -> &'static str {
+        self.aliases.iter().find(|it| it.0 == spelled).map_or(spelled, |it| it.1)
+    }
+}
+
+/// `http-port` → `MUSTER_HTTP_PORT`.
+pub fn variable_of(name: &str) -> String {
+    format!("MUSTER_{}", name.to_ascii_uppercase().replace('-', "_"))
+}

@@ -1,0 +1,75 @@
+//! Models in the folder of a hosting platform: what may be there, and which are loaded at the start.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Environment, Flag, PathKind, Sources, compat::variables, value};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("root-model", "false", "Serve a model whose config.pbtxt lies directly in the platform's folder, as \"model\" whatever it says"),
+];
+
+/// Beside the folder of the model: further folders, by what the platform calls them.
+const CHANNELS: &str = "additional-model-data-sources";
+
+/// What the platform's folder may hold besides a repository, a model or versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlatformFolder {
+    /// Further folders that may hold repositories, each in this one; `None` where there is none.
+    pub channels: Option<PathBuf>,
+    /// `--root-model`: `config.pbtxt` may lie directly in the folder.
+    pub root_model: bool,
+}
+
+/// Which models a hosted server loads at its start, where nobody has said how models are loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostedStart {
+    /// Whose way.
+    pub way: HostedWay,
+    /// The model that is named, which must be there.
+    pub default_model: Option<String>,
+}
+
+/// In the way of which container are models chosen?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostedWay {
+    /// The model that is named, or the only one, and those that it is made of.
+    Triton,
+    /// All of them; the default is the one that is named, or the first by name.
+    TensorFlowServing,
+}
+
+/// What there is beside the models in the platform's folder.
+pub fn folder(
+    sources: &Sources,
+    environment: &dyn Environment,
+    platforms: Option<&Path>,
+    problems: &mut Vec<String>,
+) -> PlatformFolder {
+    let channels = platforms.and_then(Path::parent).map(|it| it.join(CHANNELS));
+    PlatformFolder {
+        channels: channels.filter(|it| environment.kind_of(it) == Some(PathKind::Directory)),
+        root_model: sources.read("root-model", value::boolean, problems).unwrap_or(false),
+    }
+}
+
+/// The rule of a hosted start; `None` where somebody says how models are loaded.
+pub fn start(
+    sources: &Sources,
+    environment: &dyn Environment,
+    default_model: Option<&String>,
+) -> Option<HostedStart> {
+    const CONTROLS: [&str; 3] = ["model-control-mode", "load-model", "model-load-on-demand"];
+    if CONTROLS.iter().any(|it| sources.last(it).is_some()) {
+        return None;
+    }
+    let names = environment.names();
+    let mut tensorflows = names.iter().filter(|it| it.starts_with(variables::TENSORFLOW));
+    let is_set = |name: &String| environment.variable(name).is_some_and(|it| !it.is_empty());
+    let way = match tensorflows.any(is_set) {
+        true => HostedWay::TensorFlowServing,
+        false => HostedWay::Triton,
+    };
+    Some(HostedStart { way, default_model: default_model.cloned() })
+}

@@ -1,0 +1,138 @@
+//! What clients may use up: bytes, connections, time.
+
+use std::{num::NonZeroUsize, time::Duration};
+
+use crate::{Flag, Notice, Sources, value};
+use machine::Machine;
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("http-max-input-size", "1GiB", "Largest body in bytes, without the raw tensors behind JSON, which --max-inflight-bytes bounds. Lowered to --max-inflight-bytes where that is less and this is not given"),
+    Flag::value("max-inflight-bytes", "", "Bytes of all bodies and replies in memory at one time. Default: a quarter of the memory of the machine or container"),
+    Flag::value("max-connections", "", "Open connections, all ports together. Default: by the limit of open files, at most 65536"),
+    Flag::value("header-timeout-secs", "10", "Time for the headers of a request"),
+    Flag::value("idle-timeout-secs", "75", "Time that a connection may be idle between requests"),
+    Flag::value("body-grace-secs", "10", "Time that every body has to arrive"),
+    Flag::value("body-min-rate", "1KiB", "Bytes per second: a body gets a further second for each such amount that has arrived; 0 for no limit of time"),
+    Flag::value("http-compression", "true", "Take bodies in gzip and deflate, and send replies so to clients that ask for it"),
+];
+
+/// What clients may use up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// `--http-max-input-size`: bytes of one body. At most `inflight_bytes`.
+    pub body_bytes: u64,
+    /// `--max-inflight-bytes`: bytes of all bodies and replies in memory at one time.
+    pub inflight_bytes: u64,
+    /// `--max-connections`: open connections, all ports together.
+    pub connections: NonZeroUsize,
+    /// `--header-timeout-secs`: from the first byte of a request to the end of its headers.
+    pub header_timeout: Duration,
+    /// `--idle-timeout-secs`: a connection between two requests.
+    pub idle_timeout: Duration,
+    /// How slowly a body may come.
+    pub body_pace: BodyPace,
+    /// `--http-compression`: may bodies and replies be compressed?
+    pub http_compression: bool,
+}
+
+/// How slowly a body may come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BodyPace {
+    /// `--body-grace-secs`: time that every body has.
+    pub grace: Duration,
+    /// `--body-min-rate`: bytes per second that earn more time; 0 for no limit at all.
+    pub bytes_per_second: u64,
+}
+
+impl BodyPace {
+    /// How long a body may have taken by the time that `received` bytes of it have come; `None` for any
+    /// time.
+    pub fn allowed(&self, received: u64) -> Option<Duration> {
+        let earned = received.checked_div(self.bytes_per_second)?;
+        Some(self.grace.saturating_add(Duration::from_secs(earned)))
+    }
+}
+
+const GIB: u64 = 1 << 30;
+
+/// The body limit of a server with memory to spare. See the setting's help for why it is not 64 MiB.
+const BODY_LIMIT: u64 = GIB;
+
+/// The budget for bodies where the memory limit is unknown.
+const UNKNOWN_MEMORY_BUDGET: u64 = GIB;
+
+/// Connections cost some 10 KiB each even when idle.
+const MOST_CONNECTIONS: u64 = 65_536;
+
+/// File descriptors for models, logs and listeners, which connections must leave.
+const RESERVED_FILES: u64 = 256;
+
+/// Reads them.
+pub fn resolve(sources: &mut Sources, machine: &Machine, problems: &mut Vec<String>) -> Limits {
+    let (body_bytes, inflight_bytes) = bytes_limits(sources, machine, problems);
+    let by_files = machine.open_files.map_or(MOST_CONNECTIONS, |files| {
+        files.saturating_sub(RESERVED_FILES.min(files / 2)).min(MOST_CONNECTIONS)
+    });
+    let by_files = usize::try_from(by_files).ok().and_then(NonZeroUsize::new);
+    let mut time = |name, parse: fn(&str) -> value::Parse<Duration>, default| {
+        sources.read(name, parse, problems).unwrap_or(Duration::from_secs(default))
+    };
+    let header_timeout = time("header-timeout-secs", value::seconds_above_zero, 10);
+    let idle_timeout = time("idle-timeout-secs", value::seconds_above_zero, 75);
+    let grace = time("body-grace-secs", value::seconds_above_zero, 10);
+    Limits {
+        body_bytes,
+        inflight_bytes,
+        connections: sources
+            .read("max-connections", value::count, problems)
+            .or(by_files)
+            .unwrap_or(NonZeroUsize::MIN),
+        header_timeout,
+        idle_timeout,
+        body_pace: BodyPace {
+            grace,
+            bytes_per_second: sources.read("body-min-rate", value::bytes, problems).unwrap_or(1024),
+        },
+        http_compression: sources
+            .read("http-compression", value::boolean, problems)
+            .unwrap_or(true),
+    }
+}
+
+/// The limit of one body and that of all of them. One body must fit into the budget, or a client would
+/// be told to come back for ever; what was not given yields to what was.
+fn bytes_limits(
+    sources: &mut Sources,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> (u64, u64) {
+    let body = sources.read("http-max-input-size", value::bytes_from_one, problems);
+    let budget = sources.read("max-inflight-bytes", value::bytes_from_one, problems);
+    let by_memory = machine.memory.map_or(UNKNOWN_MEMORY_BUDGET, |it| it / 4).max(1);
+    match (body, budget) {
+        (Some(body), Some(budget)) => {
+            let given = sources.last("http-max-input-size").filter(|_| body > budget);
+            let other = sources.last("max-inflight-bytes");
+            if let (Some(given), Some(other)) = (given, other) {
+                problems.push(format!("{given}: expected no more than {other}"));
+            }
+            (body, budget)
+        }
+        (Some(body), None) => {
+            if body > by_memory {
+                sources.notices.push(Notice::warning(format!(
+                    "the body limit of {body} bytes is more than a quarter of the memory ({}); the \
+                     budget for all bodies (--max-inflight-bytes) is raised to it",
+                    machine.memory_reason
+                )));
+            }
+            (body, by_memory.max(body))
+        }
+        (None, budget) => {
+            let budget = budget.unwrap_or(by_memory);
+            (BODY_LIMIT.min(budget), budget)
+        }
+    }
+}

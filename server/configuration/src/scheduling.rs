@@ -1,0 +1,87 @@
+//! How requests wait and run.
+
+use std::time::Duration;
+
+use crate::{
+    Flag, Sources,
+    value::{self, Parse},
+};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (by the model's speed), 0 (never), or milliseconds"),
+    Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
+    Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
+    Flag::value("worker-spin-us", "0", "Microseconds, at most 1000, for which a thread of a model that has run out of work looks for more before it sleeps, if work has lately come as soon as that"),
+    Flag::value("scheduler-hold", "0", "For tests: begin to batch once so many requests wait"),
+];
+
+/// How requests wait and run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scheduling {
+    /// `--max-queue-wait-ms`: the longest that a request may have to wait.
+    pub queue_wait: QueueWait,
+    /// `--request-timeout-ms`: from the headers to the answer; `None` for any time.
+    pub request_timeout: Option<Duration>,
+    /// `--caller-runs`: a small request to an idle model may run where it was read.
+    pub caller_runs: bool,
+    /// `--worker-spin-us`: longest that a thread of a model without work looks for some before it sleeps.
+    pub spin: Duration,
+    /// `--scheduler-hold`, `TRITONSERVER_DELAY_SCHEDULER`: batching begins once so many requests wait.
+    /// For tests; 0 is off.
+    pub hold: usize,
+}
+
+/// The longest that a request may have to wait in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueWait {
+    /// By what is known of the model's speed.
+    Auto,
+    /// For ever.
+    Unbounded,
+    /// So long.
+    AtMost(Duration),
+}
+
+/// Reads them. `batch`: the process serves a batch job.
+pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Scheduling {
+    // A batch job has all day, and a refused request costs it a file.
+    let default_wait = if batch { QueueWait::Unbounded } else { QueueWait::Auto };
+    Scheduling {
+        queue_wait: sources.read("max-queue-wait-ms", queue_wait, problems).unwrap_or(default_wait),
+        request_timeout: sources
+            .read("request-timeout-ms", value::milliseconds_or_none, problems)
+            .flatten(),
+        caller_runs: sources.read("caller-runs", caller_runs, problems).unwrap_or(true),
+        spin: sources.read("worker-spin-us", spin, problems).unwrap_or_default(),
+        hold: sources.read("scheduler-hold", value::number, problems).unwrap_or(0),
+    }
+}
+
+fn queue_wait(text: &str) -> Parse<QueueWait> {
+    if text.eq_ignore_ascii_case("auto") {
+        return Ok(QueueWait::Auto);
+    }
+    match value::milliseconds(text) {
+        Ok(Duration::ZERO) => Ok(QueueWait::Unbounded),
+        Ok(time) => Ok(QueueWait::AtMost(time)),
+        Err(_) => Err("auto, 0 for any wait, or a whole number of milliseconds".to_owned()),
+    }
+}
+
+/// `auto` → true, `off` → false.
+fn caller_runs(text: &str) -> Parse<bool> {
+    match &*text.to_ascii_lowercase() {
+        "auto" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("auto or off".to_owned()),
+    }
+}
+
+/// How long a worker may look for work: no longer than a turn of the system's scheduler.
+fn spin(text: &str) -> Parse<Duration> {
+    let time = text.parse().ok().map(Duration::from_micros);
+    time.filter(|it| *it <= Duration::from_millis(1))
+        .ok_or_else(|| "a whole number of microseconds from 0 to 1000".to_owned())
+}

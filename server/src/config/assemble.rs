@@ -1,0 +1,118 @@
+//! Texts → [`ServerConfig`]: each part reads its own; what concerns several parts is settled in between.
+
+use std::time::Duration;
+
+use super::{
+    engines, lifecycle,
+    models_from::{has_remote, models_from},
+    server_config::ServerConfig,
+    startup,
+};
+use configuration::{
+    AwsFacade, Environment, Flag, ModelsFrom, Notice, Repository, Sources, access, aws, cache,
+    capture,
+    command_line::Serve,
+    compat::variables,
+    control, emf, grpc, hosted, hosting, limits, listeners, log, metrics,
+    model_defaults::{self, Start},
+    multi_model, rate_limit, repository, sagemaker, scheduling, sessions, stores, tls, trace,
+    value, vertex,
+};
+use machine::{Machine, gpus::Visibility};
+
+/// The flags of the server as a whole.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("id", "triton", "Name of the server in its metadata. Clients of Triton may look for its name, hence the default"),
+    Flag::value("allow-websocket", "true", "Take WebSockets at /invocations-bidirectional-stream"),
+    Flag::value("allow-client-shm", "false", "Let clients register shared memory objects of this machine, from which inputs are read and into which outputs are written. For clients that are trusted: any of them can name any object that the server may open"),
+];
+
+/// Makes the configuration. With `problems` found it is not to be used.
+pub(super) fn resolve(
+    serve: &Serve,
+    mut sources: Sources<'_>,
+    environment: &dyn Environment,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> ServerConfig {
+    let vertex_ai = vertex::is_on(&sources, problems);
+    let is_multi_model = multi_model::is_on(&sources, problems);
+    let (from, platform_folder) =
+        models_from(serve, is_multi_model, vertex_ai, &sources, environment, problems);
+    let port_by_platform =
+        environment.variable(variables::BIND_TO_PORT).is_some_and(|it| !it.is_empty());
+    let hosted = serve.word && (port_by_platform || platform_folder);
+    let platforms = match &from {
+        ModelsFrom::Path(path) if hosted && platform_folder => Some(path.clone()),
+        _ => None,
+    };
+    let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
+    let grpc = grpc::resolve(&mut sources, problems);
+    let sagemaker = sagemaker::resolve(&sources, environment, problems);
+    sources.notices.extend(sagemaker.vendor.as_ref().map(|it| Notice::info(it.told())));
+    let aws = aws::resolve(&sources, environment, problems);
+    let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
+    let are_named = matches!(from, ModelsFrom::Named(_));
+    let mut control = control::resolve(are_named, &sources, environment, is_multi_model, problems);
+    let multi_model =
+        multi_model::resolve(is_multi_model, &mut sources, environment, machine, problems);
+    if let Some(multi_model) = multi_model {
+        control.set_multi_model(multi_model);
+    }
+    if hosted && !is_multi_model && !has_remote(&from) {
+        control.hosted = hosted::start(&sources, environment, sagemaker.default_model.as_ref());
+    }
+    let hosting = hosting::resolve(&sources, problems);
+    let startup = startup::resolve(&sources, environment, (&from, hosted), problems);
+    let platform = hosted::folder(&sources, environment, platforms.as_deref(), problems);
+    let start = Start { hosted, batch: sagemaker.batch };
+    ServerConfig {
+        id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
+        hosted,
+        listeners,
+        grpc,
+        stores: stores::resolve(&sources, environment, opens_stores, problems),
+        repository: Repository {
+            platform,
+            ..repository::resolve(from, &sources, machine, problems)
+        },
+        control,
+        model_defaults: model_defaults::resolve(&sources, start, problems),
+        limits: limits::resolve(&mut sources, machine, problems),
+        access: access::resolve(&sources, problems),
+        tls: tls::resolve(&sources, problems),
+        scheduling: scheduling::resolve(&sources, sagemaker.batch, problems),
+        rate_limit: rate_limit::rate_limit(&sources, problems),
+        cache: cache::resolve(&mut sources, environment, problems),
+        lifecycle: lifecycle::resolve(&sources, problems),
+        sagemaker,
+        sessions: sessions::resolve(&sources, problems),
+        allow_websocket: sources.read("allow-websocket", value::boolean, problems).unwrap_or(true),
+        aws,
+        hosting,
+        startup,
+        vertex_ai: vertex::resolve(vertex_ai, &sources, problems),
+        client_shared_memory: sources
+            .read("allow-client-shm", value::boolean, problems)
+            .unwrap_or(false),
+        metrics: metrics::resolve(&sources, problems),
+        metrics_interval: sources
+            .read("metrics-interval-ms", value::milliseconds, problems)
+            .unwrap_or(Duration::from_secs(2)),
+        emf: emf::resolve(&sources, problems),
+        capture: capture::resolve(&sources, problems),
+        gpu_metrics: sources.read("allow-gpu-metrics", value::boolean, problems).unwrap_or(true),
+        gpu_visibility: gpu_visibility(environment),
+        log: log::resolve(&sources, problems),
+        trace: trace::resolve(&mut sources, environment, problems),
+        engines: engines::resolve(&sources, problems),
+        notices: sources.notices,
+    }
+}
+
+/// As CUDA and the container's runtime left it: an empty text says something, too.
+fn gpu_visibility(environment: &dyn Environment) -> Visibility {
+    let text = |name| environment.variable(name).map(|it| it.to_string_lossy().into_owned());
+    Visibility { cuda: text("CUDA_VISIBLE_DEVICES"), container: text("NVIDIA_VISIBLE_DEVICES") }
+}

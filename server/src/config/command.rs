@@ -1,0 +1,67 @@
+//! What the process is to do, by the command line and the environment. Nothing else in the server reads the
+//! environment.
+
+use std::ffi::OsString;
+
+use super::{
+    assemble, batching_file, flags,
+    health::{self, HealthCheck},
+    inventory, monitoring_file,
+    other_servers::offer_defaults,
+    server_config::ServerConfig,
+};
+use configuration::{
+    ConfigError, Environment,
+    command_line::{self, Parsed},
+    gather,
+};
+use machine::Machine;
+
+/// What the process is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Serve models: `muster`, `muster serve`.
+    Serve(Box<ServerConfig>),
+    /// `muster bench`, with everything that follows the word.
+    Bench(Vec<OsString>),
+    /// Ask a running server: `muster health`.
+    Health(HealthCheck),
+    /// Print this text to standard output and exit 0: `--help`, `--version`, `muster env`.
+    Print(String),
+}
+
+/// Reads the command line, program name first, and the environment.
+///
+/// The error's text is complete: print it to standard error and exit 1.
+pub fn read(
+    args: impl IntoIterator<Item = OsString>,
+    environment: &dyn Environment,
+    machine: &Machine,
+) -> Result<Command, ConfigError> {
+    let flags = flags::table();
+    let mut problems = Vec::new();
+    let serve = match command_line::parse(args.into_iter().collect(), &flags, &mut problems) {
+        Parsed::Print(text) => return Ok(Command::Print(text)),
+        Parsed::Bench(args) => return Ok(Command::Bench(args)),
+        Parsed::Health(asked) => {
+            return match health::resolve(asked, &flags, environment, &mut problems) {
+                Some(check) if problems.is_empty() => Ok(Command::Health(check)),
+                _ => Err(ConfigError::of_health(problems)),
+            };
+        }
+        Parsed::Env(settings) => {
+            return inventory::of(settings, &flags, environment, machine).map(Command::Print);
+        }
+        Parsed::Unknown => return Err(ConfigError::new(problems)),
+        Parsed::Serve(serve) => serve,
+    };
+    let mut sources = gather(&serve.settings, &flags, environment, &mut problems);
+    offer_defaults(&serve, &mut sources, environment, &mut problems);
+    batching_file::offer(&mut sources, environment, &mut problems);
+    monitoring_file::offer(&mut sources, environment, &mut problems);
+    let config = assemble::resolve(&serve, sources, environment, machine, &mut problems);
+    match problems.is_empty() {
+        true => Ok(Command::Serve(Box::new(config))),
+        false => Err(ConfigError::new(problems)),
+    }
+}

@@ -1,0 +1,33 @@
+//! Where the engines find what they load, and what they keep.
+
+use std::path::PathBuf;
+
+use configuration::{Flag, Sources, value};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("pytorch-plugin", "", "The libtorch engine, libmuster_pytorch.so. Default: the one in pytorch/ beside the program or one folder up"),
+    Flag::value("onnxruntime-library", "", "The ONNX Runtime shared library. Default: the one that came along"),
+    Flag::value("model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
+];
+
+/// Where the engines find what they load, and what they keep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Engines {
+    /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one that came along.
+    pub onnxruntime_library: Option<PathBuf>,
+    /// `--pytorch-plugin`: the libtorch engine's shared library; `None` for the one that came along.
+    pub pytorch_plugin: Option<PathBuf>,
+    /// `--model-cache-dir`: where optimised forms of large models are kept; `None` for nowhere.
+    pub model_cache_dir: Option<PathBuf>,
+}
+
+/// Reads it.
+pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines {
+    Engines {
+        onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),
+        pytorch_plugin: sources.read("pytorch-plugin", value::path, problems),
+        model_cache_dir: sources.read("model-cache-dir", value::path, problems),
+    }
+}

@@ -1,0 +1,315 @@
+//! All flags: the parts that declare them, and the order in which `--help` shows them.
+
+use super::{assemble, batching_file, engines, lifecycle, monitoring_file, startup};
+use configuration::{
+    Flag, FlagTable, access, aws, cache, capture,
+    compat::triton_command::{ALIASES, WITHOUT_EFFECT},
+    control, emf, gpu_limit, grpc, hosted, hosting, limits, listeners, log, metrics,
+    model_defaults, multi_model, named, rate_limit, repository, sagemaker, scheduling, sessions,
+    stores, tls, trace, vertex, xgboost,
+};
+
+/// What the parts of the server declare.
+const PARTS: &[&[Flag]] = &[
+    access::FLAGS,
+    assemble::FLAGS,
+    aws::FLAGS,
+    batching_file::FLAGS,
+    cache::FLAGS,
+    capture::FLAGS,
+    control::FLAGS,
+    emf::FLAGS,
+    engines::FLAGS,
+    gpu_limit::FLAGS,
+    grpc::FLAGS,
+    hosted::FLAGS,
+    hosting::FLAGS,
+    lifecycle::FLAGS,
+    limits::FLAGS,
+    listeners::FLAGS,
+    log::FLAGS,
+    metrics::FLAGS,
+    model_defaults::FLAGS,
+    monitoring_file::FLAGS,
+    multi_model::FLAGS,
+    named::FLAGS,
+    rate_limit::FLAGS,
+    repository::FLAGS,
+    sagemaker::FLAGS,
+    scheduling::FLAGS,
+    sessions::FLAGS,
+    startup::FLAGS,
+    stores::FLAGS,
+    tls::FLAGS,
+    trace::FLAGS,
+    vertex::FLAGS,
+    xgboost::FLAGS,
+];
+
+/// The headings of `--help`, and what stands below each. Names and defaults are Triton's where it has the option.
+#[rustfmt::skip]
+const SECTIONS: &[(&str, &[&str])] = &[
+    ("Server", &[
+        "id",
+        "exit-on-error",
+        "strict-readiness",
+        "exit-timeout-secs",
+        "drain-delay-secs",
+    ]),
+    ("Models", &[
+        "model-repository",
+        "model-name",
+        "model-control-mode",
+        "repository-poll-secs",
+        "load-model",
+        "model-namespacing",
+        "model-load-retry-count",
+        "model-load-gpu-limit",
+        "model-load-on-demand",
+        "model-memory-budget",
+        "disable-auto-complete-config",
+        "strict-model-config",
+        "model-config-name",
+        "model-load-thread-count",
+        "backend-config",
+        "pytorch-plugin",
+        "onnxruntime-library",
+        "model-cache-dir",
+    ]),
+    ("Defaults of models", &[
+        "default-instance-count",
+        "default-intra-op-threads",
+        "default-inter-op-threads",
+        "default-max-batch-size",
+        "default-dynamic-batching",
+        "default-queue-delay-us",
+        "default-max-queue-size",
+    ]),
+    ("Object stores", &[
+        "model-repository-cache-dir",
+        "store-anonymous",
+    ]),
+    ("Ports", &[
+        "allow-http",
+        "http-address",
+        "http-port",
+        "reuse-http-port",
+        "http-thread-count",
+        "allow-metrics",
+        "metrics-address",
+        "metrics-port",
+        "metrics-interval-ms",
+        "allow-gpu-metrics",
+    ]),
+    ("gRPC", &[
+        "allow-grpc",
+        "grpc-address",
+        "grpc-port",
+        "reuse-grpc-port",
+        "allow-tfs-grpc",
+        "tfs-grpc-address",
+        "tfs-grpc-port",
+        "grpc-infer-response-compression-level",
+        "grpc-max-concurrent-streams",
+        "grpc-stream-requests",
+        "grpc-keepalive-time",
+        "grpc-keepalive-timeout",
+        "grpc-max-connection-age",
+        "grpc-max-connection-age-grace",
+        "grpc-use-ssl",
+        "grpc-use-ssl-mutual",
+        "grpc-server-cert",
+        "grpc-server-key",
+        "grpc-root-cert",
+    ]),
+    ("SageMaker", &[
+        "allow-sagemaker",
+        "sagemaker-address",
+        "sagemaker-port",
+        "sagemaker-safe-port-range",
+        "sagemaker-default-model",
+        "sagemaker-multi-model",
+        "sagemaker-models-root",
+        "sagemaker-dialect",
+        "sagemaker-inference-type",
+        "default-accept",
+        "sagemaker-batch",
+        "sagemaker-inference-output",
+        "xgboost-csv",
+        "libsvm-index-base",
+    ]),
+    ("A local SageMaker runtime", &[
+        "aws-facade",
+        "async-spool",
+        "async-output",
+        "async-input",
+        "async-queue",
+        "async-concurrency",
+    ]),
+    ("Sessions and WebSockets", &[
+        "sessions",
+        "session-ttl",
+        "max-sessions",
+        "allow-websocket",
+    ]),
+    ("Hosting", &[
+        "sagemaker-ping-mode",
+        "sagemaker-echo-custom-attributes",
+        "sagemaker-max-payload-mb",
+        "sagemaker-max-concurrent-transforms",
+        "root-model",
+        "fail-on-user-script",
+        "queue-timeout",
+        "startup-timeout",
+        "model-load-timeout",
+        "eager-instances",
+        "secure-mode",
+        "gpu-memory-margin",
+    ]),
+    ("Access", &[
+        "http-tls-cert",
+        "http-tls-key",
+        "http-tls-client-ca",
+        "http-tls-ports",
+        "auth-tokens-file",
+        "auth-open",
+        "http-restricted-api",
+        "grpc-restricted-protocol",
+        "http-header-forward-pattern",
+        "grpc-header-forward-pattern",
+    ]),
+    ("Vertex AI", &[
+        "allow-vertex-ai",
+        "vertex-ai-address",
+        "vertex-ai-port",
+        "vertex-ai-predict-route",
+        "vertex-ai-health-route",
+        "vertex-ai-default-model",
+    ]),
+    ("TensorFlow Serving", &[
+        "model-config-file",
+        "model-config-file-poll-wait-seconds",
+        "model-base-path",
+        "file-system-poll-wait-seconds",
+        "allow-version-labels-for-unavailable-models",
+        "batching-parameters-file",
+        "tfs-metrics",
+        "tfs-metrics-path",
+        "monitoring-config-file",
+        "force-allow-any-version-labels-for-unavailable-models",
+    ]),
+    ("Shared memory", &[
+        "allow-client-shm",
+    ]),
+    ("Limits", &[
+        "http-max-input-size",
+        "max-inflight-bytes",
+        "max-connections",
+        "header-timeout-secs",
+        "idle-timeout-secs",
+        "body-grace-secs",
+        "body-min-rate",
+        "http-compression",
+    ]),
+    ("Scheduling", &[
+        "max-queue-wait-ms",
+        "request-timeout-ms",
+        "caller-runs",
+        "worker-spin-us",
+        "rate-limit",
+        "rate-limit-resource",
+        "scheduler-hold",
+    ]),
+    ("Metrics", &[
+        "allow-cpu-metrics",
+        "metrics-config",
+        "emf",
+        "emf-interval-secs",
+        "emf-namespace",
+    ]),
+    ("Data capture", &[
+        "data-capture-dir",
+        "data-capture-percent",
+        "data-capture-input",
+        "data-capture-output",
+        "data-capture-csv-types",
+        "data-capture-json-types",
+        "data-capture-body-bytes",
+        "data-capture-file-bytes",
+    ]),
+    ("Response cache", &[
+        "cache-config",
+        "response-cache-byte-size",
+    ]),
+    ("Log", &[
+        "log-verbose",
+        "log-info",
+        "log-warning",
+        "log-error",
+        "log-format",
+        "log-requests",
+        "log-file",
+    ]),
+    ("Traces", &[
+        "trace-config",
+        "trace-file",
+        "trace-level",
+        "trace-rate",
+        "trace-count",
+        "trace-log-frequency",
+    ]),
+];
+
+/// All flags of the server.
+pub(super) fn table() -> FlagTable {
+    FlagTable::new(PARTS, SECTIONS, ALIASES, WITHOUT_EFFECT)
+}
+
+#[cfg(test)]
+mod tests {
+    use configuration::compat::{sagemaker, tensorflow_command};
+
+    use super::*;
+
+    #[test]
+    fn every_flag_is_declared_once_and_listed_once() {
+        let mut declared: Vec<&str> = PARTS.iter().copied().flatten().map(|it| it.name).collect();
+        let mut listed: Vec<&str> = SECTIONS.iter().flat_map(|it| it.1).copied().collect();
+        declared.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(declared, listed);
+        let count = listed.len();
+        listed.dedup();
+        assert_eq!(listed.len(), count);
+    }
+
+    #[test]
+    fn every_variable_means_a_setting_that_exists() {
+        let flags = table();
+        for (variable, names) in sagemaker::meant_settings() {
+            for name in names {
+                assert!(flags.all_names().any(|it| it == name), "{variable}: --{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_variable_is_in_one_place() {
+        let known = sagemaker::known_variables(&table());
+        let mut names: Vec<String> = known.into_iter().map(|it| it.0).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn every_flag_means_settings_that_exist() {
+        let flags = table();
+        for (flag, names) in tensorflow_command::meant_settings() {
+            for name in names {
+                assert!(flags.flag(name).is_some(), "{flag}: --{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `muster health`: where to ask, by the settings that the server was started with. The two processes share
+//! the environment; the server's command line is that of process 1, if muster is what a container runs.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    path::Path,
+};
+
+use super::other_servers::offer_defaults;
+use configuration::{
+    Environment, FlagTable,
+    command_line::{self, Health, Parsed, Serve},
+    compat::tensorflow_command,
+    gather, listeners, value,
+};
+
+/// Whom to ask.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HealthCheck {
+    /// By TLS, whatever the certificate.
+    pub tls: bool,
+    /// A name, or an address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Begins with a slash.
+    pub path: String,
+}
+
+impl HealthCheck {
+    /// Host and port, as the header `Host` has them.
+    pub fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl fmt::Display for HealthCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+/// Where to ask; `None`, with a problem more, where that cannot be told.
+pub(super) fn resolve(
+    asked: Health,
+    flags: &FlagTable,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<HealthCheck> {
+    if let Some(url) = asked.url {
+        return given(&url, problems);
+    }
+    let typed = |setting: &str| asked.settings.iter().any(|it| it.name == setting);
+    let typed = listeners::PORTS.into_iter().find(|it| typed(it));
+    // Of two texts the later one counts: what was typed here.
+    let server = first_process(flags, environment);
+    let settings: Vec<_> = server.settings.iter().cloned().chain(asked.settings).collect();
+    let mut sources = gather(&settings, flags, environment, problems);
+    offer_defaults(&server, &mut sources, environment, problems);
+    let asked = listeners::to_ask(&sources, typed, problems)?;
+    Some(HealthCheck {
+        tls: asked.tls,
+        host: asked.address.ip().to_string(),
+        port: asked.address.port(),
+        path: if asked.sagemaker { "/ping" } else { "/v2/health/ready" }.to_owned(),
+    })
+}
+
+/// What `--url` says.
+fn given(url: &OsStr, problems: &mut Vec<String>) -> Option<HealthCheck> {
+    let text = url.to_string_lossy();
+    match value::any_url(&text) {
+        Ok((tls, (host, port, path))) => {
+            let path = if path.is_empty() { "/ping".to_owned() } else { path };
+            Some(HealthCheck { tls, host, port, path })
+        }
+        Err(expected) => {
+            problems.push(format!("--url '{text}' (command line): expected {expected}"));
+            None
+        }
+    }
+}
+
+/// The command line of process 1, if that is a server; behind the name of an init program, as in
+/// `docker-init -- /muster serve`, too.
+fn first_process(flags: &FlagTable, environment: &dyn Environment) -> Serve {
+    let args = environment.first_process().unwrap_or_default();
+    let is_muster = |it: &OsString| {
+        let name = Path::new(it).file_name();
+        name == Some(OsStr::new("muster")) || tensorflow_command::is_name(it)
+    };
+    let args = args.into_iter().skip_while(|it| !is_muster(it)).collect();
+    // What is wrong there is for the server itself to tell.
+    match command_line::parse(args, flags, &mut Vec::new()) {
+        Parsed::Serve(serve) => serve,
+        _ => Serve::default(),
+    }
+}

@@ -1,0 +1,135 @@
+//! `muster env`: what the environment comes to, as a text for people.
+
+use std::fmt::Write as _;
+
+use super::{assemble, server_config::ServerConfig};
+use configuration::{
+    ConfigError, Environment, FlagTable, Given, Listeners, NoticeLevel, Origin, Sources, Typed,
+    Vendor, command_line::Serve, compat::sagemaker::Others, gather,
+};
+use machine::Machine;
+
+/// The text.
+///
+/// # Errors
+/// Everything that would keep a server with this environment and these options from starting, but for models that
+/// are not there.
+pub(super) fn of(
+    settings: Vec<Typed>,
+    flags: &FlagTable,
+    environment: &dyn Environment,
+    machine: &Machine,
+) -> Result<String, ConfigError> {
+    let mut problems = Vec::new();
+    let serve = Serve { word: true, rehearsed: true, settings, ..Serve::default() };
+    let sources = gather(&serve.settings, flags, environment, &mut problems);
+    let mut text = variables(&sources, environment);
+    write_settings(&mut text, &sources);
+    let config = assemble::resolve(&serve, sources, environment, machine, &mut problems);
+    if !problems.is_empty() {
+        return Err(ConfigError::of_env(problems));
+    }
+    write_outcome(&mut text, &config);
+    Ok(text)
+}
+
+/// What became of each variable that is set.
+fn variables(sources: &Sources, environment: &dyn Environment) -> String {
+    let given = sources.given();
+    let counted = given.iter().flat_map(|it| it.1);
+    let mut applied: Vec<String> =
+        counted.filter_map(|it| Some(format!("{} -> {}", variable(it)?, option(it)))).collect();
+    applied.sort_unstable();
+    let lost = |it: &Given| {
+        let winner = sources.last(it.name).map(source).unwrap_or_default();
+        Some(format!("{} -> {}: {winner} goes before it", variable(it)?, option(it)))
+    };
+    let mut lost: Vec<String> = sources.lost().iter().filter_map(lost).collect();
+    lost.sort_unstable();
+    let Others { noted, mut without_effect, telling, warned, unknown } =
+        Others::of(environment, sources.flags());
+    without_effect.extend(warned.into_iter().map(|(name, why)| format!("{name} ({why})")));
+    let mut text = String::new();
+    write_list(&mut text, "Variables that count", &applied);
+    write_list(&mut text, "Variables that lost", &lost);
+    write_list(&mut text, "Only written into the log", &noted);
+    write_list(&mut text, "Without effect", &without_effect);
+    write_list(&mut text, "No setting of their own; tell whose container is meant", &telling);
+    write_list(&mut text, "Unknown, and ignored", &unknown);
+    match text.is_empty() {
+        true => "No variable is set that muster knows.\n".to_owned(),
+        false => text,
+    }
+}
+
+/// The settings that somebody has given another text than the default.
+fn write_settings(text: &mut String, sources: &Sources) {
+    let flags = sources.flags();
+    let differs = |it: &&Given| flags.flag(it.name).is_none_or(|own| own.default != it.text);
+    let given = sources.given();
+    let given = given.iter().flat_map(|it| it.1).filter(differs);
+    let shown = given.map(|it| {
+        let default = match flags.flag(it.name).map_or("", |own| own.default) {
+            "" => String::new(),
+            default => format!(" (default {default})"),
+        };
+        format!("{}{default}, by {}", option(it), source(it))
+    });
+    write_list(text, "Settings that differ from the default", &shown.collect::<Vec<_>>());
+}
+
+/// What follows from all of it.
+fn write_outcome(text: &mut String, config: &ServerConfig) {
+    let Listeners { http, sagemaker, vertex_ai, metrics, grpc, .. } = &config.listeners;
+    let ports = [
+        ("SageMaker", sagemaker),
+        ("HTTP", http),
+        ("gRPC", grpc),
+        ("metrics", metrics),
+        ("Vertex AI", vertex_ai),
+    ];
+    let open = ports.iter().filter_map(|(name, it)| it.map(|it| format!("{name} {it}")));
+    write_list(text, "`muster serve` listens on", &open.collect::<Vec<_>>());
+    let vendor = config.sagemaker.vendor.as_ref().map(Vendor::told);
+    write_list(text, "Dialect", vendor.as_slice());
+    let warnings = config.notices.iter().filter(|it| it.level == NoticeLevel::Warning);
+    let warnings: Vec<String> = warnings.map(|it| it.text.clone()).collect();
+    write_list(text, "Warnings", &warnings);
+}
+
+fn write_list(text: &mut String, heading: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{heading}:");
+    for line in lines {
+        let _ = writeln!(text, "  {line}");
+    }
+}
+
+/// The variable and what it says; `None` for what was typed.
+fn variable(given: &Given) -> Option<String> {
+    let shown = |text| given.shown_of(text).to_owned();
+    match &given.origin {
+        Origin::Own(variable) => Some(format!("{variable}={}", shown(&given.text))),
+        Origin::Foreign(variable, text) => Some(format!("{variable}={}", shown(text))),
+        Origin::CommandLine | Origin::Other(_) | Origin::Triton => None,
+    }
+}
+
+/// `--http-port 8000`.
+fn option(given: &Given) -> String {
+    format!("--{} {}", given.name, given.shown()).trim_end().to_owned()
+}
+
+/// Where it came from.
+fn source(given: &Given) -> String {
+    match &given.origin {
+        Origin::CommandLine => "the command line".to_owned(),
+        Origin::Own(variable) => variable.clone(),
+        Origin::Foreign(variable, _) => (*variable).to_owned(),
+        Origin::Other(text) => text.clone(),
+        Origin::Triton => "the name tritonserver".to_owned(),
+    }
+}

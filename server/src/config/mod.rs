@@ -1,0 +1,33 @@
+//! What the operator wants: the command line and the environment, as plain values.
+
+mod assemble;
+mod batching_file;
+mod command;
+mod engines;
+mod flags;
+mod health;
+mod inventory;
+mod lifecycle;
+mod models_from;
+mod monitoring_file;
+mod other_servers;
+mod server_config;
+mod startup;
+
+#[cfg(test)]
+mod tests;
+
+pub use command::{Command, read};
+pub use engines::Engines;
+pub use health::HealthCheck;
+pub use lifecycle::Lifecycle;
+pub use server_config::ServerConfig;
+pub use startup::Startup;
+
+use configuration::compat::sagemaker::{VariableState, known_variables};
+
+/// Every variable of SageMaker's containers that is known, and what becomes of it; `*` at the end of a name stands for
+/// any letters.
+pub fn sagemaker_variables() -> Vec<(String, VariableState)> {
+    known_variables(&flags::table())
+}

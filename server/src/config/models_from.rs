@@ -1,0 +1,148 @@
+//! Where models are: what was typed or set, else where they usually are.
+
+use std::path::{Path, PathBuf};
+
+use configuration::{
+    Environment, ModelsFrom, Origin, PathKind, Sources, StoreUrl, command_line::Serve,
+    compat::variables, multi_model, named, value, variable_text, vertex,
+};
+
+/// Where SageMaker puts the model.
+const HOSTED_MODEL: &str = "/opt/ml/model";
+
+/// Beside the place where the server was started.
+const LOCAL_REPOSITORY: &str = "model_repository";
+
+/// Where models are, and whether that is the platform's folder.
+pub(super) fn models_from(
+    serve: &Serve,
+    is_multi_model: bool,
+    vertex_ai: bool,
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> (ModelsFrom, bool) {
+    if is_multi_model {
+        let from = of_multi_model(serve.path.as_ref(), sources, problems);
+        return (from, multi_model::is_by_platform(sources));
+    }
+    let repositories = sources.read_all("model-repository", value::path, problems);
+    let named = named::resolve(sources, environment, problems);
+    if let Some(named) = named {
+        if let Some(path) = &serve.path {
+            problems.push(format!(
+                "'muster serve {}' says where the model is, and so does --model-config-file or \
+                 --model-base-path: give one of them",
+                path.display()
+            ));
+        }
+        return (ModelsFrom::Named(named), false);
+    }
+    if let Some(path) = &serve.path {
+        let remote = path.to_str().filter(|it| StoreUrl::is_one(it));
+        let typed = sources
+            .last("model-repository")
+            .is_some_and(|it| matches!(it.origin, Origin::CommandLine));
+        if typed {
+            problems.push(format!(
+                "'muster serve {}' says where the model is, and so does --model-repository: give one \
+                 of them",
+                path.display()
+            ));
+        } else if let Some(text) = remote {
+            if let Err(expected) = StoreUrl::parse(text) {
+                problems.push(format!("muster serve: expected {expected}"));
+            }
+            return (ModelsFrom::Repositories(vec![path.clone()]), false);
+        } else if environment.kind_of(path).is_none() {
+            problems.push(format!("the model '{}' does not exist", path.display()));
+        }
+        return (ModelsFrom::Path(path.clone()), false);
+    }
+    if !repositories.is_empty() {
+        for given in sources.all("model-repository") {
+            if StoreUrl::is_one(&given.text) {
+                if let Err(expected) = StoreUrl::parse(&given.text) {
+                    problems.push(format!("--model-repository: expected {expected}"));
+                }
+                continue;
+            }
+            match environment.kind_of(Path::new(&given.text)) {
+                Some(PathKind::Directory) => {}
+                Some(PathKind::File) => problems.push(format!(
+                    "{given}: expected a directory, this is a file (for a single model: muster \
+                     serve {})",
+                    given.text
+                )),
+                None => problems.push(format!("{given}: expected a directory, there is none")),
+            }
+        }
+        return (ModelsFrom::Repositories(repositories), false);
+    }
+    if let Some(path) = vertex::storage(vertex_ai, environment, problems) {
+        return (ModelsFrom::Path(path), false);
+    }
+    let folder = platform_folder(environment, problems);
+    if let Some((variable, path)) = &folder
+        && environment.kind_of(path) != Some(PathKind::Directory)
+    {
+        problems.push(format!(
+            "{variable} (environment): expected a directory of models at '{}', there is none",
+            path.display()
+        ));
+    }
+    if let Some((_, path)) = folder {
+        return (ModelsFrom::Path(path), true);
+    }
+    if environment.kind_of(Path::new(HOSTED_MODEL)) == Some(PathKind::Directory) {
+        return (ModelsFrom::Path(HOSTED_MODEL.into()), true);
+    }
+    let hub = variable_text(environment, variables::HUB_MODEL, problems);
+    let hub = hub.map_or(String::new(), |model| {
+        format!("; nothing is fetched from a hub ({}='{model}')", variables::HUB_MODEL)
+    });
+    let is_there = environment.kind_of(Path::new(LOCAL_REPOSITORY)) == Some(PathKind::Directory);
+    if !is_there && !serve.rehearsed {
+        problems.push(format!(
+            "there are no models: neither {HOSTED_MODEL} nor ./{LOCAL_REPOSITORY} exists; name a \
+             directory with --model-repository (or MUSTER_MODEL_REPOSITORY), or a model with \
+             'muster serve path/to/model.onnx'; in a container, mount them: docker run -v \
+             /path/to/models:{HOSTED_MODEL}:ro{hub}"
+        ));
+    }
+    (ModelsFrom::Repositories(vec![LOCAL_REPOSITORY.into()]), false)
+}
+
+/// Is one of them in an object store?
+pub(super) fn has_remote(from: &ModelsFrom) -> bool {
+    let ModelsFrom::Repositories(all) = from else { return false };
+    all.iter().any(|it| it.to_str().is_some_and(StoreUrl::is_one))
+}
+
+/// The model folder that the platform's variables name, and the variable.
+fn platform_folder(
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<(&'static str, PathBuf)> {
+    let mut path = |name| variable_text(environment, name, problems).map(PathBuf::from);
+    path(variables::MODEL_PATH)
+        .map(|it| (variables::MODEL_PATH, it))
+        .or_else(|| path(variables::BASE_DIR).map(|it| (variables::BASE_DIR, it.join("model"))))
+}
+
+/// The models of the start: none. To name some is a mistake.
+fn of_multi_model(
+    path: Option<&PathBuf>,
+    sources: &Sources,
+    problems: &mut Vec<String>,
+) -> ModelsFrom {
+    let told = "names models, and those of a multi-model endpoint (--sagemaker-multi-model) come by POST \
+                /models alone: leave it out";
+    if let Some(path) = path {
+        problems.push(format!("'muster serve {}' {told}", path.display()));
+    }
+    for setting in ["model-repository", "load-model"] {
+        problems.extend(sources.all(setting).iter().map(|it| format!("{it} {told}")));
+    }
+    ModelsFrom::Repositories(Vec::new())
+}

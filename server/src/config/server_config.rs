@@ -1,0 +1,84 @@
+//! The result: what a server is made from. Values have units in their types; nothing is left to parse.
+
+use std::time::Duration;
+
+use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
+use configuration::{
+    AccessConfig, AwsFacade, CacheConfig, CaptureConfig, EmfConfig, Grpc, Hosting, HttpTls, Limits,
+    Listeners, LogConfig, MetricsConfig, ModelControl, ModelDefaults, Notice, RateLimit,
+    Repository, SageMaker, Scheduling, SessionSettings, StoreSettings, VertexAi,
+};
+use inference::trace::TraceConfig;
+use machine::gpus::Visibility;
+
+/// Everything that a server is told at its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// `--id`: the server's name in its metadata.
+    pub id: String,
+    /// Started by a hosting platform (`serve`, with its port or its model folder): one port, unless
+    /// more are asked for.
+    pub hosted: bool,
+    /// Where to listen.
+    pub listeners: Listeners,
+    /// How gRPC is served.
+    pub grpc: Grpc,
+    /// Which models.
+    pub repository: Repository,
+    /// When they are loaded and unloaded.
+    pub control: ModelControl,
+    /// How repositories in object stores are opened.
+    pub stores: StoreSettings,
+    /// What a model gets that does not say.
+    pub model_defaults: ModelDefaults,
+    /// What a client may use up.
+    pub limits: Limits,
+    /// Who may do what.
+    pub access: AccessConfig,
+    /// TLS of the HTTP ports; `None` where they are plain.
+    pub tls: Option<HttpTls>,
+    /// How requests wait and run.
+    pub scheduling: Scheduling,
+    /// Resources that instances share; `None` where they are not looked at.
+    pub rate_limit: Option<RateLimit>,
+    /// `--cache-config`: where answers are kept; `None` for nowhere.
+    pub cache: Option<CacheConfig>,
+    /// How to start, stop, and call oneself ready.
+    pub lifecycle: Lifecycle,
+    /// The routes of the SageMaker port.
+    pub sagemaker: SageMaker,
+    /// Stateful sessions there; `None` where they are off.
+    pub sessions: Option<SessionSettings>,
+    /// `--allow-websocket`: may clients talk over WebSockets?
+    pub allow_websocket: bool,
+    /// The addresses of SageMaker's runtime; `None` where they are off.
+    pub aws: Option<AwsFacade>,
+    /// How a hosting platform is answered beside inference.
+    pub hosting: Hosting,
+    /// What ends a start on a hosting platform.
+    pub startup: Startup,
+    /// The routes of the Vertex AI port; `None` where it is off.
+    pub vertex_ai: Option<VertexAi>,
+    /// `--allow-client-shm`: may clients register shared memory?
+    pub client_shared_memory: bool,
+    /// Which metrics are shown.
+    pub metrics: MetricsConfig,
+    /// `--metrics-interval-ms`: how often gauges of the machine are read.
+    pub metrics_interval: Duration,
+    /// `--emf`: metrics as lines on standard output; `None` where there are none.
+    pub emf: Option<EmfConfig>,
+    /// `--data-capture-dir`: which invocations are written down; `None` where none are.
+    pub capture: Option<CaptureConfig>,
+    /// `--allow-gpu-metrics`: are GPUs among them?
+    pub gpu_metrics: bool,
+    /// `CUDA_VISIBLE_DEVICES` and the like.
+    pub gpu_visibility: Visibility,
+    /// Where log lines go, and which.
+    pub log: LogConfig,
+    /// Which requests are traced, and where the traces go.
+    pub trace: TraceConfig,
+    /// Where the engines find what they load.
+    pub engines: Engines,
+    /// Lines for the log: foreign variables that were applied, options without effect.
+    pub notices: Vec<Notice>,
+}

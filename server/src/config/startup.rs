@@ -1,0 +1,79 @@
+//! What ends a start on a hosting platform: time that is up, a script that nothing would run.
+
+use std::{path::PathBuf, time::Duration};
+
+use configuration::{
+    Environment, Flag, ModelsFrom, PathKind, Sources, compat::variables, value, variable_text,
+};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("fail-on-user-script", "false", "End the start where a script such as code/inference.py comes with the model, as it would not run"),
+    Flag::value("startup-timeout", "none", "Seconds that loading may take at the start, then the start ends with an error; 0 or none for any"),
+    Flag::value("model-load-timeout", "none", "Seconds that the load of one model may take at the start, then the start ends with an error; 0 or none for any"),
+];
+
+/// What the user's script is called unless somebody says otherwise.
+const SCRIPT: &str = "inference.py";
+
+/// When the start ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Startup {
+    /// `--startup-timeout`: how long loading may take at the start; `None` for any time.
+    pub startup_timeout: Option<Duration>,
+    /// `--model-load-timeout`: how long one model may take at the start; `None` for any time.
+    pub model_load_timeout: Option<Duration>,
+    /// Where a user's script would lie: it is not run.
+    pub user_scripts: Vec<PathBuf>,
+    /// `--fail-on-user-script`.
+    pub fail_on_user_script: bool,
+    /// `HF_MODEL_ID`: a model that is to come from a hub, which is not asked.
+    pub hub_model: Option<String>,
+}
+
+/// Reads it. `from` is where models are. `hosted`: a hosting platform started the process.
+pub(super) fn resolve(
+    sources: &Sources,
+    environment: &dyn Environment,
+    (from, hosted): (&ModelsFrom, bool),
+    problems: &mut Vec<String>,
+) -> Startup {
+    let fail = sources.read("fail-on-user-script", value::boolean, problems);
+    let mut time = |name| sources.read(name, value::seconds_or_none, problems).flatten();
+    let (startup_timeout, model_load_timeout) =
+        (time("startup-timeout"), time("model-load-timeout"));
+    Startup {
+        startup_timeout,
+        model_load_timeout,
+        user_scripts: match hosted {
+            true => user_scripts(environment, from, problems),
+            false => Vec::new(),
+        },
+        fail_on_user_script: fail.unwrap_or(false),
+        hub_model: variable_text(environment, variables::HUB_MODEL, problems),
+    }
+}
+
+/// Where the user's script would be: in the folder that is named, and beside the model.
+fn user_scripts(
+    environment: &dyn Environment,
+    from: &ModelsFrom,
+    problems: &mut Vec<String>,
+) -> Vec<PathBuf> {
+    let program = variable_text(environment, variables::PROGRAM, problems);
+    let program = program.unwrap_or_else(|| SCRIPT.to_owned());
+    let submitted = variable_text(environment, variables::SUBMIT_DIRECTORY, problems);
+    // Training jobs leave the address of an archive there.
+    let submitted = submitted.as_deref().map(|it| it.strip_prefix("file://").unwrap_or(it));
+    let submitted = submitted.filter(|it| !it.contains("://")).map(PathBuf::from);
+    let model = match from {
+        ModelsFrom::Path(path) => Some(path.join("code")),
+        ModelsFrom::Repositories(_) | ModelsFrom::Named(_) => None,
+    };
+    let mut scripts: Vec<PathBuf> =
+        submitted.into_iter().chain(model).map(|it| it.join(&program)).collect();
+    scripts.dedup();
+    scripts.retain(|it| environment.kind_of(it) == Some(PathKind::File));
+    scripts
+}
