@@ -7,6 +7,7 @@ pub mod aligned;
 pub mod error;
 pub mod identifier;
 pub mod limits;
+pub mod outbox;
 pub mod request;
 pub mod signature;
 pub mod timings;

@@ -8,15 +8,13 @@ mod window;
 use std::{
     collections::BTreeMap,
     io::{self, Write},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
 use configuration::EmfConfig;
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use document::Usage;
 use machine::gpus::Sensor;
 use models::ModelManager;
@@ -133,8 +131,9 @@ pub struct Sources {
 
 /// Writes until it is dropped; the last lines, then, too.
 pub struct Emf {
-    stop: Option<Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    stop: Sender<()>,
+    /// Closed when the thread has ended.
+    ended: Receiver<()>,
 }
 
 impl Emf {
@@ -143,20 +142,21 @@ impl Emf {
     /// # Errors
     /// When the system refuses one.
     pub fn start(config: EmfConfig, sources: Sources) -> io::Result<Emf> {
-        let (stop, stopped) = channel();
-        let work = move || write(&config, &sources, &stopped);
-        let thread = thread::Builder::new().name("emf".to_owned()).spawn(work)?;
-        Ok(Emf { stop: Some(stop), thread: Some(thread) })
+        let (stop, stopped) = bounded(0);
+        let (end, ended) = bounded(0);
+        let work = move || {
+            write(&config, &sources, &stopped);
+            drop(end);
+        };
+        thread::Builder::new().name("emf".to_owned()).spawn(work)?;
+        Ok(Emf { stop, ended })
     }
 
     /// Has the last lines written, and waits for that, for so long at most. Blocking.
-    pub fn finish(mut self, patience: Duration) {
-        drop(self.stop.take());
-        let until = Instant::now() + patience;
-        // Who does not read the lines must not keep the process.
-        while self.thread.as_ref().is_some_and(|it| !it.is_finished()) && Instant::now() < until {
-            thread::sleep(Duration::from_millis(5));
-        }
+    pub fn finish(self, patience: Duration) {
+        drop(self.stop);
+        // A reader of the lines that has stopped must not keep the process.
+        let _ = self.ended.recv_timeout(patience);
     }
 }
 

@@ -5,13 +5,13 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
     time::{Duration, Instant},
 };
 
 use super::record::Finished;
+use crate::outbox::{Inbox, Outbox, Received, outbox};
 
 /// Traces that wait to be written to a file. Above that they are dropped and counted.
 pub(super) const MOST_TRACES: usize = 4096;
@@ -41,16 +41,10 @@ pub(super) trait Sink: Send {
     fn lost(&mut self) -> u64;
 }
 
-enum Message {
-    Trace(Box<Finished>, u64),
-    /// Answer once everything before it is out.
-    Flush(SyncSender<()>),
-}
-
 /// The queue's entrance.
 #[derive(Clone)]
 pub(super) struct Outlet {
-    queue: SyncSender<Message>,
+    queue: Outbox<(Box<Finished>, u64)>,
     counts: Arc<Counts>,
 }
 
@@ -71,10 +65,10 @@ impl fmt::Debug for Outlet {
 impl Outlet {
     /// Starts the thread. It ends when all entrances are gone.
     pub(super) fn start(sink: Box<dyn Sink>, most: usize) -> io::Result<Outlet> {
-        let (queue, traces) = sync_channel(most);
+        let (queue, traces) = outbox(most);
         let counts = Arc::new(Counts::default());
         let shared = counts.clone();
-        let write = move || write(&traces, sink, &shared);
+        let write = move || write(traces, sink, &shared);
         thread::Builder::new().name("traces".to_owned()).spawn(write)?;
         Ok(Outlet { queue, counts })
     }
@@ -85,7 +79,7 @@ impl Outlet {
         let bytes: u64 = tensors.map(|(_, it)| it.tensor.byte_len() as u64).sum();
         let waiting = self.counts.bytes.fetch_add(bytes, Relaxed);
         let fits = bytes == 0 || waiting + bytes <= MOST_BYTES;
-        if !fits || self.queue.try_send(Message::Trace(Box::new(trace), bytes)).is_err() {
+        if !fits || !self.queue.put((Box::new(trace), bytes)) {
             self.counts.bytes.fetch_sub(bytes, Relaxed);
             self.counts.dropped.fetch_add(1, Relaxed);
         }
@@ -93,45 +87,31 @@ impl Outlet {
 
     /// Waits until what has been queued is out, for so long at most.
     pub(super) fn flush(&self, patience: Duration) {
-        let until = Instant::now() + patience;
-        let (done, out) = sync_channel(1);
-        let mut flush = Message::Flush(done);
-        while let Err(TrySendError::Full(message)) = self.queue.try_send(flush) {
-            if until <= Instant::now() {
-                return;
-            }
-            flush = message;
-            thread::sleep(Duration::from_millis(5));
-        }
-        // What is not out by then is lost with the process.
-        let _ = out.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.queue.flush(patience);
     }
 }
 
 /// The thread.
-fn write(traces: &Receiver<Message>, mut sink: Box<dyn Sink>, counts: &Counts) {
+fn write(mut traces: Inbox<(Box<Finished>, u64)>, mut sink: Box<dyn Sink>, counts: &Counts) {
     let mut complaints = Complaints { lost: 0, last: None };
     let mut due = None;
     loop {
         let sleep = due.map_or(LONGEST_SLEEP, |it: Duration| it.min(LONGEST_SLEEP));
-        let mut message = match traces.recv_timeout(sleep) {
-            Ok(message) => Some(message),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return sink.flush(),
-        };
-        while let Some(next) = message {
+        let mut next = traces.next(Some(sleep));
+        loop {
             match next {
-                Message::Trace(trace, bytes) => {
+                Received::Item((trace, bytes)) => {
                     sink.take(*trace);
                     counts.bytes.fetch_sub(bytes, Relaxed);
                 }
-                Message::Flush(done) => {
+                Received::Flush(flush) => {
                     sink.flush();
-                    // Who asked may have stopped waiting.
-                    let _ = done.send(());
+                    drop(flush);
                 }
+                Received::Nothing => break,
+                Received::Closed => return sink.flush(),
             }
-            message = traces.try_recv().ok();
+            next = traces.next(Some(Duration::ZERO));
         }
         due = sink.work(Instant::now());
         complaints.lost += counts.dropped.swap(0, Relaxed) + sink.lost();

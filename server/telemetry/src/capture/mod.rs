@@ -13,7 +13,6 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
     time::{Duration, Instant, SystemTime},
@@ -26,6 +25,7 @@ use files::Files;
 use inference::{
     identifier::new_uuid,
     limits::{Budget, Permit},
+    outbox::{Inbox, Outbox, Received, outbox},
 };
 pub use record::About;
 use record::{Part, Record};
@@ -45,16 +45,10 @@ pub struct Capture(Arc<Inner>);
 
 struct Inner {
     config: CaptureConfig,
-    queue: SyncSender<Message>,
+    queue: Outbox<(Box<Record>, Permit)>,
     /// What bodies in the queue may take.
     room: Arc<Budget>,
     dropped: Arc<AtomicU64>,
-}
-
-enum Message {
-    Record(Box<Record>, Permit),
-    /// Say when everything before it is written.
-    Flush(SyncSender<()>),
 }
 
 /// A request that is captured, and has not been answered.
@@ -71,11 +65,11 @@ impl Capture {
     /// When the folder cannot be made, or the system refuses a thread.
     pub fn start(config: &CaptureConfig) -> io::Result<Capture> {
         std::fs::create_dir_all(&config.dir)?;
-        let (queue, records) = sync_channel(MOST_WAITING);
+        let (queue, records) = outbox(MOST_WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
         let (files, lost) = (Files::new(config), dropped.clone());
         let types = config.clone();
-        let work = move || write(&records, files, &types, &lost);
+        let work = move || write(records, files, &types, &lost);
         thread::Builder::new().name("capture".to_owned()).spawn(work)?;
         let (config, room) = (config.clone(), Budget::new(MOST_BYTES));
         Ok(Capture(Arc::new(Inner { config, queue, room, dropped })))
@@ -95,18 +89,7 @@ impl Capture {
 
     /// Waits until what was captured is written, for so long at most. Blocking.
     pub fn finish(&self, patience: Duration) {
-        let until = Instant::now() + patience;
-        let (done, written) = sync_channel(1);
-        let mut flush = Message::Flush(done);
-        while let Err(TrySendError::Full(message)) = self.0.queue.try_send(flush) {
-            if until <= Instant::now() {
-                return;
-            }
-            flush = message;
-            thread::sleep(Duration::from_millis(5));
-        }
-        // Who does not write in time is given up.
-        let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.0.queue.flush(patience);
     }
 
     fn part(
@@ -151,8 +134,7 @@ impl Captured {
             });
         }
         let Some((record, permit)) = self.take() else { return };
-        let message = Message::Record(Box::new(record), permit);
-        if self.capture.0.queue.try_send(message).is_err() {
+        if !self.capture.0.queue.put((Box::new(record), permit)) {
             self.capture.0.dropped.fetch_add(1, Relaxed);
         }
     }
@@ -184,16 +166,16 @@ fn is_chosen(id: &str, percent: f64) -> bool {
 
 /// What the thread does: writes, and tells what was lost.
 fn write(
-    records: &Receiver<Message>,
+    mut records: Inbox<(Box<Record>, Permit)>,
     mut files: Files,
     config: &CaptureConfig,
     dropped: &AtomicU64,
 ) {
     let mut reported: Option<Instant> = None;
     let mut problem: Option<io::Error> = None;
-    while let Ok(message) = records.recv() {
-        match message {
-            Message::Record(record, permit) => {
+    loop {
+        match records.next(None) {
+            Received::Item((record, permit)) => {
                 let line = line::line(&record, &new_uuid(), config);
                 drop(permit);
                 if let Err(error) = files.write(&record.about.model, record.at, &line) {
@@ -201,10 +183,8 @@ fn write(
                     problem = Some(error);
                 }
             }
-            Message::Flush(done) => {
-                // Who has asked may have stopped waiting.
-                let _ = done.send(());
-            }
+            Received::Flush(_) | Received::Nothing => {}
+            Received::Closed => return,
         }
         let due = reported.is_none_or(|it| BETWEEN_REPORTS <= it.elapsed());
         if due && 0 < dropped.load(Relaxed) {

@@ -6,12 +6,12 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use inference::outbox::{Inbox, Outbox, Received, outbox};
 use tracing::Level;
 
 use super::{
@@ -30,23 +30,17 @@ const CHUNK: usize = 64 * 1024;
 /// Longest wait for the last lines to be written.
 const LONGEST_FLUSH: Duration = Duration::from_secs(1);
 
-enum Message {
-    Line(String),
-    /// Answer once everything before it is written.
-    Flush(SyncSender<()>),
-}
-
 /// The queue's entrance.
 #[derive(Clone)]
 pub(super) struct Writer {
-    queue: SyncSender<Message>,
+    queue: Outbox<String>,
     /// Lines dropped and not yet reported.
     dropped: Arc<AtomicU64>,
 }
 
 /// Flushes when it is dropped.
 pub(super) struct WriterGuard {
-    queue: SyncSender<Message>,
+    queue: Outbox<String>,
 }
 
 impl fmt::Debug for WriterGuard {
@@ -62,18 +56,18 @@ impl Writer {
         sink: Box<dyn Write + Send>,
         settings: Arc<Settings>,
     ) -> io::Result<(Writer, WriterGuard)> {
-        let (queue, lines) = sync_channel(MOST_WAITING);
+        let (queue, lines) = outbox(MOST_WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
         let shared = dropped.clone();
         thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || write_lines(&lines, sink, &shared, &settings))?;
+            .spawn(move || write_lines(lines, sink, &shared, &settings))?;
         Ok((Writer { queue: queue.clone(), dropped }, WriterGuard { queue }))
     }
 
     /// Queues a line, or drops it. Never waits.
     pub(super) fn write(&self, line: String) {
-        if self.queue.try_send(Message::Line(line)).is_err() {
+        if !self.queue.put(line) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -82,18 +76,7 @@ impl Writer {
 impl WriterGuard {
     /// Waits until what has been queued is written, for [`LONGEST_FLUSH`] at most.
     pub(super) fn flush(&self) {
-        let until = Instant::now() + LONGEST_FLUSH;
-        let (done, written) = sync_channel(1);
-        let mut flush = Message::Flush(done);
-        // A full queue has room soon, unless nobody reads what is written; then the end does not wait.
-        while let Err(TrySendError::Full(message)) = self.queue.try_send(flush) {
-            if Instant::now() >= until {
-                return;
-            }
-            flush = message;
-            thread::sleep(Duration::from_millis(5));
-        }
-        let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.queue.flush(LONGEST_FLUSH);
     }
 }
 
@@ -104,21 +87,32 @@ impl Drop for WriterGuard {
 }
 
 fn write_lines(
-    lines: &Receiver<Message>,
+    mut lines: Inbox<String>,
     mut sink: Box<dyn Write + Send>,
     dropped: &AtomicU64,
     settings: &Settings,
 ) {
     let mut chunk = String::new();
-    while let Ok(first) = lines.recv() {
-        let mut flushes = Vec::new();
-        let mut next = Some(first);
-        while let Some(message) = next {
-            match message {
-                Message::Line(line) => chunk.push_str(&line),
-                Message::Flush(done) => flushes.push(done),
+    let mut is_open = true;
+    while is_open {
+        let (mut next, mut flush) = (lines.next(None), None);
+        loop {
+            match next {
+                Received::Item(line) => chunk.push_str(&line),
+                Received::Flush(it) => {
+                    flush = Some(it);
+                    break;
+                }
+                Received::Nothing => break,
+                Received::Closed => {
+                    is_open = false;
+                    break;
+                }
             }
-            next = if chunk.len() < CHUNK { lines.try_recv().ok() } else { None };
+            if CHUNK <= chunk.len() {
+                break;
+            }
+            next = lines.next(Some(Duration::ZERO));
         }
         // A sink that fails, as a closed pipe, has nobody to tell.
         let _ = sink.write_all(chunk.as_bytes());
@@ -128,10 +122,7 @@ fn write_lines(
             let _ = sink.write_all(report(count, settings.format()).as_bytes());
         }
         let _ = sink.flush();
-        for done in flushes {
-            // The one who asked may have stopped waiting.
-            let _ = done.send(());
-        }
+        drop(flush);
     }
 }
 

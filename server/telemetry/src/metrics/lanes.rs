@@ -9,15 +9,13 @@ use std::{
     thread,
 };
 
+use crossbeam::utils::CachePadded;
+
 /// Threads that count apart. With more threads some share a lane, which is slower and just as right.
 const LANES: usize = 16;
 
 /// One `T` for each thread that has counted.
-pub(super) struct Lanes<T>([OnceLock<Box<Apart<T>>>; LANES]);
-
-/// On cache lines of its own.
-#[repr(align(64))]
-struct Apart<T>(T);
+pub(super) struct Lanes<T>([OnceLock<Box<CachePadded<T>>>; LANES]);
 
 impl<T> Lanes<T> {
     /// No thread has counted yet.
@@ -30,12 +28,12 @@ impl<T> Lanes<T> {
         let mut number = Number(0);
         thread::current().id().hash(&mut number);
         let lane = &self.0[number.0 as usize % LANES];
-        &lane.get_or_init(|| Box::new(Apart(make()))).0
+        lane.get_or_init(|| Box::new(CachePadded::new(make())))
     }
 
     /// All that have been counted into.
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
-        self.0.iter().filter_map(OnceLock::get).map(|it| &it.0)
+        self.0.iter().filter_map(OnceLock::get).map(|it| &***it)
     }
 }
 
