@@ -79,16 +79,16 @@ impl Serving {
     /// the `deadline` asked for.
     ///
     /// # Errors
-    /// Those of `deadline` and of [`Control::model`].
+    /// Those of `deadline` and of [`models::OnDemand::model`].
     pub async fn model(
         &self,
         name: &str,
         version: Option<u64>,
         deadline: impl FnOnce() -> Result<Option<Instant>, Error>,
     ) -> Result<Arc<ServedModel>, Error> {
-        match self.control.loads_on_demand() {
-            true => self.control.model(name, version, deadline()?).await,
-            false => self.models.get(name, version),
+        match self.control.on_demand() {
+            Some(on_demand) => on_demand.model(name, version, deadline()?).await,
+            None => self.models.get(name, version),
         }
     }
 

@@ -15,7 +15,12 @@ pub use crate::{
     lifecycle::{
         control::Control,
         load_override::LoadOverride,
-        multi_model::{KeyedLoad, table::KeyedModel},
+        multi_model::{
+            endpoint::{EndpointLoad, MultiModel},
+            table::EndpointModel,
+        },
+        named_models::NamedModels,
+        on_demand::OnDemand,
     },
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{

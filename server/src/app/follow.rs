@@ -27,7 +27,10 @@ pub(super) fn start(config: &ServerConfig, serving: &Serving) -> io::Result<Vec<
     };
     if let Some(NamedModels::File { path, every: Some(every) }) = named {
         let control = serving.control.clone();
-        spawn("config-file", Box::new(move |stopped| control.follow_file(&path, every, &stopped)))?;
+        spawn(
+            "config-file",
+            Box::new(move |stopped| control.named_models().follow_file(&path, every, &stopped)),
+        )?;
     }
     Ok(following)
 }

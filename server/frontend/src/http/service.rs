@@ -163,7 +163,11 @@ impl Service {
         version: Option<u64>,
     ) -> Result<Arc<ServedModel>, Error> {
         if self.serving.control.is_multi_model() {
-            return self.serving.control.labelled_or_only(text(headers, &TARGET_MODEL));
+            return self
+                .serving
+                .control
+                .multi_model()?
+                .labelled_or_only(text(headers, &TARGET_MODEL));
         }
         let deadline = || self.deadline(headers);
         if let Some(target) = text(headers, &TARGET_MODEL) {

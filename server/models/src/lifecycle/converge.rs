@@ -6,18 +6,24 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     config::raw,
     lifecycle::{
-        control::{Control, ModelRecord},
         decide::{Sources, Work, decide},
+        eviction::Eviction,
+        find::Finder,
         load_override::ReadOverride,
+        load_slots::LoadSlots,
+        members::MemberWaits,
         members::members,
-        reaper::Retired,
+        model_table::{ModelRecord, ModelTable},
+        publish::Publisher,
     },
-    load::{checksum::check_files, load_error::LoadError},
+    load::{checksum::check_files, load_error::LoadError, loader::Loader},
     lock::lock,
+    repository::catalogue::Catalogue,
     repository::{
         file_stamps::FileStamps, local::FoundModel, model_id::ModelId, remote::Copies,
         scratch_dir::ScratchDir, versions::wanted_versions,
     },
+    serving::manager::ModelManager,
     serving::{
         manager::Versions,
         served::ServedModel,
@@ -48,7 +54,23 @@ pub(super) enum LoadMode {
 /// The versions that were loaded, and those that were not, and why.
 type Loaded = (Versions, Vec<(u64, LoadError)>);
 
-impl Control {
+/// Brings models to what they should be: the one way in which models are loaded.
+pub(super) struct Converger {
+    pub(super) loader: Arc<Loader>,
+    pub(super) manager: Arc<ModelManager>,
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) finder: Finder,
+    pub(super) table: Arc<ModelTable>,
+    pub(super) publisher: Arc<Publisher>,
+    /// There only where requests load models.
+    pub(super) eviction: Option<Arc<Eviction>>,
+    pub(super) load_slots: LoadSlots,
+    pub(super) member_waits: MemberWaits,
+    /// How often a version that cannot be loaded is tried again.
+    pub(super) retries: usize,
+}
+
+impl Converger {
     /// Loads a model because a client asked for it.
     pub(super) fn load_by_request(
         &self,
@@ -56,13 +78,13 @@ impl Control {
         given: Option<ReadOverride>,
     ) -> Result<(), Error> {
         // Without a directory in the repository files that are given are all that there is.
-        let found = match (self.find(name, Copies::Fresh), &given) {
+        let found = match (self.finder.find(name, Copies::Fresh), &given) {
             (Ok(found), _) => found,
             (Err(_), Some(ReadOverride { files: Some(_), .. })) => only_given(name),
             (Err(error), _) => return Err(error),
         };
         let id = found.id();
-        let shared = self.record(&id);
+        let shared = self.table.record(&id);
         let mut record = lock(&shared);
         let target = self.target(&mut record, found, given.as_ref())?;
         let changed = self.converge(&mut record, target, LoadMode::AllOrNothing)?;
@@ -81,11 +103,11 @@ impl Control {
         is_member: bool,
     ) -> Result<(), Error> {
         let id = found.id();
-        let shared = self.record(&id);
+        let shared = self.table.record(&id);
         let mut record = lock(&shared);
         let given = record.given.clone();
         let target = self.target(&mut record, found, given.as_ref()).inspect_err(|error| {
-            self.failed(&id, None, &error.to_string());
+            self.publisher.failed(&id, None, &error.to_string());
         })?;
         let changed = self.converge(&mut record, target, mode)?;
         record.withheld = false;
@@ -129,7 +151,7 @@ impl Control {
     ) -> Result<bool, Error> {
         let id = target.found.id();
         let wanted = wanted_versions(target.raw.as_ref(), &target.found).map_err(|reason| {
-            self.failed(&id, None, &reason);
+            self.publisher.failed(&id, None, &reason);
             Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
         })?;
         for version in &wanted.missing {
@@ -147,7 +169,7 @@ impl Control {
         // Reads whole files, so only where they are going to be loaded.
         if !work.load.is_empty() {
             check_files(target.raw.as_ref(), &target.found).map_err(|reason| {
-                self.failed(&id, None, &reason);
+                self.publisher.failed(&id, None, &reason);
                 Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
             })?;
         }
@@ -159,16 +181,16 @@ impl Control {
             match self.keep(&target, version, model, work.resize) {
                 Ok(model) => drop(next.insert(version, model)),
                 Err(error) => {
-                    self.give_up(&id, next, &error.to_string());
+                    self.publisher.give_up(&id, next, &error.to_string());
                     return Err(error);
                 }
             }
         }
-        self.switch(&id, next, UNLOADED);
+        self.publisher.switch(&id, next, UNLOADED);
         for (version, reason) in &failures {
             self.manager.note(&id, Some(*version), State::Unavailable, &reason.reason);
         }
-        lock(&self.links).insert(id, members);
+        self.table.set_members(id, members);
         self.catalogue.serves(&target.found.dir);
         record.loaded = Some(target.sources);
         Ok(!work.load.is_empty())
@@ -208,13 +230,13 @@ impl Control {
             }
         }
         for (version, error) in &failures {
-            self.failed(&id, Some(*version), &error.reason);
+            self.publisher.failed(&id, Some(*version), &error.reason);
         }
         let partly = mode == LoadMode::BestEffort && serving.is_empty() && !loaded.is_empty();
         if failures.is_empty() || partly {
             return Ok((loaded, failures));
         }
-        self.give_up(&id, loaded, "another version failed to load");
+        self.publisher.give_up(&id, loaded, "another version failed to load");
         let causes: Vec<String> = failures
             .iter()
             .map(|(version, it)| format!("version {version} is UNAVAILABLE: {}", it.reason))
@@ -224,22 +246,6 @@ impl Control {
         Err(LoadError { reason, lacks_memory }.into_error())
     }
 
-    /// Ends versions that were loaded and are not to serve.
-    fn give_up(&self, id: &ModelId, loaded: Versions, why: &str) {
-        let serving = self.manager.serving(id);
-        let is_new = |it: &(u64, Arc<ServedModel>)| {
-            serving.get(&it.0).is_none_or(|served| !served.shares_instances(&it.1))
-        };
-        let new = loaded.into_iter().filter(is_new).map(|(version, model)| {
-            if !serving.contains_key(&version) {
-                let reason = format!("it was loaded and given up: {why}");
-                self.manager.note(id, Some(version), State::Unavailable, &reason);
-            }
-            retired(id, model, UNLOADED)
-        });
-        self.reaper.take(new.collect());
-    }
-
     fn load_version(&self, target: &Target, version: u64) -> Result<ServedModel, LoadError> {
         let Some(path) = target.found.versions.get(&version) else {
             return Err("it is not there any more".to_owned().into());
@@ -247,7 +253,7 @@ impl Control {
         let before = resident_bytes();
         let load = || self.loader.load_version(&target.found, target.raw.as_ref(), version, path);
         let mut outcome = load();
-        for attempt in 1..=self.settings.retries {
+        for attempt in 1..=self.retries {
             let Err(LoadError { reason, .. }) = &outcome else { break };
             let model = &target.found.name;
             tracing::warn!(
@@ -260,9 +266,9 @@ impl Control {
         }
         let mut model = outcome?;
         model.files.clone_from(&target.files);
-        if let Some(demand) = &self.demand {
-            model.used.now(demand.now());
-            if demand.has_budget() {
+        if let Some(eviction) = &self.eviction {
+            model.used.now(eviction.now());
+            if eviction.has_budget() {
                 let on_disk = target.sources.stamps.bytes([version].into_iter());
                 model.bytes = resident_bytes().saturating_sub(before).max(on_disk);
             }
@@ -298,63 +304,33 @@ impl Control {
         }
     }
 
-    /// From the next request on these versions serve. What served before ends with its last request.
-    pub(super) fn switch(&self, id: &ModelId, next: Versions, reason: &'static str) {
-        let before = self.manager.switch(id, next.clone());
-        let is_gone = |(version, model): &(&u64, &Arc<ServedModel>)| {
-            next.get(version).is_none_or(|it| !it.shares_instances(model))
-        };
-        let gone: BTreeMap<u64, Arc<ServedModel>> =
-            before.iter().filter(is_gone).map(|(version, it)| (*version, it.clone())).collect();
-        // The map of what served is not to be what keeps it.
-        drop(before);
-        self.reaper.take(gone.into_values().map(|it| retired(id, it, reason)).collect());
-    }
-
     /// Loads the models that this one hands requests to, unless they serve.
     fn load_members(&self, id: &ModelId, members: &[ModelId]) -> Result<(), Error> {
         if members.is_empty() {
             return Ok(());
         }
         let failed = |reason: String| {
-            self.failed(id, None, &reason);
+            self.publisher.failed(id, None, &reason);
             Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
         };
         let _awaiting = self
-            .wait_for_members(id, members)
+            .member_waits
+            .wait_for(id, members, |it| self.members_on_disk(it))
             .map_err(|it| failed(format!("the ensembles are made of each other: {it}")))?;
         for member in members {
             let problem = |error: Error| {
                 let text =
                     format!("model '{id}' cannot be loaded: its member '{}': {error}", member.name);
-                self.failed(id, None, &text);
+                self.publisher.failed(id, None, &text);
                 let lacks_memory = error.kind() == Kind::OutOfMemory;
                 LoadError { reason: text, lacks_memory }.into_error()
             };
             if self.manager.serving(member).is_empty() {
-                let found = self.find_in(member).map_err(problem)?;
+                let found = self.finder.find_in(member).map_err(problem)?;
                 self.converge_found(found, LoadMode::BestEffort, true).map_err(problem)?;
             }
         }
         Ok(())
-    }
-
-    pub(super) fn find_in(&self, id: &ModelId) -> Result<FoundModel, Error> {
-        if id.namespace.is_empty() {
-            return self.find(&id.name, Copies::OrLast);
-        }
-        let mut found = match self.find_member(id) {
-            Some(found) => found,
-            None => self
-                .catalogue
-                .one(&id.name, Copies::OrLast)
-                .map_err(|it| Error::Repository(it.to_string()))?,
-        };
-        if let Some(reason) = found.refused.remove(id) {
-            return Err(Error::Repository(format!("model '{id}' cannot be loaded: {reason}")));
-        }
-        let model = found.models.into_iter().find(|(it, _)| it == id).map(|(_, model)| model);
-        model.ok_or_else(|| Error::Repository(format!("there is no model '{id}'")))
     }
 
     /// Compares the ensembles of which this model is a member with what was loaded.
@@ -362,6 +338,16 @@ impl Control {
         if changed {
             self.manager.revalidate_ensembles(id);
         }
+    }
+
+    fn make_room(&self, id: &ModelId, bytes: u64) -> Result<(), String> {
+        self.eviction.as_ref().map_or(Ok(()), |it| it.make_room(id, bytes))
+    }
+
+    fn members_on_disk(&self, id: &ModelId) -> Vec<ModelId> {
+        let found = self.finder.find_in(id).ok();
+        let raw = found.and_then(|it| self.loader.read_config(&it).ok().flatten());
+        raw.map(|it| members(&id.namespace, &it)).unwrap_or_default()
     }
 }
 
@@ -376,8 +362,4 @@ fn only_given(name: &str) -> FoundModel {
         renamed: false,
         label: None,
     }
-}
-
-fn retired(id: &ModelId, model: Arc<ServedModel>, reason: &'static str) -> Retired {
-    Retired { id: id.clone(), model, reason }
 }

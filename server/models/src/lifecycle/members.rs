@@ -7,14 +7,14 @@ use std::{
 
 use crate::{
     config::{ensemble, raw},
-    lifecycle::control::Control,
     lock::lock,
     repository::model_id::ModelId,
 };
 
 /// Guards which members the ensembles have that are being loaded: the load of each may wait for those of its members.
 /// Nothing else is taken under it.
-pub(super) type MemberWaits = Mutex<BTreeMap<ModelId, Vec<ModelId>>>;
+#[derive(Default)]
+pub(super) struct MemberWaits(Mutex<BTreeMap<ModelId, Vec<ModelId>>>);
 
 /// An ensemble is among those that are being loaded until this is dropped.
 pub(super) struct MemberWait<'a> {
@@ -24,7 +24,7 @@ pub(super) struct MemberWait<'a> {
 
 impl Drop for MemberWait<'_> {
     fn drop(&mut self) {
-        lock(self.awaited).remove(self.id);
+        lock(&self.awaited.0).remove(self.id);
     }
 }
 
@@ -34,34 +34,31 @@ pub(super) fn members(namespace: &Arc<str>, raw: &raw::ModelConfig) -> Vec<Model
     ensemble::members(raw).into_iter().map(member).collect()
 }
 
-impl Control {
+impl MemberWaits {
     /// Whoever holds the place of a model asks here before waiting for its members. Two loads of which each would
     /// wait for the other are not both let through, whatever their configurations were read from. Blocking.
     ///
     /// # Errors
     /// A way from the model along members back to itself, as the repository or the loads that go on have it:
     /// `'a' -> 'b' -> 'a'`.
-    pub(super) fn wait_for_members<'a>(
+    ///
+    /// `on_disk` knows the members of a model as the repository has it.
+    pub(super) fn wait_for<'a>(
         &'a self,
         id: &'a ModelId,
         members: &[ModelId],
+        on_disk: impl Fn(&ModelId) -> Vec<ModelId>,
     ) -> Result<MemberWait<'a>, String> {
-        if let Some(circle) = circle(id, members.to_vec(), |it| self.members_on_disk(it)) {
+        if let Some(circle) = circle(id, members.to_vec(), on_disk) {
             return Err(circle);
         }
-        let mut awaited = lock(&self.awaited);
+        let mut awaited = lock(&self.0);
         let of_load = |it: &ModelId| awaited.get(it).cloned().unwrap_or_default();
         if let Some(circle) = circle(id, members.to_vec(), of_load) {
             return Err(circle);
         }
         awaited.insert(id.clone(), members.to_vec());
-        Ok(MemberWait { id, awaited: &self.awaited })
-    }
-
-    fn members_on_disk(&self, id: &ModelId) -> Vec<ModelId> {
-        let found = self.find_in(id).ok();
-        let raw = found.and_then(|it| self.loader.read_config(&it).ok().flatten());
-        raw.map(|it| members(&id.namespace, &it)).unwrap_or_default()
+        Ok(MemberWait { id, awaited: self })
     }
 }
 

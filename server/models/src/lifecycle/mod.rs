@@ -1,20 +1,25 @@
-//! Which models are loaded: at the start, by request, when the repository changes, when somebody asks for one.
+//! Which models are loaded: at the start, by request, when the repository changes, when a request asks for one.
 //!
-//! A model is brought to what its directory says by one function ([`converge`]), whoever asks for it; for each model
-//! one at a time. What serves changes in one step, when everything new is loaded and warm; what is old goes when
-//! its last request is answered ([`reaper`]). So no request meets a model that is closed.
+//! One function brings a model to what its directory says ([`converge`]), whatever the cause; for each model one call at
+//! a time ([`model_table`]). What serves changes in one step, when everything new is loaded and warm ([`publish`]); what
+//! is old goes when its last request is answered ([`reaper`]). So no request meets a model that is closed.
 
 pub(crate) mod control;
 pub(crate) mod converge;
 pub(crate) mod decide;
+pub(crate) mod eviction;
+pub(crate) mod find;
+pub(crate) mod load_many;
 pub(crate) mod load_override;
 pub(crate) mod load_slots;
 pub(crate) mod members;
+pub(crate) mod model_table;
 pub(crate) mod multi_model;
+pub(crate) mod named_models;
 pub(crate) mod on_demand;
 pub(crate) mod poll;
+pub(crate) mod publish;
 pub(crate) mod reaper;
-pub(crate) mod reload_config;
 pub(crate) mod select;
 pub(crate) mod start;
 pub(crate) mod unload;

@@ -37,15 +37,15 @@ impl Control {
     }
 
     fn look(&self, seen: &mut Seen) {
-        let _turn = lock(&self.turn);
-        let mut found = match self.catalogue.look(Wanted::All) {
+        let _comparing = lock(&self.comparing);
+        let mut found = match self.converger.catalogue.look(Wanted::All) {
             Ok(found) => found,
             // A disk that is away for a moment is no reason to unload everything.
             Err(error) => return tracing::warn!(%error, "cannot look for changes"),
         };
         for (id, reason) in &found.refused {
             if seen.refused.get(id) != Some(reason) {
-                self.failed(id, None, reason);
+                self.converger.publisher.failed(id, None, reason);
             }
         }
         let there: BTreeSet<ModelId> =
@@ -56,24 +56,24 @@ impl Control {
         for (id, mut model) in found.models {
             leave_out_unfinished(&mut model);
             let stamps = FileStamps::take(&model);
-            let shared = self.record(&id);
+            let shared = self.converger.table.record(&id);
             let is_settled = lock(&shared).settled.as_ref() == Some(&stamps);
             match before.remove(&id) {
                 _ if is_settled => {}
                 // The same twice: nobody is writing it any more.
                 Some(last) if last == stamps && model.versions.is_empty() => {
-                    self.unload_emptied(&id, stamps);
+                    self.converger.unload_emptied(&id, stamps);
                 }
                 Some(last) if last == stamps => ready.push(model),
                 _ => drop(seen.changed.insert(id, stamps)),
             }
         }
-        self.converge_all(ready);
-        let known: Vec<ModelId> = lock(&self.records).keys().cloned().collect();
-        let gone: BTreeSet<ModelId> = known.into_iter().filter(|it| !there.contains(it)).collect();
+        self.converger.converge_all(ready);
+        let gone: BTreeSet<ModelId> =
+            self.converger.table.ids().into_iter().filter(|it| !there.contains(it)).collect();
         for id in gone.intersection(&seen.gone) {
-            self.unload_removed(id);
-            lock(&self.records).remove(id);
+            self.converger.unload_removed(id);
+            self.converger.table.remove(id);
         }
         seen.gone = gone;
     }

@@ -1,17 +1,9 @@
 //! The models that are loaded at the start, several at the same time, and whether that is enough to serve.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-    time::Instant,
-};
-
-use backend::MODEL_STACK;
+use std::collections::BTreeMap;
 
 use crate::{
-    lifecycle::{control::Control, converge::LoadMode, select},
-    lock::lock,
+    lifecycle::{control::Control, select},
     repository::{
         catalogue::Wanted,
         local::{Found, FoundModel},
@@ -35,19 +27,19 @@ impl Control {
         }
         let wanted = match &self.settings.mode {
             ControlMode::Explicit(AtStart::These(names)) => Wanted::These(names),
-            ControlMode::None if self.demand.is_some() => Wanted::These(&[]),
+            ControlMode::None if self.on_demand.is_some() => Wanted::These(&[]),
             ControlMode::None | ControlMode::Poll(_) | ControlMode::Explicit(AtStart::All) => {
                 Wanted::All
             }
         };
-        if let Some(configured) = self.catalogue.configured() {
-            self.configure_start(configured)?;
+        if let Some(configured) = self.converger.catalogue.configured() {
+            self.named_models.configure_start(configured)?;
         }
-        let mut found = self.catalogue.look(wanted).map_err(|it| it.to_string())?;
+        let mut found = self.converger.catalogue.look(wanted).map_err(|it| it.to_string())?;
         found.warnings.iter().for_each(|it| tracing::warn!("{it}"));
         found.skipped.iter().for_each(|it| tracing::debug!("{it}"));
         if let Some(rule) = &self.settings.hosted {
-            let others = select::select(rule, &mut found, &self.catalogue.places())?;
+            let others = select::select(rule, &mut found, &self.converger.catalogue.places())?;
             if !others.is_empty() {
                 tracing::info!(
                     "not loaded but as far as the default model is made of them: {}",
@@ -55,54 +47,27 @@ impl Control {
                 );
             }
         }
-        if self.settings.is_explicit() || self.demand.is_some() {
-            found.models.keys().chain(&found.remote).for_each(|id| self.manager.know(id));
+        if self.settings.is_explicit() || self.on_demand.is_some() {
+            found.models.keys().chain(&found.remote).for_each(|id| self.converger.manager.know(id));
             let asked = self.asked_for(&mut found);
             found.models = asked;
         }
         // All of them, so that a name in two repositories is seen to be before either serves.
         for id in found.models.keys().filter(|it| !it.namespace.is_empty()) {
-            self.manager.know(id);
+            self.converger.manager.know(id);
         }
         for (id, reason) in &found.refused {
-            self.failed(id, None, reason);
+            self.converger.publisher.failed(id, None, reason);
         }
         let models: Vec<FoundModel> = found.models.into_values().collect();
         for model in &models {
-            self.manager.note(&model.id(), None, State::Loading, "");
+            self.converger.manager.note(&model.id(), None, State::Loading, "");
         }
-        self.converge_all(models);
-        if let Some(configured) = self.catalogue.configured() {
-            self.label_start(configured);
+        self.converger.converge_all(models);
+        if let Some(configured) = self.converger.catalogue.configured() {
+            self.named_models.label_start(configured);
         }
         self.judge(exit_on_error)
-    }
-
-    /// Loads models, or loads them again, several at the same time. Blocking.
-    pub(super) fn converge_all(&self, models: Vec<FoundModel>) {
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
-                lock(&self.loading).insert(model.id(), Instant::now());
-                // The log and the index have the reason.
-                let _ = self.converge_found(model.clone(), LoadMode::BestEffort, false);
-                lock(&self.loading).remove(&model.id());
-            }
-        };
-        let threads = self.loader.threads().get().min(models.len());
-        thread::scope(|scope| {
-            for number in 0..threads {
-                let name = format!("load-{number}");
-                let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
-                if let Err(error) = builder.spawn_scoped(scope, work) {
-                    tracing::warn!(%error, "cannot start another thread to load models");
-                    if number == 0 {
-                        work();
-                    }
-                    break;
-                }
-            }
-        });
     }
 
     /// Of what was found, that which is to be loaded at the start.
@@ -117,7 +82,7 @@ impl Control {
                     let is_there =
                         all.keys().chain(found.refused.keys()).any(|it| *it.name == **name);
                     if !is_there {
-                        let places = self.catalogue.places();
+                        let places = self.converger.catalogue.places();
                         let reason = format!(
                             "--load-model names it, and there is no directory of that name in {places}"
                         );
@@ -131,7 +96,7 @@ impl Control {
     }
 
     fn judge(&self, exit_on_error: bool) -> Result<(), String> {
-        let index = self.manager.index();
+        let index = self.converger.manager.index();
         let failed: Vec<String> = index
             .iter()
             .filter(|it| it.state == State::Unavailable)
@@ -139,16 +104,18 @@ impl Control {
             .collect();
         let ready = index.iter().any(|it| it.state == State::Ready);
         let polls = matches!(self.settings.mode, ControlMode::Poll(_));
-        let later =
-            polls || self.settings.is_explicit() || self.demand.is_some() || self.is_multi_model();
+        let later = polls
+            || self.settings.is_explicit()
+            || self.on_demand.is_some()
+            || self.is_multi_model();
         match failed.as_slice() {
             [] if ready || later => Ok(()),
             // An empty list may be replaced by request.
-            [] if self.catalogue.configured().is_some() => Ok(()),
+            [] if self.converger.catalogue.configured().is_some() => Ok(()),
             [] => Err(format!(
                 "no models found in {}: expected <name>/<version>/model.onnx there, or a single \
                  model.onnx; in a container, see what is mounted there",
-                self.catalogue.places()
+                self.converger.catalogue.places()
             )),
             failed if exit_on_error && ready => Err(format!(
                 "a model is not served, and --exit-on-error is set; {}",

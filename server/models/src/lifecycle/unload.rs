@@ -1,13 +1,13 @@
 //! Models that are to serve no more: by request, because they have gone from the repository, or to make room.
 
 use crate::{
-    lifecycle::control::{Control, ModelRecord},
+    lifecycle::{converge::Converger, model_table::ModelRecord},
     lock::lock,
     repository::{file_stamps::FileStamps, model_id::ModelId},
     serving::{manager::Versions, state::UNLOADED},
 };
 
-impl Control {
+impl Converger {
     /// Unloads a model because a client asked for it, in whichever repository it lies. Waits for a load of it that
     /// is going on, and not for its requests.
     pub(super) fn unload_by_request(&self, name: &str, dependents: bool) {
@@ -18,7 +18,7 @@ impl Control {
         for id in self.manager.ids(&meant.name).iter().filter(|it| meant.means(it)) {
             let members = self.unload_one(id);
             for member in members.iter().filter(|_| dependents) {
-                match self.needs(member, id) {
+                match self.table.needs(member, id) {
                     Some(other) => {
                         tracing::info!(model = %member, "stays loaded, as '{other}' needs it");
                     }
@@ -39,24 +39,16 @@ impl Control {
     pub(super) fn unload_emptied(&self, id: &ModelId, stamps: FileStamps) {
         tracing::info!(model = %id, "there is no version of it any more");
         self.unload_one(id);
-        lock(&self.record(id)).settled = Some(stamps);
+        lock(&self.table.record(id)).settled = Some(stamps);
     }
 
     /// Unloads it, and returns its members.
     pub(super) fn unload_one(&self, id: &ModelId) -> Vec<ModelId> {
-        let shared = self.record(id);
+        let shared = self.table.record(id);
         let mut record = lock(&shared);
         let bytes = record.bytes;
         *record = ModelRecord { withheld: true, bytes, ..ModelRecord::default() };
-        self.switch(id, Versions::new(), UNLOADED);
-        lock(&self.links).remove(id).unwrap_or_default()
-    }
-
-    /// A loaded model other than this one that hands requests to `member`.
-    pub(super) fn needs(&self, member: &ModelId, but: &ModelId) -> Option<ModelId> {
-        let links = lock(&self.links);
-        let others = links.iter().filter(|(it, _)| *it != but);
-        let mut needs = others.filter(|(_, members)| members.iter().any(|it| it.means(member)));
-        needs.next().map(|(it, _)| it.clone())
+        self.publisher.switch(id, Versions::new(), UNLOADED);
+        self.table.take_members(id)
     }
 }

@@ -96,7 +96,7 @@ impl ModelManager {
     }
 
     /// The model in no namespace that serves under this name, in the highest version that is ready.
-    pub(crate) fn keyed(&self, name: &str) -> Option<Arc<ServedModel>> {
+    pub(crate) fn without_namespace(&self, name: &str) -> Option<Arc<ServedModel>> {
         of_version(self.serving.load().get(name)?.get("")?, None).cloned()
     }
 

@@ -15,7 +15,7 @@ use crate::exchange::{
     Failure,
     intake::{self, Received},
 };
-use ::models::KeyedLoad;
+use ::models::EndpointLoad;
 use inference::error::{Error, Kind};
 use protocol::sagemaker::models;
 
@@ -29,7 +29,7 @@ pub(super) async fn answer(
         MultiModelPath::Load => load(service, parts, body).await,
         MultiModelPath::List => list(service, parts),
         MultiModelPath::Describe(name) => {
-            let model = service.serving.control.keyed_model(name)?;
+            let model = service.serving.control.multi_model()?.get(name)?;
             Ok(respond::ok(models::model(&model.key, &model.url)))
         }
         MultiModelPath::Unload(name) => unload(service, name).await,
@@ -46,7 +46,7 @@ async fn load(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
     let control = service.serving.control.clone();
     let load = move || {
         let models::LoadRequest { name, url } = &request;
-        control.load_keyed(KeyedLoad { key: name, url, label: label.as_deref() })
+        control.multi_model()?.load(EndpointLoad { key: name, url, label: label.as_deref() })
     };
     let model = service.serving.control_threads.run(load).await??;
     Ok(respond::ok(models::model(&model.key, &model.url)))
@@ -61,7 +61,7 @@ fn list(service: &Service, parts: &Parts) -> Answer {
     let pairs = query.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
     let request = models::list_request(pairs)?;
     let after = request.after.as_deref();
-    let (page, has_more) = service.serving.control.keyed_models(after, request.limit)?;
+    let (page, has_more) = service.serving.control.multi_model()?.list(after, request.limit)?;
     let page = page.iter().map(|it| (&*it.key, &*it.url));
     Ok(respond::ok(models::list(page, has_more)))
 }
@@ -69,13 +69,14 @@ fn list(service: &Service, parts: &Parts) -> Answer {
 /// Answers once the model is gone and its memory is given back.
 async fn unload(service: &Service, name: &str) -> Answer {
     let (control, name) = (service.serving.control.clone(), name.to_owned());
-    let model = service.serving.control_threads.run(move || control.unload_keyed(&name)).await??;
+    let model =
+        service.serving.control_threads.run(move || control.multi_model()?.unload(&name)).await??;
     Ok(respond::ok(models::model(&model.key, &model.url)))
 }
 
 async fn ask(service: &Service, name: &str, parts: &Parts, body: &mut Incoming) -> Answer {
     let label = text(&parts.headers, &TARGET_MODEL);
-    let model = service.serving.control.keyed(name, label)?;
+    let model = service.serving.control.multi_model()?.find(name, label)?;
     let answer = invoke(service, model, parts, body.into()).await;
     answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
 }

@@ -164,7 +164,7 @@ fn choose(mut read: Vec<Read>) -> Result<(FoundModel, Vec<FoundModel>), String> 
 }
 
 /// The model that a member's id names, in the directory where the model of that key lies. A path is no name.
-pub(super) fn member(id: &ModelId, repository: &Path) -> Found {
+pub(in crate::lifecycle) fn member(id: &ModelId, repository: &Path) -> Found {
     let mut there = Found::default();
     there.look_for(&id.name, repository, Names::PerRepository);
     let mut found = Found::default();

@@ -11,7 +11,7 @@ use inference::error::Error;
 
 /// A model that was loaded under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyedModel {
+pub struct EndpointModel {
     /// Its name to the platform.
     pub key: Arc<str>,
     /// Where the platform says that it lies.
@@ -33,7 +33,7 @@ pub(super) enum Stage {
 
 #[derive(Debug)]
 struct Entry {
-    model: KeyedModel,
+    model: EndpointModel,
     stage: Stage,
     /// The directory in which its members lie, once it is known.
     repository: Option<Arc<Path>>,
@@ -65,7 +65,7 @@ impl Table {
     }
 
     /// A model is going to be loaded, whose key is not there.
-    pub(super) fn begin(&mut self, model: KeyedModel, failure: Failure) {
+    pub(super) fn begin(&mut self, model: EndpointModel, failure: Failure) {
         let key = model.key.clone();
         let stage = Stage::Loading(failure);
         self.entries.insert(key, Entry { model, stage, repository: None, bytes: 0 });
@@ -88,7 +88,7 @@ impl Table {
     }
 
     /// The model, which is loaded, is going to be unloaded: it is not found any more.
-    pub(super) fn withdraw(&mut self, key: &str) -> Option<KeyedModel> {
+    pub(super) fn withdraw(&mut self, key: &str) -> Option<EndpointModel> {
         let entry = self.entries.get_mut(key).filter(|it| matches!(it.stage, Stage::Loaded))?;
         entry.stage = Stage::Unloading;
         let model = entry.model.clone();
@@ -102,13 +102,13 @@ impl Table {
     }
 
     /// The loaded model of that key.
-    pub(super) fn get(&self, key: &str) -> Option<&KeyedModel> {
+    pub(super) fn get(&self, key: &str) -> Option<&EndpointModel> {
         let loaded = |it: &&Entry| matches!(it.stage, Stage::Loaded);
         self.entries.get(key).filter(loaded).map(|it| &it.model)
     }
 
     /// Loaded models behind that key, at most so many, and whether there are more.
-    pub(super) fn page(&self, after: Option<&str>, most: usize) -> (Vec<KeyedModel>, bool) {
+    pub(super) fn page(&self, after: Option<&str>, most: usize) -> (Vec<EndpointModel>, bool) {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = self.entries.range::<str, _>((from, Bound::Unbounded));
         let mut loaded = behind.filter(|(_, it)| matches!(it.stage, Stage::Loaded));
@@ -166,7 +166,7 @@ impl Table {
         })
     }
 
-    fn unlabel(&mut self, model: &KeyedModel) {
+    fn unlabel(&mut self, model: &EndpointModel) {
         let Some(label) = &model.label else { return };
         if self.label_owners.get(label) == Some(&model.key) {
             self.label_owners.remove(label);
@@ -189,10 +189,10 @@ mod tests {
 
     fn begin(table: &mut Table, key: &str, label: &str) {
         let label = Some(label).filter(|it| !it.is_empty()).map(Arc::from);
-        table.begin(KeyedModel { key: key.into(), url: "/m".into(), label }, Failure::default());
+        table.begin(EndpointModel { key: key.into(), url: "/m".into(), label }, Failure::default());
     }
 
-    fn keys(page: (Vec<KeyedModel>, bool)) -> (Vec<String>, bool) {
+    fn keys(page: (Vec<EndpointModel>, bool)) -> (Vec<String>, bool) {
         (page.0.iter().map(|it| it.key.to_string()).collect(), page.1)
     }
 

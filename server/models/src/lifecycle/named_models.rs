@@ -6,7 +6,7 @@ use std::{
     fs,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         mpsc::{Receiver, RecvTimeoutError},
     },
     time::Duration,
@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     config::model::VersionPolicy,
-    lifecycle::control::Control,
+    lifecycle::converge::Converger,
     lock::lock,
     repository::{
         current_list::{CurrentList, Entry},
@@ -26,7 +26,7 @@ use crate::{
     },
     serving::state::State,
 };
-use configuration::{LabelRule, NamedModels};
+use configuration::{LabelRule, NamedModels as Source};
 use inference::error::Error;
 use textproto::tensorflow::{model_server_config, raw};
 
@@ -54,12 +54,30 @@ impl Tried {
     }
 }
 
-impl Control {
+/// The models that are named one by one.
+pub struct NamedModels {
+    converger: Arc<Converger>,
+    rule: LabelRule,
+    /// Held by a comparison of the models with what they should be: those that are named are replaced as a whole.
+    comparing: Arc<Mutex<()>>,
+    /// Guards the text of the model config file that was taken up last.
+    config_text: Mutex<Option<String>>,
+}
+
+impl NamedModels {
+    pub(super) fn new(
+        converger: Arc<Converger>,
+        rule: LabelRule,
+        comparing: Arc<Mutex<()>>,
+    ) -> NamedModels {
+        NamedModels { converger, rule, comparing, config_text: Mutex::default() }
+    }
+
     /// Replaces all models that are named one by one by those of the message, and returns when each of them serves or
     /// has failed. A message without a list is taken and changes nothing. Blocking.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] where models come from a repository; those of [`Control::configure`].
+    /// [`Error::Unavailable`] where models come from a repository; those of [`NamedModels::configure`].
     pub fn reload(&self, config: &raw::ModelServerConfig) -> Result<(), Error> {
         self.configured()?;
         match listed_models(config) {
@@ -81,8 +99,8 @@ impl Control {
     /// be loaded: then everything else is as it was asked for.
     pub fn configure(&self, models: Vec<ListedModel>) -> Result<(), Error> {
         let configured = self.configured()?;
-        // Whoever looks at the directories meanwhile would bring back what is left out.
-        let _turn = lock(&self.turn);
+        // A look at the directories meanwhile would bring back what is left out.
+        let _comparing = lock(&self.comparing);
         let found = self.check(&models).map_err(|it| Error::InvalidRequest(it.join("; ")))?;
         announce(&models);
         let record = models.iter().map(|it| self.labelled_versions(&it.name));
@@ -94,17 +112,17 @@ impl Control {
             .filter_map(|it| Some((it, found.models.get(&ModelId::named(&it.name))?)))
             .map(|(it, lies)| (it.name.clone(), self.served_by(it, lies)))
             .collect();
-        self.converge_all(found.models.into_values().collect());
+        self.converger.converge_all(found.models.into_values().collect());
         let mut failures = self.set_labels(&models);
         // Nothing stands for the versions that were kept any more.
         let entries = models.into_iter().map(|model| Entry { model, keep: BTreeSet::new() });
         configured.set(entries.collect());
-        self.converge_all(self.with_leftovers(configured));
-        let known: Vec<ModelId> = lock(&self.records).keys().cloned().collect();
+        self.converger.converge_all(self.with_leftovers(configured));
+        let known: Vec<ModelId> = self.converger.table.ids();
         for id in known.into_iter().filter(|it| !ids.contains(it)) {
             tracing::info!(model = %id, "it is not among the models that are configured any more");
-            self.unload_removed(&id);
-            lock(&self.records).remove(&id);
+            self.converger.unload_removed(&id);
+            self.converger.table.remove(&id);
         }
         let reasons = wanted.iter().flat_map(|(name, versions)| self.failures(name, versions));
         failures.extend(reasons);
@@ -121,10 +139,10 @@ impl Control {
     /// What is wrong with the file.
     pub(super) fn configure_start(&self, configured: &CurrentList) -> Result<(), String> {
         let models = match &configured.from {
-            NamedModels::One { name, base_path } => {
+            Source::One { name, base_path } => {
                 vec![ListedModel::new(name, base_path.clone())]
             }
-            NamedModels::File { path, .. } => {
+            Source::File { path, .. } => {
                 let text = read(path)?;
                 let models = parse(path, &text)?;
                 *lock(&self.config_text) = Some(text);
@@ -205,7 +223,7 @@ impl Control {
     }
 
     fn configured(&self) -> Result<&CurrentList, Error> {
-        self.catalogue.configured().ok_or_else(|| {
+        self.converger.catalogue.configured().ok_or_else(|| {
             Error::Unavailable(
                 "the models come from a repository; they can be configured by request where they are named one by \
                  one, with --model-config-file or --model-base-path"
@@ -246,7 +264,7 @@ impl Control {
     /// The versions that are to serve, of those that there are.
     fn served_by(&self, model: &ListedModel, lies: &FoundModel) -> BTreeSet<u64> {
         let own = || {
-            let raw = self.loader.read_config(lies).ok().flatten();
+            let raw = self.converger.loader.read_config(lies).ok().flatten();
             let own = raw.map(|it| {
                 crate::config::check::settings::version_policy(&it, &mut Default::default())
             });
@@ -259,10 +277,10 @@ impl Control {
 
     /// May a label stand for a version that does not serve? A label that is in use may not lose its version.
     fn may_point_anywhere(&self, name: &str, label: &str, version: u64) -> bool {
-        match self.settings.labels {
+        match self.rule {
             LabelRule::Available => false,
             LabelRule::NewOnesAnywhere => {
-                self.manager.labels(name).get(label).is_none_or(|it| *it == version)
+                self.converger.manager.labels(name).get(label).is_none_or(|it| *it == version)
             }
             LabelRule::Anywhere => true,
         }
@@ -274,8 +292,9 @@ impl Control {
         let mut problems = Vec::new();
         let labels = models.iter().map(|model| {
             let name = &model.name;
-            let ready: BTreeSet<u64> = self.manager.ready_versions(name).into_iter().collect();
-            let before = self.manager.labels(name);
+            let ready: BTreeSet<u64> =
+                self.converger.manager.ready_versions(name).into_iter().collect();
+            let before = self.converger.manager.labels(name);
             let mut labels = VersionLabels::new();
             for (label, version) in &model.labels {
                 let may = ready.contains(version) || self.may_point_anywhere(name, label, *version);
@@ -288,14 +307,14 @@ impl Control {
             (Arc::from(name.as_str()), labels)
         });
         let labels: BTreeMap<Arc<str>, VersionLabels> = labels.collect();
-        self.manager.set_labels(labels);
+        self.converger.manager.set_labels(labels);
         problems
     }
 
     /// Why versions of a model do not serve, or all of it.
     fn failures(&self, name: &str, wanted: &BTreeSet<u64>) -> Vec<String> {
         let is_wanted = |version: Option<u64>| version.is_none_or(|it| wanted.contains(&it));
-        let states = self.manager.states(name).into_iter();
+        let states = self.converger.manager.states(name).into_iter();
         let failed = states.filter(|it| it.state == State::Unavailable && is_wanted(it.version));
         let told = failed.map(|it| {
             let version = it.version.map_or(String::new(), |it| format!(" version {it}"));
@@ -306,8 +325,8 @@ impl Control {
 
     /// Versions that serve and that labels stand for.
     fn labelled_versions(&self, name: &str) -> BTreeSet<u64> {
-        let ready = self.manager.ready_versions(name);
-        let labels = self.manager.labels(name);
+        let ready = self.converger.manager.ready_versions(name);
+        let labels = self.converger.manager.labels(name);
         labels.into_values().filter(|it| ready.contains(it)).collect()
     }
 
@@ -320,7 +339,7 @@ impl Control {
             let entry = entries.iter().find(|it| it.model.name == lies.name);
             entry.is_some_and(|it| {
                 let served = self.served_by(&it.model, lies);
-                let ready = self.manager.ready_versions(&lies.name);
+                let ready = self.converger.manager.ready_versions(&lies.name);
                 // Where one of them has failed, what served before goes on.
                 served.iter().all(|it| ready.contains(it))
                     && ready.iter().any(|it| !served.contains(it))

@@ -5,6 +5,7 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use identity::Identity;
 
 use super::*;
+use crate::lifecycle::control::Control;
 use crate::{
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{catalogue::Catalogue, local::Names},
@@ -51,10 +52,10 @@ impl Setup {
         }
         let file = root.join("models.config");
         fs::write(&file, "model_config_list { }").unwrap();
-        let from = ModelsFrom::Named(NamedModels::File { path: file, every: None });
+        let from = ModelsFrom::Named(Source::File { path: file, every: None });
         let control = control(repository(from), labels);
         control.start(false).unwrap();
-        control.manager.finish_start();
+        control.converger.manager.finish_start();
         Setup { root, control }
     }
 
@@ -65,7 +66,7 @@ impl Setup {
         let text = format!("model_config_list {{ {} }}", configs.collect::<String>());
         let text = text.replace("base_path: '/", &base);
         let config = model_server_config("request", &text).unwrap();
-        self.control.reload(&config).map_err(|it| it.to_string())
+        self.control.named_models().reload(&config).map_err(|it| it.to_string())
     }
 
     /// Writes the file, with such a list.
@@ -78,11 +79,11 @@ impl Setup {
     }
 
     fn ready(&self, name: &str) -> Vec<u64> {
-        self.control.manager.ready_versions(name)
+        self.control.converger.manager.ready_versions(name)
     }
 
     fn labelled(&self, label: &str) -> Option<u64> {
-        self.control.manager.labelled("m", label).ok()
+        self.control.converger.manager.labelled("m", label).ok()
     }
 }
 
@@ -151,16 +152,16 @@ fn the_versions_of_the_policy_serve_and_a_reload_replaces_everything() {
     assert_eq!(setup.ready("m"), [1]);
     setup.reload(&[]).unwrap();
     assert_eq!(setup.ready("m"), [] as [u64; 0]);
-    assert!(setup.control.manager.get("m", None).is_err());
+    assert!(setup.control.converger.manager.get("m", None).is_err());
 }
 
 #[test]
 fn a_version_that_goes_on_is_not_loaded_again() {
     let setup = Setup::new("kept", LabelRule::Available);
     setup.reload(&[M]).unwrap();
-    let before = setup.control.manager.get("m", Some(3)).unwrap();
+    let before = setup.control.converger.manager.get("m", Some(3)).unwrap();
     setup.reload(&[&versions("all { }")]).unwrap();
-    let after = setup.control.manager.get("m", Some(3)).unwrap();
+    let after = setup.control.converger.manager.get("m", Some(3)).unwrap();
     assert!(before.shares_instances(&after));
 }
 
@@ -223,7 +224,7 @@ fn a_bad_configuration_changes_nothing_and_says_all_that_is_wrong() {
     assert!(error.contains("model_config_list.config[0].name"), "{error}");
     assert_eq!(setup.ready("m"), [3]);
     let nothing = model_server_config("request", "").unwrap();
-    setup.control.reload(&nothing).unwrap();
+    setup.control.named_models().reload(&nothing).unwrap();
     assert_eq!(setup.ready("m"), [3]);
 }
 
@@ -231,7 +232,7 @@ fn a_bad_configuration_changes_nothing_and_says_all_that_is_wrong() {
 fn models_of_a_repository_are_not_configured_by_request() {
     let from = ModelsFrom::Repositories(vec![std::env::temp_dir()]);
     let control = control(repository(from), LabelRule::Available);
-    let error = control.configure(vec![]).unwrap_err();
+    let error = control.named_models().configure(vec![]).unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error}");
 }
 
@@ -239,7 +240,7 @@ fn models_of_a_repository_are_not_configured_by_request() {
 fn what_a_file_asked_for_too_early_is_done_once_it_is_there() {
     let setup = Setup::new("early", LabelRule::Available);
     let (file, mut tried) = (setup.write(&labelled(&[1], "stable", 1)), None);
-    let mut look = || setup.control.look_at_file(&file, &mut tried);
+    let mut look = || setup.control.named_models().look_at_file(&file, &mut tried);
     assert_eq!(look(), Ok(()));
     setup.write(&labelled(&[9], "stable", 9));
     let problem = look().unwrap_err();
@@ -258,7 +259,7 @@ fn what_a_file_asked_for_too_early_is_done_once_it_is_there() {
 fn a_file_that_could_not_be_done_leaves_what_was_configured_by_request_since_alone() {
     let setup = Setup::new("since", LabelRule::Available);
     let (file, mut tried) = (setup.write(&labelled(&[9], "stable", 9)), None);
-    let mut look = || setup.control.look_at_file(&file, &mut tried);
+    let mut look = || setup.control.named_models().look_at_file(&file, &mut tried);
     look().unwrap_err();
     setup.reload(&[&labelled(&[2], "stable", 2)]).unwrap();
     fs::create_dir(setup.root.join("m/00000009")).unwrap();
