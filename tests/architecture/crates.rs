@@ -20,7 +20,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("inference", &["backend"]),
     ("textproto", &["inference"]),
-    ("configuration", &["inference", "machine", "textproto"]),
+    ("configuration", &["inference", "machine"]),
     ("telemetry", &["configuration", "inference", "machine"]),
     ("schedule", &["backend", "inference", "telemetry"]),
     ("protocol", &["backend", "configuration", "inference", "telemetry"]),
@@ -57,16 +57,14 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "pytorch",
             "schedule",
             "telemetry",
+            "textproto",
         ],
     ),
 ];
 
 /// Which crates the tests, benches and examples of a crate import besides.
-const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
-    ("models", &["identity"]),
-    ("muster", &["textproto"]),
-    ("muster_pytorch", &["backend", "pytorch"]),
-];
+const IMPORTS_OF_TESTS: &[(&str, &[&str])] =
+    &[("models", &["identity"]), ("muster_pytorch", &["backend", "pytorch"])];
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 

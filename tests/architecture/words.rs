@@ -7,7 +7,10 @@ use super::{
 
 /// A word and the places to which it belongs: files or folders under the repository's root.
 const WORDS: &[(&str, &[&str])] = &[
-    ("hyper::", &["server/frontend/src/http", "server/frontend/src/grpc"]),
+    (
+        "hyper::",
+        &["server/frontend/src/http", "server/frontend/src/grpc", "server/frontend/src/exchange"],
+    ),
     ("h2::", &["server/frontend/src/grpc"]),
     ("hyper_util::", &["server/frontend/src/http"]),
     ("http_body_util::", &["server/frontend/src/http"]),
