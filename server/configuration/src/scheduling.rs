@@ -14,6 +14,8 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
     Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
     Flag::value("worker-spin-us", "0", "Microseconds, at most 1000, for which a thread of a model that has run out of work looks for more before it sleeps, if work has lately come as soon as that"),
+    // Triton's TRITONSERVER_DELAY_SCHEDULER. Tests of the whole server need it: without it the sizes of batches depend
+    // on how fast requests arrive.
     Flag::value("scheduler-hold", "0", "For tests: begin to batch once so many requests wait"),
 ];
 

@@ -32,10 +32,10 @@ pub enum Error {
     /// The model that is to be loaded is loaded.
     #[error("{0}")]
     AlreadyLoaded(String),
-    /// Nothing in the request says who asks, or what says it is wrong.
+    /// The request has no token, or a wrong one.
     #[error("{0}")]
     Unauthenticated(String),
-    /// Who asks may not do that.
+    /// The client may not do that.
     #[error("{0}")]
     Forbidden(String),
     /// The address exists, the method does not.
@@ -217,7 +217,7 @@ impl Error {
         }
     }
 
-    /// When it is worth trying again; `None` where it is not, or nobody knows.
+    /// When it is worth trying again; `None` where it is not, or is not known.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::Overloaded { retry_after, .. } => Some(*retry_after),

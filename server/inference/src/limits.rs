@@ -79,7 +79,7 @@ impl Permit {
         }
     }
 
-    /// Has nobody else a part of the budget?
+    /// Is all that is taken of the budget taken by this permit?
     pub fn is_alone(&self) -> bool {
         self.budget.used() <= self.units
     }

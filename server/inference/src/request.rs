@@ -34,7 +34,7 @@ pub struct InferenceRequest {
 
 impl InferenceRequest {
     /// Sets a parameter to a text, in place of whatever the body gave that name, in any case of letters: headers may
-    /// be those of a proxy that knows better than the client who it is.
+    /// be those of a proxy that knows the client's identity better than the client does.
     pub fn override_parameter(&mut self, name: &str, text: String) {
         self.parameters.retain(|it| !it.0.eq_ignore_ascii_case(name));
         self.parameters.push((name.into(), Parameter::Text(text.into())));

@@ -17,7 +17,7 @@ pub struct Machine {
     pub cpus: usize,
     /// Why so many: `2 of 8 processors: cgroup quota 1.5`.
     pub cpu_reason: String,
-    /// Bytes of memory before the kernel kills the process; `None` where nobody says.
+    /// Bytes of memory before the kernel kills the process; `None` where no limit is set.
     pub memory: Option<u64>,
     /// Why so much: `512 MiB of 16 GiB: cgroup limit`.
     pub memory_reason: String,
@@ -50,14 +50,14 @@ impl Machine {
     }
 }
 
-/// Memory that this process has resident, in bytes; 0 where the system does not tell.
+/// Memory that this process has resident, in bytes; 0 where the system does not say.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: Option<u64> = statm.split(' ').nth(1).and_then(|it| it.parse().ok());
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
 }
 
-/// Memory that the machine could still give without moving anything out, in bytes; `None` where it does not tell.
+/// Memory that the machine could still give without moving anything out, in bytes; `None` where it does not say.
 pub fn available_bytes() -> Option<u64> {
     memory_of(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
@@ -75,7 +75,7 @@ fn decide_cpus(
         cpus = affinity;
         reason = Some("affinity mask".to_owned());
     }
-    // A tiny excess, as 2.0001, is a rounding of whoever wrote the quota and not another processor.
+    // A tiny excess, as 2.0001, is rounding in the quota and not another processor.
     if let Some(quota) = quota.filter(|&it| (it - 0.001).ceil() < cpus as f64) {
         cpus = ((quota - 0.001).ceil() as usize).max(1);
         let number = format!("{quota:.2}");

@@ -2,7 +2,7 @@
 //!
 //! A thread that serves many connections often has several requests before it at once. The first of them
 //! takes the instance and yields once; those that have come by then run as one batch, and no job has crossed to
-//! another thread. Plain data: who waits and who runs is decided in `inline_run`.
+//! another thread. Plain data: `inline_run` decides which task waits and which one runs.
 
 use std::thread::ThreadId;
 
@@ -142,11 +142,11 @@ mod tests {
 
     #[test]
     fn a_task_that_is_always_alone_waits_for_company_once_in_sixteen_times() {
-        let mut company = JoinRate::default();
+        let mut rate = JoinRate::default();
         let waits = (0..160).filter(|_| {
-            let waits = company.is_likely();
+            let waits = rate.is_likely();
             if waits {
-                company.record(0);
+                rate.record(0);
             }
             waits
         });
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn one_large_group_is_enough_to_wait_for_the_next() {
-        let mut company = JoinRate::default();
-        company.record(7);
-        assert!(company.is_likely());
-        (0..20).for_each(|_| company.record(0));
-        assert!(!company.is_likely());
+        let mut rate = JoinRate::default();
+        rate.record(7);
+        assert!(rate.is_likely());
+        (0..20).for_each(|_| rate.record(0));
+        assert!(!rate.is_likely());
     }
 }

@@ -14,7 +14,7 @@ pub struct BatchPolicy {
     pub max_rows: usize,
     /// Sizes worth waiting for, ascending; `[max_rows]` when the configuration names none.
     pub preferred_rows: Vec<usize>,
-    /// Longest a job waits for company, counted from the oldest in the batch. Zero: a free instance
+    /// Longest a job waits for others, counted from the oldest in the batch. Zero: a free instance
     /// takes what is there.
     pub max_delay: Duration,
 }
@@ -53,7 +53,7 @@ pub enum Decision {
         /// Why the batch has this size.
         reason: BatchReason,
     },
-    /// Wait for company, at most until then.
+    /// Wait for more jobs, at most until then.
     WaitUntil(Instant),
     /// There is nothing to do.
     WaitForJob,

@@ -171,7 +171,8 @@ impl Ragged {
         let expected: usize = shapes.iter().map(|it| it.elements().unwrap_or(0)).sum();
         let wrong = || {
             BackendError::Execute(format!(
-                "the engine returned output '{}' of shape {}; expected {expected} elements, as input '{source_name}' has",
+                "the engine returned output '{}' of shape {}; expected {expected} elements, as input \
+                 '{source_name}' has",
                 output.name,
                 output.tensor.shape()
             ))

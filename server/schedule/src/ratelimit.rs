@@ -8,14 +8,14 @@ use std::{
 
 use backend::Device;
 
-/// How many there are of a resource, where that is said and not found out.
+/// How many there are of a resource, where that is set and not found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Supply {
     /// Its name; case does not matter.
     pub name: String,
     /// How many.
     pub count: u64,
-    /// On which device; `None` for each of them, or for all together where the resource is global. The CPU answers to 0.
+    /// On which device; `None` for each of them, or for all together where the resource is global. The CPU is 0.
     pub device: Option<u32>,
 }
 
@@ -52,13 +52,13 @@ type Key = (String, Place);
 /// Lets instances run when their resources are free.
 #[derive(Debug)]
 pub struct RateLimiter {
-    /// Guards what is used and who waits. Never held while anything runs.
+    /// Guards what is used and which instances wait. Never held while anything runs.
     state: Mutex<State>,
-    /// Something was given back, or somebody who waited runs.
+    /// Something was given back, or an instance that waited runs.
     changed: Condvar,
 }
 
-/// Plain data: who may run is decided here.
+/// Plain data: decides which instance may run.
 #[derive(Debug, Default)]
 struct State {
     supplies: Vec<Supply>,
@@ -114,7 +114,7 @@ impl Limited {
             state = self.limiter.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        // Who comes after this one may have waited only for its turn.
+        // The next one may have waited only because this one came first.
         self.limiter.changed.notify_all();
         Permit(self)
     }

@@ -123,7 +123,7 @@ impl Scheduler {
         self.shared.count(answer, took)
     }
 
-    /// From now on nothing waits for company: the server is on its way out. Requests are still taken.
+    /// From now on no batch waits for more jobs: the server shuts down. Requests are still taken.
     pub fn hurry(&self) {
         let mut state = self.shared.lock();
         state.hurrying = true;

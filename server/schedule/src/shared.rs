@@ -40,7 +40,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request that failed after so long. Only this counts failures, except those of requests whose client has left.
+    /// Counts a request that failed after so long. No other place counts failures, but for requests whose client has
+    /// left.
     pub(crate) fn count<T>(&self, answer: Result<T, Error>, took: Duration) -> Result<T, Error> {
         if let Err(error) = &answer {
             let reason = match error {

@@ -295,7 +295,7 @@ mod tests {
 
     const DELAY: Duration = Duration::from_secs(1);
 
-    /// One idle instance, and a queue in which `jobs` wait for company.
+    /// One idle instance, and a queue in which `jobs` wait for others.
     fn waiting(jobs: usize, now: Instant) -> State {
         let batching = BatchPolicy { max_rows: 8, preferred_rows: vec![8], max_delay: DELAY };
         let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(Nothing))));

@@ -1,4 +1,4 @@
-//! Who may do what: what a request needs, by its route, beside what it brings in its headers. Every protocol
+//! Which clients may do what: what a request needs, by its route, beside what it brings in its headers. Every protocol
 //! asks here, before it looks at anything else of a request.
 
 mod category;
@@ -43,7 +43,7 @@ pub struct Access(Option<Arc<Rules>>);
 
 struct Rules {
     wire: Wire,
-    /// Who may ask, by their tokens; `None` for everybody.
+    /// The clients that may ask, by their tokens; `None` for all.
     tokens: Option<Arc<TokenFile>>,
     /// What needs no token.
     open: Categories,
@@ -178,7 +178,7 @@ mod tests {
         let access = Access::new(Wire::Http, tokens(), Categories::only(&[Category::Health]), &[]);
         let bearer = |token: &str| format!("Bearer {token}");
         check(&access, LIVE, &[], None);
-        // Even with one that is wrong: probes are not asked who they are.
+        // Even with one that is wrong: probes need no token.
         check(&access, LIVE, &[("authorization", "Bearer x")], None);
         check(&access, INFER, &[], Some(Kind::Unauthenticated));
         check(&access, INFER, &[("authorization", "Bearer x")], Some(Kind::Unauthenticated));

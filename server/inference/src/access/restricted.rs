@@ -43,7 +43,7 @@ impl Restriction {
     }
 }
 
-/// The first category that is in two of these groups: it would need two headers, which nobody can have meant.
+/// The first category that is in two of these groups: it would need two headers, which cannot be meant.
 pub fn overlap(restrictions: &[Restriction]) -> Option<Category> {
     restrictions.iter().enumerate().find_map(|(at, first)| {
         let others = restrictions.iter().skip(at + 1);

@@ -1,4 +1,4 @@
-//! Who may ask, by the tokens that a file lists, and the file, which may change while the server runs.
+//! Which clients may ask, by the tokens that a file lists, and the file, which may change while the server runs.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -53,7 +53,7 @@ impl Tokens {
         }
     }
 
-    /// May who brings these headers have this? The token is that of `Authorization: Bearer <token>`, else
+    /// May a client with these headers have this? The token is that of `Authorization: Bearer <token>`, else
     /// that of `X-API-Key: <token>`.
     ///
     /// # Errors

@@ -167,7 +167,7 @@ impl ArrayFile {
     }
 }
 
-/// Tells the nanoseconds of the monotonic clock, which an `Instant` keeps for itself.
+/// The nanoseconds of the monotonic clock, which an `Instant` does not show.
 pub(super) struct Clock {
     instant: Instant,
     ns: u64,

@@ -96,7 +96,8 @@ impl Trace {
         record.error = error.map(ToString::to_string);
     }
 
-    /// The front answers with this status: of HTTP or gRPC. `id` is the client's name for the request, where it has one.
+    /// The front answers with this status: of HTTP or gRPC. `id` is the client's name for the request, where it has
+    /// one.
     pub fn answered(&self, status: u16, id: Option<&Arc<str>>, error: Option<&Error>) {
         let mut record = self.lock();
         record.status = Some(status);

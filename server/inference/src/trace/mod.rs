@@ -1,9 +1,9 @@
 //! Traces of requests: which are made, and where they go.
 //!
 //! A front asks [`Tracing::begin`] for each inference request. Mostly there is nothing to do, which is one read of a
-//! flag; else the request carries a [`Trace`] that is stamped along its path and goes out when the last who holds it
-//! lets go: to a file as Triton writes it, to a collector of OpenTelemetry, as a line of the log. That happens on a thread of
-//! its own behind a bounded queue, so that no request waits for a disk or a peer.
+//! flag; else the request carries a [`Trace`] that is stamped along its path and goes out when its last clone is
+//! dropped: to a file as Triton writes it, to a collector of OpenTelemetry, as a line of the log. That happens on a
+//! thread of its own behind a bounded queue, so that no request waits for a disk or a peer.
 
 mod collector;
 mod config;
@@ -67,7 +67,7 @@ pub struct Tracing {
     active: AtomicBool,
     /// Does each request get its line in the log?
     logs_requests: bool,
-    /// Who decides for which model; swapped as a whole when a setting changes.
+    /// The samplers of all models; swapped as a whole when a setting changes.
     samplers: ArcSwap<Samplers>,
     /// Guards the settings while they are read or changed by clients.
     settings: Mutex<Settings>,
@@ -241,8 +241,8 @@ impl Tracing {
     /// command line's. Answers all settings.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for an unknown setting or value, [`Error::Unimplemented`] for one that cannot be changed;
-    /// nothing is changed then.
+    /// [`Error::InvalidRequest`] for an unknown setting or value, [`Error::Unimplemented`] for one that cannot be
+    /// changed; nothing is changed then.
     pub fn update(
         &self,
         model: Option<&str>,

@@ -19,7 +19,7 @@ pub(super) const MOST_TRACES: usize = 4096;
 /// Bytes of tensors that waiting traces may keep in memory. Above that traces with tensors are dropped and counted.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Shortest time between two lines of the log that tell of dropped traces.
+/// Shortest time between two lines of the log that report dropped traces.
 const COMPLAINT: Duration = Duration::from_secs(30);
 
 /// Longest sleep of the thread, which then has a look whether there is something to complain about.
@@ -30,8 +30,8 @@ pub(super) trait Sink: Send {
     /// Takes one in.
     fn take(&mut self, trace: Finished);
 
-    /// Does what is due: called when nothing waits, and when the time has come that the last call asked for. Returns how
-    /// long the next call can wait; `None` for as long as nothing comes. May block.
+    /// Does what is due: called when nothing waits, and when the time has come that the last call asked for. Returns
+    /// how long the next call can wait; `None` for as long as nothing comes. May block.
     fn work(&mut self, now: Instant) -> Option<Duration>;
 
     /// Gets rid of everything that it has taken in. May block.
@@ -50,7 +50,7 @@ pub(super) struct Outlet {
 
 #[derive(Default)]
 struct Counts {
-    /// Traces that found no room, and have not been told of.
+    /// Traces that found no room, and have not been reported.
     dropped: AtomicU64,
     /// Bytes of tensors in the queue.
     bytes: AtomicU64,
@@ -119,7 +119,7 @@ fn write(mut traces: Inbox<(Box<Finished>, u64)>, mut sink: Box<dyn Sink>, count
     }
 }
 
-/// What is lost is told in the log, and not too often.
+/// Reports in the log what was lost, not too often.
 struct Complaints {
     lost: u64,
     last: Option<Instant>,

@@ -11,8 +11,8 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// `00-<32 digits>-<16 digits>-<2 digits>`; `None` for anything else, as the specification wants: a wrong header is as
-    /// good as none.
+    /// `00-<32 digits>-<16 digits>-<2 digits>`; `None` for anything else, as the specification wants: a wrong header
+    /// is as good as none.
     pub(super) fn read(text: &str) -> Option<Parent> {
         let mut parts = text.trim().split('-');
         let version: [u8; 1] = digits(parts.next()?)?;

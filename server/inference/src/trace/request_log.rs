@@ -16,7 +16,7 @@ pub(super) fn write(record: &Record) {
         Transport::Inside => "inside",
     };
     let rows = |it: Option<usize>| it.map(|it| it as u64);
-    // Without a status nobody was left to be answered.
+    // Without a status, the client left before it was answered.
     tracing::info!(
         protocol,
         request_id = record.request_id.as_deref(),

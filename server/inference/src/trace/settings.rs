@@ -164,7 +164,7 @@ impl Settings {
 
     /// Can traces be made so?
     fn check(&self, values: Values) -> Result<(), Error> {
-        // Without a file traces go nowhere, which clients that trace by habit are not told as an error.
+        // Without a file traces go nowhere, which is no error: some clients switch traces on by habit.
         if !matches!(self.mode, TraceMode::Triton { .. }) || !values.levels.are_on() {
             return Ok(());
         }

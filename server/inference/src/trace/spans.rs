@@ -42,7 +42,7 @@ struct Part<'a> {
     events: &'a [Moment],
 }
 
-/// The spans of a trace, parents first. `name` makes names for spans that nobody else refers to.
+/// The spans of a trace, parents first. `name` makes names for spans to which nothing else refers.
 pub(super) fn spans(trace: &Finished, now: &Now, mut name: impl FnMut() -> [u8; 8]) -> Vec<Span> {
     let Finished { sampled, record } = trace;
     let Some(names) = &sampled.spans else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Facts about which requests are traced, what clients can change, and what becomes of traces that nobody takes.
+//! Facts about which requests are traced, what clients can change, and what becomes of traces that are not taken.
 
 use std::{path::PathBuf, sync::mpsc};
 
@@ -208,7 +208,7 @@ fn a_stuck_outlet_keeps_no_request_waiting_and_bounds_what_it_holds() {
     let config = TraceConfig { levels, rate: 1, count: None, mode: triton() };
     let tracing = Tracing::with_outlet(&config, false, Some(outlet));
     (0..100).for_each(|_| drop(begin(&tracing, "m")));
-    // Reached at all: nobody waited. One is in the sink, four in the queue.
+    // Reached at all: no thread waited. One is in the sink, four in the queue.
     drop(gate);
     tracing.finish(Duration::from_secs(10));
     let written = traces.try_iter().count();

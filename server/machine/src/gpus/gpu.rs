@@ -34,7 +34,7 @@ pub enum Lack {
     Nothing,
     /// There is no driver, and so no GPU, as on most machines.
     NoDriver,
-    /// Somebody has hidden them on purpose, all of them.
+    /// The environment hides all of them on purpose.
     Hidden,
     /// Something that is hardly meant: a driver that does not work, a bad list, a GPU without parts.
     Fault,

@@ -33,7 +33,7 @@ impl Library {
     }
 
     /// The machine's GPUs in the order of the bus. One that does not answer is left out, as CUDA does, and
-    /// told of among the reasons.
+    /// named among the reasons.
     pub(super) fn all(&self) -> (Vec<Whole>, Vec<String>) {
         let (mut all, mut silent) = (Vec::new(), Vec::new());
         let count = self.0.device_count().unwrap_or_else(|error| {

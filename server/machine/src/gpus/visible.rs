@@ -7,7 +7,7 @@ use super::{Gpu, Gpus, Lack, Visibility};
 pub(super) struct Whole {
     pub(super) about: About,
     /// The parts that it is cut into; `None` where it is one piece. Those that are not part of a part are
-    /// nobody's, so an empty list is a GPU that cannot be used.
+    /// unusable, so an empty list is a GPU that cannot be used.
     pub(super) parts: Option<Vec<About>>,
 }
 

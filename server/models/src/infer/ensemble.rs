@@ -113,16 +113,30 @@ struct Run<'a> {
     trace: Option<&'a Trace>,
     /// The wanted outputs, in the wanted order.
     wanted: Vec<&'a Edge>,
-    /// By step: is it needed for what is wanted?
-    needed: Vec<bool>,
-    /// By tensor: what is there.
-    tensors: Vec<Option<Tensor>>,
-    /// By tensor: has it been decided, that is, is it there or known to be left out?
-    is_decided: Vec<bool>,
-    /// By tensor: how often it will still be read.
-    readers: Vec<usize>,
-    /// By step: has it been started?
-    is_started: Vec<bool>,
+    /// By number of the step.
+    steps: Vec<StepState>,
+    /// By number of the tensor.
+    tensors: Vec<TensorState>,
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StepState {
+    /// None of what is wanted needs it.
+    Unneeded,
+    /// It starts once its tensors are there.
+    Waits,
+    Started,
+}
+
+/// What is known of a tensor.
+struct TensorState {
+    /// Is it there, or known to be left out?
+    is_decided: bool,
+    /// `None` where it was left out, is not there yet, or has been read for the last time.
+    value: Option<Tensor>,
+    /// How often it will still be read.
+    readers: usize,
 }
 
 impl<'a> Run<'a> {
@@ -137,33 +151,26 @@ impl<'a> Run<'a> {
         let plan = &*resolved.plan;
         let port = |name: &Arc<str>| plan.outputs.iter().find(|it| it.name == *name);
         let wanted: Vec<&Edge> = work.outputs.iter().filter_map(port).collect();
-        let needed = match wanted.len() == plan.outputs.len() {
-            true => vec![true; plan.steps.len()],
-            false => plan.needed_steps(wanted.iter().map(|it| it.tensor)),
+        let steps = match wanted.len() == plan.outputs.len() {
+            true => vec![StepState::Waits; plan.steps.len()],
+            false => {
+                let needed = plan.needed_steps(wanted.iter().map(|it| it.tensor));
+                let state = |it| if it { StepState::Waits } else { StepState::Unneeded };
+                needed.into_iter().map(state).collect()
+            }
         };
-        let mut readers = plan.readers.clone();
+        let tensor =
+            |readers: &usize| TensorState { is_decided: false, value: None, readers: *readers };
+        let mut tensors: Vec<TensorState> = plan.readers.iter().map(tensor).collect();
         for (at, edge) in wanted.iter().enumerate() {
             // An output may be asked for twice.
             if wanted.iter().take(at).any(|it| it.tensor == edge.tensor)
-                && let Some(readers) = readers.get_mut(edge.tensor)
+                && let Some(tensor) = tensors.get_mut(edge.tensor)
             {
-                *readers += 1;
+                tensor.readers += 1;
             }
         }
-        Run {
-            inference,
-            ensemble,
-            resolved,
-            plan,
-            request,
-            trace,
-            wanted,
-            needed,
-            tensors: vec![None; plan.readers.len()],
-            is_decided: vec![false; plan.readers.len()],
-            readers,
-            is_started: vec![false; plan.steps.len()],
-        }
+        Run { inference, ensemble, resolved, plan, request, trace, wanted, steps, tensors }
     }
 
     /// Runs all steps that are needed.
@@ -197,26 +204,25 @@ impl<'a> Run<'a> {
     fn start_ready(&mut self, running: &mut Vec<(usize, Step<'a>)>) -> Result<(), Error> {
         let (plan, resolved) = (self.plan, self.resolved);
         for (at, (step, member)) in plan.steps.iter().zip(&resolved.members).enumerate() {
-            let is_decided = |it: &Edge| self.is_decided.get(it.tensor) == Some(&true);
-            let waits = self.is_started.get(at) != Some(&false)
-                || self.needed.get(at) != Some(&true)
-                || !step.inputs.iter().all(is_decided);
-            if waits {
-                continue;
-            }
-            if let Some(it) = self.is_started.get_mut(at) {
-                *it = true;
+            let is_decided =
+                |it: &Edge| self.tensors.get(it.tensor).is_some_and(|it| it.is_decided);
+            match self.steps.get_mut(at) {
+                Some(state @ StepState::Waits) if step.inputs.iter().all(is_decided) => {
+                    *state = StepState::Started;
+                }
+                _ => continue,
             }
             let mut inputs = Vec::with_capacity(step.inputs.len());
             for edge in &step.inputs {
                 let tensor = self.fetch(edge).map_err(|it| self.failed(at, it))?;
                 inputs.extend(tensor.map(|it| NamedTensor { name: edge.name.clone(), tensor: it }));
             }
-            // What nobody will read need not be fetched from the engine.
+            // What no step reads and the client does not want need not be fetched from the engine.
             let read = |tensor: usize| {
                 self.wanted.iter().any(|it| it.tensor == tensor)
-                    || plan.steps.iter().zip(&self.needed).any(|(step, needed)| {
-                        *needed && step.inputs.iter().any(|it| it.tensor == tensor)
+                    || plan.steps.iter().zip(&self.steps).any(|(step, state)| {
+                        *state != StepState::Unneeded
+                            && step.inputs.iter().any(|it| it.tensor == tensor)
                     })
             };
             let outputs = step.outputs.iter().filter(|it| read(it.tensor));
@@ -251,23 +257,17 @@ impl<'a> Run<'a> {
     }
 
     fn decide(&mut self, number: usize, tensor: Option<Tensor>) {
-        if let (Some(place), Some(is_decided)) =
-            (self.tensors.get_mut(number), self.is_decided.get_mut(number))
-        {
-            (*place, *is_decided) = (tensor, true);
+        if let Some(state) = self.tensors.get_mut(number) {
+            (state.value, state.is_decided) = (tensor, true);
         }
     }
 
     /// The tensor as its reader takes it; `None` where it was left out. The last reader takes it away, so that no tensor
     /// stays longer than it is needed.
     fn fetch(&mut self, edge: &Edge) -> Result<Option<Tensor>, Error> {
-        let (Some(place), Some(readers)) =
-            (self.tensors.get_mut(edge.tensor), self.readers.get_mut(edge.tensor))
-        else {
-            return Ok(None);
-        };
-        *readers = readers.saturating_sub(1);
-        let tensor = if *readers == 0 { place.take() } else { place.clone() };
+        let Some(state) = self.tensors.get_mut(edge.tensor) else { return Ok(None) };
+        state.readers = state.readers.saturating_sub(1);
+        let tensor = if state.readers == 0 { state.value.take() } else { state.value.clone() };
         tensor.map(|it| fit_rank(it, edge)).transpose()
     }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 use telemetry::metrics::{Metrics, MetricsOptions};
 
-/// Jobs until a task that has always been alone waits for company.
+/// Jobs until a task that has always been alone lets others join.
 const ALONE: usize = 15;
 
 /// Gives back its input and remembers the rows of its batches.
@@ -133,7 +133,7 @@ async fn those_who_joined_a_client_that_left_are_answered() {
     fast.become_likely().await;
     let leading = fast.spawn(1.0);
     let joining = fast.spawn(2.0);
-    // One turn: the first leads, the second has joined.
+    // After one yield: the first leads, the second has joined.
     tokio::task::yield_now().await;
     leading.abort();
     assert!(leading.await.unwrap_err().is_cancelled());
@@ -153,7 +153,7 @@ async fn a_client_that_leaves_before_the_run_takes_its_row_along() {
     let leading = fast.spawn(1.0);
     let joining = fast.spawn(2.0);
     let leaving = fast.spawn(3.0);
-    // Behind them in the same turn.
+    // Runs right after them on the same thread.
     tokio::spawn(async move { leaving.abort() });
     assert_eq!(leading.await.unwrap().unwrap(), 1.0);
     assert_eq!(joining.await.unwrap().unwrap(), 2.0);

@@ -338,7 +338,7 @@ async fn who_waits_for_the_end_takes_no_wake_up_from_a_worker() {
         let scheduler = scheduler.clone();
         thread::spawn(move || scheduler.wait_closed(Duration::from_secs(30)))
     };
-    // Nothing tells that the waiter waits already. If it does not, this test proves less.
+    // There is no way to see that the waiter waits already. If it does not, this test proves less.
     thread::sleep(Duration::from_millis(50));
     gate.open();
     first.await.unwrap().unwrap();

@@ -99,7 +99,7 @@ fn execute(
     let inputs = wiring.inputs(rows)?;
     let outputs = wiring.outputs(rows);
     let running = Instant::now();
-    // Never stopped: the state after this run is that of a sequence, whoever still waits for its answer.
+    // Never stopped: the state after this run is that of a sequence, whether or not its client still waits.
     let batch = Batch { inputs: &inputs, outputs: &outputs, rows: rows.len(), stop: &Stop::new() };
     let results = instance.execute(&batch)?;
     let ran = Instant::now();
@@ -159,7 +159,7 @@ impl Wiring {
     /// The inputs of one request that is a whole sequence, each of its rows: what warming up runs.
     ///
     /// # Errors
-    /// When the request's rows cannot be cut apart.
+    /// When the request's rows cannot be split.
     pub fn whole_sequence(&self, work: &Work) -> Result<Vec<NamedTensor>, BackendError> {
         let rows = if self.batches { work.rows } else { 1 };
         let works = (0..rows).map(|row| {

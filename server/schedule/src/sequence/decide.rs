@@ -22,7 +22,7 @@ pub struct Candidate {
 pub enum Next {
     /// Run the requests of these rows: ascending under the direct strategy, the oldest first otherwise; and why these.
     Run(Vec<usize>, BatchReason),
-    /// Wait for company, at most until then.
+    /// Wait for more requests, at most until then.
     WaitUntil(Instant),
     /// There is nothing to do.
     Wait,

@@ -2,8 +2,8 @@
 //! request to its last, and its requests run there one after another.
 //!
 //! An instance has a number of seats and a thread of its own. A sequence that finds no free seat waits in the
-//! backlog, with all its requests. Everything that has a decision in it is plain data and pure functions: `table` (who
-//! sits where, what waits) and `decide` (what runs now).
+//! backlog, with all its requests. Everything that has a decision in it is plain data and pure functions: `table`
+//! (which sequence sits where, what waits) and `decide` (what runs now).
 
 mod batch;
 mod decide;

@@ -65,7 +65,7 @@ impl SequenceScheduler {
         Err(Error::ShuttingDown)
     }
 
-    /// Runs one request of a sequence when its turn comes.
+    /// Runs one request of a sequence, after the earlier ones.
     ///
     /// # Errors
     /// When it belongs to no sequence or is none of this model, when its sequence finds no seat in time or is
@@ -98,7 +98,7 @@ impl SequenceScheduler {
         answer
     }
 
-    /// From now on nothing waits for company: the server is on its way out. Requests are still taken, and sequences may
+    /// From now on no batch waits for more requests: the server shuts down. Requests are still taken, and sequences may
     /// complete, if they do not pause for more than a second.
     pub fn hurry(&self) {
         self.shared.lock().hurrying = true;
@@ -123,7 +123,8 @@ impl SequenceScheduler {
         waited.unwrap_or_else(PoisonError::into_inner).0.threads
     }
 
-    /// Drops the instances that no thread has, after [`SequenceScheduler::wait_closed`]; the others go with their threads.
+    /// Drops the instances that no thread has, after [`SequenceScheduler::wait_closed`]. The others go with their
+    /// threads.
     pub fn release(&self) {
         let unstarted = |state: &mut State| -> Vec<Option<Slot>> {
             state.unstarted.iter_mut().map(Option::take).collect()
@@ -153,7 +154,7 @@ impl SequenceScheduler {
         is_open
     }
 
-    /// Can the model be told that id, where it is told any?
+    /// Can the model take that id, where it takes any?
     pub fn takes(&self, id: &SequenceId) -> bool {
         self.shared.settings.wiring.id_types().all(|it| it.holds(id))
     }

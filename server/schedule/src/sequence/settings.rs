@@ -1,4 +1,4 @@
-//! How the sequences of one model are scheduled, and what the model is told about them. Plain data.
+//! How the sequences of one model are scheduled, and the inputs by which the model learns of them. Plain data.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use inference::request::SequenceId;
 pub struct Settings {
     /// Name of the model, for error texts and thread names.
     pub model: Arc<str>,
-    /// Who shares a run.
+    /// Which requests share a run.
     pub strategy: Strategy,
     /// A sequence that has been without a request for so long loses its seat.
     pub idle: Duration,
@@ -110,7 +110,7 @@ pub enum IdType {
 }
 
 impl Wiring {
-    /// The types in which the model is told ids.
+    /// The types in which the model gets ids.
     pub(super) fn id_types(&self) -> impl Iterator<Item = IdType> {
         self.controls.iter().filter_map(|it| match it.signal {
             Signal::Id(id) => Some(id),

@@ -1,4 +1,4 @@
-//! What tasks and the threads of instances share: the table of sequences, and who is woken when it changes.
+//! What tasks and the threads of instances share: the table of sequences, and how threads are woken when it changes.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -96,8 +96,8 @@ impl Shared {
         ))
     }
 
-    /// Ends sequences that are idle for too long, and gives free seats to those that wait. What it returns is to be woken once the
-    /// lock is free.
+    /// Ends sequences that are idle for too long, and gives free seats to those that wait. The instances that it
+    /// returns are to be woken once the lock is free.
     pub(super) fn reseat(&self, state: &mut State, now: Instant) -> Vec<Wake> {
         state.table.expire(now, self.patience(state));
         let seated = state.table.seat();

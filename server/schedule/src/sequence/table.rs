@@ -1,4 +1,4 @@
-//! Who has a seat, who waits for one, and what each sequence still has to run. Plain data, the time comes from
+//! Which sequences have a seat, which wait for one, and what each still has to run. Plain data, the time comes from
 //! outside; locks and threads are elsewhere.
 
 use std::{
@@ -80,7 +80,7 @@ pub struct Taken<J> {
 
 /// The sequences of one model version.
 pub struct Table<J> {
-    /// By instance, by row: who sits there.
+    /// By instance, by row: the sequence that sits there.
     seats: Vec<Vec<Option<Number>>>,
     /// The sequences that take more requests, by id.
     open: HashMap<SequenceId, Number>,
@@ -92,7 +92,7 @@ pub struct Table<J> {
 }
 
 impl<J> Table<J> {
-    /// Nobody is there.
+    /// A table without sequences.
     pub fn new(instances: usize, seats: usize) -> Table<J> {
         Table {
             seats: vec![vec![None; seats]; instances],
@@ -104,7 +104,7 @@ impl<J> Table<J> {
         }
     }
 
-    /// Requests that wait, for a seat or for their turn.
+    /// Requests that wait, for a seat or for an earlier request of their sequence.
     pub fn queued(&self) -> usize {
         self.queued
     }
@@ -161,7 +161,7 @@ impl<J> Table<J> {
         number
     }
 
-    /// Gives free seats to those who wait longest: the lowest row first, so that instances fill evenly. Returns the
+    /// Gives free seats to those that wait longest: the lowest row first, so that instances fill evenly. Returns the
     /// instance of each seat that was given.
     pub fn seat(&mut self) -> Vec<usize> {
         let mut given = Vec::new();

@@ -20,7 +20,7 @@ use crate::{slot::Slot, worker::lower_priority};
 use inference::error::Error;
 use telemetry::metrics::BatchReason;
 
-/// Tells the threads of instances that there is work, or starts them.
+/// Wakes the threads of instances that have work, or starts them.
 pub(super) fn start_or_wake(shared: &Arc<Shared>, woken: Vec<Wake>) {
     for Wake { instance, slot } in woken {
         match slot {
@@ -35,7 +35,7 @@ fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
     let name = format!("{}#{}", shared.settings.model, instance + 1);
     let at_end = Ended(shared.clone());
     let spare = slot.another();
-    // Whoever gets it first: the thread, or this function where there is none.
+    // Taken by the thread, or by this function where the thread could not be started.
     let handed_over = Arc::new(Mutex::new(Some(slot)));
     let take =
         |slot: &Mutex<Option<Slot>>| slot.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -223,7 +223,7 @@ fn answers(
         }
         Strategy::Oldest { .. } => (Rows::Free, taken.iter().map(|it| Some(row(it))).collect()),
     };
-    // Nobody knows what a run that failed has left behind in an engine that keeps state.
+    // A run that failed may have changed the state that an engine keeps.
     let mode = RunMode { rows: layout, repeats: !shared.settings.engine_keeps_state };
     let mut times = Vec::with_capacity(1);
     let wiring = &shared.settings.wiring;

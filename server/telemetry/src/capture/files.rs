@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use configuration::CaptureConfig;
 use inference::identifier::new_uuid;
 
-/// An endpoint's variant, where nobody names one.
+/// The name of an endpoint's variant: there is one.
 const VARIANT: &str = "AllTraffic";
 
 /// Files that are open at one time. With more models they are closed, and opened anew.

@@ -36,7 +36,7 @@ const MOST_WAITING: usize = 1024;
 /// Bytes of bodies that wait with them.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Records are dropped by the thousand or not at all: one line tells of many.
+/// Records are dropped by the thousand or not at all: one line reports many.
 const BETWEEN_REPORTS: Duration = Duration::from_secs(10);
 
 /// Captures some requests. Clones write to the same place.
@@ -164,7 +164,7 @@ fn is_chosen(id: &str, percent: f64) -> bool {
     share * 100.0 < percent
 }
 
-/// What the thread does: writes, and tells what was lost.
+/// What the thread does: writes, and reports what was lost.
 fn write(
     mut records: Inbox<(Box<Record>, Permit)>,
     mut files: Files,

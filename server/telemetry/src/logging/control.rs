@@ -20,7 +20,7 @@ pub enum LogValue {
 }
 
 impl LogValue {
-    /// What it is, for who expected another one.
+    /// What it is, for errors that expected another one.
     fn sort(&self) -> &'static str {
         match self {
             LogValue::Bool(_) => "a boolean",

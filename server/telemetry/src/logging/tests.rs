@@ -299,7 +299,7 @@ fn a_reader_who_stops_reading_stops_nobody_and_learns_what_was_dropped() {
         }
         tracing::warn!("still heard");
     });
-    // Reached at all: nobody waited for the sink. Standard error has a thread of its own.
+    // Reached at all: no thread waited for the sink. Standard error has a thread of its own.
     let until = Instant::now() + Duration::from_secs(10);
     while !errors.text().contains("still heard") {
         assert!(Instant::now() < until, "a stuck output must not hold up the errors");

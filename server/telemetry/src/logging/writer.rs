@@ -1,4 +1,4 @@
-//! A thread that writes lines, behind a queue that never makes anybody wait.
+//! A thread that writes lines, behind a queue that never blocks.
 
 use std::{
     fmt,
@@ -114,7 +114,7 @@ fn write_lines(
             }
             next = lines.next(Some(Duration::ZERO));
         }
-        // A sink that fails, as a closed pipe, has nobody to tell.
+        // A sink that fails, as a closed pipe, cannot be reported anywhere.
         let _ = sink.write_all(chunk.as_bytes());
         chunk.clear();
         let count = dropped.swap(0, Ordering::Relaxed);
@@ -126,7 +126,7 @@ fn write_lines(
     }
 }
 
-/// The line that tells of dropped ones.
+/// The line that reports dropped ones.
 fn report(count: u64, format: LogFormat) -> String {
     let mut line = Line::new(format, Level::WARN, Place::new(file!(), line!()));
     line.say(&format!("{count} log lines were dropped: they came faster than they were read"));

@@ -31,7 +31,7 @@ impl CacheCounts {
     }
 }
 
-/// The cache in this process. Whoever holds it keeps them right.
+/// The cache in this process. The cache keeps them right.
 #[derive(Debug, Default)]
 pub struct CacheGauges {
     /// Bytes that it may hold.

@@ -39,7 +39,7 @@ pub(super) struct Counts {
     pub(super) batches: Batches,
     /// In the order of [`BatchReason::ALL`].
     pub(super) reasons: [AtomicU64; BatchReason::ALL.len()],
-    /// In milliseconds; `None` where nobody asked for it.
+    /// In milliseconds; `None` where it is off.
     pub(super) first_response: Option<Histogram>,
     pub(super) cache: CacheCounts,
 }

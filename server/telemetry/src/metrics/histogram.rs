@@ -36,7 +36,7 @@ pub(super) const ROW_BOUNDS: [u64; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512,
 
 /// Counts of observed values by bucket, and their sum.
 ///
-/// The number of observations is the sum of the buckets and not counted apart, so that the two never
+/// The number of observations is the sum of the buckets and has no counter of its own, so that the two never
 /// disagree. The sum is read at another moment and may be ahead or behind by what came in between.
 pub(super) struct Histogram {
     /// Inclusive upper bounds, rising.

@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 pub enum Protocol {
     /// `/v2/...`.
     KserveV2,
-    /// Metrics, and addresses that nobody knows.
+    /// Metrics, and unknown addresses.
     Other,
     /// `/ping`, `/invocations`, `/models`.
     Sagemaker,

@@ -1,4 +1,4 @@
-//! Counters that threads do not share: each adds in a lane of its own, and whoever reads sums the lanes.
+//! Counters that threads do not share: each adds in a lane of its own, and a reader sums the lanes.
 //!
 //! Two threads that add to one counter in turns pass its cache line to and fro, which costs more than the
 //! request's other work in the server does together.
@@ -11,7 +11,7 @@ use std::{
 
 use crossbeam::utils::CachePadded;
 
-/// Threads that count apart. With more threads some share a lane, which is slower and just as right.
+/// Threads with lanes of their own. With more threads some share a lane, which is slower and just as right.
 const LANES: usize = 16;
 
 /// One `T` for each thread that has counted.

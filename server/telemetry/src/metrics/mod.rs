@@ -1,6 +1,6 @@
 //! What the server counts, and the text that Prometheus reads.
 //!
-//! Handles are made once, when a model is loaded, and live in whoever counts; counting is a few relaxed
+//! Handles are made once, when a model is loaded, and live in the struct that counts; counting is a few relaxed
 //! additions to atomics. Names and labels are Triton's where Triton has them (`nv_*`); muster's own
 //! (`muster_*`) stand beside them with microsecond resolution. Nothing here is global.
 

@@ -37,7 +37,7 @@ const REUSE_PER_MODEL: Duration = Duration::from_micros(400);
 /// What the process and the GPUs said when they were last sampled.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {
-    /// User and system time of the process so far; `None` where the system does not tell.
+    /// User and system time of the process so far; `None` where the system does not say.
     pub cpu_seconds: Option<f64>,
     /// Its resident memory.
     pub resident_bytes: Option<u64>,
@@ -103,7 +103,7 @@ impl Metrics {
         Connection(self.0.clone())
     }
 
-    /// Bytes of request bodies in memory; whoever holds the budget keeps it right.
+    /// Bytes of request bodies in memory; the owner of the budget keeps it right.
     pub fn bytes_in_flight(&self) -> &Gauge {
         &self.0.bytes_in_flight
     }

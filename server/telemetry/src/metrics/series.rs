@@ -24,22 +24,22 @@ pub(super) struct Series {
     pub(super) labels: Labels,
     /// Stands for all models above the bound.
     pub(super) is_overflow: bool,
-    /// Upper bounds of the first-response histogram; `None` where nobody asked for it.
+    /// Upper bounds of the first-response histogram; `None` where it is off.
     pub(super) first_response_ms: Option<Vec<u64>>,
     /// Guards which loads there are, not their counts.
     loads: Mutex<Loads>,
     pub(super) pending: Gauge,
     /// Nanoseconds that the last load took.
     pub(super) load: AtomicU64,
-    /// `None` where nobody asked for them.
+    /// `None` where they are off.
     pub(super) summaries: Option<Summaries>,
     /// Are answers of the model kept?
     pub(super) has_cache: AtomicBool,
-    /// `None` where nobody shows it.
+    /// `None` where it is off.
     pub(super) tensorflow: Option<TensorFlowLanes>,
 }
 
-/// What is counted only where somebody asked for it.
+/// What is counted only where it is switched on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extras {
     pub(super) summaries: bool,
@@ -80,7 +80,7 @@ impl Series {
         counters
     }
 
-    /// A load has ended. Whoever reads sees its counts in one place or the other, and never in none.
+    /// A load has ended. A reader finds its counts in one place or the other, never in none.
     pub(super) fn retire(&self, counters: &Arc<Counters>) {
         let mut loads = lock(&self.loads);
         loads.living.retain(|it| !Arc::ptr_eq(it, counters));

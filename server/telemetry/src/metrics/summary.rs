@@ -34,7 +34,7 @@ const SLICES: usize = 6;
 /// The summaries of one model.
 pub(super) struct Summaries {
     started: Instant,
-    /// Guards the counts of all of them: whoever asks for summaries pays for one short lock a request.
+    /// Guards the counts of all of them: where summaries are on, each request takes one short lock.
     windows: Mutex<[Window; TIMES]>,
 }
 

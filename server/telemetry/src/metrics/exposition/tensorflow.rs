@@ -1,5 +1,5 @@
-//! The page with TensorFlow Serving's names: its paths, with a colon for every other letter. All versions of a model are
-//! one there.
+//! The page with TensorFlow Serving's names: its paths, with a colon for every other letter. All versions of a model
+//! are one there.
 
 use std::{
     collections::BTreeMap,
