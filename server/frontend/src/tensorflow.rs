@@ -31,6 +31,6 @@ fn state(entry: &IndexEntry) -> Option<VersionStatus> {
         State::Unloading => VersionState::Unloading,
         State::Unavailable => VersionState::End,
     };
-    let failure = entry.has_failed().then(|| entry.reason.clone());
+    let failure = entry.has_failed().then(|| entry.reason.to_string());
     Some(VersionStatus { version: entry.version?, state, failure })
 }

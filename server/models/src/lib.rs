@@ -33,7 +33,7 @@ pub use crate::{
     serving::{
         manager::{ModelManager, Snapshot},
         served::{Dispatch, ServedModel},
-        state::{IndexEntry, State},
+        state::{IndexEntry, Reason, State},
         validate::{Prepared, prepare, present, request_of_zeros},
     },
 };

@@ -27,7 +27,7 @@ use crate::{
     serving::{
         manager::Versions,
         served::ServedModel,
-        state::{State, UNLOADED},
+        state::{Reason, State},
     },
 };
 use inference::error::{Error, Kind};
@@ -186,9 +186,14 @@ impl Converger {
                 }
             }
         }
-        self.publisher.switch(&id, next, UNLOADED);
-        for (version, reason) in &failures {
-            self.manager.note(&id, Some(*version), State::Unavailable, &reason.reason);
+        self.publisher.switch(&id, next, Reason::Unloaded);
+        for (version, error) in &failures {
+            self.manager.note(
+                &id,
+                Some(*version),
+                State::Unavailable,
+                Reason::Failed(error.to_string()),
+            );
         }
         self.table.set_members(id, members);
         self.catalogue.serves(&target.found.dir);
@@ -230,7 +235,7 @@ impl Converger {
             }
         }
         for (version, error) in &failures {
-            self.publisher.failed(&id, Some(*version), &error.reason);
+            self.publisher.failed(&id, Some(*version), &error.to_string());
         }
         let partly = mode == LoadMode::BestEffort && serving.is_empty() && !loaded.is_empty();
         if failures.is_empty() || partly {
@@ -239,11 +244,14 @@ impl Converger {
         self.publisher.give_up(&id, loaded, "another version failed to load");
         let causes: Vec<String> = failures
             .iter()
-            .map(|(version, it)| format!("version {version} is UNAVAILABLE: {}", it.reason))
+            .map(|(version, it)| format!("version {version} is UNAVAILABLE: {it}"))
             .collect();
         let reason = format!("model '{id}' cannot be loaded: {}", causes.join("; "));
-        let lacks_memory = failures.iter().any(|(_, it)| it.lacks_memory);
-        Err(LoadError { reason, lacks_memory }.into_error())
+        let lacks_memory = |(_, it): &(u64, LoadError)| matches!(it, LoadError::OutOfMemory(_));
+        Err(match failures.iter().any(lacks_memory) {
+            true => LoadError::OutOfMemory(reason).into(),
+            false => LoadError::Refused(reason).into(),
+        })
     }
 
     fn load_version(&self, target: &Target, version: u64) -> Result<ServedModel, LoadError> {
@@ -254,7 +262,7 @@ impl Converger {
         let load = || self.loader.load_version(&target.found, target.raw.as_ref(), version, path);
         let mut outcome = load();
         for attempt in 1..=self.retries {
-            let Err(LoadError { reason, .. }) = &outcome else { break };
+            let Err(reason) = &outcome else { break };
             let model = &target.found.name;
             tracing::warn!(
                 model,
@@ -298,7 +306,7 @@ impl Converger {
             None => {
                 let _permit = self.load_slots.take();
                 let loaded = self.loader.load_version(found, raw, version, path);
-                let loaded = loaded.map_err(|it| failed(it.reason))?;
+                let loaded = loaded.map_err(|it| failed(it.to_string()))?;
                 Ok(Arc::new(loaded))
             }
         }
@@ -322,8 +330,10 @@ impl Converger {
                 let text =
                     format!("model '{id}' cannot be loaded: its member '{}': {error}", member.name);
                 self.publisher.failed(id, None, &text);
-                let lacks_memory = error.kind() == Kind::OutOfMemory;
-                LoadError { reason: text, lacks_memory }.into_error()
+                match error.kind() {
+                    Kind::OutOfMemory => Error::from(LoadError::OutOfMemory(text)),
+                    _ => Error::from(LoadError::Refused(text)),
+                }
             };
             if self.manager.serving(member).is_empty() {
                 let found = self.finder.find_in(member).map_err(problem)?;

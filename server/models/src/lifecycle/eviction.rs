@@ -11,15 +11,13 @@ use crate::{
     serving::{
         manager::{ModelManager, Versions},
         served::ServedModel,
+        state::Reason,
     },
 };
 use machine::bytes_text;
 
 /// How long the memory of a model that was unloaded to make room is waited for.
 const LONGEST_END: Duration = Duration::from_secs(10);
-
-/// The reason of a model that was unloaded so that another could be loaded.
-const MADE_ROOM: &str = "unloaded to make room; a request loads it again";
 
 /// Unloads models to make room for others.
 pub(super) struct Eviction {
@@ -104,7 +102,7 @@ impl Eviction {
             let Ok(mut record) = shared.try_lock() else { continue };
             tracing::info!(model = %id, "unloaded to make room");
             record.loaded = None;
-            self.publisher.switch(&id, Versions::new(), MADE_ROOM);
+            self.publisher.switch(&id, Versions::new(), Reason::MadeRoom);
             self.table.take_members(&id);
             drop(record);
             self.publisher.reaper.wait_for(&id, LONGEST_END);

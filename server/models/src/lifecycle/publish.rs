@@ -8,7 +8,7 @@ use crate::{
     serving::{
         manager::{ModelManager, Versions},
         served::ServedModel,
-        state::{State, UNLOADED},
+        state::{Reason, State},
     },
 };
 
@@ -24,7 +24,7 @@ impl Publisher {
     }
 
     /// From the next request on these versions serve. What served before ends with its last request.
-    pub(super) fn switch(&self, id: &ModelId, next: Versions, reason: &'static str) {
+    pub(super) fn switch(&self, id: &ModelId, next: Versions, reason: Reason) {
         let before = self.manager.switch(id, next.clone());
         let is_gone = |(version, model): &(&u64, &Arc<ServedModel>)| {
             next.get(version).is_none_or(|it| !it.shares_instances(model))
@@ -33,7 +33,7 @@ impl Publisher {
             before.iter().filter(is_gone).map(|(version, it)| (*version, it.clone())).collect();
         // The map of what served is not to be what keeps it.
         drop(before);
-        self.reaper.take(gone.into_values().map(|it| retired(id, it, reason)).collect());
+        self.reaper.take(gone.into_values().map(|it| retired(id, it, reason.clone())).collect());
     }
 
     /// Ends versions that were loaded and are not to serve.
@@ -45,9 +45,9 @@ impl Publisher {
         let new = loaded.into_iter().filter(is_new).map(|(version, model)| {
             if !serving.contains_key(&version) {
                 let reason = format!("it was loaded and given up: {why}");
-                self.manager.note(id, Some(version), State::Unavailable, &reason);
+                self.manager.note(id, Some(version), State::Unavailable, Reason::Failed(reason));
             }
-            retired(id, model, UNLOADED)
+            retired(id, model, Reason::Unloaded)
         });
         self.reaper.take(new.collect());
     }
@@ -67,6 +67,6 @@ impl Publisher {
     }
 }
 
-fn retired(id: &ModelId, model: Arc<ServedModel>, reason: &'static str) -> Retired {
+fn retired(id: &ModelId, model: Arc<ServedModel>, reason: Reason) -> Retired {
     Retired { id: id.clone(), model, reason }
 }

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     load::loader::Loader,
     repository::model_id::ModelId,
-    serving::{manager::ModelManager, served::ServedModel},
+    serving::{manager::ModelManager, served::ServedModel, state::Reason},
 };
 
 /// How soon the requests of a model that has just been withdrawn are looked at again; twice as long each time.
@@ -27,7 +27,7 @@ pub(super) struct Retired {
     pub(super) id: ModelId,
     pub(super) model: Arc<ServedModel>,
     /// What the index says of it in the end, unless another has taken its place.
-    pub(super) reason: &'static str,
+    pub(super) reason: Reason,
 }
 
 /// Waits for the requests of such models, on a thread that there is only while there are some.
@@ -141,7 +141,7 @@ impl Inner {
         }
     }
 
-    fn end(&self, retired: Retired) -> (ModelId, u64, &'static str) {
+    fn end(&self, retired: Retired) -> (ModelId, u64, Reason) {
         let Retired { id, model, reason } = retired;
         let began = Instant::now();
         model.dispatch.queue().close();

@@ -4,7 +4,7 @@ use crate::{
     lifecycle::{converge::Converger, model_table::ModelRecord},
     lock::lock,
     repository::{file_stamps::FileStamps, model_id::ModelId},
-    serving::{manager::Versions, state::UNLOADED},
+    serving::{manager::Versions, state::Reason},
 };
 
 impl Converger {
@@ -48,7 +48,7 @@ impl Converger {
         let mut record = lock(&shared);
         let bytes = record.bytes;
         *record = ModelRecord { withheld: true, bytes, ..ModelRecord::default() };
-        self.publisher.switch(id, Versions::new(), UNLOADED);
+        self.publisher.switch(id, Versions::new(), Reason::Unloaded);
         self.table.take_members(id)
     }
 }

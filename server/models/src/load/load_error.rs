@@ -4,32 +4,28 @@ use backend::BackendError;
 
 use inference::error::Error;
 
-/// Why it cannot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LoadError {
-    /// A sentence.
-    pub(crate) reason: String,
+/// Why it cannot: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LoadError {
     /// It would load if there were more memory, of the machine or of a device.
-    pub(crate) lacks_memory: bool,
-}
-
-impl LoadError {
-    /// There is too little memory.
-    pub(crate) fn out_of_memory(reason: String) -> LoadError {
-        LoadError { reason, lacks_memory: true }
-    }
-
-    /// The answer to whoever asked for the model.
-    pub(crate) fn into_error(self) -> Error {
-        match self.lacks_memory {
-            true => Error::Backend(BackendError::OutOfMemory(self.reason)),
-            false => Error::InvalidRequest(self.reason),
-        }
-    }
+    #[error("{0}")]
+    OutOfMemory(String),
+    /// The model, its configuration or its engine does not allow it.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl From<String> for LoadError {
     fn from(reason: String) -> LoadError {
-        LoadError { reason, lacks_memory: false }
+        LoadError::Refused(reason)
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Error {
+        match error {
+            LoadError::OutOfMemory(reason) => Error::Backend(BackendError::OutOfMemory(reason)),
+            LoadError::Refused(reason) => Error::InvalidRequest(reason),
+        }
     }
 }

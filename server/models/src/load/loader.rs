@@ -224,7 +224,7 @@ impl Loader {
         self.metrics.sample_gpus();
         let readings = self.metrics.resources().gpus;
         gpu_limit::check(plan, limits, &self.settings.gpus.found, &readings)
-            .map_err(LoadError::out_of_memory)
+            .map_err(LoadError::OutOfMemory)
     }
 
     fn plan_here(
@@ -457,7 +457,7 @@ impl From<CreateError> for LoadError {
     fn from(unmade: CreateError) -> LoadError {
         match unmade {
             CreateError::Refused(reason) | CreateError::Device(reason) => reason.into(),
-            CreateError::Memory(reason) => LoadError::out_of_memory(reason),
+            CreateError::Memory(reason) => LoadError::OutOfMemory(reason),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     serving::{
         label_table::LabelTable,
         served::{Dispatch, ServedModel},
-        state::{IndexEntry, State, UNLOADED},
+        state::{IndexEntry, Reason, State},
     },
 };
 use inference::{error::Error, signature::nearest};
@@ -27,7 +27,7 @@ pub(crate) type Versions = BTreeMap<u64, Arc<ServedModel>>;
 type Named = BTreeMap<Arc<str>, Arc<Versions>>;
 type Serving = HashMap<Arc<str>, Arc<Named>>;
 /// State and reason by version; `None` for the model as a whole.
-type States = BTreeMap<Option<u64>, (State, String)>;
+type States = BTreeMap<Option<u64>, (State, Reason)>;
 
 /// What is known of all models.
 #[derive(Default)]
@@ -226,24 +226,30 @@ impl ModelManager {
     }
 
     /// Notes what a version is doing, or a model before its versions are known.
-    pub(crate) fn note(&self, id: &ModelId, version: Option<u64>, state: State, reason: &str) {
+    pub(crate) fn note(
+        &self,
+        id: &ModelId,
+        version: Option<u64>,
+        state: State,
+        reason: impl Into<Reason>,
+    ) {
         let mut known = self.lock();
         let states = known.states.entry(id.clone()).or_default();
         if version.is_some() {
             // What was said of the model as a whole was said before its versions were known.
             states.remove(&None);
         }
-        states.insert(version, (state, reason.to_owned()));
+        states.insert(version, (state, reason.into()));
     }
 
     /// An old version is gone, unless another one has come in its place.
-    pub(crate) fn note_gone(&self, id: &ModelId, version: u64, reason: &str) {
+    pub(crate) fn note_gone(&self, id: &ModelId, version: u64, reason: Reason) {
         let mut known = self.lock();
         let states = known.states.get_mut(id);
         if let Some(it) = states.and_then(|it| it.get_mut(&Some(version)))
             && it.0 == State::Unloading
         {
-            *it = (State::Unavailable, reason.to_owned());
+            *it = (State::Unavailable, reason);
         }
     }
 
@@ -273,10 +279,10 @@ impl ModelManager {
             states.remove(&None);
         }
         for version in before.keys() {
-            states.insert(Some(*version), (State::Unloading, String::new()));
+            states.insert(Some(*version), (State::Unloading, Reason::None));
         }
         for version in versions.keys() {
-            states.insert(Some(*version), (State::Ready, String::new()));
+            states.insert(Some(*version), (State::Ready, Reason::None));
         }
         before
     }
@@ -345,7 +351,7 @@ impl ModelManager {
             Some(number) => states.get_key_value(&Some(number)).or(states.get_key_value(&None)),
             None => newest(states),
         };
-        let ready = |(version, (state, _)): (&Option<u64>, &(State, String))| {
+        let ready = |(version, (state, _)): (&Option<u64>, &(State, Reason))| {
             version.filter(|_| *state == State::Ready).map(|it| it.to_string())
         };
         let Some((_, (state, reason))) = wanted else {
@@ -362,13 +368,13 @@ impl ModelManager {
         let reason = match state {
             State::Loading => "it is still loading".to_owned(),
             State::Unavailable | State::Unloading
-                if version.is_none() && [UNLOADED, ""].contains(&&**reason) =>
+                if version.is_none() && matches!(reason, Reason::Unloaded | Reason::None) =>
             {
                 return Error::NotFound(format!(
                     "model '{shown}' has no ready version: it was unloaded"
                 ));
             }
-            State::Unavailable => reason.clone(),
+            State::Unavailable => reason.to_string(),
             State::Unknown | State::Ready | State::Unloading => {
                 "it has just been unloaded".to_owned()
             }
@@ -385,7 +391,7 @@ impl Known {
 }
 
 /// What is said where no version is named: of several that do not serve, one that loads, else the highest.
-fn newest(states: &States) -> Option<(&Option<u64>, &(State, String))> {
+fn newest(states: &States) -> Option<(&Option<u64>, &(State, Reason))> {
     let loading = states.iter().rev().find(|(_, (state, _))| *state == State::Loading);
     loading.or(states.last_key_value())
 }
@@ -395,14 +401,14 @@ fn all_of(serving: &Serving) -> impl Iterator<Item = &Arc<ServedModel>> {
 }
 
 fn entries(id: &ModelId, states: &States) -> Vec<IndexEntry> {
-    let entry = |version, state, reason: &str| IndexEntry {
+    let entry = |version, state, reason: &Reason| IndexEntry {
         name: id.name.clone(),
         version,
         state,
-        reason: reason.to_owned(),
+        reason: reason.clone(),
     };
     if states.is_empty() {
-        return vec![entry(None, State::Unknown, "")];
+        return vec![entry(None, State::Unknown, &Reason::None)];
     }
     states.iter().map(|(version, (state, reason))| entry(*version, *state, reason)).collect()
 }
@@ -466,7 +472,7 @@ mod tests {
         manager.know(&id("m"));
         assert_eq!(refused(&manager, "m", None).to_string(), "model 'm' is not loaded");
         manager.note(&id("m"), Some(1), State::Unloading, "");
-        manager.note_gone(&id("m"), 1, UNLOADED);
+        manager.note_gone(&id("m"), 1, Reason::Unloaded);
         let error = refused(&manager, "m", None);
         assert!(matches!(error, Error::NotFound(_)), "{error}");
         assert!(matches!(refused(&manager, "m", Some(1)), Error::ModelNotReady { .. }));

@@ -1,6 +1,6 @@
 //! What each version of a model is doing, as the repository index shows it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 /// What a model version is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,52 @@ impl State {
     }
 }
 
+/// Why a version is in its state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Reason {
+    /// The state says it all.
+    #[default]
+    None,
+    /// It was loaded, and is no more: by request, as it has gone from the repository, or for another version.
+    Unloaded,
+    /// It was unloaded so that another model could be loaded.
+    MadeRoom,
+    /// It could not be loaded: a sentence.
+    Failed(String),
+}
+
+impl Reason {
+    /// Is there nothing to say?
+    pub fn is_empty(&self) -> bool {
+        *self == Reason::None
+    }
+
+    /// As the index shows it; empty where there is nothing to say.
+    pub fn text(&self) -> &str {
+        match self {
+            Reason::None => "",
+            Reason::Unloaded => "unloaded",
+            Reason::MadeRoom => "unloaded to make room; a request loads it again",
+            Reason::Failed(text) => text,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(text: &str) -> Reason {
+        match text {
+            "" => Reason::None,
+            text => Reason::Failed(text.to_owned()),
+        }
+    }
+}
+
 /// One line of the repository index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexEntry {
@@ -39,16 +85,14 @@ pub struct IndexEntry {
     pub version: Option<u64>,
     /// What it is doing.
     pub state: State,
-    /// Why it is unavailable; empty otherwise.
-    pub reason: String,
+    /// Why it does that.
+    pub reason: Reason,
 }
 
 impl IndexEntry {
     /// Is it unavailable because something went wrong, rather than unloaded?
     pub fn has_failed(&self) -> bool {
-        self.state == State::Unavailable && !self.reason.starts_with(UNLOADED)
+        let is_unloaded = matches!(self.reason, Reason::Unloaded | Reason::MadeRoom);
+        self.state == State::Unavailable && !is_unloaded
     }
 }
-
-/// The reason of a version that was loaded and is not any more begins with this.
-pub(crate) const UNLOADED: &str = "unloaded";

@@ -25,7 +25,7 @@ pub(super) async fn index(
         name: it.name.to_string(),
         version: it.version.map(|it| it.to_string()).unwrap_or_default(),
         state: admin::state_name(&it).unwrap_or_default().to_owned(),
-        reason: it.reason,
+        reason: it.reason.to_string(),
     });
     Ok(RepositoryIndexResponse { models: models.collect() })
 }

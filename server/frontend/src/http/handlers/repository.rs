@@ -21,7 +21,7 @@ pub(super) async fn index(service: &Service, body: &mut Incoming) -> Answer {
         name: &it.name,
         version: it.version,
         state: admin::state_name(it),
-        reason: &it.reason,
+        reason: it.reason.text(),
     });
     Ok(respond::ok(kserve_v2::repository_index(entries)))
 }

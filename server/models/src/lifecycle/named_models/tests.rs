@@ -5,8 +5,8 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use identity::Identity;
 
 use super::*;
-use crate::lifecycle::control::Control;
 use crate::{
+    lifecycle::control::Control,
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{catalogue::Catalogue, local::Names},
     serving::manager::ModelManager,

@@ -155,7 +155,9 @@ impl Loading {
             .and_then(|raw| loader.load_version(&found, raw.as_ref(), 1, &dir.join("1")));
         match loaded {
             Ok(model) => drop(manager.switch(&found.id(), [(1, Arc::new(model))].into())),
-            Err(reason) => manager.note(&found.id(), Some(1), State::Unavailable, &reason.reason),
+            Err(error) => {
+                manager.note(&found.id(), Some(1), State::Unavailable, &*error.to_string())
+            }
         }
         fs::remove_dir_all(&dir).unwrap();
         Loading { fake, manager, metrics }
@@ -179,7 +181,7 @@ impl Loading {
     }
 
     fn problem(&self) -> String {
-        self.manager.index().into_iter().map(|it| it.reason).collect()
+        self.manager.index().into_iter().map(|it| it.reason.to_string()).collect()
     }
 }
 
