@@ -29,7 +29,8 @@ use configuration::TlsFiles;
 use frontend::{
     drain::{Drain, Stage},
     grpc::Grpc,
-    http::{Door, Facade, HttpSettings, Service},
+    hosting::Facade,
+    http::{HttpSettings, Listener, Service},
     memory::SharedMemory,
     net::{self, Front, IoThreads, tls::Acceptor},
     serving::{Serving, ServingSettings},
@@ -138,16 +139,16 @@ impl App {
             config.aws.as_ref().map(|it| Facade::new(it, &config.stores)).unzip();
         let settings = http_settings(&config, &serving, &observers, tokens.clone(), cpus);
         let settings = HttpSettings { facade, ..settings };
-        let door = tls.map_or(Door::Plain, Door::Tls);
+        let door = tls.map_or(Listener::Plain, Listener::Tls);
         let vertex_ai_door = match &config.tls {
-            Some(tls) if !tls.ports.has("vertex-ai") => Door::Aside,
+            Some(tls) if !tls.ports.has("vertex-ai") => Listener::HealthOnly,
             _ => door.clone(),
         };
         let http = Service::new(serving.clone(), settings.clone(), door);
         if let Some(waiting) = waiting.flatten() {
             waiting.start(http.clone(), config.lifecycle.patience())?;
         }
-        let aside = http.behind(Door::Aside);
+        let aside = http.behind(Listener::HealthOnly);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
         let grpc = Grpc::new(serving.clone(), messages);
         let mut fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];

@@ -2,12 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod drain;
-pub mod emf;
 pub mod exchange;
 pub mod grpc;
+pub mod hosting;
 pub mod http;
 pub mod memory;
 pub mod net;
 pub mod serving;
-pub mod sessions;
 pub mod tensorflow;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::AppError;
 use crate::config::ServerConfig;
 use frontend::{
-    emf::{Emf, Recorder, Sources},
+    hosting::emf::{Emf, Recorder, Sources},
     serving::Serving,
 };
 use machine::Machine;

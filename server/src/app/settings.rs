@@ -8,7 +8,8 @@ use configuration::{HostedStart, HostedWay, QueueWait, RateLimit};
 use frontend::{
     exchange::intake::Limits,
     grpc::{self, GrpcSettings},
-    http::{Hosted, HttpSettings, SessionTable, Timeouts},
+    hosting::SessionTable,
+    http::{Hosted, HttpSettings, Timeouts},
     net::tls::Acceptor,
     serving::Serving,
 };

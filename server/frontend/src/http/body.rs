@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use crate::{emf::Invocation, exchange::intake::Source};
+use crate::{exchange::intake::Source, hosting::emf::Invocation};
 use inference::{
     error::Error,
     limits::Permit,

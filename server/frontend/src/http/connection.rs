@@ -21,8 +21,8 @@ use tokio::{
 
 use super::{
     body::Segments,
-    handlers, respond,
-    service::{Door, Service},
+    dispatch, respond,
+    service::{Listener, Service},
     timeouts::{Progress, TimedStream},
     websocket::{self, Opening},
 };
@@ -46,8 +46,8 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     match service.door.clone() {
-        Door::Plain | Door::Aside => speak(stream, guard, service).await,
-        Door::Tls(acceptor) => {
+        Listener::Plain | Listener::HealthOnly => speak(stream, guard, service).await,
+        Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
             match acceptor.accept(stream, longest, &mut guard).await {
                 Ok(stream) => speak(stream, guard, service).await,
@@ -71,7 +71,7 @@ where
         async move {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
-            let mut response = handlers::answer(&service, request).await;
+            let mut response = dispatch::answer(&service, request).await;
             if !service.serving.drain.is_serving() {
                 // A client that is told goes elsewhere in time; one that is cut off sees an error.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -121,7 +121,7 @@ impl Drop for IdleAtEnd<'_> {
 /// Says that there are too many connections, and closes this one; without a word where that would take a
 /// handshake.
 pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
-    if matches!(service.door, Door::Tls(_)) {
+    if matches!(service.door, Listener::Tls(_)) {
         return;
     }
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };

@@ -1,27 +1,24 @@
 //! HTTP: connections, routes, handlers, the status table.
 
-mod body;
+pub(crate) mod answer;
+pub(crate) mod body;
 mod compress;
 mod connection;
+mod dispatch;
 mod encoding;
-mod events;
-mod facade;
 mod handlers;
-mod later;
-mod respond;
-mod router;
-mod service;
-mod sessions;
-mod status;
+pub(crate) mod inference;
+pub(crate) mod respond;
+pub(crate) mod router;
+pub(crate) mod service;
+mod shared_forms;
+pub(crate) mod status;
 mod timeouts;
-mod websocket;
+pub(crate) mod websocket;
 
 use std::sync::Arc;
 
-pub use facade::Facade;
-pub use later::Waiting;
-pub use service::{Door, Hosted, HttpSettings, Service};
-pub use sessions::SessionTable;
+pub use service::{Hosted, HttpSettings, Listener, Service};
 pub use timeouts::Timeouts;
 
 use crate::net::{Accepted, Front, Served};

@@ -11,8 +11,13 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use super::{facade::Facade, sessions::SessionTable, timeouts::Timeouts};
-use crate::{emf::Recorder, exchange::intake::Limits, net::tls::Acceptor, serving::Serving};
+use crate::{
+    exchange::intake::Limits, hosting::emf::Recorder, net::tls::Acceptor, serving::Serving,
+};
+use crate::{
+    hosting::{facade::Facade, sessions::SessionTable},
+    http::timeouts::Timeouts,
+};
 use configuration::{PingMode, VertexAi};
 use inference::{
     access::{Access, Category, Forwarding, Need},
@@ -74,11 +79,11 @@ pub struct Hosted {
 
 /// How a port is entered.
 #[derive(Clone)]
-pub enum Door {
+pub enum Listener {
     /// Plainly.
     Plain,
     /// Plainly, beside others that have TLS: only what keeps no secret is answered, health and metrics.
-    Aside,
+    HealthOnly,
     /// By TLS.
     Tls(Acceptor),
 }
@@ -91,7 +96,7 @@ pub struct Service {
     /// The rest.
     pub settings: HttpSettings,
     /// How its port is entered.
-    pub door: Door,
+    pub door: Listener,
 }
 
 /// Headers that carry a client's name for its request, the first one that is there wins.
@@ -111,19 +116,19 @@ pub const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-t
 
 impl Service {
     /// A service over these models.
-    pub fn new(serving: Serving, settings: HttpSettings, door: Door) -> Service {
+    pub fn new(serving: Serving, settings: HttpSettings, door: Listener) -> Service {
         Service { serving, settings, door }
     }
 
     /// The same service on a port that is entered otherwise.
-    pub fn behind(&self, door: Door) -> Service {
+    pub fn behind(&self, door: Listener) -> Service {
         Service { door, ..self.clone() }
     }
 
     /// May a request that needs this, and has these headers, be answered on this port?
     pub fn check(&self, need: Need, headers: &HeaderMap) -> Result<(), Error> {
         let is_public = matches!(need.category(), Category::Health | Category::Metrics);
-        if matches!(self.door, Door::Aside) && !is_public {
+        if matches!(self.door, Listener::HealthOnly) && !is_public {
             return Err(Error::Forbidden(
                 "this port is not encrypted and answers health checks and metrics only; ask on a port that \
                  has TLS (--http-tls-ports)"

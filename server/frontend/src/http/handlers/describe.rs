@@ -2,19 +2,22 @@
 
 use hyper::{HeaderMap, Response, http::request::Parts};
 
-use super::{
-    super::{body::Segments, respond, router::ModelPath, service::Service},
-    Answer, find,
+use crate::http::{
+    answer::{Answer, find},
+    body::Segments,
+    respond,
+    router::ModelPath,
+    service::Service,
 };
 use crate::serving;
 use protocol::kserve_v2;
 
-pub(super) fn server(service: &Service) -> Response<Segments> {
+pub fn server(service: &Service) -> Response<Segments> {
     let name = &service.serving.settings.server_name;
     respond::ok(kserve_v2::server_metadata(name, serving::VERSION))
 }
 
-pub(super) async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
+pub async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
     let versions = match path.version {
         Some(version) => vec![version],
@@ -24,18 +27,18 @@ pub(super) async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts
     Ok(respond::ok(kserve_v2::model_metadata(&model.signature, platform, &versions)))
 }
 
-pub(super) async fn config(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
+pub async fn config(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
     Ok(respond::raw("application/json", model.config_json.clone()))
 }
 
 /// What MLflow's image says of itself.
-pub(super) fn version() -> Response<Segments> {
+pub fn version() -> Response<Segments> {
     respond::raw("text/plain; charset=utf-8", env!("CARGO_PKG_VERSION").into())
 }
 
 /// How a batch transform job should send its records.
-pub(super) async fn execution_parameters(service: &Service) -> Response<Segments> {
+pub async fn execution_parameters(service: &Service) -> Response<Segments> {
     /// Of all payloads at the same time, in MB.
     const TOGETHER: u64 = 100;
     let model = service.invoked(&HeaderMap::new(), None).await.ok();

@@ -3,15 +3,16 @@
 use bytes::Bytes;
 use hyper::{body::Incoming, http::request::Parts};
 
-use super::{
-    super::{router::ModelPath, service::Service},
-    Answer, find,
+use crate::http::{
+    answer::{Answer, find},
     inference::{HttpCodec, Work, inference, of_request},
+    router::ModelPath,
+    service::Service,
 };
 use inference::signature::Signature;
 use protocol::kserve_v2::generate::{self, Framing};
 
-pub(super) async fn object(
+pub async fn object(
     service: &Service,
     path: &ModelPath<'_>,
     parts: &Parts,
@@ -20,7 +21,7 @@ pub(super) async fn object(
     answer(service, path, parts, body, Framing::Object).await
 }
 
-pub(super) async fn events(
+pub async fn events(
     service: &Service,
     path: &ModelPath<'_>,
     parts: &Parts,

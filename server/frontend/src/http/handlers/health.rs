@@ -3,20 +3,17 @@
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
-use super::{
-    super::{body::Segments, respond, router::ModelPath, service::Service},
-    Answer,
-};
 use crate::drain::Stage;
+use crate::http::{answer::Answer, body::Segments, respond, router::ModelPath, service::Service};
 
-pub(super) fn ping(service: &Service) -> Response<Segments> {
+pub fn ping(service: &Service) -> Response<Segments> {
     match service.ping_fails() {
         None => respond::empty(StatusCode::OK),
         Some(reason) => respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, &reason),
     }
 }
 
-pub(super) fn live(service: &Service) -> Response<Segments> {
+pub fn live(service: &Service) -> Response<Segments> {
     match service.serving.drain.stage() {
         Stage::Serving => yes(r#"{"live":true}"#),
         Stage::Leaving | Stage::Closing => {
@@ -25,7 +22,7 @@ pub(super) fn live(service: &Service) -> Response<Segments> {
     }
 }
 
-pub(super) fn ready(service: &Service) -> Response<Segments> {
+pub fn ready(service: &Service) -> Response<Segments> {
     match service.serving.not_ready() {
         None => yes(r#"{"ready":true}"#),
         Some(reason) if service.serving.drain.stage() != Stage::Serving => {
@@ -40,7 +37,7 @@ fn yes(body: &'static str) -> Response<Segments> {
     respond::raw("application/json", Bytes::from_static(body.as_bytes()))
 }
 
-pub(super) fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
+pub fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
     // Who asks whether a model is ready does not want it loaded.
     service.serving.models.get(&path.name, path.version)?;
     Ok(respond::empty(StatusCode::OK))

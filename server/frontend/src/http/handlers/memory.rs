@@ -2,13 +2,11 @@
 
 use hyper::{StatusCode, body::Incoming};
 
-use super::{
-    super::{
-        respond,
-        router::{MemoryAction, MemoryKind, MemoryPath},
-        service::Service,
-    },
-    Answer,
+use crate::http::{
+    answer::Answer,
+    respond,
+    router::{MemoryAction, MemoryKind, MemoryPath},
+    service::Service,
 };
 use crate::{
     exchange::{admin, intake},
@@ -16,11 +14,7 @@ use crate::{
 };
 use protocol::kserve_v2::memory;
 
-pub(super) async fn answer(
-    service: &Service,
-    path: &MemoryPath<'_>,
-    body: &mut Incoming,
-) -> Answer {
+pub async fn answer(service: &Service, path: &MemoryPath<'_>, body: &mut Incoming) -> Answer {
     match path.action {
         MemoryAction::Status => status(service, path),
         MemoryAction::Register => register(service, path, body).await,

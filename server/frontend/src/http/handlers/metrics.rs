@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use hyper::Method;
 
-use super::{
-    super::{
-        respond,
-        router::{GET, Route},
-        service::Service,
-    },
-    Answer,
-};
 use crate::exchange::offload::offload;
+use crate::http::{
+    answer::Answer,
+    respond,
+    router::{GET, Route},
+    service::Service,
+};
 use inference::error::Error;
 use telemetry::metrics::CONTENT_TYPE;
 
 /// The route of a request to the address of [`tensorflow`].
-pub(super) fn route<'a>(method: &Method) -> Result<Route<'a>, Error> {
+pub fn route<'a>(method: &Method) -> Result<Route<'a>, Error> {
     match GET.contains(method) {
         true => Ok(Route::TensorFlowMetrics),
         false => Err(Error::MethodNotAllowed { method: method.to_string(), allowed: "GET" }),
@@ -25,7 +23,7 @@ pub(super) fn route<'a>(method: &Method) -> Result<Route<'a>, Error> {
 }
 
 /// Everything, with Triton's names and our own.
-pub(super) async fn ours(service: &Arc<Service>) -> Answer {
+pub async fn ours(service: &Arc<Service>) -> Answer {
     let budget = &service.settings.body.budget;
     service.serving.metrics.bytes_in_flight().set(budget.used() as u64);
     let metrics = service.serving.metrics.clone();
@@ -34,7 +32,7 @@ pub(super) async fn ours(service: &Arc<Service>) -> Answer {
 }
 
 /// The models, with TensorFlow Serving's names.
-pub(super) async fn tensorflow(service: &Arc<Service>) -> Answer {
+pub async fn tensorflow(service: &Arc<Service>) -> Answer {
     let metrics = service.serving.metrics.clone();
     let text = offload(move || metrics.render_tensorflow()).await?;
     Ok(respond::raw(CONTENT_TYPE, text))

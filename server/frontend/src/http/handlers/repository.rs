@@ -2,18 +2,15 @@
 
 use hyper::body::Incoming;
 
-use super::{
-    super::{respond, router::ModelPath, service::Service},
-    Answer,
-};
 use crate::exchange::{
     admin,
     intake::{self, Received},
 };
+use crate::http::{answer::Answer, respond, router::ModelPath, service::Service};
 use models::LoadOverride;
 use protocol::kserve_v2;
 
-pub(super) async fn index(service: &Service, body: &mut Incoming) -> Answer {
+pub async fn index(service: &Service, body: &mut Incoming) -> Answer {
     let received = intake::read(body, 0, &service.settings.body).await?;
     let only_ready = kserve_v2::index_request(&received.bytes)?;
     let index = admin::index(&service.serving, only_ready).await?;
@@ -27,7 +24,7 @@ pub(super) async fn index(service: &Service, body: &mut Incoming) -> Answer {
 }
 
 /// Answers once the model serves. A client that leaves does not stop a load that has begun.
-pub(super) async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) -> Answer {
+pub async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) -> Answer {
     let received = intake::read(body, 0, &service.settings.body).await?;
     let Received { bytes, permit } = received;
     let given = move || {
@@ -39,7 +36,7 @@ pub(super) async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Inc
     Ok(respond::empty(hyper::StatusCode::OK))
 }
 
-pub(super) async fn unload(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) -> Answer {
+pub async fn unload(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) -> Answer {
     let received = intake::read(body, 0, &service.settings.body).await?;
     let dependents = kserve_v2::unload_request(&received.bytes)?;
     admin::unload(&service.serving, path.name.to_string(), dependents).await?;

@@ -2,17 +2,14 @@
 
 use hyper::{Method, body::Incoming, http::request::Parts};
 
-use super::{
-    super::{respond, router::ModelPath, service::Service},
-    Answer,
-};
 use crate::exchange::{
     admin::{self, TracedModel},
     intake,
 };
+use crate::http::{answer::Answer, respond, router::ModelPath, service::Service};
 use protocol::kserve_v2::settings;
 
-pub(super) async fn trace(
+pub async fn trace(
     service: &Service,
     path: Option<&ModelPath<'_>>,
     parts: &Parts,
@@ -30,7 +27,7 @@ pub(super) async fn trace(
     Ok(respond::ok(settings::trace_settings(&all)))
 }
 
-pub(super) async fn logging(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
+pub async fn logging(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
     let changes = match parts.method {
         Method::POST => {
             let received = intake::read(body, 0, &service.settings.body).await?;

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{
-    super::{respond, router::ModelPath, service::Service},
-    Answer,
-};
+use crate::http::{answer::Answer, respond, router::ModelPath, service::Service};
 use inference::error::Error;
 use models::ServedModel;
 use protocol::kserve_v2;
 
 /// Of the versions of a model that are ready, or of the one that is asked for; of all models.
-pub(super) fn of(service: &Service, path: Option<&ModelPath<'_>>) -> Answer {
+pub fn of(service: &Service, path: Option<&ModelPath<'_>>) -> Answer {
     let models = match path {
         None => {
             let names = service.serving.models.ready_names();

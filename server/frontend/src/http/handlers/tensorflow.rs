@@ -5,14 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::{body::Incoming, http::request::Parts};
 
-use super::{
-    super::{
-        respond,
-        router::{VersionChoice, VersionPath},
-        service::Service,
-    },
-    Answer,
+use crate::http::{
+    answer::Answer,
     inference::{HttpCodec, Work, inference},
+    respond,
+    router::{VersionChoice, VersionPath},
+    service::Service,
 };
 use crate::tensorflow::version_states;
 use inference::{error::Error, signature::Signature};
@@ -20,7 +18,7 @@ use models::ServedModel;
 use protocol::tfs::{self, Method};
 
 /// `:predict`, `:classify` and `:regress`.
-pub(super) async fn apply(
+pub async fn apply(
     service: &Service,
     method: Method,
     path: &VersionPath<'_>,
@@ -45,14 +43,14 @@ pub(super) async fn apply(
 }
 
 /// The state of one version, or of all.
-pub(super) fn status(service: &Service, path: &VersionPath<'_>) -> Answer {
+pub fn status(service: &Service, path: &VersionPath<'_>) -> Answer {
     let models = &service.serving.models;
     let version = number(service, path)?;
     let states = version_states(models, &path.name, version)?;
     Ok(respond::ok(tfs::status(&states)))
 }
 
-pub(super) async fn metadata(service: &Service, path: &VersionPath<'_>, parts: &Parts) -> Answer {
+pub async fn metadata(service: &Service, path: &VersionPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
     Ok(respond::ok(tfs::metadata(&model.signature)))
 }

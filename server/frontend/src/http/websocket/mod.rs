@@ -4,10 +4,10 @@
 //! The protocol is spoken by hand: a library would take the memory that a frame announces before anybody could refuse it,
 //! and copy each reply into a buffer of its own.
 
-mod ending;
+mod close;
 mod frame;
-mod inbox;
 mod queue;
+mod reader;
 
 use std::{
     future::poll_fn,
@@ -30,13 +30,13 @@ use tokio::{
     time::{Sleep, timeout},
 };
 
-use super::{body::Segments, handlers, service::Service};
-use crate::{drain::Guard, exchange::intake::Received};
-use ending::Ending;
+use super::{body::Segments, service::Service};
+use crate::{drain::Guard, exchange::intake::Received, hosting::message};
+use close::Ending;
 use frame::Opcode;
-use inbox::{Event, Inbox, Kind};
 use inference::error::Error;
 use queue::Queue;
+use reader::{Event, Inbox, Kind};
 
 /// Requests of a connection that are worked on at once; a further one waits, and nothing is read behind it.
 const MOST_AT_ONCE: usize = 8;
@@ -147,7 +147,7 @@ impl Talk {
             match step {
                 Step::Leave => self.ending = Some(Ending::leaving()),
                 Step::Answer(kind, answer) => {
-                    let lost = |error| handlers::refused(&self.service, &self.parts, error);
+                    let lost = |error| message::refused(&self.service, &self.parts, error);
                     let response = answer.unwrap_or_else(lost);
                     self.write(kind, response).await?;
                     // It was not idle until now.
@@ -238,8 +238,8 @@ impl Talk {
         let (service, parts) = (self.service.clone(), self.parts.clone());
         let answer = async move {
             match body {
-                Ok(body) => handlers::message(&service, &parts, body).await,
-                Err(error) => handlers::refused(&service, &parts, error),
+                Ok(body) => message::message(&service, &parts, body).await,
+                Err(error) => message::refused(&service, &parts, error),
             }
         };
         self.queue.push(kind, answer);

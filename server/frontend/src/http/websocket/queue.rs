@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::inbox::Kind;
+use crate::http::websocket::reader::Kind;
 use crate::net::Task;
 use inference::error::Error;
 

@@ -1,15 +1,13 @@
 //! What clients of AWS see of a failure: an exception with a name, by which their libraries choose a type. The only
 //! such table.
 
+use bytes::Bytes;
 use hyper::{
     Response, StatusCode,
     header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 
-use super::{
-    super::{super::body::Segments, Failure},
-    json,
-};
+use crate::{exchange::Failure, http::body::Segments};
 use inference::error::{Error, Kind};
 use protocol::aws;
 
@@ -115,6 +113,13 @@ impl Exception {
     }
 }
 
+/// A reply of JSON with this status.
+pub fn json(status: hyper::StatusCode, body: Vec<u8>) -> Response<Segments> {
+    let mut response = crate::http::respond::raw("application/json", Bytes::from(body));
+    *response.status_mut() = status;
+    response
+}
+
 /// A reply that is the exception of that name.
 pub(super) fn respond(name: &'static str, status: StatusCode, body: Vec<u8>) -> Response<Segments> {
     let mut response = json(status, body);
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn each_failure_before_a_model_has_its_exception() {
         let check = |error: Error, status: u16, name: &str| {
-            let plain = super::super::respond::error(&error, "i", ErrorForm::Plain);
+            let plain = crate::http::respond::error(&error, "i", ErrorForm::Plain);
             let (failure, exception) = Refusal::from(error).into_parts();
             let response = exception.unwrap().respond(plain, &failure.error);
             assert_eq!(response.status().as_u16(), status, "{name}");

@@ -9,11 +9,12 @@ use hyper::{
     http::request::Parts,
 };
 
-use super::{
-    super::{service::Service, status::status},
-    Answer, owned_text,
+use crate::hosting::emf::Invocation;
+use crate::http::{
+    answer::{Answer, owned_text},
+    service::Service,
+    status::status,
 };
-use crate::emf::Invocation;
 use models::ServedModel;
 use telemetry::capture::{About, Captured};
 
@@ -21,18 +22,18 @@ use telemetry::capture::{About, Captured};
 const INFERENCE_ID: HeaderName = HeaderName::from_static("x-amzn-sagemaker-inference-id");
 
 /// What SageMaker passes through from client to client.
-pub(super) const CUSTOM_ATTRIBUTES: HeaderName =
+pub const CUSTOM_ATTRIBUTES: HeaderName =
     HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
 
 /// An invocation that has begun.
-pub(super) struct Observed {
+pub struct Observed {
     counted: Option<Invocation>,
     captured: Option<Arc<Captured>>,
 }
 
 impl Observed {
     /// This one, on that model.
-    pub(super) fn begin(service: &Service, model: &ServedModel, parts: &Parts) -> Observed {
+    pub fn begin(service: &Service, model: &ServedModel, parts: &Parts) -> Observed {
         let name = &model.shown_name;
         let counted = service.settings.recorder.as_ref().map(|it| it.begin(name));
         let captured = service.settings.capture.as_ref().and_then(|capture| {
@@ -49,12 +50,12 @@ impl Observed {
     }
 
     /// Where its body is to be shown before it is decoded; `None` where nobody wants to see it.
-    pub(super) fn captured(&self) -> Option<Arc<Captured>> {
+    pub fn captured(&self) -> Option<Arc<Captured>> {
         self.captured.clone()
     }
 
     /// It is answered so. Failures are counted and not captured: they have no output.
-    pub(super) fn end(self, answer: &mut Answer) {
+    pub fn end(self, answer: &mut Answer) {
         let Observed { counted, captured } = self;
         if let (Some(captured), Ok(response)) = (captured, &*answer) {
             let content_type = owned_text(response.headers(), &CONTENT_TYPE);

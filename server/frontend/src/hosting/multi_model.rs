@@ -2,24 +2,24 @@
 
 use hyper::{body::Incoming, http::request::Parts};
 
-use super::{
-    super::{
+use crate::exchange::{
+    Failure,
+    intake::{self, Received},
+};
+use crate::{
+    hosting::invoke::invoke,
+    http::{
+        answer::Answer,
         respond,
         router::{MultiModelPath, percent_decode},
         service::{Service, TARGET_MODEL, text},
     },
-    Answer,
-    invocations::invoke,
-};
-use crate::exchange::{
-    Failure,
-    intake::{self, Received},
 };
 use ::models::EndpointLoad;
 use inference::error::{Error, Kind};
 use protocol::sagemaker::models;
 
-pub(super) async fn answer(
+pub async fn answer(
     service: &Service,
     path: &MultiModelPath<'_>,
     parts: &Parts,

@@ -10,15 +10,13 @@ use hyper::{
     http::request::Parts,
 };
 
-use super::{
-    super::{
-        body::Segments,
-        respond,
-        router::{self, MemoryAction, MemoryPath, ModelPath, Route},
-        service::{Service, text},
-    },
-    Answer, find,
+use crate::http::{
+    answer::{Answer, find},
+    body::Segments,
     inference::{HttpCodec, Work, inference, of_request},
+    respond,
+    router::{self, MemoryAction, MemoryPath, ModelPath, Route},
+    service::{Service, text},
 };
 use configuration::VertexAi;
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
@@ -32,7 +30,7 @@ use protocol::{
 const REDIRECT: HeaderName = HeaderName::from_static("x-vertex-ai-triton-redirect");
 
 /// The route of a request on this port.
-pub(super) fn route<'a>(routes: &VertexAi, parts: &'a Parts) -> Result<Route<'a>, Error> {
+pub fn route<'a>(routes: &VertexAi, parts: &'a Parts) -> Result<Route<'a>, Error> {
     let (method, path) = (&parts.method, parts.uri.path());
     let wrong_method = |allowed| Error::MethodNotAllowed { method: method.to_string(), allowed };
     if path == routes.health_route {
@@ -92,7 +90,7 @@ fn redirect(target: &str) -> Result<Route<'_>, Error> {
 }
 
 /// Can the platform send requests? Also not while the model is not there that answers those without a name.
-pub(super) fn health(service: &Service) -> Response<Segments> {
+pub fn health(service: &Service) -> Response<Segments> {
     let reason = service.serving.not_ready().map(str::to_owned);
     match reason.or_else(|| invoked(service).err().map(|it| it.to_string())) {
         None => respond::empty(StatusCode::OK),
@@ -102,7 +100,7 @@ pub(super) fn health(service: &Service) -> Response<Segments> {
 
 /// Inference on a model, or on the one that answers requests without a name. Where binary tensors begin is said by the
 /// content type, in both directions.
-pub(super) async fn infer(
+pub async fn infer(
     service: &Service,
     path: Option<&ModelPath<'_>>,
     parts: &Parts,

@@ -60,7 +60,7 @@ impl Job {
 }
 
 /// The entrance of the queue.
-pub struct Later {
+pub struct Submitter {
     queue: mpsc::Sender<Job>,
     /// Bucket and prefix of all results.
     output: (String, String),
@@ -69,26 +69,26 @@ pub struct Later {
 }
 
 /// The other end of it: what waits to be run.
-pub struct Waiting {
+pub struct Runner {
     queue: mpsc::Receiver<Job>,
     objects: Arc<Objects>,
     concurrency: usize,
 }
 
 /// A queue as the settings say.
-pub fn queue(settings: &AsyncInvocations, stores: &StoreSettings) -> (Later, Waiting) {
+pub fn queue(settings: &AsyncInvocations, stores: &StoreSettings) -> (Submitter, Runner) {
     // At the bound, clients are told to come back later: they have been promised nothing yet.
     let (sender, receiver) = mpsc::channel(settings.queue.get());
-    let waiting = Waiting {
+    let waiting = Runner {
         queue: receiver,
         objects: Arc::new(Objects::new(&settings.objects, stores)),
         concurrency: settings.concurrency.get(),
     };
     let (output, inputs) = (settings.output.clone(), settings.inputs.clone());
-    (Later { queue: sender, output, inputs }, waiting)
+    (Submitter { queue: sender, output, inputs }, waiting)
 }
 
-impl Later {
+impl Submitter {
     /// Puts an invocation behind the others.
     ///
     /// # Errors

@@ -5,20 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::Compression;
-use hyper::{
-    HeaderMap,
-    body::Incoming,
-    header::{HeaderName, HeaderValue},
-    http::request::Parts,
-};
+use hyper::{body::Incoming, http::request::Parts};
 
-use super::{
-    super::{compress, encoding, respond, router::ModelPath, service::Service, status::status},
-    Answer, find,
-    shared::TakeShared,
-};
 use crate::exchange::{
     self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, intake::Payload,
+};
+use crate::http::{
+    answer::Answer, compress, encoding, respond, service::Service, shared_forms::TakeShared,
+    status::status,
 };
 use ::inference::{
     error::Error,
@@ -28,9 +22,6 @@ use ::inference::{
 };
 use ::models::ServedModel;
 use protocol::{EncodedReply, kserve_v2};
-
-/// Where the JSON of a KServe request ends and its tensors begin.
-const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
 
 /// Shorter replies, in bytes, are not compressed: a packet has to be sent in any case.
 const SMALLEST_COMPRESSED: usize = 1 << 10;
@@ -45,73 +36,28 @@ const WIRE: &Wire = &Wire {
     smallest_compressed: SMALLEST_COMPRESSED,
 };
 
-pub(super) async fn infer_v2(
-    service: &Service,
-    path: &ModelPath<'_>,
-    parts: &Parts,
-    body: &mut Incoming,
-) -> Answer {
-    let model = find(service, path, parts).await?;
-    let header = header_length(&parts.headers)?;
-    let length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
-    let decode = move |signature: &Signature, body: Bytes| {
-        let length = header.map(|it| {
-            let text = String::from_utf8_lossy(it.as_bytes());
-            kserve_v2::parse_header_length(&text, body.len())
-        });
-        let decoded = kserve_v2::decode(signature, length.transpose()?, body);
-        decoded.map_err(of_request)
-    };
-    let codec = HttpCodec {
-        header_length: length,
-        expanded: move |signature: &Signature, body: &Bytes| {
-            let _ = (signature, body);
-            0
-        },
-        work: length.map_or(Work::Body, Work::Bytes),
-        decode,
-        encode: kserve_v2::encode,
-    };
-    inference(service, model, parts, body, codec, None).await
-}
-
-/// The header that says where the JSON ends.
-fn header_length(headers: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
-    let mut headers = headers.get_all(&HEADER_LENGTH).iter();
-    let header = headers.next().cloned();
-    match headers.next() {
-        None => Ok(header),
-        // A proxy that believes the other one would see another request than the one that runs.
-        Some(_) => {
-            let problem =
-                format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
-            Err(Error::InvalidRequest(problem))
-        }
-    }
-}
-
 /// A failure of KServe's codecs, which know the client's name for the request.
-pub(super) fn of_request(failed: kserve_v2::DecodeError) -> Failure {
+pub fn of_request(failed: kserve_v2::DecodeError) -> Failure {
     Failure { id: failed.id, model: None, error: failed.error }
 }
 
 /// How a protocol over HTTP reads requests and writes replies. `F` is the form of a reply.
-pub(super) struct HttpCodec<X, D, F> {
+pub struct HttpCodec<X, D, F> {
     /// Bytes of the body in front of raw tensors; `None` where there are none.
-    pub(super) header_length: Option<usize>,
+    pub header_length: Option<usize>,
     /// Bytes of memory that decoding takes at most, beside the body.
-    pub(super) expanded: X,
+    pub expanded: X,
     /// What of the body is read byte by byte.
-    pub(super) work: Work,
+    pub work: Work,
     /// Makes a request of the body, and the form of its reply.
-    pub(super) decode: D,
+    pub decode: D,
     /// Writes the response in that form.
-    pub(super) encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
+    pub encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
 }
 
 /// What of a body is read byte by byte, as a measure of the time that it takes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Work {
+pub enum Work {
     /// So many bytes.
     Bytes(usize),
     /// All of it.
@@ -183,13 +129,13 @@ where
 }
 
 /// The form of a reply, and how it is written.
-pub(super) struct Format<F> {
+pub struct Format<F> {
     format: F,
     encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
 }
 
 /// Runs a request on `model`. `sequence` is the one that it is a part of, whatever its body says.
-pub(super) async fn inference<X, D, F>(
+pub async fn inference<X, D, F>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,

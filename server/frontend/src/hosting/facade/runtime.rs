@@ -1,45 +1,36 @@
 //! A local SageMaker runtime: the addresses that clients of AWS call, in front of what `/invocations` does, with the
 //! platform's headers and exceptions around it. Signatures are not checked.
 
-mod accept;
-mod exception;
-
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use hyper::{
-    HeaderMap, Response,
+    Response,
     body::Incoming,
-    header::{
-        ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
-    },
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
     http::request::Parts,
 };
 
 use super::{
-    super::{
+    Facade, accept,
+    endpoint::{model_of, of_model},
+    exception::{self, Exception, Refusal},
+    headers::{INNER_CONTENT_TYPE, TARGET_VARIANT, check_headers, take_inner_types},
+};
+use crate::exchange::intake::{Payload, Received};
+use crate::hosting::invoke;
+use crate::{
+    hosting::event_stream::EventStream,
+    http::{
+        answer::{failed, forget},
         body::Segments,
-        events::EventStream,
-        facade::Facade,
-        respond,
         router::{
             Family,
             aws::{self, Endpoint, Operation},
         },
-        service::{Service, text},
+        service::Service,
     },
-    failed, forget, invocations,
 };
-use crate::exchange::{
-    Failure,
-    intake::{Payload, Received},
-};
-use exception::{Exception, Refusal};
-use inference::{
-    error::{Error, Kind},
-    identifier::new_uuid,
-};
-use models::{ServedModel, State};
+use inference::{error::Kind, identifier::new_uuid};
 use protocol::{self, eventstream};
 use telemetry::metrics::Protocol;
 
@@ -48,41 +39,21 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
 /// Who answered, and who was asked to.
 const INVOKED_VARIANT: HeaderName = HeaderName::from_static("x-amzn-invoked-production-variant");
-const TARGET_VARIANT: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-variant");
 
 /// Who answers where there is no choice.
 const ONLY_VARIANT: HeaderValue = HeaderValue::from_static("AllTraffic");
 
-/// What `Accept` and `Content-Type` are called where these say something of the event stream or of the request around
-/// the body.
-const INNER_ACCEPT: HeaderName = HeaderName::from_static("x-amzn-sagemaker-accept");
-const INNER_CONTENT_TYPE: HeaderName = HeaderName::from_static("x-amzn-sagemaker-content-type");
-
 /// Longest text of a failure that is repeated.
 const LONGEST: usize = 16 << 10;
 
-/// The most characters that the platform takes in a header.
-const LENGTHS: [(HeaderName, usize); 10] = [
-    (CONTENT_TYPE, 1024),
-    (ACCEPT, 1024),
-    (INNER_CONTENT_TYPE, 1024),
-    (INNER_ACCEPT, 1024),
-    (HeaderName::from_static("x-amzn-sagemaker-custom-attributes"), 1024),
-    (HeaderName::from_static("x-amzn-sagemaker-target-model"), 1024),
-    (HeaderName::from_static("x-amzn-sagemaker-inference-id"), 64),
-    (HeaderName::from_static("x-amzn-sagemaker-session-id"), 256),
-    (TARGET_VARIANT, 63),
-    (HeaderName::from_static("x-amzn-sagemaker-target-container-hostname"), 63),
-];
-
 /// What stands in for the platform, where it is on and the request is for it.
-pub(super) fn asked(service: &Service, parts: &Parts) -> Option<Arc<Facade>> {
+pub fn asked(service: &Service, parts: &Parts) -> Option<Arc<Facade>> {
     let facade = service.settings.facade.as_ref()?;
     parts.uri.path().starts_with(aws::PREFIX).then(|| facade.clone())
 }
 
 /// Answers a request below `/endpoints`.
-pub(super) async fn answer(
+pub async fn answer(
     service: &Service,
     facade: &Facade,
     mut parts: Parts,
@@ -149,12 +120,12 @@ async fn invoke(
     body: Payload<'_, Incoming>,
 ) -> Result<Response<Segments>, Refusal> {
     let model = model_of(service, endpoint, parts).await?;
-    let answer = invocations::invoke(service, model, parts, body).await;
+    let answer = invoke::invoke(service, model, parts, body).await;
     answer.map_err(|failure| of_model(service, failure))
 }
 
 /// How one attempt to run an asynchronous invocation ended.
-pub(in crate::http) enum Attempt {
+pub enum Attempt {
     /// With a reply.
     Done(Response<Segments>),
     /// There is no room for it now; perhaps after that time.
@@ -164,12 +135,7 @@ pub(in crate::http) enum Attempt {
 }
 
 /// The same for an invocation whose body is here, and for whose reply nobody waits.
-pub(in crate::http) async fn attempt(
-    service: &Service,
-    endpoint: &str,
-    parts: &Parts,
-    body: Received,
-) -> Attempt {
+pub async fn attempt(service: &Service, endpoint: &str, parts: &Parts, body: Received) -> Attempt {
     let refusal = match invoke(service, endpoint, parts, Payload::Here(body)).await {
         Ok(response) if response.status().is_success() => return Attempt::Done(response),
         Ok(response) => {
@@ -190,51 +156,6 @@ pub(in crate::http) async fn attempt(
         None => told(&response),
     };
     Attempt::Failed(response, reason)
-}
-
-/// The model that an endpoint stands for: the one of its name, else the one that `/invocations` would ask.
-async fn model_of(
-    service: &Service,
-    endpoint: &str,
-    parts: &Parts,
-) -> Result<Arc<ServedModel>, Refusal> {
-    let deadline = || service.deadline(&parts.headers);
-    let named = service.serving.model(endpoint, None, deadline).await;
-    let error = match named {
-        Err(Error::NotFound(_)) => match invocations::chosen(service, parts).await {
-            Ok(model) => return Ok(model),
-            Err(error) => error,
-        },
-        found => return found.map_err(|error| of_model(service, error.into())),
-    };
-    let is_missing =
-        matches!(error, Error::NotFound(_) | Error::InvalidRequest(_) | Error::Unavailable(_));
-    if is_missing && service.serving.models.is_started() {
-        let shown: String = endpoint.chars().take(128).collect();
-        let text = format!("endpoint '{shown}': there is no model of that name, and {error}");
-        return Err(Refusal::Platform(Exception::Validation, Error::InvalidRequest(text)));
-    }
-    Err(of_model(service, error.into()))
-}
-
-/// Whose failure it is: that of the model, or of the platform that has it.
-fn of_model(service: &Service, failure: Failure) -> Refusal {
-    let models = &service.serving.models;
-    let is_loading = |name: &str| {
-        !models.is_started() || models.states(name).iter().any(|it| it.state == State::Loading)
-    };
-    match &failure.error {
-        Error::ModelNotReady { model, .. } if is_loading(model) => {
-            Refusal::Platform(Exception::ModelNotReady, failure.error)
-        }
-        Error::Unavailable(_) if !models.is_started() => {
-            Refusal::Platform(Exception::ModelNotReady, failure.error)
-        }
-        Error::ShuttingDown | Error::OutOfBudget(_) => {
-            Refusal::Platform(Exception::ServiceUnavailable, failure.error)
-        }
-        _ => Refusal::Model(failure),
-    }
 }
 
 /// `ModelError` around what the model's container would have answered.
@@ -269,38 +190,4 @@ fn framed(response: Response<Segments>) -> Response<Segments> {
         head.headers.insert(INNER_CONTENT_TYPE, content_type);
     }
     Response::from_parts(head, Segments::coming(EventStream::new(inner, |never| match never {})))
-}
-
-/// Puts what is said of the body where `/invocations` looks for it. What is inside an event stream or a file is not
-/// compressed.
-fn take_inner_types(headers: &mut HeaderMap) {
-    headers.remove(ACCEPT_ENCODING);
-    for (inner, plain) in [(INNER_ACCEPT, ACCEPT), (INNER_CONTENT_TYPE, CONTENT_TYPE)] {
-        if let Some(value) = headers.remove(inner) {
-            headers.insert(plain, value);
-        }
-    }
-}
-
-/// Are the headers as the platform takes them?
-fn check_headers(headers: &HeaderMap) -> Result<(), Error> {
-    for (name, most) in &LENGTHS {
-        let Some(value) = headers.get(name) else { continue };
-        let length = value.len();
-        let expected = |what: &str| Err(Error::InvalidRequest(format!("header {name}: {what}")));
-        if text(headers, name).is_none() {
-            return expected("expected printable ASCII, given something else");
-        }
-        if *most < length {
-            return expected(&format!("expected at most {most} characters, given {length}"));
-        }
-    }
-    Ok(())
-}
-
-/// A reply of JSON with this status.
-fn json(status: hyper::StatusCode, body: Vec<u8>) -> Response<Segments> {
-    let mut response = respond::raw("application/json", Bytes::from(body));
-    *response.status_mut() = status;
-    response
 }

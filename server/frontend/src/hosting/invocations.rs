@@ -11,17 +11,16 @@ use hyper::{
     http::request::Parts,
 };
 
-use super::{
-    super::{
+use crate::exchange::{Failure, intake::Payload};
+use crate::{
+    hosting::observed::{CUSTOM_ATTRIBUTES, Observed},
+    http::{
+        answer::{Answer, owned_text},
+        inference::{HttpCodec, Work, inference},
         respond,
         service::{Service, text},
     },
-    Answer,
-    inference::{HttpCodec, Work, inference},
-    observed::{CUSTOM_ATTRIBUTES, Observed},
-    owned_text, sessions,
 };
-use crate::exchange::{Failure, intake::Payload};
 use inference::{error::Error, request::Sequence, signature::Signature};
 use models::ServedModel;
 use protocol::{
@@ -29,18 +28,8 @@ use protocol::{
     xgboost,
 };
 
-/// `POST /invocations`.
-pub(super) async fn invocations(
-    service: &Service,
-    parts: &Parts,
-    body: Payload<'_, Incoming>,
-) -> Answer {
-    let model = chosen(service, parts).await?;
-    invoke(service, model, parts, body).await
-}
-
 /// The model that a request's headers choose.
-pub(super) async fn chosen(service: &Service, parts: &Parts) -> Result<Arc<ServedModel>, Error> {
+pub async fn chosen(service: &Service, parts: &Parts) -> Result<Arc<ServedModel>, Error> {
     let attributes = attributes(parts)?;
     match attributes.model {
         Some(name) => {
@@ -51,22 +40,8 @@ pub(super) async fn chosen(service: &Service, parts: &Parts) -> Result<Arc<Serve
     }
 }
 
-/// The same on a model that is known, for every address that takes what `/invocations` takes.
-pub(super) async fn invoke(
-    service: &Service,
-    model: Arc<ServedModel>,
-    parts: &Parts,
-    body: Payload<'_, Incoming>,
-) -> Answer {
-    if parts.headers.contains_key(sessions::SESSION) {
-        // In a box: other requests carry no room for it.
-        return Box::pin(sessions::answer(service, model, parts, body)).await;
-    }
-    infer(service, model, parts, body, None).await
-}
-
-/// The same for what is an inference, whatever its headers say of a session. `sequence` is the one of its session.
-pub(super) async fn infer(
+/// Runs a body of whatever format on a model. `sequence` is the one of its session.
+pub async fn infer(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,

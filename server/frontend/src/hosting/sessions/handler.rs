@@ -9,18 +9,18 @@ use hyper::{
     http::request::Parts,
 };
 
-use super::{
-    super::{
+use crate::{
+    exchange::intake::Payload,
+    hosting::sessions::open::{Used, is_id},
+};
+use crate::{
+    hosting::{invocations, sessions::table::SessionTable},
+    http::{
+        answer::Answer,
         body::Segments,
         respond,
         service::{Service, text},
-        sessions::SessionTable,
     },
-    Answer, invocations,
-};
-use crate::{
-    exchange::intake::Payload,
-    sessions::{Used, is_id},
 };
 use inference::{
     error::Error,
@@ -30,7 +30,7 @@ use models::ServedModel;
 use protocol::sagemaker::{self, session::Control};
 
 /// The session that a request belongs to, or the wish for one.
-pub(super) const SESSION: HeaderName = HeaderName::from_static("x-amzn-sagemaker-session-id");
+pub const SESSION: HeaderName = HeaderName::from_static("x-amzn-sagemaker-session-id");
 
 const NEW: HeaderName = HeaderName::from_static("x-amzn-sagemaker-new-session-id");
 const CLOSED: HeaderName = HeaderName::from_static("x-amzn-sagemaker-closed-session-id");
@@ -39,7 +39,7 @@ const CLOSED: HeaderName = HeaderName::from_static("x-amzn-sagemaker-closed-sess
 const WISH: &str = "NEW_SESSION";
 
 /// Answers a request whose header speaks of a session.
-pub(super) async fn answer(
+pub async fn answer(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,

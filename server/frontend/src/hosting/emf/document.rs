@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::window::Window;
+use crate::hosting::emf::window::Window;
 
 /// One metric of a line.
 struct Metric {

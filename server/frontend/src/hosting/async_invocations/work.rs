@@ -17,17 +17,18 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    super::{
+use crate::{drain::Guard, exchange::intake::Received};
+use crate::{
+    hosting::{
+        async_invocations::{Input, Job, Objects, Runner, objects::Problem},
+        facade::runtime::{Attempt, attempt},
+    },
+    http::{
         body::Segments,
-        handlers::aws::{Attempt, attempt},
         respond,
         service::{Service, text},
     },
-    Input, Job, Objects, Waiting,
-    objects::Problem,
 };
-use crate::{drain::Guard, exchange::intake::Received};
 use inference::{error::Error, identifier::new_uuid, limits::Permit};
 use protocol::{
     aws::{Location, Note, Outcome},
@@ -61,7 +62,7 @@ enum Ended {
     Failure { body: Bytes, reason: String },
 }
 
-impl Waiting {
+impl Runner {
     /// Runs what comes on a thread of its own, until the server closes. What has not begun by then is noted as failed,
     /// and so is what has not ended after `patience`.
     ///

@@ -1,6 +1,6 @@
 //! How a conversation over WebSocket ends: a code, and a reason for whoever reads it. Pure.
 
-use super::frame::{LONGEST_CONTROL, Violation};
+use crate::http::websocket::frame::{LONGEST_CONTROL, Violation};
 
 /// What a close frame says.
 #[derive(Debug, Clone, PartialEq, Eq)]

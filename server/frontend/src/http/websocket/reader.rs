@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 
-use super::{
+use crate::exchange::intake::{Limits, Received};
+use crate::http::websocket::{
     Ending,
     frame::{self, Header, Opcode},
 };
-use crate::exchange::intake::{Limits, Received};
 use inference::{
     aligned::AlignedBuffer,
     error::Error,

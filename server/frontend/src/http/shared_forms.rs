@@ -6,7 +6,7 @@ use protocol::{
 };
 
 /// The form of a reply, which may lie in shared memory in part.
-pub(super) trait TakeShared {
+pub trait TakeShared {
     /// What of request and reply does.
     fn take_shared(&mut self) -> Option<Box<SharedParts>> {
         None

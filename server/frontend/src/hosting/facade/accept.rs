@@ -13,15 +13,21 @@ use hyper::{
 };
 
 use super::{
-    super::super::{
-        body::Segments,
-        facade::Facade,
-        later::{Input, Job, Later},
-        service::{Service, text},
-    },
-    Exception, INNER_CONTENT_TYPE, Refusal, json, model_of, take_inner_types,
+    endpoint::model_of,
+    exception::{Exception, Refusal, json},
+    headers::{INNER_CONTENT_TYPE, take_inner_types},
 };
 use crate::exchange::intake::{self, Limits};
+use crate::{
+    hosting::{
+        async_invocations::{Input, Job, Submitter},
+        facade::Facade,
+    },
+    http::{
+        body::Segments,
+        service::{Service, text},
+    },
+};
 use inference::{error::Error, identifier::new_uuid};
 use protocol::aws::{self, Location};
 
@@ -125,7 +131,7 @@ fn inline(error: Error) -> Refusal {
     }
 }
 
-fn input_location(later: &Later, given: &str) -> Result<Location, Refusal> {
+fn input_location(later: &Submitter, given: &str) -> Result<Location, Refusal> {
     if LONGEST_LOCATION < given.len() {
         return Err(invalid(&format!(
             "header {INPUT_LOCATION}: expected at most {LONGEST_LOCATION} characters, given {}",
@@ -160,7 +166,11 @@ fn seconds(
 }
 
 /// Where the reply goes, and where a failure does.
-fn results(later: &Later, headers: &HeaderMap, id: &str) -> Result<(Location, Location), Refusal> {
+fn results(
+    later: &Submitter,
+    headers: &HeaderMap,
+    id: &str,
+) -> Result<(Location, Location), Refusal> {
     let extension = match headers.get(&EXTENSION) {
         Some(given) => Some(given.to_str().ok().filter(|it| is_extension(it)).ok_or_else(|| {
             invalid(&format!(

@@ -16,14 +16,15 @@ use hyper::{
 };
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use super::{
-    super::{
+use crate::{
+    hosting::sessions::handler as sessions,
+    http::{
+        answer::Answer,
         respond,
         router::percent_decode,
         service::{Service, TARGET_MODEL, text},
         websocket::Opening,
     },
-    Answer, sessions,
 };
 use inference::error::Error;
 
@@ -53,7 +54,7 @@ const OWN: [HeaderName; 11] = [
 ];
 
 /// Agrees to a conversation. Whoever serves the connection finds the [`Opening`] among the extensions of the answer.
-pub(super) fn open(service: &Service, parts: &Parts) -> Answer {
+pub fn open(service: &Service, parts: &Parts) -> Answer {
     if !service.settings.websocket {
         let problem = "there are no WebSockets here (--allow-websocket=false)";
         return Err(Error::NotFound(problem.to_owned()).into());
@@ -127,7 +128,7 @@ fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
 }
 
 /// Says what would be spoken.
-fn refuse(problem: &str) -> hyper::Response<super::super::body::Segments> {
+fn refuse(problem: &str) -> hyper::Response<crate::http::body::Segments> {
     let mut response = respond::unhealthy(StatusCode::UPGRADE_REQUIRED, problem);
     let headers = response.headers_mut();
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::later::{self, Later, Waiting};
+use crate::hosting::async_invocations::{self, Runner, Submitter};
 use configuration::{AwsFacade, StoreSettings};
 
 /// The state of the addresses below `/endpoints`, one for the whole server.
 pub struct Facade {
     /// Asynchronous invocations; `None` where there are none.
-    pub later: Option<Later>,
+    pub later: Option<Submitter>,
 }
 
 impl Facade {
     /// As the settings say; and what waits to be run asynchronously, for who runs it.
-    pub fn new(config: &AwsFacade, stores: &StoreSettings) -> (Arc<Facade>, Option<Waiting>) {
-        let made = config.later.as_ref().map(|it| later::queue(it, stores));
+    pub fn new(config: &AwsFacade, stores: &StoreSettings) -> (Arc<Facade>, Option<Runner>) {
+        let made = config.later.as_ref().map(|it| async_invocations::queue(it, stores));
         let (later, waiting) = made.unzip();
         (Arc::new(Facade { later }), waiting)
     }

@@ -1,0 +1,55 @@
+//! The model that an endpoint stands for, and whose failure it is when it does not answer.
+
+use std::sync::Arc;
+
+use hyper::http::request::Parts;
+
+use super::exception::{Exception, Refusal};
+use crate::{exchange::Failure, hosting::invocations, http::service::Service};
+use inference::error::Error;
+use models::{ServedModel, State};
+
+/// The model that an endpoint stands for: the one of its name, else the one that `/invocations` would ask.
+pub async fn model_of(
+    service: &Service,
+    endpoint: &str,
+    parts: &Parts,
+) -> Result<Arc<ServedModel>, Refusal> {
+    let deadline = || service.deadline(&parts.headers);
+    let named = service.serving.model(endpoint, None, deadline).await;
+    let error = match named {
+        Err(Error::NotFound(_)) => match invocations::chosen(service, parts).await {
+            Ok(model) => return Ok(model),
+            Err(error) => error,
+        },
+        found => return found.map_err(|error| of_model(service, error.into())),
+    };
+    let is_missing =
+        matches!(error, Error::NotFound(_) | Error::InvalidRequest(_) | Error::Unavailable(_));
+    if is_missing && service.serving.models.is_started() {
+        let shown: String = endpoint.chars().take(128).collect();
+        let text = format!("endpoint '{shown}': there is no model of that name, and {error}");
+        return Err(Refusal::Platform(Exception::Validation, Error::InvalidRequest(text)));
+    }
+    Err(of_model(service, error.into()))
+}
+
+/// Whose failure it is: that of the model, or of the platform that has it.
+pub fn of_model(service: &Service, failure: Failure) -> Refusal {
+    let models = &service.serving.models;
+    let is_loading = |name: &str| {
+        !models.is_started() || models.states(name).iter().any(|it| it.state == State::Loading)
+    };
+    match &failure.error {
+        Error::ModelNotReady { model, .. } if is_loading(model) => {
+            Refusal::Platform(Exception::ModelNotReady, failure.error)
+        }
+        Error::Unavailable(_) if !models.is_started() => {
+            Refusal::Platform(Exception::ModelNotReady, failure.error)
+        }
+        Error::ShuttingDown | Error::OutOfBudget(_) => {
+            Refusal::Platform(Exception::ServiceUnavailable, failure.error)
+        }
+        _ => Refusal::Model(failure),
+    }
+}

@@ -1,0 +1,10 @@
+//! A local SageMaker runtime: the addresses that clients of AWS call, in front of what `/invocations` does.
+
+mod accept;
+mod endpoint;
+mod exception;
+mod headers;
+pub mod runtime;
+mod state;
+
+pub use state::Facade;

@@ -1,0 +1,103 @@
+//! What a route answers, and what is answered in its place where it fails.
+
+use std::sync::Arc;
+
+use hyper::{
+    HeaderMap, Response,
+    body::{Body, Incoming},
+    header::{
+        ACCEPT_ENCODING, ALLOW, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+    },
+    http::request::Parts,
+};
+
+use super::{
+    body::{self, Segments},
+    respond,
+    router::{Family, ModelPath},
+    service::{Service, TARGET_MODEL, text},
+};
+use crate::exchange::{Failure, failure};
+use inference::error::{Error, Kind};
+use models::ServedModel;
+use protocol::sagemaker::ErrorForm;
+
+/// What SageMaker tells a container of a request, and the log repeats beside its errors.
+const LOGGED_HEADERS: [HeaderName; 5] = [
+    TARGET_MODEL,
+    HeaderName::from_static("x-amzn-sagemaker-target-variant"),
+    HeaderName::from_static("x-amzn-sagemaker-target-container-hostname"),
+    HeaderName::from_static("x-amzn-sagemaker-inference-component"),
+    HeaderName::from_static("x-amzn-sagemaker-custom-attributes"),
+];
+
+/// The answer of a route.
+pub type Answer = Result<Response<Segments>, Failure>;
+
+/// The model that an address names, loaded for the purpose where models are loaded on demand.
+pub async fn find(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+) -> Result<Arc<ServedModel>, Error> {
+    let deadline = || service.deadline(&parts.headers);
+    service.serving.model(&path.name, path.version, deadline).await
+}
+
+/// The value of a header, where it is there and is text.
+pub fn owned_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    text(headers, name).map(str::to_owned)
+}
+
+/// Reads the rest of a refused request to no purpose, so that its sender comes to read the reply.
+pub fn forget(parts: &Parts, body: Incoming) {
+    // Who asked whether to send the body at all has its answer now.
+    if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
+        tokio::spawn(body::discard(body));
+    }
+}
+
+/// What a failure looks like to a client of that family of addresses. It is logged.
+pub fn failed(
+    service: &Service,
+    parts: &Parts,
+    family: Option<Family>,
+    failure: &Failure,
+) -> Response<Segments> {
+    let id = service.request_id(&parts.headers, failure.id.as_deref());
+    let [target_model, target_variant, target_container, inference_component, custom_attributes] =
+        LOGGED_HEADERS.each_ref().map(|it| text(&parts.headers, it));
+    let context = failure::Context {
+        method: parts.method.as_str(),
+        path: Some(parts.uri.path()),
+        target_model,
+        target_variant,
+        target_container,
+        inference_component,
+        custom_attributes,
+    };
+    failure::log(context, &failure.error, &id);
+    let mut response = match family {
+        Some(Family::TensorFlowServing) => respond::tensorflow_error(&failure.error, &id),
+        Some(Family::SageMaker) => {
+            let content_type = text(&parts.headers, &CONTENT_TYPE);
+            let form = service.settings.sagemaker.error_form(content_type);
+            respond::error(&failure.error, &id, form)
+        }
+        Some(Family::KServe | Family::Metrics) | None => {
+            respond::error(&failure.error, &id, ErrorForm::Plain)
+        }
+    };
+    if let Error::MethodNotAllowed { allowed, .. } = failure.error {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    }
+    if let Error::UnsupportedEncoding { accepted, .. } = failure.error {
+        let accepted = HeaderValue::from_static(accepted);
+        response.headers_mut().insert(ACCEPT_ENCODING, accepted);
+    }
+    if failure.error.kind() == Kind::Unauthenticated {
+        let scheme = HeaderValue::from_static("Bearer realm=\"muster\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+    }
+    response
+}

@@ -1,0 +1,66 @@
+//! Inference by KServe's protocol, version 2.
+
+use bytes::Bytes;
+use hyper::{
+    HeaderMap,
+    body::Incoming,
+    header::{HeaderName, HeaderValue},
+    http::request::Parts,
+};
+
+use crate::http::{
+    answer::{Answer, find},
+    inference::{HttpCodec, Work, inference, of_request},
+    router::ModelPath,
+    service::Service,
+};
+use ::inference::{error::Error, signature::Signature};
+use protocol::kserve_v2;
+
+/// Where the JSON of a KServe request ends and its tensors begin.
+const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
+
+pub async fn infer_v2(
+    service: &Service,
+    path: &ModelPath<'_>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let model = find(service, path, parts).await?;
+    let header = header_length(&parts.headers)?;
+    let length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
+    let decode = move |signature: &Signature, body: Bytes| {
+        let length = header.map(|it| {
+            let text = String::from_utf8_lossy(it.as_bytes());
+            kserve_v2::parse_header_length(&text, body.len())
+        });
+        let decoded = kserve_v2::decode(signature, length.transpose()?, body);
+        decoded.map_err(of_request)
+    };
+    let codec = HttpCodec {
+        header_length: length,
+        expanded: move |signature: &Signature, body: &Bytes| {
+            let _ = (signature, body);
+            0
+        },
+        work: length.map_or(Work::Body, Work::Bytes),
+        decode,
+        encode: kserve_v2::encode,
+    };
+    inference(service, model, parts, body, codec, None).await
+}
+
+/// The header that says where the JSON ends.
+fn header_length(headers: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
+    let mut headers = headers.get_all(&HEADER_LENGTH).iter();
+    let header = headers.next().cloned();
+    match headers.next() {
+        None => Ok(header),
+        // A proxy that believes the other one would see another request than the one that runs.
+        Some(_) => {
+            let problem =
+                format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);
+            Err(Error::InvalidRequest(problem))
+        }
+    }
+}
