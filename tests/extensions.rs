@@ -105,7 +105,11 @@ fn settings_of_traces_and_of_the_log_are_shown() {
         assert_eq!((reply.status, reply.header("allow")), (405, Some("GET, POST")), "{path}");
     }
     server.get("/v2/models/none/trace/setting").error(404);
-    server.get("/v2/models/corrupt/trace/setting").error(503);
+    // The settings of a model that is not ready are there all the same, over gRPC as well.
+    assert!(server.get("/v2/models/corrupt/trace/setting").expect(200).json().is_object());
+    let rate = r#"{"trace_rate":"7"}"#;
+    let set = server.post("/v2/models/corrupt/trace/setting", rate).expect(200).json();
+    assert_eq!(set["trace_rate"], "7");
 }
 
 #[test]

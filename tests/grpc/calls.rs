@@ -245,7 +245,8 @@ fn shared_memory_is_off_until_it_is_allowed_and_cuda_memory_is_not_offered() {
     let request = named(|it: &mut CudaSharedMemoryRegisterRequest| it.name = "r".to_owned());
     let answer =
         client.call::<_, CudaSharedMemoryRegisterResponse>("CudaSharedMemoryRegister", request);
-    assert!(refused(answer, Code::Unimplemented).contains("system shared memory"));
+    // As over HTTP: what is off is said first.
+    assert!(refused(answer, Code::Unimplemented).contains("--allow-client-shm"));
     let _: CudaSharedMemoryUnregisterResponse = client
         .call("CudaSharedMemoryUnregister", CudaSharedMemoryUnregisterRequest::default())
         .unwrap();

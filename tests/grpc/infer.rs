@@ -292,7 +292,7 @@ fn messages_are_compressed_where_both_sides_want_it() {
     // A bomb: 64 MiB of nothing in 64 KiB.
     let mut bomb = identity("m", &[1.0]);
     bomb.raw_input_contents = vec![vec![0; 64 << 20].into()];
-    let text = client.refused(bomb, Code::InvalidArgument);
+    let text = client.refused(bomb, Code::ResourceExhausted);
     assert!(text.contains("send it without compression"), "{text}");
 }
 

@@ -170,7 +170,8 @@ fn a_part_larger_than_a_request_may_be_is_refused_before_it_takes_memory() {
         shared(request, &part("r", 0, size), None)
     };
     let text = client.refused(request(1 << 40), Code::InvalidArgument);
-    assert!(text.contains("--http-max-input-size"), "{text}");
+    assert!(text.contains("--max-inflight-bytes"), "{text}");
+    assert!(!text.contains("--http"), "{text}");
     let more = most_resident(&server) - before;
     assert!(more < 16 << 20, "{more} bytes more");
     assert_eq!(client.infer(request(1 << 10)).unwrap().raw_output_contents[0].len(), 1 << 10);

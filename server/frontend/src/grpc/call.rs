@@ -1,6 +1,6 @@
 //! Any call: what it is, whether it may be made, its answer, and what the log and the counters hear of it.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
@@ -11,11 +11,9 @@ use hyper::{
 
 use super::{
     Grpc,
-    body::{Answers, Encoded, Reply},
-    compress::level,
-    failure, handlers, layout,
-    message::Messages,
-    metadata,
+    body::Reply,
+    context::{Answered, Context},
+    failure, handlers, metadata,
     method::Method,
     status::{Code, Status},
     watch::Call,
@@ -25,44 +23,6 @@ use inference::{access::Need, error::Error};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-
-/// A call before its messages are read.
-pub struct Context {
-    /// What serves.
-    pub front: Arc<Grpc>,
-    /// Which call it is.
-    pub method: Method,
-    /// What the client said about it.
-    pub metadata: HeaderMap,
-    /// How long the client waits for its end; `None` for any time.
-    pub timeout: Option<Duration>,
-    /// How its messages are compressed, those that are.
-    pub encoding: Option<Encoding>,
-}
-
-impl Context {
-    /// The messages of the call.
-    pub fn messages(&self, body: RecvStream) -> Messages<'_> {
-        let way = match self.method {
-            Method::Predict => layout::TENSOR_CONTENT,
-            _ => layout::RAW_INPUT,
-        };
-        Messages::new(body, self.encoding, way, &self.front.settings.messages)
-    }
-
-    /// How its answers may be compressed: as the client takes it, where the operator wants it.
-    pub fn reply_encoding(&self) -> Option<Encoding> {
-        level(self.front.settings.grpc.compression).and_then(|_| metadata::accepted(&self.metadata))
-    }
-}
-
-/// What a handler made.
-pub enum Answered {
-    /// One message, and how it is compressed, if it is.
-    One(Encoded, Option<Encoding>),
-    /// Messages to come, and how those are compressed that are.
-    Many(Answers, Option<Encoding>),
-}
 
 /// Answers any call, to the end of its answer. A client that leaves ends the work.
 pub async fn serve(

@@ -3,175 +3,20 @@
 pub mod aws;
 mod extensions;
 mod multi_model;
+mod path;
+mod route;
 mod tensorflow;
-
-use std::borrow::Cow;
 
 use hyper::Method;
 
-pub use extensions::{MemoryAction, MemoryKind, MemoryPath};
-pub use multi_model::MultiModelPath;
-pub use tensorflow::{VersionChoice, VersionPath};
-
-use inference::{
-    access::{Category, Need},
-    error::Error,
+pub use path::{GET, percent_decode};
+pub use route::{
+    Family, MemoryAction, MemoryKind, MemoryPath, ModelPath, MultiModelPath, Route, VersionChoice,
+    VersionPath,
 };
-use protocol::tfs;
 
-/// A model as an address names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelPath<'a> {
-    /// Name of the model, percent-decoded.
-    pub name: Cow<'a, str>,
-    /// The version, where the address holds one.
-    pub version: Option<u64>,
-}
-
-/// What an address and a method ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Route<'a> {
-    // KServe v2
-    Live,
-    Ready,
-    ServerMetadata,
-    ModelMetadata(ModelPath<'a>),
-    ModelReady(ModelPath<'a>),
-    ModelConfig(ModelPath<'a>),
-    Infer(ModelPath<'a>),
-    RepositoryIndex,
-    LoadModel(ModelPath<'a>),
-    UnloadModel(ModelPath<'a>),
-    // Triton's extensions of it
-    Generate(ModelPath<'a>),
-    GenerateStream(ModelPath<'a>),
-    /// Of one model, or of all.
-    Statistics(Option<ModelPath<'a>>),
-    /// Of one model, or of the server; read or changed.
-    TraceSetting(Option<ModelPath<'a>>),
-    /// Read or changed.
-    Logging,
-    SharedMemory(MemoryPath<'a>),
-    // Vertex AI
-    VertexHealth,
-    /// Inference on that model, or on the default one.
-    VertexInfer(Option<ModelPath<'a>>),
-    // TensorFlow Serving
-    Apply(tfs::Method, VersionPath<'a>),
-    ModelStatus(VersionPath<'a>),
-    TensorFlowMetadata(VersionPath<'a>),
-    // SageMaker
-    Ping,
-    Invocations,
-    /// Over a WebSocket.
-    InvocationsStream,
-    ExecutionParameters,
-    MultiModel(MultiModelPath<'a>),
-    // MLflow
-    Version,
-    // Prometheus
-    Metrics,
-    /// With TensorFlow Serving's names.
-    TensorFlowMetrics,
-}
-
-/// The protocol that a route belongs to, as a label of metrics and as the dialect of errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Family {
-    KServe,
-    TensorFlowServing,
-    SageMaker,
-    Metrics,
-}
-
-impl Family {
-    /// The protocol of an address that has no route.
-    pub fn of(path: &str) -> Option<Family> {
-        tensorflow::is_below(path).then_some(Family::TensorFlowServing)
-    }
-}
-
-impl Route<'_> {
-    /// The protocol that this route belongs to.
-    pub fn family(&self) -> Family {
-        match self {
-            Route::Live
-            | Route::Ready
-            | Route::ServerMetadata
-            | Route::ModelMetadata(_)
-            | Route::ModelReady(_)
-            | Route::ModelConfig(_)
-            | Route::Infer(_)
-            | Route::RepositoryIndex
-            | Route::LoadModel(_)
-            | Route::UnloadModel(_)
-            | Route::Generate(_)
-            | Route::GenerateStream(_)
-            | Route::Statistics(_)
-            | Route::TraceSetting(_)
-            | Route::Logging
-            | Route::SharedMemory(_)
-            | Route::VertexHealth
-            | Route::VertexInfer(_) => Family::KServe,
-            Route::Apply(..) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
-                Family::TensorFlowServing
-            }
-            Route::Ping
-            | Route::Invocations
-            | Route::ExecutionParameters
-            | Route::InvocationsStream
-            | Route::Version
-            | Route::MultiModel(_) => Family::SageMaker,
-            Route::Metrics | Route::TensorFlowMetrics => Family::Metrics,
-        }
-    }
-
-    /// What a request must be allowed to come here, on whichever port.
-    pub fn need(&self, method: &Method) -> Need {
-        let by_method = |category| match *method {
-            Method::POST => Need::changing(category),
-            _ => Need::reading(category),
-        };
-        match self {
-            Route::Live
-            | Route::Ready
-            | Route::ModelReady(_)
-            | Route::Ping
-            | Route::VertexHealth => Need::reading(Category::Health),
-            Route::ServerMetadata
-            | Route::ModelMetadata(_)
-            | Route::ModelStatus(_)
-            | Route::TensorFlowMetadata(_)
-            | Route::Version
-            | Route::ExecutionParameters => Need::reading(Category::Metadata),
-            Route::ModelConfig(_) => Need::reading(Category::ModelConfig),
-            Route::Infer(_)
-            | Route::Generate(_)
-            | Route::GenerateStream(_)
-            | Route::Apply(..)
-            | Route::Invocations
-            | Route::InvocationsStream
-            | Route::VertexInfer(_) => Need::reading(Category::Inference),
-            Route::Statistics(_) => Need::reading(Category::Statistics),
-            Route::TraceSetting(_) => by_method(Category::Trace),
-            Route::Logging => by_method(Category::Logging),
-            Route::SharedMemory(_) => by_method(Category::SharedMemory),
-            Route::RepositoryIndex => Need::reading(Category::ModelRepository),
-            Route::LoadModel(_) | Route::UnloadModel(_) => {
-                Need::changing(Category::ModelRepository)
-            }
-            Route::MultiModel(path) => path.need(),
-            Route::Metrics | Route::TensorFlowMetrics => Need::reading(Category::Metrics),
-        }
-    }
-}
-
-pub const GET: &[Method] = &[Method::GET, Method::HEAD];
-const POST: &[Method] = &[Method::POST];
-const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
-const GET_OR_DELETE: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
+use inference::error::Error;
+use path::{ANY, GET_OR_DELETE, POST, model_path, unknown};
 
 /// The route of a request.
 ///
@@ -242,9 +87,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["execution-parameters"] => (GET, Route::ExecutionParameters),
         ["models", rest @ ..] => multi_model::route(method, rest)?.ok_or_else(|| unknown(path))?,
         ["metrics"] => (GET, Route::Metrics),
-        _ if tensorflow::is_below(path) => {
-            tensorflow::route(path, parts.get(2..length).unwrap_or(&[]))?
-        }
+        _ if route::is_below(path) => tensorflow::route(path, parts.get(2..length).unwrap_or(&[]))?,
         _ => return Err(unknown(path)),
     };
     if allowed.contains(method) {
@@ -257,49 +100,6 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         () => "GET",
     };
     Err(Error::MethodNotAllowed { method: method.to_string(), allowed })
-}
-
-fn model_path<'a>(name: &'a str, version: Option<&str>) -> Result<ModelPath<'a>, Error> {
-    let name = percent_decode(name)?;
-    let parse = |text: &str| {
-        // A sign is no digit, though the standard library would read one.
-        let digits = text.bytes().all(|it| it.is_ascii_digit());
-        text.parse().ok().filter(|_| digits).ok_or_else(|| {
-            Error::InvalidRequest(format!(
-                "the version in the address must be a whole number, given '{text}'"
-            ))
-        })
-    };
-    Ok(ModelPath { name, version: version.map(parse).transpose()? })
-}
-
-/// Undoes percent-encoding. Decoded once, and only inside one part of the path or of the query.
-///
-/// # Errors
-/// [`Error::InvalidRequest`] for what is not percent-encoded UTF-8.
-pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, Error> {
-    if !text.contains('%') {
-        return Ok(Cow::Borrowed(text));
-    }
-    let invalid =
-        || Error::InvalidRequest(format!("'{text}' in the address is not percent-encoded UTF-8"));
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let mut digit = || bytes.next().and_then(|it| char::from(it).to_digit(16));
-        let (high, low) = (digit().ok_or_else(invalid)?, digit().ok_or_else(invalid)?);
-        decoded.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| invalid())
-}
-
-fn unknown(path: &str) -> Error {
-    let shown: String = path.chars().take(100).collect();
-    Error::NotFound(format!("there is nothing at '{shown}'"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! client that makes its object smaller while it is in use gets an error where a mapping would end the server.
 
 mod key;
+mod region;
 mod window;
 
 use std::{
@@ -18,6 +19,8 @@ use std::{
 use rustix::fs::OFlags;
 
 use inference::error::Error;
+pub use region::Region;
+use region::{Registered, refused};
 pub use window::Window;
 
 /// Where the objects of `shm_open` are.
@@ -28,26 +31,6 @@ const MOST_REGIONS: usize = 4096;
 
 /// Bytes of a `cudaIpcMemHandle_t`.
 const CUDA_HANDLE: usize = 64;
-
-/// A part of a shared memory object that a client has registered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Region {
-    /// The client's name for it.
-    pub name: String,
-    /// Name of the shared memory object.
-    pub key: String,
-    /// Where the region begins in the object, in bytes.
-    pub offset: u64,
-    /// Its size.
-    pub byte_size: u64,
-}
-
-/// A region and its object, open for as long as somebody uses it.
-#[derive(Debug)]
-struct Registered {
-    region: Region,
-    object: File,
-}
 
 /// The registered regions.
 #[derive(Debug, Default)]
@@ -192,10 +175,6 @@ fn open(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other("it is no shared memory object")),
     }
-}
-
-fn refused(region: &str, problem: String) -> Error {
-    Error::InvalidRequest(format!("shared memory region '{region}': {problem}"))
 }
 
 fn unknown(region: &str) -> Error {

@@ -4,7 +4,7 @@ use std::{os::unix::fs::FileExt, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Registered, refused};
+use super::region::{Registered, refused};
 use inference::error::Error;
 
 /// Engines read memory at such an address without copying it once more.

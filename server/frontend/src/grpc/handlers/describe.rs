@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        call::Context,
+        context::Context,
         proto::{
             InferBatchStatistics, InferStatistics, MemoryUsage, ModelConfigRequest,
             ModelConfigResponse, ModelMetadataRequest, ModelMetadataResponse, ModelStatistics,
@@ -10,7 +10,7 @@ use super::{
             ServerMetadataResponse, StatisticDuration, model_metadata_response::TensorMetadata,
         },
     },
-    find, version,
+    message::{find, version},
 };
 use crate::serving::Serving;
 use inference::{

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{
     super::{
         body::{Answer, Answers},
-        call::{Answered, Context},
+        context::{Answered, Context},
         proto::{
             ModelReadyRequest, ModelReadyResponse, ServerLiveRequest, ServerLiveResponse,
             ServerReadyRequest, ServerReadyResponse,
@@ -18,7 +18,7 @@ use super::{
         },
         status::Status,
     },
-    decode, encode, version,
+    message::{decode, encode, version},
 };
 use crate::{exchange::Failure, net::Task, serving::Serving};
 use inference::error::Error;

@@ -9,15 +9,15 @@ use h2::RecvStream;
 use super::{
     super::{
         body::Encoded,
-        call::{Answered, Context},
         compress::{self, level},
+        context::{Answered, Context},
         metadata,
         reply::{self, Frame},
         request::{self, Forms, Wanted},
         status::{Code, code},
         wire,
     },
-    version,
+    message::version,
 };
 use crate::exchange::{
     self, Answer, Call, Codec, Decoded, Failure, Prepared, Wire,

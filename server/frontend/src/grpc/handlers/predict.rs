@@ -9,8 +9,8 @@ use h2::RecvStream;
 
 use super::{
     super::{
-        call::{Answered, Context},
         compress,
+        context::{Answered, Context},
         method::Method,
         tfs::{self, Asked, Form, Spec, Version},
     },

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{
     super::{
         body::{Answer, Answers},
-        call::{Answered, Context},
+        context::{Answered, Context},
         failure,
         proto::{
             DEFINITIONS,
@@ -21,7 +21,7 @@ use super::{
         },
         status::{Code, Status},
     },
-    decode, encode,
+    message::{decode, encode},
 };
 use crate::{exchange::Failure, net::Task};
 use inference::error::Error;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::{
     super::{
         body::{Answer, Answers, Encoded},
-        call::{Answered, Context},
+        context::{Answered, Context},
         failure, metadata,
         proto::{
             InferParameter, ModelInferResponse, ModelStreamInferResponse,
@@ -17,8 +17,8 @@ use super::{
         reply::Frame,
         status::{Code, Status},
     },
-    encode,
     infer::{self, Times},
+    message::encode,
 };
 use crate::{exchange::Failure, net::Task};
 use inference::error::Error;

@@ -5,7 +5,7 @@ use prost_reflect::prost_types::Any;
 
 use super::{
     super::{
-        call::Context,
+        context::Context,
         proto::tensorflow::{
             SignatureDef, TensorInfo, TensorShapeProto,
             error::Code,

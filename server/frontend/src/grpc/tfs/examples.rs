@@ -11,7 +11,7 @@ use super::{
         method,
         wire::{self, Parts, Problem},
     },
-    Form,
+    form::Form,
     spec::Spec,
 };
 use inference::{error::Error, request::InferenceRequest, signature::Signature};

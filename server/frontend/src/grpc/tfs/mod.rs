@@ -2,6 +2,7 @@
 //! response becomes a message. Pure.
 
 mod examples;
+mod form;
 mod predict;
 mod reply;
 mod results;
@@ -12,6 +13,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+pub use form::Form;
 pub use spec::{Spec, Version};
 
 use super::method::Method;
@@ -20,7 +22,6 @@ use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use protocol::tfs::Results;
 
 /// The message of one of these calls, taken apart without a copy.
 pub enum Asked<'a> {
@@ -28,16 +29,6 @@ pub enum Asked<'a> {
     Predict(predict::Request<'a>),
     /// Of `Classify`, `Regress` or `MultiInference`.
     Examples(examples::Request<'a>),
-}
-
-/// The form of the response.
-pub enum Form {
-    /// `PredictResponse`.
-    Predict,
-    /// `ClassificationResponse` or `RegressionResponse`.
-    One(Results),
-    /// `MultiInferenceResponse`, a result for each task.
-    Many(Vec<Results>),
 }
 
 impl<'a> Asked<'a> {

@@ -3,6 +3,7 @@
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use half::{bf16, f16};
 use prost::Message;
+use protocol::tfs::Results;
 
 use super::*;
 use crate::grpc::proto::tensorflow::{

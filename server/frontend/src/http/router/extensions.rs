@@ -1,40 +1,12 @@
 //! Addresses of the shared memory extension.
 
-use std::borrow::Cow;
-
 use hyper::Method;
 
-use super::{GET, POST, Route, percent_decode};
+use super::{
+    path::{GET, POST, percent_decode},
+    route::{MemoryAction, MemoryKind, MemoryPath, Route},
+};
 use inference::error::Error;
-
-/// Which memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryKind {
-    /// Shared memory objects of the system.
-    System,
-    /// Memory of GPUs.
-    Cuda,
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum MemoryAction {
-    Status,
-    Register,
-    Unregister,
-}
-
-/// A region, or all of them, as an address names them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemoryPath<'a> {
-    /// Which memory.
-    pub kind: MemoryKind,
-    /// The region's name, percent-decoded; `None` for all regions, and never for [`MemoryAction::Register`].
-    pub region: Option<Cow<'a, str>>,
-    /// What is to be done.
-    pub action: MemoryAction,
-}
 
 /// `[/region/<name>]/status`, `/region/<name>/register`, `[/region/<name>]/unregister` below the address of a kind of
 /// memory; `None` for anything else there.

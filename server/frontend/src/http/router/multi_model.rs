@@ -1,40 +1,12 @@
 //! The addresses by which SageMaker loads, lists, asks and unloads the models of a multi-model endpoint.
 
-use std::borrow::Cow;
-
 use hyper::Method;
 
-use super::{ANY, GET_OR_DELETE, POST, Route, percent_decode};
-use inference::{
-    access::{Category, Need},
-    error::Error,
+use super::{
+    path::{ANY, GET_OR_DELETE, POST, percent_decode},
+    route::{MultiModelPath, Route},
 };
-
-/// What is to be done, with which model; names are percent-decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum MultiModelPath<'a> {
-    Load,
-    List,
-    Describe(Cow<'a, str>),
-    Unload(Cow<'a, str>),
-    Invoke(Cow<'a, str>),
-}
-
-impl MultiModelPath<'_> {
-    /// What a request must be allowed to come here.
-    pub(super) fn need(&self) -> Need {
-        match self {
-            MultiModelPath::Load | MultiModelPath::Unload(_) => {
-                Need::changing(Category::ModelRepository)
-            }
-            MultiModelPath::List | MultiModelPath::Describe(_) => {
-                Need::reading(Category::ModelRepository)
-            }
-            MultiModelPath::Invoke(_) => Need::reading(Category::Inference),
-        }
-    }
-}
+use inference::error::Error;
 
 /// `/models[/<name>[/invoke]]`; `None` for anything else there.
 pub(super) fn route<'a>(
@@ -59,6 +31,7 @@ pub(super) fn route<'a>(
 mod tests {
     use super::*;
     use crate::http::router;
+    use inference::access::{Category, Need};
 
     #[track_caller]
     fn check(method: Method, path: &str, expected: MultiModelPath<'_>) {

@@ -1,39 +1,13 @@
 //! The addresses of TensorFlow Serving, below `/v1/models`. Their words may be written in any case.
 
-use std::borrow::Cow;
-
 use hyper::Method;
 
-use super::{GET, POST, Route, model_path, percent_decode};
+use super::{
+    path::{GET, POST, model_path, percent_decode},
+    route::{Route, VersionChoice, VersionPath},
+};
 use inference::error::Error;
 use protocol::tfs;
-
-/// A model, and which of its versions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VersionPath<'a> {
-    /// Name of the model, percent-decoded.
-    pub name: Cow<'a, str>,
-    /// The version.
-    pub version: VersionChoice<'a>,
-}
-
-/// Which version of a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VersionChoice<'a> {
-    /// None in particular: the highest, or all.
-    Any,
-    /// The one of that number.
-    Number(u64),
-    /// The one that has this label now, percent-decoded.
-    Label(Cow<'a, str>),
-}
-
-/// Does the path lie below `/v1/models`?
-pub(super) fn is_below(path: &str) -> bool {
-    let mut parts = path.strip_prefix('/').unwrap_or(path).split('/');
-    let mut is = |word: &str| parts.next().is_some_and(|it| it.eq_ignore_ascii_case(word));
-    is("v1") && is("models")
-}
 
 /// `name[/versions/n | /labels/label][:verb | /metadata]`
 pub(super) fn route<'a>(

@@ -1,0 +1,54 @@
+//! Messages of calls beside inference, and what they name.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use prost::Message;
+
+use super::super::{body::Encoded, context::Context, reply::PREFIX};
+use inference::error::Error;
+use models::ServedModel;
+
+/// Reads a message.
+pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Error> {
+    M::decode(bytes).map_err(|error| {
+        let name = std::any::type_name::<M>().rsplit("::").next().unwrap_or_default();
+        Error::InvalidRequest(format!("the message is no {name}: {error}"))
+    })
+}
+
+/// Writes a message in one piece.
+pub fn encode(message: &impl Message) -> Encoded {
+    let length = message.encoded_len();
+    let mut bytes = Vec::with_capacity(PREFIX + length);
+    bytes.put_u8(0);
+    // Nothing that is encoded here comes near the limit of its prefix.
+    bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    message.encode_raw(&mut bytes);
+    Encoded { pieces: [Bytes::from(bytes)].into(), ..Encoded::default() }
+}
+
+/// The model of that name and version, loaded for the purpose where models are loaded on demand; an empty version
+/// stands for the highest that is ready.
+pub async fn find(context: &Context, name: &str, version: &str) -> Result<Arc<ServedModel>, Error> {
+    let serving = &context.front.serving;
+    let deadline = || Ok(serving.deadline(context.timeout));
+    serving.model(name, self::version(version)?, deadline).await
+}
+
+/// The number of a version; `None` for the highest.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for what is no number.
+pub fn version(text: &str) -> Result<Option<u64>, Error> {
+    let digits = text.bytes().all(|it| it.is_ascii_digit());
+    match text.parse() {
+        _ if text.is_empty() => Ok(None),
+        Ok(version) if digits => Ok(Some(version)),
+        _ => {
+            let shown: String = text.chars().take(40).collect();
+            let expected = "expected a whole number, or nothing for the highest";
+            Err(Error::InvalidRequest(format!("version: {expected}, given '{shown}'")))
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! How the response of a call is written.
+
+use protocol::tfs::Results;
+
+/// The form of the response.
+pub enum Form {
+    /// `PredictResponse`.
+    Predict,
+    /// `ClassificationResponse` or `RegressionResponse`.
+    One(Results),
+    /// `MultiInferenceResponse`, a result for each task.
+    Many(Vec<Results>),
+}
