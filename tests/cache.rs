@@ -10,11 +10,11 @@ use std::{
 };
 
 use backend::{NamedTensor, Shape, Tensor};
-use configuration::CacheConfig;
 use inference::request::{InferenceRequest, Parameter};
+use models::cache::CacheSettings;
 use models::{cache::Cache, infer::Inference};
 use serde_json::{Value, json};
-use telemetry::metrics::{Metrics, MetricsOptions};
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 use crate::support::{
     Models, Page, Process, Repository, Server, ask, first_of, infer, row, rows, skip, wait_for,
@@ -127,8 +127,8 @@ async fn ask_m(models: &Models, inference: &Inference, parameter: Parameter) -> 
 #[test]
 fn parameters_and_loads_of_another_configuration_are_differences_too() {
     let models = Models::load(kept(""));
-    let metrics = Metrics::new(MetricsOptions::default());
-    let cache = Cache::new(&CacheConfig::Local { size: 1 << 20 }, &metrics);
+    let metrics = Metrics::new(MetricsSettings::default());
+    let cache = Cache::new(&CacheSettings::Local { size: 1 << 20 }, &metrics);
     let inference = Inference::new(Some(Arc::new(cache)), None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let runs = |models: &Models| {

@@ -241,7 +241,7 @@ fn the_values_of_options_are_those_of_the_server() {
     assert_eq!(ports, ["127.0.0.1:8100", "127.0.0.2:8101", "127.0.0.3:8102", "127.0.0.1:8103"]);
     assert_eq!(listeners.http_threads.map(usize::from), Some(3));
     assert_eq!(usize::from(config.repository.load_threads), 5);
-    assert_eq!(config.metrics_interval.as_millis(), 700);
+    assert_eq!(config.metrics.interval.as_millis(), 700);
     let other = Start::new(&repository).flags(&["--sagemaker-thread-count=4"]).config().unwrap();
     assert_eq!(other.listeners.http_threads.map(usize::from), Some(4));
     let off = ["--allow-http=false", "--allow-grpc=false", "--allow-metrics=false"];

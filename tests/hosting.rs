@@ -3,7 +3,8 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use configuration::{Dialect, HostedWay, ModelsFrom, Vendor, compat::sagemaker::VariableState};
+use configuration::{Dialect, Vendor, compat::sagemaker::VariableState};
+use models::settings::{HostedWay, ModelsFrom};
 use muster::config::{ServerConfig, sagemaker_variables};
 
 use crate::support::{

@@ -12,19 +12,19 @@ use std::{
 };
 
 use backend::{NamedTensor, Shape, Tensor};
-use configuration::{
-    BackendSetting, CacheConfig, ControlMode, ModelControl, ModelDefaults, ModelsFrom, Repository,
-    StoreSettings,
-};
 use identity::Identity;
 use inference::request::InferenceRequest;
 use machine::gpus::{Gpus, Visibility};
 use models::{
-    Catalogue, Control, LoadSettings, Loader, ModelManager, Names, cache::Cache, infer::Inference,
+    Catalogue, Control, LoadSettings, Loader, ModelManager, Names,
+    cache::{Cache, CacheSettings},
+    infer::Inference,
+    settings::{BackendSetting, ControlMode, ModelControl, ModelDefaults, ModelsFrom, Repository},
+    stores::StoreSettings,
 };
 use rustix::time::{ClockId, clock_gettime};
 use schedule::admission::LongestStay;
-use telemetry::metrics::{Metrics, MetricsOptions};
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Requests of one round.
 const REQUESTS: u32 = 20_000;
@@ -39,8 +39,8 @@ fn main() {
     let models = Models::load();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
-    let metrics = Metrics::new(MetricsOptions::default());
-    let cache = Cache::new(&CacheConfig::Local { size: 64 << 20 }, &metrics);
+    let metrics = Metrics::new(MetricsSettings::default());
+    let cache = Cache::new(&CacheSettings::Local { size: 64 << 20 }, &metrics);
     let (plain, keeping) = (Inference::default(), Inference::new(Some(Arc::new(cache)), None));
     let mut rows =
         vec![("one model", "m0", 16, &plain), ("the same, 64 KiB", "m0", 64 << 10, &plain)];
@@ -160,7 +160,7 @@ impl Models {
             Catalogue::open(&settings.repository, false, Names::Once, &StoreSettings::default());
         let catalogue = catalogue.expect("a directory needs nothing to be opened");
         let manager = Arc::new(ModelManager::default());
-        let metrics = Metrics::new(MetricsOptions::default());
+        let metrics = Metrics::new(MetricsSettings::default());
         let loader = Loader::new(vec![Arc::new(Identity)], settings, manager.clone(), metrics);
         let control = ModelControl {
             multi_model: None,

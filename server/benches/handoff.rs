@@ -16,7 +16,7 @@ use schedule::{
     NICENESS, Scheduler, Settings, Submission, admission::LongestStay, learn::RunTimes,
     policy::BatchPolicy, queue::QueuePolicy, run::RunContext, slot::Slot, work::Work,
 };
-use telemetry::metrics::{Metrics, MetricsOptions, ModelOptions};
+use telemetry::metrics::{Metrics, MetricsSettings, ModelOptions};
 
 /// Requests of one row of the table.
 const REQUESTS: usize = 5000;
@@ -60,7 +60,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
     };
     let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
     let slot = Slot::empty(Arc::new(move || Ok(Box::new(Busy(run)))));
-    let metrics = Metrics::new(MetricsOptions::default());
+    let metrics = Metrics::new(MetricsSettings::default());
     let options = ModelOptions { tags: BTreeMap::new(), ..ModelOptions::default() };
     let metrics = metrics.model("busy", 1, &options);
     Scheduler::new(settings, context, vec![slot], RunTimes::default(), metrics)

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 pub use error::AppError;
 use observers::Observers;
-use settings::{grpc_settings, http_settings, load_settings, metrics_options};
+use settings::{grpc_settings, http_settings, load_settings, metrics_settings};
 
 use crate::config::{Lifecycle, ServerConfig};
 use configuration::TlsFiles;
@@ -96,9 +96,9 @@ impl App {
         let cpus = NonZeroUsize::new(machine.cpus).unwrap_or(NonZeroUsize::MIN);
         let (gpus, sensors) = Gpus::read(&config.gpu_visibility);
         announce::gpus(&gpus);
-        let sensors = sensors.filter(|_| config.gpu_metrics);
+        let sensors = sensors.filter(|_| config.metrics.gpu_metrics);
         let samples_gpus = sensors.is_some();
-        let metrics = Metrics::with_gpus(metrics_options(&config), sensors);
+        let metrics = Metrics::with_gpus(metrics_settings(&config), sensors);
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
         let loader = Loader::new(engines, settings, manager.clone(), metrics.clone())
@@ -205,7 +205,7 @@ impl App {
             };
             tasks.spawn(async move { io.accept(listener, front).await });
         }
-        let interval = self.config.metrics_interval;
+        let interval = self.config.metrics.interval;
         let mut samplers = JoinSet::new();
         samplers.spawn(sample_process(serving.metrics.clone(), interval));
         if self.samples_gpus {

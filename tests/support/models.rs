@@ -3,12 +3,12 @@
 use std::{fs, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use backend::Backend;
-use configuration::ModelDefaults;
 use identity::Identity;
 use machine::gpus::{Gpus, Visibility};
+use models::settings::ModelDefaults;
 use models::{Catalogue, Control, LoadOverride, LoadSettings, Loader, ModelManager, Names};
 use schedule::admission::LongestStay;
-use telemetry::metrics::{Metrics, MetricsOptions};
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 use super::{Repository, Start};
 
@@ -43,7 +43,7 @@ impl Models {
             rate_limiter: None,
         };
         let manager = Arc::new(ModelManager::default());
-        let metrics = Metrics::new(MetricsOptions::default());
+        let metrics = Metrics::new(MetricsSettings::default());
         let engines: Vec<Arc<dyn Backend>> = vec![Arc::new(Identity)];
         let loader = Arc::new(Loader::new(engines, settings, manager.clone(), metrics));
         let control = Control::new(config.control, loader, manager.clone(), catalogue);

@@ -9,4 +9,5 @@ pub mod http;
 pub mod memory;
 pub mod net;
 pub mod serving;
+pub mod settings;
 pub mod tensorflow;

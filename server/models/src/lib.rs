@@ -9,6 +9,7 @@ mod load;
 mod lock;
 mod repository;
 mod serving;
+pub mod settings;
 pub mod stores;
 
 pub use crate::{

@@ -4,8 +4,8 @@
 use std::{io, sync::mpsc, thread};
 
 use crate::config::ServerConfig;
-use configuration::{ControlMode, ModelsFrom, NamedModels};
 use frontend::serving::Serving;
+use models::settings::{ControlMode, ModelsFrom, NamedModels};
 
 /// Starts to follow the repository and the model config file, where that is wished, until what is returned is
 /// dropped.

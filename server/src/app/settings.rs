@@ -4,7 +4,6 @@ use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
 use super::observers::Observers;
 use crate::config::ServerConfig;
-use configuration::{HostedStart, HostedWay, QueueWait, RateLimit};
 use frontend::{
     exchange::intake::Limits,
     grpc::{self, GrpcSettings},
@@ -18,13 +17,13 @@ use inference::{
     error::HTTP_BODY_LIMIT,
 };
 use machine::gpus::Gpus;
-use models::LoadSettings;
-use protocol::sagemaker;
-use schedule::{
-    admission::LongestStay,
-    ratelimit::{RateLimiter, Supply},
+use models::{
+    LoadSettings,
+    settings::{HostedStart, HostedWay},
 };
-use telemetry::metrics::MetricsOptions;
+use protocol::sagemaker;
+use schedule::ratelimit::RateLimiter;
+use telemetry::metrics::MetricsSettings;
 
 /// A run of this length costs less than handing it to another thread and back.
 const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
@@ -34,19 +33,10 @@ const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
 const MULTI_MODEL_SERIES: usize = 200;
 
 /// What is counted, and what of it is shown.
-pub(super) fn metrics_options(config: &ServerConfig) -> MetricsOptions {
+pub(super) fn metrics_settings(config: &ServerConfig) -> MetricsSettings {
     let is_multi_model = config.control.multi_model.is_some();
-    let usual = MetricsOptions::default();
-    let max_models = if is_multi_model { MULTI_MODEL_SERIES } else { usual.max_models };
-    let config = &config.metrics;
-    MetricsOptions {
-        counter_latencies: config.counter_latencies,
-        histogram_latencies: config.histogram_latencies,
-        summary_quantiles: config.summary_quantiles.clone(),
-        tensorflow: config.tensorflow.is_some(),
-        cpu_metrics: config.cpu,
-        max_models,
-    }
+    let max_models = if is_multi_model { MULTI_MODEL_SERIES } else { config.metrics.max_models };
+    MetricsSettings { max_models, ..config.metrics.clone() }
 }
 
 /// What models are loaded with.
@@ -56,11 +46,7 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
         repository: config.repository.clone(),
         cpus,
         gpus,
-        longest_stay: match config.scheduling.queue_wait {
-            QueueWait::Auto => LongestStay::Auto,
-            QueueWait::Unbounded => LongestStay::Unbounded,
-            QueueWait::AtMost(longest) => LongestStay::Fixed(longest),
-        },
+        longest_stay: config.scheduling.longest_stay,
         caller_runs_below: match config.scheduling.caller_runs {
             true => CALLER_RUNS_BELOW,
             false => Duration::ZERO,
@@ -69,17 +55,8 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
         hold: config.scheduling.hold,
         has_cache: config.cache.is_some(),
         has_many_models: config.control.multi_model.is_some(),
-        rate_limiter: config.rate_limit.as_ref().map(rate_limiter),
+        rate_limiter: config.rate_limit.clone().map(|it| Arc::new(RateLimiter::new(it))),
     }
-}
-
-fn rate_limiter(config: &RateLimit) -> Arc<RateLimiter> {
-    let supplies = config.resources.iter().map(|it| Supply {
-        name: it.name.clone(),
-        count: it.count,
-        device: it.device,
-    });
-    Arc::new(RateLimiter::new(supplies.collect()))
 }
 
 /// What the HTTP ports need to know, but for what only some of them have.
@@ -124,7 +101,7 @@ pub(super) fn http_settings(
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
         forwarding: access.http.forwarding.clone().map(Arc::new),
         facade: None,
-        tensorflow_metrics: config.metrics.tensorflow.as_deref().map(Into::into),
+        tensorflow_metrics: config.metrics.tensorflow_path.as_deref().map(Into::into),
         vertex_ai: None,
     }
 }

@@ -1,7 +1,5 @@
 //! Texts → [`ServerConfig`]: each part reads its own; what concerns several parts is settled in between.
 
-use std::time::Duration;
-
 use super::{
     engines, lifecycle,
     models_from::{has_remote, models_from},
@@ -9,16 +7,24 @@ use super::{
     startup,
 };
 use configuration::{
-    AwsFacade, Environment, Flag, ModelsFrom, Notice, Repository, Sources, access, aws, cache,
-    capture,
-    command_line::Serve,
-    compat::variables,
-    control, emf, grpc, hosted, hosting, limits, listeners, log, metrics,
-    model_defaults::{self, Start},
-    multi_model, rate_limit, repository, sagemaker, scheduling, sessions, stores, tls, trace,
-    value, vertex,
+    Environment, Flag, Notice, Sources, access, command_line::Serve, compat::variables, emf, grpc,
+    hosting, limits, listeners, sagemaker, sessions, tls, value, vertex,
 };
+use frontend::settings::aws::{self, AwsFacade};
 use machine::{Machine, gpus::Visibility};
+use models::{
+    cache::cache_settings,
+    settings::{
+        ModelsFrom, Repository, control, hosted_start,
+        model_defaults::{self, Start},
+        multi_model, repository,
+    },
+    stores::store_settings,
+};
+use schedule::{rate_limit_settings, scheduling_settings};
+use telemetry::{
+    capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
+};
 
 /// The flags of the server as a whole.
 #[rustfmt::skip]
@@ -61,18 +67,19 @@ pub(super) fn resolve(
         control.set_multi_model(multi_model);
     }
     if hosted && !is_multi_model && !has_remote(&from) {
-        control.hosted = hosted::start(&sources, environment, sagemaker.default_model.as_ref());
+        control.hosted =
+            hosted_start::start(&sources, environment, sagemaker.default_model.as_ref());
     }
     let hosting = hosting::resolve(&sources, problems);
     let startup = startup::resolve(&sources, environment, (&from, hosted), problems);
-    let platform = hosted::folder(&sources, environment, platforms.as_deref(), problems);
+    let platform = hosted_start::folder(&sources, environment, platforms.as_deref(), problems);
     let start = Start { hosted, batch: sagemaker.batch };
     ServerConfig {
         id: sources.read("id", value::text, problems).unwrap_or_else(|| "triton".to_owned()),
         hosted,
         listeners,
         grpc,
-        stores: stores::resolve(&sources, environment, opens_stores, problems),
+        stores: store_settings::resolve(&sources, environment, opens_stores, problems),
         repository: Repository {
             platform,
             ..repository::resolve(from, &sources, machine, problems)
@@ -82,9 +89,9 @@ pub(super) fn resolve(
         limits: limits::resolve(&mut sources, machine, problems),
         access: access::resolve(&sources, problems),
         tls: tls::resolve(&sources, problems),
-        scheduling: scheduling::resolve(&sources, sagemaker.batch, problems),
-        rate_limit: rate_limit::rate_limit(&sources, problems),
-        cache: cache::resolve(&mut sources, environment, problems),
+        scheduling: scheduling_settings::resolve(&sources, sagemaker.batch, problems),
+        rate_limit: rate_limit_settings::resolve(&sources, problems),
+        cache: cache_settings::resolve(&mut sources, environment, problems),
         lifecycle: lifecycle::resolve(&sources, problems),
         sagemaker,
         sessions: sessions::resolve(&sources, problems),
@@ -96,16 +103,12 @@ pub(super) fn resolve(
         client_shared_memory: sources
             .read("allow-client-shm", value::boolean, problems)
             .unwrap_or(false),
-        metrics: metrics::resolve(&sources, problems),
-        metrics_interval: sources
-            .read("metrics-interval-ms", value::milliseconds, problems)
-            .unwrap_or(Duration::from_secs(2)),
+        metrics: metrics_settings::resolve(&sources, problems),
         emf: emf::resolve(&sources, problems),
-        capture: capture::resolve(&sources, problems),
-        gpu_metrics: sources.read("allow-gpu-metrics", value::boolean, problems).unwrap_or(true),
+        capture: capture_settings::resolve(&sources, problems),
         gpu_visibility: gpu_visibility(environment),
-        log: log::resolve(&sources, problems),
-        trace: trace::resolve(&mut sources, environment, problems),
+        log: log_settings::resolve(&sources, problems),
+        trace: trace_settings::resolve(&mut sources, environment, problems),
         engines: engines::resolve(&sources, problems),
         notices: sources.notices,
     }

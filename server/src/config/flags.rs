@@ -2,11 +2,21 @@
 
 use super::{assemble, batching_file, engines, lifecycle, monitoring_file, startup};
 use configuration::{
-    Flag, FlagTable, access, aws, cache, capture,
+    Flag, FlagTable, access,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
-    control, emf, gpu_limit, grpc, hosted, hosting, limits, listeners, log, metrics,
-    model_defaults, multi_model, named, rate_limit, repository, sagemaker, scheduling, sessions,
-    stores, tls, trace, vertex, xgboost,
+    emf, grpc, hosting, limits, listeners, sagemaker, sessions, tls, vertex, xgboost,
+};
+use frontend::settings::aws;
+use models::{
+    cache::cache_settings,
+    settings::{
+        control, gpu_limit, hosted_start, model_defaults, multi_model, named_models, repository,
+    },
+    stores::store_settings,
+};
+use schedule::{rate_limit_settings, scheduling_settings};
+use telemetry::{
+    capture::capture_settings, logging::log_settings, metrics::metrics_settings, trace_settings,
 };
 
 /// What the parts of the server declare.
@@ -15,33 +25,33 @@ const PARTS: &[&[Flag]] = &[
     assemble::FLAGS,
     aws::FLAGS,
     batching_file::FLAGS,
-    cache::FLAGS,
-    capture::FLAGS,
+    cache_settings::FLAGS,
+    capture_settings::FLAGS,
     control::FLAGS,
     emf::FLAGS,
     engines::FLAGS,
     gpu_limit::FLAGS,
     grpc::FLAGS,
-    hosted::FLAGS,
+    hosted_start::FLAGS,
     hosting::FLAGS,
     lifecycle::FLAGS,
     limits::FLAGS,
     listeners::FLAGS,
-    log::FLAGS,
-    metrics::FLAGS,
+    log_settings::FLAGS,
+    metrics_settings::FLAGS,
     model_defaults::FLAGS,
     monitoring_file::FLAGS,
     multi_model::FLAGS,
-    named::FLAGS,
-    rate_limit::FLAGS,
+    named_models::FLAGS,
+    rate_limit_settings::FLAGS,
     repository::FLAGS,
     sagemaker::FLAGS,
-    scheduling::FLAGS,
+    scheduling_settings::FLAGS,
     sessions::FLAGS,
     startup::FLAGS,
-    stores::FLAGS,
+    store_settings::FLAGS,
     tls::FLAGS,
-    trace::FLAGS,
+    trace_settings::FLAGS,
     vertex::FLAGS,
     xgboost::FLAGS,
 ];

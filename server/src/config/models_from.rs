@@ -3,8 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use configuration::{
-    Environment, ModelsFrom, Origin, PathKind, Sources, StoreUrl, command_line::Serve,
-    compat::variables, multi_model, named, value, variable_text, vertex,
+    Environment, Origin, PathKind, Sources, command_line::Serve, compat::variables, value,
+    variable_text, vertex,
+};
+use models::{
+    settings::{ModelsFrom, multi_model, named_models},
+    stores::StoreUrl,
 };
 
 /// Where SageMaker puts the model.
@@ -27,7 +31,7 @@ pub(super) fn models_from(
         return (from, multi_model::is_by_platform(sources));
     }
     let repositories = sources.read_all("model-repository", value::path, problems);
-    let named = named::resolve(sources, environment, problems);
+    let named = named_models::resolve(sources, environment, problems);
     if let Some(named) = named {
         if let Some(path) = &serve.path {
             problems.push(format!(

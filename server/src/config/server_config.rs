@@ -1,15 +1,20 @@
 //! The result: what a server is made from. Values have units in their types; nothing is left to parse.
 
-use std::time::Duration;
-
 use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
 use configuration::{
-    AccessConfig, AwsFacade, CacheConfig, CaptureConfig, EmfConfig, Grpc, Hosting, HttpTls, Limits,
-    Listeners, LogConfig, MetricsConfig, ModelControl, ModelDefaults, Notice, RateLimit,
-    Repository, SageMaker, Scheduling, SessionSettings, StoreSettings, VertexAi,
+    AccessConfig, EmfConfig, Grpc, Hosting, HttpTls, Limits, Listeners, Notice, SageMaker,
+    SessionSettings, VertexAi,
 };
+use frontend::settings::AwsFacade;
 use inference::trace::TraceConfig;
 use machine::gpus::Visibility;
+use models::{
+    cache::CacheSettings,
+    settings::{ModelControl, ModelDefaults, Repository},
+    stores::StoreSettings,
+};
+use schedule::{SchedulingSettings, ratelimit::Supply};
+use telemetry::{capture::CaptureSettings, logging::LogSettings, metrics::MetricsSettings};
 
 /// Everything that a server is told at its start.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,11 +43,11 @@ pub struct ServerConfig {
     /// TLS of the HTTP ports; `None` where they are plain.
     pub tls: Option<HttpTls>,
     /// How requests wait and run.
-    pub scheduling: Scheduling,
+    pub scheduling: SchedulingSettings,
     /// Resources that instances share; `None` where they are not looked at.
-    pub rate_limit: Option<RateLimit>,
+    pub rate_limit: Option<Vec<Supply>>,
     /// `--cache-config`: where answers are kept; `None` for nowhere.
-    pub cache: Option<CacheConfig>,
+    pub cache: Option<CacheSettings>,
     /// How to start, stop, and call oneself ready.
     pub lifecycle: Lifecycle,
     /// The routes of the SageMaker port.
@@ -62,19 +67,15 @@ pub struct ServerConfig {
     /// `--allow-client-shm`: may clients register shared memory?
     pub client_shared_memory: bool,
     /// Which metrics are shown.
-    pub metrics: MetricsConfig,
-    /// `--metrics-interval-ms`: how often gauges of the machine are read.
-    pub metrics_interval: Duration,
+    pub metrics: MetricsSettings,
     /// `--emf`: metrics as lines on standard output; `None` where there are none.
     pub emf: Option<EmfConfig>,
     /// `--data-capture-dir`: which invocations are written down; `None` where none are.
-    pub capture: Option<CaptureConfig>,
-    /// `--allow-gpu-metrics`: are GPUs among them?
-    pub gpu_metrics: bool,
+    pub capture: Option<CaptureSettings>,
     /// `CUDA_VISIBLE_DEVICES` and the like.
     pub gpu_visibility: Visibility,
     /// Where log lines go, and which.
-    pub log: LogConfig,
+    pub log: LogSettings,
     /// Which requests are traced, and where the traces go.
     pub trace: TraceConfig,
     /// Where the engines find what they load.

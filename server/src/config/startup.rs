@@ -3,8 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use configuration::{
-    Environment, Flag, ModelsFrom, PathKind, Sources, compat::variables, value, variable_text,
+    Environment, Flag, PathKind, Sources, compat::variables, value, variable_text,
 };
+use models::settings::ModelsFrom;
 
 /// The flags of this part.
 #[rustfmt::skip]

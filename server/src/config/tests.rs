@@ -12,12 +12,15 @@ mod vertex;
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
 use super::{flags, *};
-use configuration::{
-    ConfigError, Environment, GpuLimit, LogFormat, ModelsFrom, PathKind, QueueWait, TlsPorts,
-    Variables, compat::triton_command,
-};
+use configuration::{ConfigError, Environment, PathKind, TlsPorts, compat::triton_command};
 use inference::access::{Categories, Category};
 use machine::{Machine, gpus::Visibility};
+use models::{
+    settings::{GpuLimit, ModelsFrom},
+    stores::Variables,
+};
+use schedule::admission::LongestStay;
+use telemetry::logging::LogFormat;
 
 const GIB: u64 = 1 << 30;
 
@@ -165,7 +168,7 @@ fn without_arguments_the_defaults_are_these() {
     assert_eq!(config.limits.connections.get(), 768);
     assert_eq!(config.limits.header_timeout, Duration::from_secs(10));
     assert_eq!(config.limits.idle_timeout, Duration::from_secs(75));
-    assert_eq!(config.scheduling.queue_wait, QueueWait::Auto);
+    assert_eq!(config.scheduling.longest_stay, LongestStay::Auto);
     assert_eq!(config.scheduling.request_timeout, None);
     assert!(config.scheduling.caller_runs);
     assert_eq!(config.lifecycle.exit_timeout, Duration::from_secs(25));
@@ -198,10 +201,10 @@ fn every_setting_is_read_and_refuses_nothing_as_a_value() {
 #[test]
 fn what_the_environment_says_of_gpus_is_taken_as_it_is() {
     let plain = config("", &[]);
-    assert!(plain.gpu_metrics);
+    assert!(plain.metrics.gpu_metrics);
     assert_eq!(plain.gpu_visibility, Visibility::default());
     let hidden = config("--allow-gpu-metrics=false", &["CUDA_VISIBLE_DEVICES="]);
-    assert!(!hidden.gpu_metrics);
+    assert!(!hidden.metrics.gpu_metrics);
     assert_eq!(hidden.gpu_visibility.cuda.as_deref(), Some(""));
 }
 
@@ -523,7 +526,7 @@ fn foreign_variables_become_settings() {
     assert_eq!(config.sagemaker.default_model.as_deref(), Some("triton"));
     assert_eq!(config.sagemaker.default_accept.as_deref(), Some("text/csv"));
     assert!(config.sagemaker.batch);
-    assert_eq!(config.scheduling.queue_wait, QueueWait::Unbounded);
+    assert_eq!(config.scheduling.longest_stay, LongestStay::Unbounded);
     assert_eq!(config.limits.body_bytes, 6 << 20);
     assert_eq!(config.model_defaults.intra_op_threads.map(|it| it.get()), Some(4));
     assert_eq!(config.model_defaults.instance_count.map(|it| it.get()), Some(3));
@@ -635,12 +638,12 @@ fn a_slow_body_earns_time_by_arriving() {
 #[test]
 fn waits_may_be_bounded_or_not() {
     for (text, expect) in [
-        ("auto", QueueWait::Auto),
-        ("0", QueueWait::Unbounded),
-        ("250", QueueWait::AtMost(Duration::from_millis(250))),
+        ("auto", LongestStay::Auto),
+        ("0", LongestStay::Unbounded),
+        ("250", LongestStay::Fixed(Duration::from_millis(250))),
     ] {
         let args = format!("--max-queue-wait-ms {text}");
-        assert_eq!(config(&args, &[]).scheduling.queue_wait, expect, "{text}");
+        assert_eq!(config(&args, &[]).scheduling.longest_stay, expect, "{text}");
     }
     check_refused("--max-queue-wait-ms -5", &[], &["'-5'", "auto, 0"]);
     check_refused("--worker-spin-us 2000", &[], &["'2000'", "0 to 1000"]);
@@ -679,13 +682,13 @@ fn metrics_are_chosen_as_in_triton() {
     let metrics = |args| config(args, &[]).metrics;
     let plain = metrics("");
     assert_eq!(
-        (plain.cpu, plain.counter_latencies, plain.histogram_latencies),
+        (plain.cpu_metrics, plain.counter_latencies, plain.histogram_latencies),
         (true, true, false)
     );
     assert!(plain.summary_quantiles.is_empty());
     let summaries = metrics("--metrics-config summary_latencies=true --allow-cpu-metrics=false");
     assert_eq!(summaries.summary_quantiles, [0.5, 0.9, 0.95, 0.99, 0.999]);
-    assert!(!summaries.cpu);
+    assert!(!summaries.cpu_metrics);
     let chosen = metrics(
         "--metrics-config summary_quantiles=0.25:0.1 --metrics-config summary_latencies=1 \
          --metrics-config counter_latencies=false --metrics-config histogram_latencies=true",

@@ -4,3 +4,4 @@
 pub mod capture;
 pub mod logging;
 pub mod metrics;
+pub mod trace_settings;

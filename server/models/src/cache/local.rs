@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::cache::key::KeyBuilder;
-    use telemetry::metrics::{Metrics, MetricsOptions};
+    use telemetry::metrics::{Metrics, MetricsSettings};
 
     fn key(number: u64) -> Key {
         let mut key = KeyBuilder::default();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn cache(size: u64) -> Local {
-        Local::new(size, Metrics::new(MetricsOptions::default()).cache(size))
+        Local::new(size, Metrics::new(MetricsSettings::default()).cache(size))
     }
 
     /// Are the sums what the entries say?

@@ -1,5 +1,6 @@
 //! Answers that are kept, to be given again to requests that are equal in everything that an answer depends on.
 
+pub mod cache_settings;
 mod entry;
 pub(crate) mod key;
 mod local;
@@ -9,9 +10,11 @@ use std::{sync::Arc, time::Instant};
 
 use backend::NamedTensor;
 
-pub use crate::cache::key::{Key, KeyBuilder};
+pub use crate::cache::{
+    cache_settings::{CacheSettings, RedisSettings, Secret},
+    key::{Key, KeyBuilder},
+};
 use crate::cache::{local::Local, redis::Redis};
-use configuration::CacheConfig;
 use telemetry::metrics::Metrics;
 
 /// A cache of answers. Nothing that goes wrong in it makes a request fail.
@@ -24,10 +27,10 @@ pub enum Cache {
 
 impl Cache {
     /// The cache that is asked for. Opens no connection.
-    pub fn new(config: &CacheConfig, metrics: &Metrics) -> Cache {
+    pub fn new(config: &CacheSettings, metrics: &Metrics) -> Cache {
         match config {
-            CacheConfig::Local { size } => Cache::Local(Local::new(*size, metrics.cache(*size))),
-            CacheConfig::Redis(settings) => Cache::Redis(Arc::new(Redis::new(settings.clone()))),
+            CacheSettings::Local { size } => Cache::Local(Local::new(*size, metrics.cache(*size))),
+            CacheSettings::Redis(settings) => Cache::Redis(Arc::new(Redis::new(settings.clone()))),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Which variables of other containers a model does not heed, as its configuration says something else. Pure.
 
+use crate::settings::model_defaults::ModelDefaults;
 use crate::{
     config::{
         choose::EngineChoice,
@@ -8,7 +9,6 @@ use crate::{
     },
     load::{options::inter_op_key, placement::THREADS},
 };
-use configuration::ModelDefaults;
 
 /// The variables, each with the reason. `raw` is the configuration as it was written, `completed` as it is used.
 pub(crate) fn unapplied(

@@ -9,6 +9,7 @@ use std::{
 
 use backend::MODEL_STACK;
 
+use crate::settings::control::ModelControl;
 use crate::{
     lifecycle::{
         converge::Converger,
@@ -31,7 +32,6 @@ use crate::{
     },
     serving::{manager::ModelManager, state::IndexEntry},
 };
-use configuration::ModelControl;
 use inference::error::Error;
 
 /// Loads and unloads models.

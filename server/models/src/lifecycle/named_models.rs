@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use crate::settings::named_models::{LabelRule, NamedModels as Source};
 use crate::{
     config::model::VersionPolicy,
     lifecycle::converge::Converger,
@@ -26,7 +27,6 @@ use crate::{
     },
     serving::state::State,
 };
-use configuration::{LabelRule, NamedModels as Source};
 use inference::error::Error;
 use textproto::tensorflow::{model_server_config, raw};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::settings::control::{AtStart, ControlMode};
 use crate::{
     lifecycle::{control::Control, select},
     repository::{
@@ -12,7 +13,6 @@ use crate::{
     },
     serving::state::State,
 };
-use configuration::{AtStart, ControlMode};
 
 impl Control {
     /// Loads what is to serve from the start. What fails is in the log and the index, and keeps nothing else from

@@ -3,7 +3,7 @@
 use backend::Device;
 
 use crate::load::placement::Plan;
-use configuration::GpuLimit;
+use crate::settings::gpu_limit::GpuLimit;
 use machine::{
     bytes_text,
     gpus::{Gpu, Sensor},
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
     use crate::load::placement::{Places, plan};
-    use configuration::ModelDefaults;
+    use crate::settings::model_defaults::ModelDefaults;
 
     const GIB: f64 = (1u64 << 30) as f64;
 

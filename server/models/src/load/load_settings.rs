@@ -2,7 +2,8 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
-use configuration::{ModelDefaults, Repository};
+use crate::settings::model_defaults::ModelDefaults;
+use crate::settings::repository::Repository;
 use machine::gpus::Gpus;
 use schedule::{admission::LongestStay, ratelimit::RateLimiter};
 

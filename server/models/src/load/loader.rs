@@ -14,6 +14,7 @@ use std::{
 use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
 use bytes::Bytes;
 
+use crate::settings::repository::Repository;
 use crate::{
     config::{
         check::settings::READS_ACCELERATORS,
@@ -43,7 +44,6 @@ use crate::{
     repository::local::FoundModel,
     serving::{manager::ModelManager, served::ServedModel},
 };
-use configuration::Repository;
 use inference::error::says_out_of_memory;
 use machine::gpus::Gpu;
 use telemetry::metrics::{Metrics, ModelOptions};

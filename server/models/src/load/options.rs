@@ -8,11 +8,12 @@ use std::{
 
 use backend::{Accelerator, Device, Placement};
 
+use crate::settings::model_defaults::ModelDefaults;
+use crate::settings::repository::BackendSetting;
 use crate::{
     config::{check::settings::FIRST_RESPONSE, choose::EngineChoice, model::ModelConfig, raw},
     load::placement::Plan,
 };
-use configuration::{BackendSetting, ModelDefaults};
 use machine::gpus::Gpu;
 use telemetry::metrics::ModelOptions;
 

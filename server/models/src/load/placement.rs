@@ -10,7 +10,7 @@ use crate::config::{
     planned_group::PlannedGroup,
     raw::{ModelInstanceGroup, model_instance_group::Kind},
 };
-use configuration::ModelDefaults;
+use crate::settings::model_defaults::ModelDefaults;
 use machine::gpus::Gpu;
 
 /// The instances of one model version.

@@ -6,6 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::settings::hosted_start::PlatformFolder;
+use crate::settings::repository::{ModelsFrom, Repository};
+use crate::stores::store_settings::{StoreSettings, StoreUrl};
 use crate::{
     config::raw,
     repository::{
@@ -15,7 +18,6 @@ use crate::{
     },
     stores::StoreError,
 };
-use configuration::{ModelsFrom, PlatformFolder, Repository, StoreSettings, StoreUrl};
 
 /// Where models are found.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use crate::settings::named_models::NamedModels;
 use crate::{
     config::raw,
     lock::lock,
@@ -15,7 +16,6 @@ use crate::{
         model_list::{ListedModel, with_policy},
     },
 };
-use configuration::NamedModels;
 
 /// Which models are configured. Replaced as a whole.
 #[derive(Debug)]

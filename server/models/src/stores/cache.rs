@@ -14,11 +14,11 @@ use std::{
 
 use md5::{Digest, Md5};
 
+use crate::stores::store_settings::StoreUrl;
 use crate::stores::{
     error::StoreError,
     listing::{Listing, Object, hex},
 };
-use configuration::StoreUrl;
 
 /// In each tree, beside the model's directory: what it was made of.
 const MANIFEST: &str = "manifest.tsv";

@@ -7,11 +7,11 @@ use object_store::{
     azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder,
 };
 
+use crate::stores::store_settings::{Provider, StoreSettings, StoreUrl};
 use crate::stores::{
     credentials::{Credentials, credentials, read_file},
     error::{Refusal, StoreError, hint, told},
 };
-use configuration::{Provider, StoreSettings, StoreUrl};
 
 /// How often the library repeats a request that did not get through, and how long a connection may take. An
 /// address where nobody answers is told after some 20 seconds.
@@ -150,7 +150,7 @@ fn azure(url: &StoreUrl, found: &Credentials, endpoint: &str) -> Made {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use configuration::Variables;
+    use crate::stores::store_settings::Variables;
 
     fn access(url: &str, variables: &[(&str, &str)]) -> Result<Access, StoreError> {
         let pairs = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 use crate::stores::profile::{other_way, profile};
-use configuration::{Provider, StoreSettings, StoreUrl, Variables};
+use crate::stores::store_settings::{Provider, StoreSettings, StoreUrl, Variables};
 
 /// Triton's file of credentials by address.
 const CREDENTIAL_FILE: &str = "TRITON_CLOUD_CREDENTIAL_PATH";

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, path::Path};
 
-use configuration::StoreUrl;
+use crate::stores::store_settings::StoreUrl;
 
 /// Why a model could not be brought here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,9 +10,11 @@ mod listing;
 mod objects;
 mod profile;
 mod store;
+pub mod store_settings;
 
 pub use crate::stores::{
     error::{Refusal, StoreError},
     objects::{Object, Objects, Written},
     store::{Refreshed, Store},
+    store_settings::{Provider, StoreSettings, StoreUrl, Variables},
 };

@@ -14,12 +14,12 @@ use object_store::{
 };
 use tokio::time::timeout;
 
+use crate::stores::store_settings::{Provider, StoreSettings, StoreUrl};
 use crate::stores::{
     connect::{Access, connect},
     download::{STALL, silent},
     error::StoreError,
 };
-use configuration::{Provider, StoreSettings, StoreUrl};
 
 /// Buckets whose clients are kept. Any client of the server can name one more; then all are made anew.
 const MOST_BUCKETS: usize = 64;

@@ -15,6 +15,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, path::Path as Key};
 use tokio::{runtime::Runtime, time::timeout};
 
+use crate::stores::store_settings::{StoreSettings, StoreUrl};
 use crate::stores::{
     cache::{Cache, model_of},
     connect::{Access, connect},
@@ -22,7 +23,6 @@ use crate::stores::{
     error::StoreError,
     listing::Listing,
 };
-use configuration::{StoreSettings, StoreUrl};
 
 /// Objects may change while they are read. How often that is taken for bad luck.
 const CHANGES: usize = 3;

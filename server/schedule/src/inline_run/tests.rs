@@ -16,7 +16,7 @@ use crate::{
     settings::{NICENESS, Settings},
     slot::MakeInstance,
 };
-use telemetry::metrics::{Metrics, MetricsOptions};
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Jobs until a task that has always been alone lets others join.
 const ALONE: usize = 15;
@@ -63,7 +63,7 @@ impl Fast {
         // Often enough that the runs of this test do not change the mean much.
         (0..100).for_each(|_| times.record(1, took));
         let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
-        let metrics = Metrics::new(MetricsOptions::default());
+        let metrics = Metrics::new(MetricsSettings::default());
         let model = metrics.model("m", 1, &Default::default());
         let scheduler = Scheduler::new(settings, context, vec![slot], times, model);
         Fast { metrics, scheduler: Arc::new(scheduler), batches }

@@ -15,7 +15,7 @@ use crate::{
     admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy, settings::NICENESS,
     slot::MakeInstance,
 };
-use telemetry::metrics::{Metrics, MetricsOptions};
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Gives back its input, but only once the gate is open; remembers the batches it ran.
 #[derive(Default)]
@@ -91,7 +91,7 @@ fn make_echo(gate: &Arc<Gate>) -> Arc<MakeInstance> {
 
 fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
     let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
-    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
+    let metrics = Metrics::new(MetricsSettings::default()).model("m", 1, &Default::default());
     Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
 }
 
@@ -363,7 +363,7 @@ async fn a_request_that_comes_after_its_deadline_never_runs() {
 
 #[tokio::test]
 async fn a_failure_is_counted_once_whoever_notices_it_first() {
-    let metrics = Metrics::new(MetricsOptions::default());
+    let metrics = Metrics::new(MetricsSettings::default());
     let (scheduler, gate) = {
         let (mut scheduler, gate) = scheduler(1, settings());
         let model = metrics.model("m", 1, &Default::default());

@@ -1,18 +1,18 @@
 //! Where answers are kept, by flags and variables.
 
 use super::*;
-use configuration::{CacheConfig, RedisSettings};
+use models::cache::{CacheSettings, RedisSettings};
 
 fn redis(args: &str, variables: &[&str]) -> RedisSettings {
     match config(args, variables).cache {
-        Some(CacheConfig::Redis(settings)) => settings,
+        Some(CacheSettings::Redis(settings)) => settings,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn a_size_is_a_cache_in_the_process_and_none_is_none() {
-    let local = |size| Some(CacheConfig::Local { size });
+    let local = |size| Some(CacheSettings::Local { size });
     assert_eq!(config("", &[]).cache, None);
     assert_eq!(config("--cache-config=local,size=64MiB", &[]).cache, local(64 << 20));
     assert_eq!(config("--cache-config=local,size=0", &[]).cache, None);

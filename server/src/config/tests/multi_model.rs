@@ -1,7 +1,7 @@
 //! Multi-model endpoints, by flags and by the platform's variables.
 
 use super::*;
-use configuration::{ControlMode, MultiModel};
+use models::settings::{ControlMode, MultiModel};
 
 fn mode(args: &str, variables: &[&str]) -> Option<MultiModel> {
     config_at(&[], args, variables).control.multi_model

@@ -1,7 +1,7 @@
 //! What operators of TensorFlow Serving give: models that are named, its command line, its image's environment.
 
 use super::*;
-use configuration::{ControlMode, LabelRule, NamedModels};
+use models::settings::{ControlMode, LabelRule, NamedModels};
 
 const PATHS: &[&str] = &["models.config", "/models/half/", "/models/model/", "/srv/half/"];
 
@@ -151,7 +151,7 @@ fn a_batching_parameters_file_needs_batching_behind_its_name() {
 
 #[test]
 fn metrics_are_shown_where_the_settings_say() {
-    let path = |args: &str| config(args, &[]).metrics.tensorflow;
+    let path = |args: &str| config(args, &[]).metrics.tensorflow_path;
     assert_eq!(path(""), None);
     assert_eq!(path("--tfs-metrics=true").unwrap(), "/monitoring/prometheus/metrics");
     assert_eq!(path("--tfs-metrics=true --tfs-metrics-path=/m").unwrap(), "/m");

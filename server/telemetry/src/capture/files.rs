@@ -11,7 +11,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 
-use configuration::CaptureConfig;
+use super::capture_settings::CaptureSettings;
 use inference::identifier::new_uuid;
 
 /// The name of an endpoint's variant: there is one.
@@ -39,7 +39,7 @@ struct Open {
 }
 
 impl Files {
-    pub(super) fn new(config: &CaptureConfig) -> Files {
+    pub(super) fn new(config: &CaptureSettings) -> Files {
         Files { dir: config.dir.clone(), most_bytes: config.file_bytes, open: BTreeMap::new() }
     }
 

@@ -4,8 +4,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use chrono::SecondsFormat;
 use serde_json::{Map, Value, json};
 
+use super::capture_settings::CaptureSettings;
 use super::record::{Part, Record};
-use configuration::CaptureConfig;
 
 /// How a body is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Encoding {
 }
 
 /// The line, with its end.
-pub(super) fn line(record: &Record, event_id: &str, config: &CaptureConfig) -> String {
+pub(super) fn line(record: &Record, event_id: &str, config: &CaptureSettings) -> String {
     let Record { about, at, input, output } = record;
     let (mut data, mut cut) = (Map::new(), Map::new());
     for (key, mode, part) in
@@ -63,7 +63,7 @@ pub(super) fn line(record: &Record, event_id: &str, config: &CaptureConfig) -> S
 }
 
 /// As text where the type is one of those that are, and it is text.
-fn encode(part: &Part, config: &CaptureConfig) -> (Encoding, String) {
+fn encode(part: &Part, config: &CaptureSettings) -> (Encoding, String) {
     let name = part.content_type.split(';').next().unwrap_or_default().trim();
     let is_among = |types: &[String]| types.iter().any(|it| it.eq_ignore_ascii_case(name));
     let encoding = match () {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn captured(input: Option<Part>, output: Option<Part>) -> Value {
-        let config = CaptureConfig {
+        let config = CaptureSettings {
             dir: PathBuf::new(),
             percent: 100.0,
             input: true,

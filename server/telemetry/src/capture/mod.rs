@@ -3,6 +3,7 @@
 //! own behind a bounded queue: where that is full, or memory for it is spent, a record is dropped and counted. No
 //! request waits for a disk, and none fails because of one.
 
+pub mod capture_settings;
 mod files;
 mod line;
 mod record;
@@ -20,7 +21,7 @@ use std::{
 
 use bytes::Bytes;
 
-use configuration::CaptureConfig;
+pub use capture_settings::CaptureSettings;
 use files::Files;
 use inference::{
     identifier::new_uuid,
@@ -44,7 +45,7 @@ const BETWEEN_REPORTS: Duration = Duration::from_secs(10);
 pub struct Capture(Arc<Inner>);
 
 struct Inner {
-    config: CaptureConfig,
+    config: CaptureSettings,
     queue: Outbox<(Box<Record>, Permit)>,
     /// What bodies in the queue may take.
     room: Arc<Budget>,
@@ -63,7 +64,7 @@ impl Capture {
     ///
     /// # Errors
     /// When the folder cannot be made, or the system refuses a thread.
-    pub fn start(config: &CaptureConfig) -> io::Result<Capture> {
+    pub fn start(config: &CaptureSettings) -> io::Result<Capture> {
         std::fs::create_dir_all(&config.dir)?;
         let (queue, records) = outbox(MOST_WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -168,7 +169,7 @@ fn is_chosen(id: &str, percent: f64) -> bool {
 fn write(
     mut records: Inbox<(Box<Record>, Permit)>,
     mut files: Files,
-    config: &CaptureConfig,
+    config: &CaptureSettings,
     dropped: &AtomicU64,
 ) {
     let mut reported: Option<Instant> = None;
@@ -202,8 +203,8 @@ fn write(
 mod tests {
     use super::*;
 
-    fn config(dir: std::path::PathBuf) -> CaptureConfig {
-        CaptureConfig {
+    fn config(dir: std::path::PathBuf) -> CaptureSettings {
+        CaptureSettings {
             dir,
             percent: 100.0,
             input: true,
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn where_there_is_no_room_a_record_is_dropped_whole_and_counted() {
         let dir = std::env::temp_dir().join(format!("muster-no-room-{}", std::process::id()));
-        let large = CaptureConfig { body_bytes: usize::MAX, ..config(dir.clone()) };
+        let large = CaptureSettings { body_bytes: usize::MAX, ..config(dir.clone()) };
         let capture = Capture::start(&large).unwrap();
         let captured = capture.begin(About::default, "id").unwrap();
         captured.input(&vec![0; MOST_BYTES + 1].into());

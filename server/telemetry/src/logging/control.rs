@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed},
 };
 
-use configuration::{LogConfig, LogFormat};
+use super::log_settings::{LogFormat, LogSettings};
 use inference::signature::nearest;
 
 /// The value of one setting.
@@ -72,7 +72,7 @@ const NAMES: [&str; 6] =
 
 impl LogControl {
     /// The settings with which a log starts.
-    pub fn new(config: &LogConfig) -> LogControl {
+    pub fn new(config: &LogSettings) -> LogControl {
         let file = config.file.as_ref().map_or(String::new(), |it| it.display().to_string());
         let control = LogControl(Arc::new(Settings {
             info: config.info.into(),

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::{
     time::{FormatTime, SystemTime},
 };
 
-use configuration::LogFormat;
+use super::log_settings::LogFormat;
 
 /// Longest message, in bytes; long enough for an engine's account of why a model does not load.
 const LONGEST_MESSAGE: usize = 4096;

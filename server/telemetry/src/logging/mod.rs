@@ -6,6 +6,7 @@
 
 mod control;
 mod format;
+pub mod log_settings;
 mod writer;
 
 use std::{
@@ -20,10 +21,10 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt},
 };
 
-use configuration::LogConfig;
 use control::Settings;
 pub use control::{LogChangeError, LogControl, LogValue};
 use format::{Line, Place};
+pub use log_settings::{LogFormat, LogSettings};
 use writer::{Writer, WriterGuard};
 
 /// Flushes what has been logged when it is dropped, for a second at most.
@@ -67,7 +68,7 @@ pub enum LogError {
 }
 
 /// Starts the log of this process. Keep the guard until the end of `main`.
-pub fn start(config: &LogConfig) -> Result<LogGuard, LogError> {
+pub fn start(config: &LogSettings) -> Result<LogGuard, LogError> {
     let (subscriber, guard) = match &config.file {
         None => subscriber(config, Box::new(io::stdout()), Some(Box::new(io::stderr())))?,
         Some(path) => {
@@ -86,7 +87,7 @@ type Sink = Box<dyn Write + Send>;
 
 /// A log that writes to `output`, and warnings and errors to `errors` where there is such a place.
 fn subscriber(
-    config: &LogConfig,
+    config: &LogSettings,
     output: Sink,
     errors: Option<Sink>,
 ) -> Result<(impl Subscriber + Send + Sync + use<>, LogGuard), LogError> {

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::log_settings::LogFormat;
 use super::*;
-use configuration::LogFormat;
 
 /// A sink that can be looked at.
 #[derive(Clone, Default)]
@@ -30,8 +30,8 @@ impl Shared {
     }
 }
 
-fn config(format: LogFormat) -> LogConfig {
-    LogConfig {
+fn config(format: LogFormat) -> LogSettings {
+    LogSettings {
         verbose: 0,
         info: true,
         warning: true,
@@ -43,7 +43,7 @@ fn config(format: LogFormat) -> LogConfig {
 }
 
 /// What is written to output and errors while `events` run.
-fn logged(config: &LogConfig, events: impl FnOnce()) -> (String, String) {
+fn logged(config: &LogSettings, events: impl FnOnce()) -> (String, String) {
     let (output, errors) = (Shared::default(), Shared::default());
     let (subscriber, guard) =
         subscriber(config, Box::new(output.clone()), Some(Box::new(errors.clone()))).unwrap();
@@ -234,7 +234,7 @@ fn too_many_fields_are_left_out_and_the_line_says_so() {
 
 #[test]
 fn each_level_has_its_switch() {
-    let quiet = LogConfig { info: false, warning: false, ..config(LogFormat::Text) };
+    let quiet = LogSettings { info: false, warning: false, ..config(LogFormat::Text) };
     let events = || {
         tracing::info!("one");
         tracing::warn!("two");
@@ -245,7 +245,7 @@ fn each_level_has_its_switch() {
     let (output, errors) = logged(&quiet, events);
     assert_eq!((output.as_str(), errors.lines().count()), ("", 1));
     for (verbose, lines) in [(0, 1), (1, 2), (2, 3)] {
-        let (output, _) = logged(&LogConfig { verbose, ..config(LogFormat::Text) }, events);
+        let (output, _) = logged(&LogSettings { verbose, ..config(LogFormat::Text) }, events);
         assert_eq!(output.lines().count(), lines, "{verbose}: {output}");
     }
 }
@@ -253,7 +253,7 @@ fn each_level_has_its_switch() {
 #[test]
 fn libraries_are_a_step_quieter() {
     let filter = |verbose| {
-        Filter(LogControl::new(&LogConfig { verbose, ..config(LogFormat::Text) }).shared())
+        Filter(LogControl::new(&LogSettings { verbose, ..config(LogFormat::Text) }).shared())
     };
     assert!(!filter(0).wants(Level::INFO, "ort::session"));
     assert!(filter(0).wants(Level::WARN, "ort::session"));
@@ -332,6 +332,6 @@ fn the_end_does_not_wait_long_for_a_reader_who_is_gone() {
 #[test]
 fn a_file_that_cannot_be_opened_is_named() {
     let file = Some("/nonexistent/folder/log".into());
-    let error = start(&LogConfig { file, ..config(LogFormat::Text) }).unwrap_err().to_string();
+    let error = start(&LogSettings { file, ..config(LogFormat::Text) }).unwrap_err().to_string();
     assert!(error.contains("--log-file '/nonexistent/folder/log'"), "{error}");
 }

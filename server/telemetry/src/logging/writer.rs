@@ -14,11 +14,11 @@ use std::{
 use inference::outbox::{Inbox, Outbox, Received, outbox};
 use tracing::Level;
 
+use super::log_settings::LogFormat;
 use super::{
     control::Settings,
     format::{Line, Place},
 };
-use configuration::LogFormat;
 
 /// Lines that wait to be written. A line has at most some 16 KiB, and 200 bytes as a rule. When the
 /// queue is full, lines are dropped and counted.

@@ -9,13 +9,13 @@ use bytes::Bytes;
 
 use super::{
     cache::CacheGauges, gauge::Gauge, gpus::GpuSampler, grpc::GrpcRequests, http::HttpRequests,
-    models::Models, options::MetricsOptions, process::Sampler,
+    metrics_settings::MetricsSettings, models::Models, process::Sampler,
 };
 use machine::gpus::Sensor;
 
 /// What all clones of the metrics of one server share.
 pub(super) struct Inner {
-    pub(super) options: MetricsOptions,
+    pub(super) options: MetricsSettings,
     /// Guards which models there are, not their counts.
     pub(super) models: Mutex<Models>,
     pub(super) http: HttpRequests,

@@ -16,9 +16,10 @@ use super::{
     http::{HttpRequests, Protocol},
     inner::{Inner, Rendered},
     lock::lock,
+    metrics_settings::MetricsSettings,
     model::ModelMetrics,
     models::Models,
-    options::{MetricsOptions, ModelOptions},
+    options::ModelOptions,
     process::Sampler,
     series::Extras,
 };
@@ -51,14 +52,14 @@ pub struct Metrics(Arc<Inner>);
 
 impl Metrics {
     /// Metrics that are all zero, and a first sample of the process.
-    pub fn new(options: MetricsOptions) -> Metrics {
+    pub fn new(options: MetricsSettings) -> Metrics {
         Metrics::with_gpus(options, None)
     }
 
     /// The same, with GPUs to be shown once they have been sampled.
-    pub fn with_gpus(options: MetricsOptions, sensors: Option<Box<dyn Sensors>>) -> Metrics {
+    pub fn with_gpus(options: MetricsSettings, sensors: Option<Box<dyn Sensors>>) -> Metrics {
         let summaries = !options.summary_quantiles.is_empty();
-        let extras = Extras { summaries, tensorflow: options.tensorflow };
+        let extras = Extras { summaries, tensorflow: options.tensorflow_path.is_some() };
         let models = Models::new(options.max_models, extras);
         let sampler = Sampler::new(options.cpu_metrics);
         let metrics = Metrics(Arc::new(Inner {
@@ -148,7 +149,7 @@ impl Metrics {
     }
 
     /// The text of the models' metrics with TensorFlow Serving's names, of the type [`CONTENT_TYPE`]. Empty histograms
-    /// where [`MetricsOptions::tensorflow`] is off. Blocks as [`Metrics::render`] does.
+    /// where [`MetricsSettings::tensorflow_path`] is off. Blocks as [`Metrics::render`] does.
     pub fn render_tensorflow(&self) -> Bytes {
         // The lock on the models is free again while their text is made.
         let models = lock(&self.0.models).live();

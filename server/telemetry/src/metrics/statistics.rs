@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
     use crate::metrics::{
-        BatchReason, FailureReason, Metrics, MetricsOptions, ModelMetrics, ModelOptions,
+        BatchReason, FailureReason, Metrics, MetricsSettings, ModelMetrics, ModelOptions,
     };
 
     fn model(metrics: &Metrics) -> ModelMetrics {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn two_requests_of_one_batch_are_two_answers_and_one_execution() {
-        let metrics = Metrics::new(MetricsOptions::default());
+        let metrics = Metrics::new(MetricsSettings::default());
         let model = model(&metrics);
         assert_eq!(model.statistics(), Statistics::default());
         model.execution(&timings(5), BatchReason::Idle);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_reload_begins_anew_while_the_old_load_still_counts_its_own() {
-        let metrics = Metrics::new(MetricsOptions::default());
+        let metrics = Metrics::new(MetricsSettings::default());
         let old = model(&metrics);
         succeed(&old, 1);
         let new = model(&metrics);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn models_above_the_bound_of_metrics_have_statistics_of_their_own() {
-        let metrics = Metrics::new(MetricsOptions { max_models: 0, ..MetricsOptions::default() });
+        let metrics = Metrics::new(MetricsSettings { max_models: 0, ..MetricsSettings::default() });
         let (a, b) = (model(&metrics), model(&metrics));
         succeed(&a, 1);
         assert_eq!((a.statistics().inference_count, b.statistics().inference_count), (1, 0));

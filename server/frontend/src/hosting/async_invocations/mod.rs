@@ -13,8 +13,9 @@ use hyper::http::request::Parts;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::exchange::intake::Received;
-use configuration::{AsyncInvocations, StoreSettings};
+use crate::settings::aws::AsyncInvocations;
 use inference::error::Error;
+use models::stores::StoreSettings;
 use objects::Objects;
 use protocol::aws::Location;
 
@@ -122,7 +123,7 @@ impl Submitter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use configuration::ObjectsAt;
+    use crate::settings::aws::ObjectsAt;
 
     #[test]
     fn what_has_waited_for_too_long_is_not_begun() {

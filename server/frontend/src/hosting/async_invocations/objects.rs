@@ -10,13 +10,14 @@ use std::{
 
 use bytes::Bytes;
 
-use configuration::{ObjectsAt, StoreSettings};
+use crate::settings::aws::ObjectsAt;
 use inference::{
     aligned::AlignedBuffer,
     identifier::new_uuid,
     limits::{Budget, Permit},
 };
 use models::stores;
+use models::stores::StoreSettings;
 use protocol::aws::Location;
 
 /// Bytes that are read from a file at once.

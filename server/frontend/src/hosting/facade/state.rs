@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::hosting::async_invocations::{self, Runner, Submitter};
-use configuration::{AwsFacade, StoreSettings};
+use crate::{
+    hosting::async_invocations::{self, Runner, Submitter},
+    settings::aws::AwsFacade,
+};
+use models::stores::StoreSettings;
 
 /// The state of the addresses below `/endpoints`, one for the whole server.
 pub struct Facade {

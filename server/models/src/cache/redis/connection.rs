@@ -8,11 +8,11 @@ use tokio::{
     net::TcpStream,
 };
 
+use crate::cache::cache_settings::RedisSettings;
 use crate::cache::redis::{
     problem::Problem,
     wire::{END, Value, command, take},
 };
-use configuration::RedisSettings;
 
 /// A connection that is logged in, on which no answer is outstanding.
 pub(super) struct Connection {

@@ -23,12 +23,12 @@ use tokio::{
     time::timeout,
 };
 
+use crate::cache::cache_settings::RedisSettings;
 use crate::cache::{
     entry::{decode, encode},
     key::Key,
     redis::{circuit::Circuit, connection::Connection, problem::Problem, wire::Value},
 };
-use configuration::RedisSettings;
 
 /// KiB of answers that may be on their way to Redis; what comes while so many are is not kept.
 const MOST_WRITING: u32 = 64 << 10;

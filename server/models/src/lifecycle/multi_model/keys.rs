@@ -7,6 +7,7 @@ use std::{
 
 use backend::BackendError;
 
+use crate::settings::multi_model::MultiModel as Settings;
 use crate::{
     lifecycle::multi_model::{
         memory_budget::{self, Usage},
@@ -14,7 +15,6 @@ use crate::{
     },
     lock::lock,
 };
-use configuration::MultiModel as Settings;
 use inference::error::Error;
 
 /// The models of a multi-model endpoint, by their keys.

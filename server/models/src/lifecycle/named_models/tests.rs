@@ -5,16 +5,18 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use identity::Identity;
 
 use super::*;
+use crate::settings::control::{ControlMode, ModelControl};
+use crate::settings::model_defaults::ModelDefaults;
+use crate::settings::repository::{ModelsFrom, Repository};
 use crate::{
     lifecycle::control::Control,
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{catalogue::Catalogue, local::Names},
     serving::manager::ModelManager,
 };
-use configuration::{ControlMode, ModelControl, ModelDefaults, ModelsFrom, Repository};
 use machine::gpus::{Gpus, Lack};
 use schedule::admission::LongestStay;
-use telemetry::metrics::{Metrics, MetricsOptions};
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Models on disk, and control over them; deleted at the end.
 struct Setup {
@@ -109,7 +111,7 @@ fn control(repository: Repository, labels: LabelRule) -> Control {
         rate_limiter: None,
     };
     let manager = Arc::new(ModelManager::default());
-    let metrics = Metrics::new(MetricsOptions::default());
+    let metrics = Metrics::new(MetricsSettings::default());
     let loader = Loader::new(vec![Arc::new(Identity)], settings, manager.clone(), metrics);
     let settings = ModelControl {
         mode: ControlMode::None,

@@ -5,11 +5,12 @@ use std::sync::{Mutex, MutexGuard};
 use backend::{Batch, DataType, Instance, ModelSpec, NamedTensor, Stop, TensorSpec};
 
 use super::*;
+use crate::settings::model_defaults::ModelDefaults;
+use crate::settings::repository::Repository;
 use crate::{
     load::load_settings::LoadSettings,
     serving::{manager::ModelManager, state::State},
 };
-use configuration::{ModelDefaults, Repository};
 use machine::gpus::Gpus;
 use machine::gpus::Lack;
 use schedule::admission::LongestStay;
@@ -198,7 +199,7 @@ fn settings(gpus: u32) -> LoadSettings {
         repository: Repository {
             config_name: None,
             model_name: None,
-            from: configuration::ModelsFrom::Repositories(Vec::new()),
+            from: crate::settings::repository::ModelsFrom::Repositories(Vec::new()),
             auto_complete: true,
             load_threads: NonZeroUsize::MIN,
             gpu_limits: Vec::new(),

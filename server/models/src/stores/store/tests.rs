@@ -5,7 +5,7 @@ use std::{fs, sync::Arc};
 use object_store::{ObjectStoreExt, memory::InMemory};
 
 use super::*;
-use configuration::Variables;
+use crate::stores::store_settings::Variables;
 
 /// A store `s3://b/all`, and its directory of copies, which is removed at the end.
 struct Fixture {

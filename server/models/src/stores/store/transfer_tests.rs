@@ -11,7 +11,7 @@ use std::{
 use md5::{Digest, Md5};
 
 use super::*;
-use configuration::Variables;
+use crate::stores::store_settings::Variables;
 
 const CONTENT: &str = "right";
 

@@ -13,7 +13,7 @@ use crate::{
     sequence::settings::{DirectPolicy, State as ImplicitState, Wiring},
     work::Work,
 };
-use telemetry::metrics::{Metrics, MetricsOptions};
+use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Says when runs may go on, and counts them.
 #[derive(Default)]
@@ -100,7 +100,7 @@ fn scheduler(instances: usize, settings: Settings) -> (Arc<SequenceScheduler>, A
         let gate = gate.clone();
         Slot::empty(Arc::new(move || Ok(Box::new(Adder(gate.clone())))))
     };
-    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
+    let metrics = Metrics::new(MetricsSettings::default()).model("m", 1, &Default::default());
     let slots = (0..instances).map(slot).collect();
     (Arc::new(SequenceScheduler::new(settings, slots, metrics)), gate)
 }
@@ -262,7 +262,7 @@ async fn closing_runs_what_waits_and_ends_the_threads() {
 #[tokio::test]
 async fn an_instance_that_cannot_be_made_is_the_error_of_those_who_sit_there() {
     let slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
-    let metrics = Metrics::new(MetricsOptions::default()).model("m", 1, &Default::default());
+    let metrics = Metrics::new(MetricsSettings::default()).model("m", 1, &Default::default());
     let scheduler = SequenceScheduler::new(settings(), vec![slot], metrics);
     let error = send(&scheduler, 1, START, submission(1)).await.unwrap_err();
     assert_eq!(error.to_string(), "no room");

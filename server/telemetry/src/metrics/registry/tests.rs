@@ -36,7 +36,7 @@ fn check(metrics: &Metrics, start: &str, expect: &[&str]) {
 }
 
 fn metrics() -> Metrics {
-    Metrics::new(MetricsOptions::default())
+    Metrics::new(MetricsSettings::default())
 }
 
 fn model(metrics: &Metrics, name: &str) -> ModelMetrics {
@@ -107,7 +107,7 @@ fn a_new_model_shows_all_its_series_at_zero() {
 #[test]
 fn process_and_machine_are_shown_from_the_start_and_the_machine_only_if_allowed() {
     let with = parse(&text(&metrics()));
-    let without = Metrics::new(MetricsOptions { cpu_metrics: false, ..Default::default() });
+    let without = Metrics::new(MetricsSettings { cpu_metrics: false, ..Default::default() });
     let without = parse(&text(&without));
     for name in [
         "process_cpu_seconds_total",
@@ -239,7 +239,7 @@ fn load_durations_are_seconds() {
 
 #[test]
 fn counter_latencies_hide_the_durations_and_nothing_else() {
-    let metrics = Metrics::new(MetricsOptions { counter_latencies: false, ..Default::default() });
+    let metrics = Metrics::new(MetricsSettings { counter_latencies: false, ..Default::default() });
     let _model = model(&metrics, "m");
     let families = parse(&text(&metrics));
     assert!(!families.keys().any(|it| it.ends_with("_duration_us")));
@@ -248,7 +248,7 @@ fn counter_latencies_hide_the_durations_and_nothing_else() {
 
 #[test]
 fn the_first_response_histogram_has_triton_s_buckets_or_the_model_s_in_whole_milliseconds() {
-    let metrics = Metrics::new(MetricsOptions { histogram_latencies: true, ..Default::default() });
+    let metrics = Metrics::new(MetricsSettings { histogram_latencies: true, ..Default::default() });
     let own = ModelOptions { first_response_ms: vec![20, 10, 20], ..Default::default() };
     let (own, plain) = (metrics.model("a", 1, &own), model(&metrics, "b"));
     own.success(ROWS, Duration::from_micros(10_900), &timings());
@@ -306,7 +306,7 @@ fn a_giant_name_is_cut_at_a_whole_character() {
 
 #[test]
 fn models_above_the_bound_are_summed_until_there_is_room() {
-    let metrics = Metrics::new(MetricsOptions { max_models: 2, ..Default::default() });
+    let metrics = Metrics::new(MetricsSettings { max_models: 2, ..Default::default() });
     let first = model(&metrics, "a");
     let _second = model(&metrics, "b");
     let others = [model(&metrics, "c"), model(&metrics, "d")];
@@ -478,7 +478,7 @@ impl Sensors for FakeSensors {
 fn with_gpus() -> (Metrics, Arc<AtomicI64>) {
     let reads = Arc::new(AtomicI64::new(0));
     let sensors = Box::new(FakeSensors { reads: reads.clone() });
-    (Metrics::with_gpus(MetricsOptions::default(), Some(sensors)), reads)
+    (Metrics::with_gpus(MetricsSettings::default(), Some(sensors)), reads)
 }
 
 #[test]
@@ -557,7 +557,7 @@ fn batches_are_counted_by_what_decided_their_size() {
 
 #[test]
 fn summaries_have_the_quantiles_that_were_asked_for_and_totals_since_the_start() {
-    let options = MetricsOptions { summary_quantiles: vec![0.5, 0.99], ..Default::default() };
+    let options = MetricsSettings { summary_quantiles: vec![0.5, 0.99], ..Default::default() };
     let metrics = Metrics::new(options);
     let model = model(&metrics, "m");
     let name = "nv_inference_queue_summary_us";

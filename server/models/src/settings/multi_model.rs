@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::{Environment, Flag, Notice, Origin, Sources, compat::variables, value, variable_text};
+use configuration::{
+    Environment, Flag, Notice, Origin, Sources, compat::variables, value, variable_text,
+};
 use machine::Machine;
 
 /// The flags of this part.

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use crate::{Environment, Flag, Sources, value};
+use configuration::{Environment, Flag, Sources, value};
 
 /// The flags of this part.
 #[rustfmt::skip]

@@ -2,11 +2,11 @@
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
-use crate::{
+use configuration::{
     Environment, Flag, PathKind, Sources,
-    stores::{Provider, StoreUrl},
     value::{self, Parse},
 };
+use models::stores::{Provider, StoreUrl};
 
 /// The flags of this part.
 #[rustfmt::skip]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Environment, Flag, PathKind, Sources, compat::variables, value};
+use configuration::{Environment, Flag, PathKind, Sources, compat::variables, value};
 
 /// The flags of this part.
 #[rustfmt::skip]

@@ -2,11 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{
-    Environment, Flag, Sources,
-    hosted::HostedStart,
+use super::{
+    hosted_start::HostedStart,
     multi_model::MultiModel,
-    named,
+    named_models::{self, LabelRule},
+};
+use configuration::{
+    Environment, Flag, Sources,
     value::{self, Parse},
 };
 
@@ -46,7 +48,7 @@ pub struct ModelControl {
     /// `TMPDIR`: where files that come with a request to load a model are kept.
     pub scratch: PathBuf,
     /// Which versions labels may stand for.
-    pub labels: named::LabelRule,
+    pub labels: LabelRule,
 }
 
 /// When models are loaded.
@@ -160,7 +162,7 @@ pub fn resolve(
             .variable("TMPDIR")
             .filter(|it| !it.is_empty())
             .map_or(SCRATCH.into(), PathBuf::from),
-        labels: named::labels(sources, problems),
+        labels: named_models::labels(sources, problems),
     }
 }
 

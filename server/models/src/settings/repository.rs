@@ -2,11 +2,13 @@
 
 use std::{num::NonZeroUsize, path::PathBuf};
 
-use crate::{
-    Flag, Sources,
+use super::{
     gpu_limit::{self, GpuLimit},
-    hosted::PlatformFolder,
-    named::NamedModels,
+    hosted_start::PlatformFolder,
+    named_models::{NamedModels, model_name},
+};
+use configuration::{
+    Flag, Sources,
     value::{self, Parse},
 };
 use machine::Machine;
@@ -115,14 +117,6 @@ pub fn resolve(
         backend_settings: sources.read_all("backend-config", backend_setting, problems),
         platform: PlatformFolder::default(),
         refuse_code: sources.read("secure-mode", value::boolean, problems).unwrap_or(false),
-    }
-}
-
-/// What can stand in an address between two slashes.
-pub fn model_name(text: &str) -> Parse<String> {
-    match text.is_empty() || text.contains('/') {
-        true => Err("a name that is not empty and has no '/'".to_owned()),
-        false => Ok(text.to_owned()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
@@ -21,7 +21,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// Which lines are logged, how, and where to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LogConfig {
+pub struct LogSettings {
     /// `--log-verbose`: 0 nothing, 1 our own debug lines, 2 and more those of libraries.
     pub verbose: u32,
     /// `--log-info`.
@@ -74,8 +74,8 @@ impl LogFormat {
 }
 
 /// Reads them.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> LogConfig {
-    LogConfig {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> LogSettings {
+    LogSettings {
         verbose: sources.read("log-verbose", verbosity, problems).unwrap_or(0),
         info: sources.read("log-info", value::boolean, problems).unwrap_or(true),
         warning: sources.read("log-warning", value::boolean, problems).unwrap_or(true),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{
+use crate::admission::LongestStay;
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
@@ -21,9 +22,9 @@ pub const FLAGS: &[Flag] = &[
 
 /// How requests wait and run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scheduling {
+pub struct SchedulingSettings {
     /// `--max-queue-wait-ms`: the longest that a request may have to wait.
-    pub queue_wait: QueueWait,
+    pub longest_stay: LongestStay,
     /// `--request-timeout-ms`: from the headers to the answer; `None` for any time.
     pub request_timeout: Option<Duration>,
     /// `--caller-runs`: a small request to an idle model may run where it was read.
@@ -35,23 +36,14 @@ pub struct Scheduling {
     pub hold: usize,
 }
 
-/// The longest that a request may have to wait in a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueueWait {
-    /// By what is known of the model's speed.
-    Auto,
-    /// For ever.
-    Unbounded,
-    /// So long.
-    AtMost(Duration),
-}
-
 /// Reads them. `batch`: the process serves a batch job.
-pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Scheduling {
+pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> SchedulingSettings {
     // A batch job has all day, and a refused request costs it a file.
-    let default_wait = if batch { QueueWait::Unbounded } else { QueueWait::Auto };
-    Scheduling {
-        queue_wait: sources.read("max-queue-wait-ms", queue_wait, problems).unwrap_or(default_wait),
+    let default_wait = if batch { LongestStay::Unbounded } else { LongestStay::Auto };
+    SchedulingSettings {
+        longest_stay: sources
+            .read("max-queue-wait-ms", queue_wait, problems)
+            .unwrap_or(default_wait),
         request_timeout: sources
             .read("request-timeout-ms", value::milliseconds_or_none, problems)
             .flatten(),
@@ -61,13 +53,13 @@ pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Sc
     }
 }
 
-fn queue_wait(text: &str) -> Parse<QueueWait> {
+fn queue_wait(text: &str) -> Parse<LongestStay> {
     if text.eq_ignore_ascii_case("auto") {
-        return Ok(QueueWait::Auto);
+        return Ok(LongestStay::Auto);
     }
     match value::milliseconds(text) {
-        Ok(Duration::ZERO) => Ok(QueueWait::Unbounded),
-        Ok(time) => Ok(QueueWait::AtMost(time)),
+        Ok(Duration::ZERO) => Ok(LongestStay::Unbounded),
+        Ok(time) => Ok(LongestStay::Fixed(time)),
         Err(_) => Err("auto, 0 for any wait, or a whole number of milliseconds".to_owned()),
     }
 }

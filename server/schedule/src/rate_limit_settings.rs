@@ -1,6 +1,7 @@
 //! What instances of all models share: `--rate-limit` and `--rate-limit-resource`.
 
-use crate::{Flag, Sources, value::Parse};
+use crate::ratelimit::Supply;
+use configuration::{Flag, Sources, value::Parse};
 
 /// The flags of this part.
 #[rustfmt::skip]
@@ -9,29 +10,12 @@ pub const FLAGS: &[Flag] = &[
     Flag::many("rate-limit-resource", "<name>:<count>[:<device>]: how many there are of a resource; else as many as one instance needs at most"),
 ];
 
-/// Instances run only when the resources are free that their configuration says they need.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateLimit {
-    /// `--rate-limit-resource`, in the order given: a later one beats an earlier one.
-    pub resources: Vec<RateLimitResource>,
-}
-
-/// One `--rate-limit-resource`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateLimitResource {
-    /// Its name; case does not matter.
-    pub name: String,
-    /// How many there are.
-    pub count: u64,
-    /// On which device; `None` for each of them.
-    pub device: Option<u32>,
-}
-
-/// `None` where rate limiting is off.
-pub fn rate_limit(sources: &Sources, problems: &mut Vec<String>) -> Option<RateLimit> {
+/// How many there are of resources, in the order given: a later one beats an earlier one. `None` where rate limiting
+/// is off.
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<Vec<Supply>> {
     let resources = sources.read_all("rate-limit-resource", resource, problems);
     let is_on = sources.read("rate-limit", mode, problems).unwrap_or(false);
-    is_on.then_some(RateLimit { resources })
+    is_on.then_some(resources)
 }
 
 fn mode(text: &str) -> Parse<bool> {
@@ -43,7 +27,7 @@ fn mode(text: &str) -> Parse<bool> {
 }
 
 /// `name:count`, `name:count:device`.
-fn resource(text: &str) -> Parse<RateLimitResource> {
+fn resource(text: &str) -> Parse<Supply> {
     let expected = || "name:count or name:count:device, as R1:10 or R1:10:0".to_owned();
     let mut parts = text.split(':');
     let (name, count, device) = (parts.next(), parts.next(), parts.next());
@@ -52,9 +36,7 @@ fn resource(text: &str) -> Parse<RateLimitResource> {
     };
     let device = device.map(str::parse).transpose().map_err(|_| expected())?;
     match count.parse() {
-        Ok(count) if !name.is_empty() => {
-            Ok(RateLimitResource { name: name.to_owned(), count, device })
-        }
+        Ok(count) if !name.is_empty() => Ok(Supply { name: name.to_owned(), count, device }),
         _ => Err(expected()),
     }
 }

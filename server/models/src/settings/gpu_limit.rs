@@ -1,6 +1,6 @@
 //! How full a GPU may be before a model is loaded on it: `--model-load-gpu-limit`.
 
-use crate::{
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };

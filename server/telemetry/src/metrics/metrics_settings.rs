@@ -1,6 +1,8 @@
-//! Which metrics are shown: `--metrics-config`, `--allow-cpu-metrics`.
+//! What is counted and shown: `--metrics-config`, `--allow-cpu-metrics` and their neighbours.
 
-use crate::{
+use std::time::Duration;
+
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
@@ -16,20 +18,43 @@ pub const FLAGS: &[Flag] = &[
     Flag::many("metrics-config", "<setting>=<value>: counter_latencies (true), histogram_latencies (false), summary_latencies (false), summary_quantiles=<quantile>:<error>,.. (0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001)"),
 ];
 
-/// Which metrics are shown.
+/// What is counted and shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MetricsConfig {
-    /// `--allow-cpu-metrics`: the use of the machine's processors and memory.
-    pub cpu: bool,
-    /// `counter_latencies`: `nv_inference_*_duration_us`.
+pub struct MetricsSettings {
+    /// `--metrics-config counter_latencies`: show `nv_inference_*_duration_us`.
     pub counter_latencies: bool,
-    /// `histogram_latencies`: `nv_inference_first_response_histogram_ms`.
+    /// `--metrics-config histogram_latencies`: show `nv_inference_first_response_histogram_ms`.
     pub histogram_latencies: bool,
-    /// `summary_latencies`, `summary_quantiles`: those of `nv_inference_*_summary_us`, each from 0 to 1; empty
-    /// for no summaries.
+    /// `--metrics-config summary_latencies` and `summary_quantiles`: quantiles of `nv_inference_*_summary_us`, each
+    /// from 0 to 1; with none of them there are no summaries.
     pub summary_quantiles: Vec<f64>,
-    /// `--tfs-metrics`, `--tfs-metrics-path`: where metrics are shown as TensorFlow Serving has them; `None` for nowhere.
-    pub tensorflow: Option<String>,
+    /// `--tfs-metrics`, `--tfs-metrics-path`: where metrics are shown as TensorFlow Serving has them; `None` for
+    /// nowhere, and they are not counted.
+    pub tensorflow_path: Option<String>,
+    /// `--allow-cpu-metrics`: show the use of the machine's processors and memory.
+    pub cpu_metrics: bool,
+    /// `--allow-gpu-metrics`: show the use of GPUs.
+    pub gpu_metrics: bool,
+    /// `--metrics-interval-ms`: how often gauges of the machine are read.
+    pub interval: Duration,
+    /// Models with series of their own, each version and set of tags counting as one. At the bound,
+    /// further models are summed under `model="_other"`.
+    pub max_models: usize,
+}
+
+impl Default for MetricsSettings {
+    fn default() -> MetricsSettings {
+        MetricsSettings {
+            counter_latencies: true,
+            histogram_latencies: false,
+            summary_quantiles: Vec::new(),
+            tensorflow_path: None,
+            cpu_metrics: true,
+            gpu_metrics: true,
+            interval: Duration::from_secs(2),
+            max_models: 1000,
+        }
+    }
 }
 
 /// Triton's, without the errors that are allowed for them.
@@ -49,29 +74,34 @@ enum Setting {
     Quantiles(Vec<f64>),
 }
 
-/// Reads it.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> MetricsConfig {
-    let cpu = sources.read("allow-cpu-metrics", value::boolean, problems).unwrap_or(true);
-    let mut config = MetricsConfig {
-        cpu,
-        counter_latencies: true,
-        histogram_latencies: false,
-        summary_quantiles: Vec::new(),
-        tensorflow: tensorflow_path(sources, problems),
+/// Reads it; the bound on models stays as it is by default.
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> MetricsSettings {
+    let usual = MetricsSettings::default();
+    let cpu = sources.read("allow-cpu-metrics", value::boolean, problems);
+    let mut settings = MetricsSettings {
+        cpu_metrics: cpu.unwrap_or(usual.cpu_metrics),
+        tensorflow_path: tensorflow_path(sources, problems),
+        ..usual
     };
     let (mut summaries, mut quantiles) = (false, QUANTILES.to_vec());
     for given in sources.read_all("metrics-config", setting, problems) {
         match given {
-            Setting::Counters(on) => config.counter_latencies = on,
-            Setting::Histograms(on) => config.histogram_latencies = on,
+            Setting::Counters(on) => settings.counter_latencies = on,
+            Setting::Histograms(on) => settings.histogram_latencies = on,
             Setting::Summaries(on) => summaries = on,
             Setting::Quantiles(given) => quantiles = given,
         }
     }
     if summaries {
-        config.summary_quantiles = quantiles;
+        settings.summary_quantiles = quantiles;
     }
-    config
+    if let Some(interval) = sources.read("metrics-interval-ms", value::milliseconds, problems) {
+        settings.interval = interval;
+    }
+    if let Some(gpus) = sources.read("allow-gpu-metrics", value::boolean, problems) {
+        settings.gpu_metrics = gpus;
+    }
+    settings
 }
 
 /// `<setting>=<value>`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
@@ -22,7 +22,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// Which invocations are captured. Source: SageMaker's `DataCaptureConfig`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CaptureConfig {
+pub struct CaptureSettings {
     /// `--data-capture-dir`: the folder above those of models and hours.
     pub dir: PathBuf,
     /// `--data-capture-percent`: how many of a hundred invocations, 0 to 100.
@@ -45,7 +45,7 @@ pub struct CaptureConfig {
 const MOST_TYPES: usize = 10;
 
 /// Reads it; `None` where nothing is captured.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<CaptureConfig> {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<CaptureSettings> {
     let dir = sources.read("data-capture-dir", value::path, problems);
     let percent = sources.read("data-capture-percent", percent, problems).unwrap_or(100.0);
     let mut switch = |name| sources.read(name, value::boolean, &mut *problems).unwrap_or(true);
@@ -60,7 +60,7 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<CaptureC
     let file_bytes = bytes("data-capture-file-bytes").unwrap_or(64 << 20);
     let body_bytes = usize::try_from(body_bytes).unwrap_or(usize::MAX);
     let dir = dir.filter(|_| input || output)?;
-    Some(CaptureConfig {
+    Some(CaptureSettings {
         dir,
         percent,
         input,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
-use crate::{
+use configuration::{
     Flag, Origin, Sources,
     value::{self, Parse},
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroUsize, time::Duration};
 
-use crate::{Environment, Flag, Given, Sources, value, variable_text};
+use configuration::{Environment, Flag, Given, Sources, value, variable_text};
 use inference::signature::nearest;
 
 /// The flags of this part.
@@ -14,7 +14,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// Where answers are kept.
 #[derive(Debug, Clone, PartialEq)]
-pub enum CacheConfig {
+pub enum CacheSettings {
     /// In this process.
     Local {
         /// Bytes, at least 1.
@@ -127,7 +127,7 @@ pub fn resolve(
     sources: &mut Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
-) -> Option<CacheConfig> {
+) -> Option<CacheSettings> {
     let given = sources.all("cache-config").to_vec();
     let before = problems.len();
     let parts: Vec<Part<'_>> = given.iter().filter_map(|it| part(it, problems)).collect();
@@ -144,7 +144,7 @@ pub fn resolve(
         return None;
     }
     if let Some(size) = older {
-        return (size > 0).then_some(CacheConfig::Local { size });
+        return (size > 0).then_some(CacheSettings::Local { size });
     }
     let first = parts.first()?;
     if let Some(other) = parts.iter().find(|it| it.cache != first.cache) {
@@ -196,17 +196,17 @@ fn hint(given: &str, known: &[&str]) -> String {
 }
 
 /// The last one of each key counts.
-fn local(parts: &[Part<'_>], problems: &mut Vec<String>) -> Option<CacheConfig> {
+fn local(parts: &[Part<'_>], problems: &mut Vec<String>) -> Option<CacheSettings> {
     let size = parts.last()?.read(value::bytes, problems)?;
     // As in Triton: a cache of nothing is none.
-    (size > 0).then_some(CacheConfig::Local { size })
+    (size > 0).then_some(CacheSettings::Local { size })
 }
 
 fn redis(
     parts: &[Part<'_>],
     environment: &dyn Environment,
     problems: &mut Vec<String>,
-) -> Option<CacheConfig> {
+) -> Option<CacheSettings> {
     let last = |key: &str| parts.iter().rev().find(|it| it.key == key);
     let text = |key: &str, problems: &mut Vec<String>| {
         last(key).and_then(|it| it.read(value::text, problems))
@@ -238,7 +238,7 @@ fn redis(
     let password =
         password.or_else(|| variable_text(environment, PASSWORD_VARIABLE, problems)).map(Secret);
     (before == problems.len()).then_some(())?;
-    Some(CacheConfig::Redis(RedisSettings {
+    Some(CacheSettings::Redis(RedisSettings {
         host: host?,
         port,
         user,

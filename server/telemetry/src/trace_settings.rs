@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use inference::trace::{Collector, TraceConfig, TraceLevels, TraceMode};
 
-use crate::{
+use configuration::{
     Environment, Flag, Notice, Sources,
     value::{self, Parse},
     variable_text,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Environment, Flag, Origin, PathKind, Sources, repository::model_name, value};
+use configuration::{Environment, Flag, Origin, PathKind, Sources, value};
 
 /// The flags of this part.
 #[rustfmt::skip]
@@ -134,4 +134,12 @@ fn exists(
         Some(PathKind::File) => "this is a file",
     };
     problems.extend(sources.last(name).map(|it| format!("{it}: expected {expected}, {there}")));
+}
+
+/// What can stand in an address between two slashes.
+pub(super) fn model_name(text: &str) -> value::Parse<String> {
+    match text.is_empty() || text.contains('/') {
+        true => Err("a name that is not empty and has no '/'".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }
