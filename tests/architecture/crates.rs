@@ -22,7 +22,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("textproto", &["inference"]),
     ("configuration", &["inference", "machine"]),
     ("telemetry", &["configuration", "inference", "machine"]),
-    ("schedule", &["backend", "inference", "telemetry"]),
+    ("schedule", &["backend", "configuration", "inference", "telemetry"]),
     ("protocol", &["backend", "configuration", "inference", "telemetry"]),
     (
         "models",

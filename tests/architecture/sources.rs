@@ -1,6 +1,7 @@
 //! The crates of the workspace and their files.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -99,33 +100,33 @@ pub(super) fn sources() -> Vec<Source> {
         }
     }
     assert!(found.len() > 200, "found only {} files under {}", found.len(), root().display());
-    for at in 0..found.len() {
-        found[at].is_test = is_declared_for_tests(&found, &found[at].path);
+    let declared = declared_for_tests(&found);
+    for source in &mut found {
+        source.is_test = is_below(&source.path, &declared);
     }
     found
 }
 
-/// Does the file that declares this module do so behind `#[cfg(test)]`? So it is with all modules below one of those.
-fn is_declared_for_tests(all: &[Source], path: &str) -> bool {
-    let path = path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs")).unwrap_or(path);
-    let Some((folder, name)) = path.rsplit_once('/') else { return false };
-    if folder.ends_with("/src") && ["lib", "main"].contains(&name) || name == "src" {
-        return false;
+/// The modules that are declared behind `#[cfg(test)]`, by their paths without `.rs` and `/mod.rs`.
+fn declared_for_tests(sources: &[Source]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for source in sources.iter().filter(|it| it.text.contains("#[cfg(test)]")) {
+        let folder = ["/mod.rs", "/lib.rs", "/main.rs", ".rs"];
+        let folder = folder.iter().find_map(|it| source.path.strip_suffix(it)).expect("ends so");
+        for declaration in source.tests().windows(3) {
+            if let ["mod", name, ";"] = declaration {
+                found.insert(format!("{folder}/{name}"));
+            }
+        }
     }
-    let parents = [
-        format!("{folder}/mod.rs"),
-        format!("{folder}.rs"),
-        format!("{folder}/lib.rs"),
-        format!("{folder}/main.rs"),
-    ];
-    let parents = all.iter().filter(|it| parents.contains(&it.path));
-    let declaration = ["mod", name, ";"];
-    let mut behind_cfg = false;
-    for parent in parents {
-        behind_cfg |= parent.tests().windows(3).any(|it| it == declaration);
-        behind_cfg |= is_declared_for_tests(all, &parent.path);
-    }
-    behind_cfg
+    found
+}
+
+/// Is the file one of these modules, or below one of them?
+fn is_below(path: &str, modules: &BTreeSet<String>) -> bool {
+    let module = path.strip_suffix("/mod.rs").or(path.strip_suffix(".rs")).unwrap_or(path);
+    module.match_indices('/').any(|(at, _)| modules.contains(&module[..at]))
+        || modules.contains(module)
 }
 
 /// The files of a folder and of those in it whose names end with `.extension`, in order, by their paths under the root.

@@ -9,11 +9,16 @@ use super::{
 const WORDS: &[(&str, &[&str])] = &[
     (
         "hyper::",
-        &["server/frontend/src/http", "server/frontend/src/grpc", "server/frontend/src/exchange"],
+        &[
+            "server/frontend/src/http",
+            "server/frontend/src/grpc",
+            "server/frontend/src/exchange",
+            "server/frontend/src/hosting",
+        ],
     ),
     ("h2::", &["server/frontend/src/grpc"]),
     ("hyper_util::", &["server/frontend/src/http"]),
-    ("http_body_util::", &["server/frontend/src/http"]),
+    ("http_body_util::", &["server/frontend/src/http", "server/frontend/src/hosting"]),
     ("socket2::", &["server/frontend/src/net"]),
     (
         "prost::",
@@ -31,7 +36,7 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             "server/models/src",
             "server/telemetry/src/capture",
-            "server/frontend/src/emf",
+            "server/frontend/src/hosting/emf",
             "server/loadgen/src",
         ],
     ),
