@@ -41,28 +41,28 @@ pub struct Limits {
 
 /// Where a resource is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Scope {
     Everywhere,
     Cpu,
     Gpu(u32),
 }
 
-type Key = (String, Place);
+type Key = (String, Scope);
 
 /// Lets instances run when their resources are free.
 #[derive(Debug)]
 pub struct RateLimiter {
     /// Guards what is used and which instances wait. Never held while anything runs.
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
     /// Something was given back, or an instance that waited runs.
     changed: Condvar,
 }
 
 /// Plain data: decides which instance may run.
 #[derive(Debug, Default)]
-struct State {
+struct LimiterState {
     supplies: Vec<Supply>,
-    instances: BTreeMap<u64, Instance>,
+    instances: BTreeMap<u64, Registered>,
     used: BTreeMap<Key, u64>,
     /// Instances that want to run, in order of arrival.
     waiting: Vec<u64>,
@@ -70,7 +70,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Instance {
+struct Registered {
     needs: Vec<(Key, u64)>,
     priority: u64,
     runs: u64,
@@ -79,7 +79,7 @@ struct Instance {
 impl RateLimiter {
     /// Of resources that are not among the supplies there are as many as the instance needs that needs most.
     pub fn new(supplies: Vec<Supply>) -> RateLimiter {
-        let state = State { supplies, ..State::default() };
+        let state = LimiterState { supplies, ..LimiterState::default() };
         RateLimiter { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -92,7 +92,7 @@ impl RateLimiter {
         Ok(Limited { limiter: self.clone(), number })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LimiterState> {
         // Nothing that panics runs under this lock; if it did, the data would still be whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +107,7 @@ pub struct Limited {
 
 impl Limited {
     /// Waits until the instance may run. What it needs is its own until the permit is dropped. Blocking.
-    pub fn acquire(&self) -> Permit<'_> {
+    pub fn acquire(&self) -> ResourcePermit<'_> {
         let mut state = self.limiter.lock();
         state.waiting.push(self.number);
         while !state.admit(self.number) {
@@ -116,7 +116,7 @@ impl Limited {
         drop(state);
         // The next one may have waited only because this one came first.
         self.limiter.changed.notify_all();
-        Permit(self)
+        ResourcePermit(self)
     }
 }
 
@@ -130,27 +130,27 @@ impl Drop for Limited {
 /// The right to one run.
 #[must_use]
 #[derive(Debug)]
-pub struct Permit<'a>(&'a Limited);
+pub struct ResourcePermit<'a>(&'a Limited);
 
-impl Drop for Permit<'_> {
+impl Drop for ResourcePermit<'_> {
     fn drop(&mut self) {
         self.0.limiter.lock().release(self.0.number);
         self.0.limiter.changed.notify_all();
     }
 }
 
-impl State {
+impl LimiterState {
     fn register(&mut self, limits: &Limits, device: Device) -> Result<u64, String> {
         let own = match device {
-            Device::Cpu => Place::Cpu,
-            Device::Gpu(number) => Place::Gpu(number),
+            Device::Cpu => Scope::Cpu,
+            Device::Gpu(number) => Scope::Gpu(number),
         };
         let mut needs: Vec<(Key, u64)> = Vec::with_capacity(limits.needs.len());
         for need in &limits.needs {
             let name = need.name.to_lowercase();
-            let place = if need.global { Place::Everywhere } else { own };
+            let place = if need.global { Scope::Everywhere } else { own };
             let known = self.instances.values().flat_map(|it| &it.needs).chain(&needs);
-            let is_global = |((_, place), _): &(Key, u64)| *place == Place::Everywhere;
+            let is_global = |((_, place), _): &(Key, u64)| *place == Scope::Everywhere;
             if known.filter(|((it, _), _)| *it == name).any(|it| is_global(it) != need.global) {
                 let (as_this, as_that) =
                     if need.global { ("global", "per device") } else { ("per device", "global") };
@@ -172,7 +172,7 @@ impl State {
         }
         self.next += 1;
         let priority = u64::from(limits.priority.max(1));
-        self.instances.insert(self.next, Instance { needs, priority, runs: 0 });
+        self.instances.insert(self.next, Registered { needs, priority, runs: 0 });
         Ok(self.next)
     }
 
@@ -180,10 +180,10 @@ impl State {
     fn supply(&self, (name, place): &Key) -> Option<u64> {
         let named = |it: &&Supply| it.name.to_lowercase() == *name;
         let here = |it: &&Supply| match (place, it.device) {
-            (Place::Everywhere, _) => true,
-            (Place::Cpu, Some(device)) => device == 0,
-            (Place::Gpu(number), Some(device)) => device == *number,
-            (Place::Cpu | Place::Gpu(_), None) => false,
+            (Scope::Everywhere, _) => true,
+            (Scope::Cpu, Some(device)) => device == 0,
+            (Scope::Gpu(number), Some(device)) => device == *number,
+            (Scope::Cpu | Scope::Gpu(_), None) => false,
         };
         let mut supplies = self.supplies.iter().rev().filter(named);
         let on_device = supplies.clone().find(here);
@@ -198,7 +198,7 @@ impl State {
         })
     }
 
-    fn fits(&self, instance: &Instance) -> bool {
+    fn fits(&self, instance: &Registered) -> bool {
         let free =
             |key: &Key| self.capacity(key).saturating_sub(self.used.get(key).copied().unwrap_or(0));
         instance.needs.iter().all(|(key, count)| *count <= free(key))
@@ -247,15 +247,15 @@ mod tests {
     }
 
     /// Registers instances with these limits, on the CPU.
-    fn state(supplies: &[Supply], limits: &[Limits]) -> (State, Vec<u64>) {
-        let mut state = State { supplies: supplies.to_vec(), ..State::default() };
+    fn state(supplies: &[Supply], limits: &[Limits]) -> (LimiterState, Vec<u64>) {
+        let mut state = LimiterState { supplies: supplies.to_vec(), ..LimiterState::default() };
         let register = |it| state.register(it, Device::Cpu).unwrap();
         let numbers = limits.iter().map(register).collect();
         (state, numbers)
     }
 
     /// Which of these may run, tried in this order?
-    fn admitted(state: &mut State, numbers: &[u64]) -> Vec<bool> {
+    fn admitted(state: &mut LimiterState, numbers: &[u64]) -> Vec<bool> {
         state.waiting = numbers.to_vec();
         let admitted = numbers.iter().map(|it| state.admit(*it)).collect();
         state.waiting.clear();
@@ -293,8 +293,8 @@ mod tests {
         let supplies = [supply("r", 3, None), supply("R", 5, Some(1))];
         let (mut state, numbers) = state(&supplies, &vec![need("R", 1, false); 4]);
         assert_eq!(admitted(&mut state, &numbers), [true, true, true, false]);
-        assert_eq!(state.capacity(&("r".into(), Place::Gpu(1))), 5);
-        assert_eq!(state.capacity(&("r".into(), Place::Gpu(0))), 3);
+        assert_eq!(state.capacity(&("r".into(), Scope::Gpu(1))), 5);
+        assert_eq!(state.capacity(&("r".into(), Scope::Gpu(0))), 3);
         let error = state.register(&need("R", 4, false), Device::Gpu(0)).unwrap_err();
         assert_eq!(error, "resource 'R': an instance needs 4, --rate-limit-resource gives 3");
         assert!(state.register(&need("R", 4, false), Device::Gpu(1)).is_ok());
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn devices_do_not_share_what_is_not_global() {
-        let mut state = State::default();
+        let mut state = LimiterState::default();
         let mut on = |limits: &Limits, device| state.register(limits, device).unwrap();
         let own = [on(&need("a", 1, false), Device::Gpu(0)), on(&need("a", 1, false), Device::Cpu)];
         let all = [on(&need("b", 1, true), Device::Gpu(0)), on(&need("b", 1, true), Device::Cpu)];

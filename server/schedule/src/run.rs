@@ -10,7 +10,7 @@ use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
 
 use super::{
     ragged::Ragged,
-    slot::{Failure, Slot},
+    slot::{RunFailure, Slot},
     work::{Done, Work},
 };
 use inference::{error::Error, timings::Timings};
@@ -55,11 +55,11 @@ pub fn run(
     while let Some(group) = groups.pop() {
         match attempt(slot, context, group, stop, observe) {
             Ok(done) => answers.extend(done.into_iter().map(Ok)),
-            Err(Failure::Batch(_)) if 1 < group.len() && !stop.is_stopped() => {
+            Err(RunFailure::Batch(_)) if 1 < group.len() && !stop.is_stopped() => {
                 let (left, right) = group.split_at(group.len() / 2);
                 groups.extend([right, left]);
             }
-            Err(Failure::Batch(error) | Failure::NoInstance(error)) => {
+            Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
                 answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
             }
         }
@@ -73,7 +73,7 @@ fn attempt(
     jobs: &[&Work],
     stop: &Stop,
     observe: &mut dyn FnMut(&Timings),
-) -> Result<Vec<Done>, Failure> {
+) -> Result<Vec<Done>, RunFailure> {
     slot.call(|instance| execute(instance, context, jobs, stop, observe))
 }
 

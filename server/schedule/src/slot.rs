@@ -78,8 +78,8 @@ impl Slot {
     pub(super) fn call<T>(
         &mut self,
         call: impl FnOnce(&mut dyn Instance) -> Result<T, BackendError>,
-    ) -> Result<T, Failure> {
-        let instance = self.fill().map_err(Failure::NoInstance)?;
+    ) -> Result<T, RunFailure> {
+        let instance = self.fill().map_err(RunFailure::NoInstance)?;
         let mut panicked = true;
         let outcome = caught(|| {
             let outcome = call(instance);
@@ -89,12 +89,12 @@ impl Slot {
         if panicked {
             self.instance = None;
         }
-        outcome.map_err(Failure::Batch)
+        outcome.map_err(RunFailure::Batch)
     }
 }
 
 /// The outcome of one attempt, of a batch.
-pub(super) enum Failure {
+pub(super) enum RunFailure {
     /// The engine refused the batch, panicked, or gave back something that is no answer.
     Batch(BackendError),
     /// There is no instance to run on.

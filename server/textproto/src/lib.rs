@@ -6,7 +6,9 @@
 
 mod lex;
 mod parse;
+mod parser;
 mod problem;
+mod scalars;
 pub mod tensorflow;
 
 pub use parse::parse;

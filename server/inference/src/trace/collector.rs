@@ -50,7 +50,7 @@ pub(super) struct Exporter {
 }
 
 /// Why a delivery failed.
-enum Failure {
+enum DeliveryError {
     /// It may go better later.
     Later(String),
     /// It will not.
@@ -81,12 +81,12 @@ impl Exporter {
                 }
                 self.waiting.drain(..spans);
             }
-            Err(Failure::Never(reason)) => {
+            Err(DeliveryError::Never(reason)) => {
                 tracing::warn!(url = self.collector.url, spans, "traces were refused: {reason}");
                 self.waiting.drain(..spans);
                 self.lost += 1;
             }
-            Err(Failure::Later(reason)) => {
+            Err(DeliveryError::Later(reason)) => {
                 let wait = match self.retreat {
                     Some((_, wait)) => (wait * 2).min(LONGEST_RETREAT),
                     None => {
@@ -161,18 +161,20 @@ impl Sink for Exporter {
 }
 
 /// Posts one message on a connection of its own.
-fn post(collector: &Collector, message: &[u8], patience: Duration) -> Result<(), Failure> {
+fn post(collector: &Collector, message: &[u8], patience: Duration) -> Result<(), DeliveryError> {
     let until = Instant::now() + patience;
     let answer =
-        exchange(collector, message, until).map_err(|it| Failure::Later(it.to_string()))?;
+        exchange(collector, message, until).map_err(|it| DeliveryError::Later(it.to_string()))?;
     let text = String::from_utf8_lossy(&answer);
     let status = text.strip_prefix("HTTP/1.").and_then(|it| it.get(2..5)?.parse::<u16>().ok());
     match status {
         Some(200..=299) => Ok(()),
         // As the protocol lists them.
-        Some(status @ (429 | 502 | 503 | 504)) => Err(Failure::Later(format!("status {status}"))),
-        Some(status) => Err(Failure::Never(format!("status {status}"))),
-        None => Err(Failure::Later("the answer is not HTTP/1".to_owned())),
+        Some(status @ (429 | 502 | 503 | 504)) => {
+            Err(DeliveryError::Later(format!("status {status}")))
+        }
+        Some(status) => Err(DeliveryError::Never(format!("status {status}"))),
+        None => Err(DeliveryError::Later("the answer is not HTTP/1".to_owned())),
     }
 }
 

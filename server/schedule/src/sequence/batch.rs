@@ -11,11 +11,11 @@ use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Stop,
 use bytes::Bytes;
 
 use super::{
-    settings::{Flag, IdType, Signal, State, Wiring},
+    settings::{Flag, IdType, ImplicitState, Signal, Wiring},
     table::CarriedState,
 };
 use crate::{
-    slot::{Failure, Slot},
+    slot::{RunFailure, Slot},
     work::{Done, Work},
 };
 use inference::{error::Error, request::SequenceId, timings::Timings};
@@ -77,11 +77,11 @@ pub(super) fn run(
         };
         match slot.call(|instance| execute(instance, wiring, &masked, observe)) {
             Ok(ran) => answers.extend(ran.into_iter().map(Ok)),
-            Err(Failure::Batch(_)) if 1 < group.len() && mode.repeats => {
+            Err(RunFailure::Batch(_)) if 1 < group.len() && mode.repeats => {
                 let (left, right) = group.split_at(group.len() / 2);
                 groups.extend([right, left]);
             }
-            Err(Failure::Batch(error) | Failure::NoInstance(error)) => {
+            Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
                 answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
             }
         }
@@ -280,7 +280,7 @@ fn failed(problem: impl Into<String>) -> BackendError {
 }
 
 /// The state with which a request begins.
-fn row_state(row: &Row<'_>, at: usize, state: &State) -> Tensor {
+fn row_state(row: &Row<'_>, at: usize, state: &ImplicitState) -> Tensor {
     let carried = row.carried.filter(|_| !row.start).and_then(|it| it.tensors.get(at));
     carried.unwrap_or(&state.initial).clone()
 }

@@ -16,5 +16,5 @@ mod worker;
 
 pub use scheduler::SequenceScheduler;
 pub use settings::{
-    Control, DirectPolicy, Flag, IdType, Settings, Signal, State as ImplicitState, Strategy, Wiring,
+    Control, DirectPolicy, Flag, IdType, ImplicitState, Settings, Signal, Strategy, Wiring,
 };

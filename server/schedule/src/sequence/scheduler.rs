@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     settings::{Settings, Signal, Strategy},
-    shared::{Job, Shared, State, describe},
+    shared::{Job, LockedState, Shared, describe},
     table::Table,
     waiting::Waiting,
     worker,
@@ -32,7 +32,7 @@ impl SequenceScheduler {
         let table = Table::new(slots.len(), settings.seats);
         let changed = slots.iter().map(|_| Condvar::new()).collect();
         let ordered = matches!(settings.strategy, Strategy::Oldest { preserve_ordering: true, .. });
-        let state = State {
+        let state = LockedState {
             table,
             // The preferred one comes last.
             unstarted: slots.into_iter().rev().map(Some).collect(),
@@ -126,7 +126,7 @@ impl SequenceScheduler {
     /// Drops the instances that no thread has, after [`SequenceScheduler::wait_closed`]. The others go with their
     /// threads.
     pub fn release(&self) {
-        let unstarted = |state: &mut State| -> Vec<Option<Slot>> {
+        let unstarted = |state: &mut LockedState| -> Vec<Option<Slot>> {
             state.unstarted.iter_mut().map(Option::take).collect()
         };
         // The lock is released before they go, which takes a while.

@@ -62,7 +62,7 @@ pub struct Wiring {
     /// Inputs that say where in its sequence a request stands.
     pub controls: Vec<Control>,
     /// Tensors that go from the run of one request to that of the next.
-    pub states: Vec<State>,
+    pub states: Vec<ImplicitState>,
 }
 
 /// An input that says where in its sequence a request stands: one element for each row.
@@ -163,7 +163,7 @@ impl IdType {
 
 /// A tensor that goes from the run of one request of a sequence to that of the next.
 #[derive(Debug, Clone)]
-pub struct State {
+pub struct ImplicitState {
     /// Name of the model's input.
     pub input: Arc<str>,
     /// Name of the model's output.

@@ -30,7 +30,7 @@ pub(super) struct Shared {
     /// Where replies line up when they must leave in order.
     pub(super) order: Option<Arc<Order>>,
     /// Guards which sequence sits where and what waits. Never held while anything runs.
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<LockedState>,
     /// One for each instance, for which its thread alone waits: there is work, or the end.
     pub(super) changed: Vec<Condvar>,
     /// A thread has ended.
@@ -38,7 +38,7 @@ pub(super) struct Shared {
 }
 
 /// What the lock guards.
-pub(super) struct State {
+pub(super) struct LockedState {
     pub(super) table: Table<Job>,
     /// The instances whose threads have not been started.
     pub(super) unstarted: Vec<Option<Slot>>,
@@ -72,7 +72,7 @@ pub(super) struct Job {
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LockedState> {
         // Nothing that panics runs under this lock; if it did, the data would still be whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,7 +98,7 @@ impl Shared {
 
     /// Ends sequences that are idle for too long, and gives free seats to those that wait. The instances that it
     /// returns are to be woken once the lock is free.
-    pub(super) fn reseat(&self, state: &mut State, now: Instant) -> Vec<Wake> {
+    pub(super) fn reseat(&self, state: &mut LockedState, now: Instant) -> Vec<Wake> {
         state.table.expire(now, self.patience(state));
         let seated = state.table.seat();
         let woken = seated.into_iter().map(|instance| {
@@ -111,7 +111,7 @@ impl Shared {
 
     /// How long a sequence without a request keeps its seat. On the way out those that wait for one must not wait for
     /// a client that may not come back.
-    pub(super) fn patience(&self, state: &State) -> Duration {
+    pub(super) fn patience(&self, state: &LockedState) -> Duration {
         match (state.closing, state.hurrying) {
             (true, _) => Duration::ZERO,
             (false, true) => self.settings.idle.min(LEAVING_IDLE),

@@ -13,7 +13,7 @@ use super::{
     batch::{self, Ran, Row, Rows, RunMode},
     decide::{Candidate, Next, direct, oldest},
     settings::Strategy,
-    shared::{Job, Shared, State, Wake},
+    shared::{Job, LockedState, Shared, Wake},
     table::{CarriedState, Taken},
 };
 use crate::{slot::Slot, worker::lower_priority};
@@ -137,7 +137,7 @@ fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
 }
 
 /// What should this instance do?
-fn next(shared: &Shared, state: &State, instance: usize, now: Instant) -> Next {
+fn next(shared: &Shared, state: &LockedState, instance: usize, now: Instant) -> Next {
     if 0 < state.hold && !state.hurrying {
         return Next::Wait;
     }
@@ -161,12 +161,12 @@ fn state_key(shared: &Shared, job: &Job, carried: Option<&CarriedState>) -> u64 
 
 fn run<'a>(
     shared: &'a Arc<Shared>,
-    mut state: MutexGuard<'_, State>,
+    mut state: MutexGuard<'_, LockedState>,
     instance: usize,
     slot: &mut Slot,
     rows: &[usize],
     reason: BatchReason,
-) -> MutexGuard<'a, State> {
+) -> MutexGuard<'a, LockedState> {
     let mut taken = state.table.take(instance, rows);
     drop(state);
     // They do not wait any more.

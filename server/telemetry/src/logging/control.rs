@@ -43,11 +43,11 @@ pub enum LogChangeError {
 
 /// Reads and changes the log's settings. Clones change the same ones.
 #[derive(Debug, Clone)]
-pub struct LogControl(Arc<Settings>);
+pub struct LogControl(Arc<LogState>);
 
 /// What every line is judged by. Read without a lock; a line that is logged while a change is made may see either.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct LogState {
     info: AtomicBool,
     warning: AtomicBool,
     error: AtomicBool,
@@ -74,7 +74,7 @@ impl LogControl {
     /// The settings with which a log starts.
     pub fn new(config: &LogSettings) -> LogControl {
         let file = config.file.as_ref().map_or(String::new(), |it| it.display().to_string());
-        let control = LogControl(Arc::new(Settings {
+        let control = LogControl(Arc::new(LogState {
             info: config.info.into(),
             warning: config.warning.into(),
             error: config.error.into(),
@@ -116,12 +116,12 @@ impl LogControl {
         Ok(())
     }
 
-    pub(super) fn shared(&self) -> Arc<Settings> {
+    pub(super) fn shared(&self) -> Arc<LogState> {
         self.0.clone()
     }
 }
 
-impl Settings {
+impl LogState {
     pub(super) fn info(&self) -> bool {
         self.info.load(Relaxed)
     }

@@ -29,7 +29,7 @@ pub(super) struct Line {
     format: LogFormat,
     level: Level,
     /// The line of the source that says it, as Triton's formats show it.
-    place: Place,
+    place: SourceLine,
     /// The message, escaped.
     message: String,
     /// The other fields, escaped, each with its separator in front.
@@ -40,22 +40,22 @@ pub(super) struct Line {
 
 /// A line of the source.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SourceLine {
     /// Without its folders.
     pub(super) file: &'static str,
     pub(super) line: u32,
 }
 
-impl Place {
+impl SourceLine {
     /// `path` is what the compiler calls the file.
-    pub(super) fn new(path: &'static str, line: u32) -> Place {
+    pub(super) fn new(path: &'static str, line: u32) -> SourceLine {
         let file = path.rsplit('/').next().unwrap_or(path);
-        Place { file, line }
+        SourceLine { file, line }
     }
 }
 
 impl Line {
-    pub(super) fn new(format: LogFormat, level: Level, place: Place) -> Line {
+    pub(super) fn new(format: LogFormat, level: Level, place: SourceLine) -> Line {
         Line { format, level, place, message: String::new(), fields: String::new(), cut: false }
     }
 
@@ -102,7 +102,7 @@ impl Line {
                     }
                     _ => write!(line, "{}Z {letter}", part(0..19)),
                 };
-                let (pid, Place { file, line: number }) = (std::process::id(), self.place);
+                let (pid, SourceLine { file, line: number }) = (std::process::id(), self.place);
                 let cut = if self.cut { " …" } else { "" };
                 writeln!(line, " {pid} {file}:{number}] \"{}{}{cut}\"", self.message, self.fields)
             }

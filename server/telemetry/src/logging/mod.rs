@@ -21,9 +21,9 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt},
 };
 
-use control::Settings;
+use control::LogState;
 pub use control::{LogChangeError, LogControl, LogValue};
-use format::{Line, Place};
+use format::{Line, SourceLine};
 pub use log_settings::{LogFormat, LogSettings};
 use writer::{Writer, WriterGuard};
 
@@ -125,7 +125,7 @@ impl<S: Subscriber> Layer<S> for LogLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let level = *event.metadata().level();
         let metadata = event.metadata();
-        let place = Place::new(metadata.file().unwrap_or("-"), metadata.line().unwrap_or(0));
+        let place = SourceLine::new(metadata.file().unwrap_or("-"), metadata.line().unwrap_or(0));
         let mut line = Line::new(self.filter.0.format(), level, place);
         event.record(&mut line);
         let writer = if level <= Level::WARN { &self.errors } else { &self.output };
@@ -134,7 +134,7 @@ impl<S: Subscriber> Layer<S> for LogLayer {
 }
 
 /// Which lines are wanted, by the settings of the moment.
-struct Filter(Arc<Settings>);
+struct Filter(Arc<LogState>);
 
 /// Libraries that talk a lot: a step louder is needed to hear them.
 const LIBRARIES: &[&str] =

@@ -16,8 +16,8 @@ use tracing::Level;
 
 use super::log_settings::LogFormat;
 use super::{
-    control::Settings,
-    format::{Line, Place},
+    control::LogState,
+    format::{Line, SourceLine},
 };
 
 /// Lines that wait to be written. A line has at most some 16 KiB, and 200 bytes as a rule. When the
@@ -54,7 +54,7 @@ impl Writer {
     pub(super) fn start(
         name: &str,
         sink: Box<dyn Write + Send>,
-        settings: Arc<Settings>,
+        settings: Arc<LogState>,
     ) -> io::Result<(Writer, WriterGuard)> {
         let (queue, lines) = outbox(MOST_WAITING);
         let dropped = Arc::new(AtomicU64::new(0));
@@ -90,7 +90,7 @@ fn write_lines(
     mut lines: Inbox<String>,
     mut sink: Box<dyn Write + Send>,
     dropped: &AtomicU64,
-    settings: &Settings,
+    settings: &LogState,
 ) {
     let mut chunk = String::new();
     let mut is_open = true;
@@ -128,7 +128,7 @@ fn write_lines(
 
 /// The line that reports dropped ones.
 fn report(count: u64, format: LogFormat) -> String {
-    let mut line = Line::new(format, Level::WARN, Place::new(file!(), line!()));
+    let mut line = Line::new(format, Level::WARN, SourceLine::new(file!(), line!()));
     line.say(&format!("{count} log lines were dropped: they came faster than they were read"));
     line.finish()
 }

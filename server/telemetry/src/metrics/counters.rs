@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{
     batches::Batches,
-    cache::CacheCounts,
+    cache_counts::CacheCounts,
     histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS},
     lanes::Lanes,
     reasons::{BatchReason, FailureReason},

@@ -8,8 +8,8 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    cache::CacheGauges, gauge::Gauge, gpus::GpuSampler, grpc::GrpcRequests, http::HttpRequests,
-    metrics_settings::MetricsSettings, models::Models, process::Sampler,
+    cache_counts::CacheGauges, gauge::Gauge, gpus::GpuSampler, grpc::GrpcRequests,
+    http::HttpRequests, metrics_settings::MetricsSettings, models::Models, process::Sampler,
 };
 use machine::gpus::Sensor;
 

@@ -5,7 +5,7 @@
 //! (`muster_*`) stand beside them with microsecond resolution. Nothing here is global.
 
 mod batches;
-mod cache;
+mod cache_counts;
 mod counters;
 mod exposition;
 mod gauge;
@@ -26,9 +26,9 @@ mod registry;
 mod series;
 mod statistics;
 mod summary;
-mod tensorflow;
+mod tensorflow_counts;
 
-pub use cache::{CacheGauges, CacheHit};
+pub use cache_counts::{CacheGauges, CacheHit};
 pub use gauge::Gauge;
 pub use http::Protocol;
 pub use metrics_settings::MetricsSettings;

@@ -12,14 +12,14 @@ use inference::timings::Timings;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{
-    cache::CacheHit,
+    cache_counts::CacheHit,
     counters::Counters,
     histogram::nanoseconds,
     reasons::{BatchReason, FailureReason},
     series::Series,
     statistics::{Statistics, Total},
     summary::{HIT, MISS},
-    tensorflow::TensorFlowCounts,
+    tensorflow_counts::TensorFlowCounts,
 };
 
 /// The handle of one load of a model version. Every method is a few relaxed additions: no lock, no allocation

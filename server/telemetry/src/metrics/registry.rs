@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    cache::CacheGauges,
+    cache_counts::CacheGauges,
     exposition,
     gauge::Gauge,
     gpus::GpuSampler,
@@ -153,7 +153,7 @@ impl Metrics {
     pub fn render_tensorflow(&self) -> Bytes {
         // The lock on the models is free again while their text is made.
         let models = lock(&self.0.models).live();
-        Bytes::from(exposition::tensorflow::text(&models))
+        Bytes::from(exposition::tensorflow_page::text(&models))
     }
 
     fn render_at(&self, now: Instant) -> Bytes {

@@ -13,7 +13,7 @@ use super::{
     gauge::Gauge,
     lock::lock,
     summary::Summaries,
-    tensorflow::TensorFlowLanes,
+    tensorflow_counts::TensorFlowLanes,
 };
 
 /// Names and values, in alphabetical order, each name once.

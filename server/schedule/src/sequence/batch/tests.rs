@@ -49,7 +49,7 @@ fn wiring() -> Wiring {
             control("ready", Signal::Ready(flag)),
             control("id", Signal::Id(IdType::Int32)),
         ],
-        states: vec![State {
+        states: vec![ImplicitState {
             input: "sum_in".into(),
             output: "sum_out".into(),
             initial: ints(&[1, 1], &[100]),

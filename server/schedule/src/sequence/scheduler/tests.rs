@@ -10,7 +10,7 @@ use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use super::*;
 use crate::{
     policy::BatchPolicy,
-    sequence::settings::{DirectPolicy, State as ImplicitState, Wiring},
+    sequence::settings::{DirectPolicy, ImplicitState, Wiring},
     work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};

@@ -1,8 +1,8 @@
 //! From counters to text: every family, its name, help and type, one after the other.
 
-mod cache;
+mod cache_families;
 mod shown;
-pub(super) mod tensorflow;
+pub(super) mod tensorflow_page;
 mod text;
 
 use std::sync::{
@@ -111,7 +111,7 @@ pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     let shown: Vec<Shown<'_>> = shown.collect();
     model_families(&mut text, &shown, metrics.options.counter_latencies);
     model_summaries(&mut text, &shown, &metrics.options.summary_quantiles);
-    cache::families(&mut text, &shown, metrics.cache.get().map(|it| &**it));
+    cache_families::families(&mut text, &shown, metrics.cache.get().map(|it| &**it));
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
     gpu_families(&mut text, &lock(&metrics.gpus));

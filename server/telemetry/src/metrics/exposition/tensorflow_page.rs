@@ -13,7 +13,7 @@ use crate::metrics::{
     histogram::Histogram,
     reasons::FailureReason,
     series::{Labels, Series},
-    tensorflow::TensorFlowCounts,
+    tensorflow_counts::TensorFlowCounts,
 };
 
 /// A family with one histogram for each model: name, help, observed units in one shown unit, labels, source.

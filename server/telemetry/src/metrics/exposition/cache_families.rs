@@ -6,7 +6,7 @@ use super::{
     shown::Shown,
     text::{Text, microseconds, whole},
 };
-use crate::metrics::cache::{CacheCounts, CacheGauges};
+use crate::metrics::cache_counts::{CacheCounts, CacheGauges};
 
 /// A family with one number for each model that has a cache: name, help, where the number comes from.
 type Number = (&'static str, &'static str, fn(&CacheCounts) -> f64);
