@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::{Device, ModelSource, ModelSpec, NamedTensor, Stop};
+use crate::{Device, EngineDescription, ModelSource, ModelSpec, NamedTensor, Stop};
 
 /// An engine: it turns files into models.
 pub trait Backend: Send + Sync {
     /// The name in a model's configuration, for example `onnxruntime`.
     fn name(&self) -> &'static str;
+
+    /// What it can open, and what its settings are called.
+    fn description(&self) -> &'static EngineDescription {
+        &EngineDescription::PLAIN
+    }
 
     /// Loads one model version. Blocking.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;

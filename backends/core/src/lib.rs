@@ -15,6 +15,7 @@
 pub const MODEL_STACK: usize = 64 << 20;
 
 mod contract;
+mod description;
 mod dtype;
 mod spec;
 mod staging;
@@ -22,6 +23,7 @@ mod stop;
 mod tensor;
 
 pub use contract::{Backend, BackendError, Batch, Instance, Model};
+pub use description::{EngineDescription, Format};
 pub use dtype::{DataType, Element};
 pub use spec::{
     Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,

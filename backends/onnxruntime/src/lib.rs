@@ -33,7 +33,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{Backend, BackendError, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
 
 use cache::Cache;
 
@@ -114,9 +114,30 @@ impl OnnxRuntime {
     }
 }
 
+/// What ONNX Runtime opens, and what its settings are called.
+const DESCRIPTION: EngineDescription = EngineDescription {
+    formats: &[Format {
+        platform: "onnxruntime_onnx",
+        aliases: &[],
+        file: "model.onnx",
+        other_extensions: &[],
+        rank: 1,
+        is_served: true,
+    }],
+    intra_op_threads: Some("intra_op_thread_count"),
+    inter_op_threads: Some("inter_op_thread_count"),
+    gpu_memory_limit: Some("gpu_mem_limit"),
+    has_gpu_accelerators: true,
+    has_op_libraries: true,
+};
+
 impl Backend for OnnxRuntime {
     fn name(&self) -> &'static str {
         "onnxruntime"
+    }
+
+    fn description(&self) -> &'static EngineDescription {
+        &DESCRIPTION
     }
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {

@@ -29,7 +29,7 @@ mod trial;
 
 use std::{path::PathBuf, sync::Arc};
 
-use backend::{Backend, BackendError, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
 
 /// The engine. Making one costs nothing.
 #[derive(Debug, Default)]
@@ -52,9 +52,39 @@ impl PyTorch {
     }
 }
 
+/// What libtorch opens, and what its settings are called.
+const DESCRIPTION: EngineDescription = EngineDescription {
+    formats: &[
+        Format {
+            platform: "pytorch_libtorch",
+            aliases: &["libtorch"],
+            file: "model.pt",
+            other_extensions: &["pth"],
+            rank: 3,
+            is_served: true,
+        },
+        // The engine says what to export instead.
+        Format {
+            platform: "torch_aoti",
+            aliases: &[],
+            file: "model.pt2",
+            other_extensions: &[],
+            rank: 4,
+            is_served: false,
+        },
+    ],
+    intra_op_threads: Some("INTRA_OP_THREAD_COUNT"),
+    inter_op_threads: Some("INTER_OP_THREAD_COUNT"),
+    ..EngineDescription::PLAIN
+};
+
 impl Backend for PyTorch {
     fn name(&self) -> &'static str {
         "pytorch"
+    }
+
+    fn description(&self) -> &'static EngineDescription {
+        &DESCRIPTION
     }
 
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {

@@ -26,7 +26,7 @@ pub use crate::{
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{
         catalogue::Catalogue,
-        local::{Found, FoundModel, Names, scan_path, scan_repositories},
+        local::{Found, FoundModel, Names},
         model_id::ModelId,
         model_list::{ListedModel, listed_models},
         version_labels::VersionLabels,

@@ -8,6 +8,7 @@ use crate::config::{
         report::{Report, file_name},
         unsupported::unsupported,
     },
+    engines::{Engines, Known},
     model::ConfigErrors,
     raw::ModelConfig as RawConfig,
 };
@@ -46,30 +47,8 @@ pub enum Completion {
     Off,
 }
 
-/// A platform, its engine and the file it is found by. In the order in which files are looked for.
-struct Format {
-    platform: &'static str,
-    backend: &'static str,
-    file: &'static str,
-    /// Does the engine of that name serve it here? The others are known to be told by their names.
-    is_served: bool,
-}
-
-const FORMATS: [Format; 6] = [
-    format("tensorrt_plan", "tensorrt", "model.plan"),
-    Format { is_served: true, ..format("onnxruntime_onnx", "onnxruntime", "model.onnx") },
-    format("", "openvino", "model.xml"),
-    Format { is_served: true, ..format("pytorch_libtorch", "pytorch", "model.pt") },
-    format("torch_aoti", "pytorch", "model.pt2"),
-    format("", "python", "model.py"),
-];
-
 /// What TensorFlow serves, and no engine here.
 const SAVED_MODEL: &str = "saved_model.pb";
-
-const fn format(platform: &'static str, backend: &'static str, file: &'static str) -> Format {
-    Format { platform, backend, file, is_served: false }
-}
 
 /// Platform, backend and the usual file of a model.
 type Chosen = (String, String, Option<&'static str>);
@@ -82,7 +61,7 @@ type Chosen = (String, String, Option<&'static str>);
 pub fn choose(
     raw: Option<&RawConfig>,
     found: Found<'_>,
-    engines: &[&str],
+    engines: &Engines,
     completion: Completion,
 ) -> Result<EngineChoice, ConfigErrors> {
     let none = RawConfig::default();
@@ -90,20 +69,21 @@ pub fn choose(
     let mut report = Report::default();
     let chosen = match (raw.platform.as_str(), raw.backend.as_str()) {
         ("", "") => detected(raw, found, engines, completion),
-        (platform, backend) => given(platform, backend, found.files),
+        (platform, backend) => given(platform, backend, found.files, engines),
     };
     let (platform, backend, file) = chosen.unwrap_or_else(|problem| {
         report.problem(problem);
         Chosen::default()
     });
-    if !backend.is_empty() && !engines.contains(&backend.as_str()) {
-        let known = engines.join(", ");
-        let hint = nearest(&backend, engines.iter().copied())
+    let names = engines.names();
+    if !backend.is_empty() && !names.contains(&backend.as_str()) {
+        let known = names.join(", ");
+        let hint = nearest(&backend, names.iter().copied())
             .map(|it| format!("; did you mean '{it}'?"))
             .unwrap_or_default();
         report.problem(format!("backend '{backend}' is not among this server's: {known}{hint}"));
     }
-    unsupported(raw, &backend, &mut report);
+    unsupported(raw, &backend, engines, &mut report);
     // Here and not with the rest of the configuration: the engine opens the file before that is read.
     file_name("default_model_filename", &raw.default_model_filename, &mut report);
     for (capability, name) in &raw.cc_model_filenames {
@@ -122,20 +102,27 @@ pub fn choose(
     report.into_result(found.model, choice).map(|(choice, _)| choice)
 }
 
-fn given(platform: &str, backend: &str, files: &[String]) -> Result<Chosen, String> {
-    let platform = if platform == "libtorch" { "pytorch_libtorch" } else { platform };
+fn given(
+    platform: &str,
+    backend: &str,
+    files: &[String],
+    engines: &Engines,
+) -> Result<Chosen, String> {
+    let formats = engines.formats();
+    let by_alias = formats.iter().find(|it| it.format.aliases.contains(&platform));
+    let platform = by_alias.map_or(platform, |it| it.format.platform);
     if platform.is_empty() {
-        let mut formats = FORMATS.iter().filter(|it| it.backend == backend);
+        let mut formats = formats.iter().filter(|it| it.backend == backend);
         let first = formats.clone().next();
-        let present = formats.find(|it| files.iter().any(|file| file == it.file));
+        let present = formats.find(|it| files.iter().any(|file| file == it.format.file));
         return Ok(match present.or(first) {
-            Some(it) => (it.platform.to_owned(), backend.to_owned(), Some(it.file)),
+            Some(it) => (it.format.platform.to_owned(), backend.to_owned(), Some(it.format.file)),
             None => (String::new(), backend.to_owned(), None),
         });
     }
-    let Some(format) = FORMATS.iter().find(|it| it.platform == platform) else {
-        let known: Vec<&str> =
-            FORMATS.iter().map(|it| it.platform).filter(|it| !it.is_empty()).collect();
+    let Some(known) = formats.iter().find(|it| it.format.platform == platform) else {
+        let platforms = formats.iter().map(|it| it.format.platform);
+        let known: Vec<&str> = platforms.filter(|it| !it.is_empty()).collect();
         let hint = nearest(platform, known.iter().copied())
             .map(|it| format!("; did you mean '{it}'?"))
             .unwrap_or_default();
@@ -144,35 +131,37 @@ fn given(platform: &str, backend: &str, files: &[String]) -> Result<Chosen, Stri
             known.join(", ")
         ));
     };
-    if !backend.is_empty() && backend != format.backend {
+    if !backend.is_empty() && backend != known.backend {
         return Err(format!(
             "platform '{platform}' goes with backend '{}', given '{backend}'",
-            format.backend
+            known.backend
         ));
     }
-    Ok((platform.to_owned(), format.backend.to_owned(), Some(format.file)))
+    Ok((platform.to_owned(), known.backend.to_owned(), Some(known.format.file)))
 }
 
 /// The engine by the model's file, else by the ending of the model's name.
 fn detected(
     raw: &RawConfig,
     found: Found<'_>,
-    engines: &[&str],
+    engines: &Engines,
     completion: Completion,
 ) -> Result<Chosen, String> {
     if completion == Completion::Off {
         return Err("neither backend nor platform is given, and auto-completion is off".to_owned());
     }
     let ending = |name: &str| name.rsplit_once('.').map(|(_, ending)| ending.to_owned());
-    let format = match raw.default_model_filename.as_str() {
-        "" => FORMATS.iter().find(|it| found.files.iter().any(|file| file == it.file)),
-        file => FORMATS.iter().find(|it| ending(it.file) == ending(file)),
+    let formats = engines.formats();
+    let known = match raw.default_model_filename.as_str() {
+        "" => formats.iter().find(|it| found.files.iter().any(|file| file == it.format.file)),
+        file => formats.iter().find(|it| ending(it.format.file) == ending(file)),
     };
-    if let Some(it) = format {
-        return Ok((it.platform.to_owned(), it.backend.to_owned(), Some(it.file)));
+    if let Some(Known { backend, format }) = known {
+        return Ok((format.platform.to_owned(), (*backend).to_owned(), Some(format.file)));
     }
-    if let Some(backend) = ending(found.model).filter(|it| engines.contains(&it.as_str())) {
-        return given("", &backend, found.files);
+    let names = engines.names();
+    if let Some(backend) = ending(found.model).filter(|it| names.contains(&it.as_str())) {
+        return given("", &backend, found.files, engines);
     }
     if found.files.iter().any(|it| it == SAVED_MODEL) {
         let dir = found.directory.display();
@@ -181,7 +170,7 @@ fn detected(
              python -m tf2onnx.convert --saved-model {dir} --output {dir}/model.onnx"
         ));
     }
-    let offered = FORMATS.iter().filter(|it| it.is_served && engines.contains(&it.backend));
+    let offered = formats.iter().map(|it| it.format).filter(|it| it.is_served);
     let files: Vec<&str> = offered.map(|it| it.file).collect();
     let present: Vec<&str> = found.files.iter().map(String::as_str).take(10).collect();
     let present = match present.is_empty() {
@@ -193,7 +182,7 @@ fn detected(
          write backend: \"..\" with one of {}",
         files.join(", "),
         found.directory.display(),
-        engines.join(", ")
+        names.join(", ")
     ))
 }
 

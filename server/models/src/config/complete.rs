@@ -7,6 +7,7 @@ use backend::{ModelSpec, TensorSpec};
 use crate::config::{
     check::{check, report::Report, types::type_number},
     choose::{Completion, EngineChoice},
+    engines::Engines,
     fit::{batches, fit},
     model::{ConfigErrors, InstanceKind, ModelConfig},
     planned_group::PlannedGroup,
@@ -73,11 +74,12 @@ impl Completed {
         &mut self,
         groups: Vec<ModelInstanceGroup>,
         policy: Option<ModelVersionPolicy>,
+        engines: &Engines,
     ) -> Result<(), ConfigErrors> {
         (self.raw.instance_group, self.raw.version_policy) = (groups, policy);
         fill_defaults(&mut self.raw);
         let mut report = Report::default();
-        let checked = check(&self.raw, &mut report);
+        let checked = check(&self.raw, engines, &mut report);
         report.into_result(&self.raw.name, ())?;
         self.config.instance_groups = checked.instance_groups;
         self.config.version_policy = checked.version_policy;
@@ -109,6 +111,7 @@ pub fn complete(
     raw: Option<&RawConfig>,
     model: &str,
     choice: &EngineChoice,
+    engines: &Engines,
     spec: Option<&ModelSpec>,
     defaults: &Defaults,
 ) -> Result<Completed, ConfigErrors> {
@@ -130,7 +133,7 @@ pub fn complete(
     fill_batching(&mut raw, defaults);
     fill_defaults(&mut raw);
     fill_idle_time(&mut raw, defaults.sequence_idle);
-    let mut config = check(&raw, &mut report);
+    let mut config = check(&raw, engines, &mut report);
     match spec {
         Some(spec) if raw.max_batch_size >= 0 => fit(&mut config, &raw, spec, &mut report),
         // What dimensions mean is not known.

@@ -3,6 +3,7 @@
 use crate::config::{
     check::{check, ensemble::ensemble, report::Report},
     complete::Completed,
+    engines::Engines,
     ensemble::EnsembleConfig,
     model::ConfigErrors,
     raw::{
@@ -18,6 +19,7 @@ use crate::config::{
 pub(crate) fn complete(
     raw: &RawConfig,
     model: &str,
+    engines: &Engines,
 ) -> Result<(Completed, EnsembleConfig), ConfigErrors> {
     let mut report = Report::default();
     let mut raw = raw.clone();
@@ -31,7 +33,7 @@ pub(crate) fn complete(
     let latest = Latest { num_versions: 1 };
     raw.version_policy
         .get_or_insert(ModelVersionPolicy { policy_choice: Some(PolicyChoice::Latest(latest)) });
-    let config = check(&raw, &mut report);
+    let config = check(&raw, engines, &mut report);
     let steps = ensemble(&raw, &config.inputs, &config.outputs, &mut report);
     let ((raw, config, steps), warnings) = report.into_result(model, (raw, config, steps))?;
     Ok((Completed { raw, config, warnings }, steps))
@@ -56,7 +58,7 @@ mod tests {
     fn problems(outer: &str, steps: &[String]) -> Vec<String> {
         let text = format!("{outer} ensemble_scheduling {{ {} }}", steps.concat());
         let raw = ConfigReader::default().from_text("config.pbtxt", &text).unwrap();
-        complete(&raw, "e").err().map(|it| it.problems).unwrap_or_default()
+        complete(&raw, "e", &Engines::default()).err().map(|it| it.problems).unwrap_or_default()
     }
 
     #[track_caller]

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod choose;
 pub(crate) mod complete;
 pub(crate) mod complete_ensemble;
+pub(crate) mod engines;
 pub(crate) mod ensemble;
 pub(crate) mod fit;
 pub(crate) mod hints;

@@ -1,13 +1,13 @@
 //! Which variables of other containers a model does not heed, as its configuration says something else. Pure.
 
-use crate::settings::model_defaults::ModelDefaults;
 use crate::{
     config::{
         choose::EngineChoice,
+        engines::Engines,
         raw::{ModelConfig as RawConfig, ModelDynamicBatching, model_config::SchedulingChoice},
         server_ports,
     },
-    load::{options::inter_op_key, placement::THREADS},
+    settings::model_defaults::ModelDefaults,
 };
 
 /// The variables, each with the reason. `raw` is the configuration as it was written, `completed` as it is used.
@@ -15,6 +15,7 @@ pub(crate) fn unapplied(
     raw: Option<&RawConfig>,
     completed: &RawConfig,
     choice: &EngineChoice,
+    engines: &Engines,
     defaults: &ModelDefaults,
 ) -> Vec<String> {
     if defaults.variables.is_empty() {
@@ -33,8 +34,10 @@ pub(crate) fn unapplied(
             let mut groups = raw.into_iter().flat_map(|it| &it.instance_group);
             groups.any(|it| 0 < it.count).then(|| "instance_group.count".to_owned())
         }
-        "default-intra-op-threads" => has_option(&THREADS),
-        "default-inter-op-threads" => has_option(inter_op_key(&choice.backend).as_slice()),
+        "default-intra-op-threads" => has_option(&engines.intra_op_keys()),
+        "default-inter-op-threads" => {
+            has_option(engines.description(&choice.backend).inter_op_threads.as_slice())
+        }
         "default-max-batch-size" => match raw.map_or(0, |it| it.max_batch_size) {
             0 => {
                 let given = defaults.max_batch_size.and_then(|it| i32::try_from(it).ok());
@@ -70,7 +73,7 @@ mod tests {
     use std::{collections::BTreeMap, num::NonZeroUsize};
 
     use super::*;
-    use crate::config::pbtxt::ConfigReader;
+    use crate::config::{engines::usual, pbtxt::ConfigReader};
 
     fn defaults() -> ModelDefaults {
         let settings = [
@@ -97,7 +100,7 @@ mod tests {
             default_model_filename: None,
             options: BTreeMap::from_iter(options),
         };
-        unapplied(Some(&raw), &raw, &choice, &defaults())
+        unapplied(Some(&raw), &raw, &choice, &usual(), &defaults())
     }
 
     #[test]
@@ -124,6 +127,9 @@ mod tests {
             default_model_filename: None,
             options: BTreeMap::new(),
         };
-        assert_eq!(unapplied(None, &completed, &choice, &defaults()), Vec::<String>::new());
+        assert_eq!(
+            unapplied(None, &completed, &choice, &usual(), &defaults()),
+            Vec::<String>::new()
+        );
     }
 }

@@ -9,7 +9,6 @@ use std::{
 
 use backend::MODEL_STACK;
 
-use crate::settings::control::ModelControl;
 use crate::{
     lifecycle::{
         converge::Converger,
@@ -31,6 +30,7 @@ use crate::{
         model_id::ModelId,
     },
     serving::{manager::ModelManager, state::IndexEntry},
+    settings::control::ModelControl,
 };
 use inference::error::Error;
 
@@ -55,7 +55,8 @@ impl Control {
         manager: Arc<ModelManager>,
         catalogue: Catalogue,
     ) -> Control {
-        let (catalogue, table) = (Arc::new(catalogue), Arc::new(ModelTable::default()));
+        let catalogue = Arc::new(catalogue.with_engines(loader.descriptions.clone()));
+        let table = Arc::new(ModelTable::default());
         let reaper = Reaper::new(loader.clone(), manager.clone());
         let publisher = Arc::new(Publisher::new(manager.clone(), reaper));
         let eviction = settings.on_demand.map(|it| {

@@ -12,7 +12,6 @@ use std::{
     time::Duration,
 };
 
-use crate::settings::named_models::{LabelRule, NamedModels as Source};
 use crate::{
     config::model::VersionPolicy,
     lifecycle::converge::Converger,
@@ -26,6 +25,7 @@ use crate::{
         version_labels::VersionLabels,
     },
     serving::state::State,
+    settings::named_models::{LabelRule, NamedModels as Source},
 };
 use inference::error::Error;
 use textproto::tensorflow::{model_server_config, raw};

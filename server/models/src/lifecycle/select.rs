@@ -1,7 +1,9 @@
 //! Which of the models in a hosting platform's folder are loaded: those that its own containers would load. Pure.
 
-use crate::repository::{local::Found, model_id::ModelId};
-use crate::settings::hosted_start::{HostedStart, HostedWay};
+use crate::{
+    repository::{local::Found, model_id::ModelId},
+    settings::hosted_start::{HostedStart, HostedWay},
+};
 
 /// What a single model is called that lies in the folder without a directory of its own.
 const FLAT: &str = "model";

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::settings::control::{AtStart, ControlMode};
 use crate::{
     lifecycle::{control::Control, select},
     repository::{
@@ -12,6 +11,7 @@ use crate::{
         scratch_dir,
     },
     serving::state::State,
+    settings::control::{AtStart, ControlMode},
 };
 
 impl Control {

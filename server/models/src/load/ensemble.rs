@@ -34,7 +34,7 @@ impl Loader {
         version: u64,
     ) -> Result<(ServedModel, Plan), String> {
         let (completed, steps) =
-            complete_ensemble(raw, &found.name).map_err(|it| it.to_string())?;
+            complete_ensemble(raw, &found.name, &self.descriptions).map_err(|it| it.to_string())?;
         let mut warnings = Warnings::new(&found.name, version);
         completed.warnings.iter().for_each(|it| warnings.warn(it));
         let config = completed.config;

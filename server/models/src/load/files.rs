@@ -10,7 +10,7 @@ use std::{
 use backend::Device;
 
 use crate::{
-    config::{choose::EngineChoice, model::ModelConfig, raw},
+    config::{choose::EngineChoice, engines::Engines, model::ModelConfig, raw},
     load::placement::Plan,
     repository::local::FoundModel,
 };
@@ -20,21 +20,17 @@ use machine::gpus::Gpu;
 ///
 /// # Errors
 /// When the directory cannot be listed, or what lies flat is no model by its name.
-pub(crate) fn files_of(path: &Path) -> Result<Vec<String>, String> {
+pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, String> {
     if path.is_file() {
-        let file = match path.extension().and_then(|it| it.to_str()) {
-            Some("onnx") => "model.onnx",
-            Some("pt" | "pth") => "model.pt",
-            // The engine knows what to do with it instead.
-            Some("pt2") => "model.pt2",
-            _ => {
-                let path = path.display();
-                return Err(format!(
-                    "{path} is no model by its name: expected a file that ends in .onnx, .pt or .pth"
-                ));
-            }
-        };
-        return Ok(vec![file.to_owned()]);
+        let extension = path.extension().and_then(|it| it.to_str());
+        let file = extension.and_then(|it| engines.usual_file(it));
+        return file.map(|it| vec![it.to_owned()]).ok_or_else(|| {
+            format!(
+                "{} is no model by its name: expected a file that ends in {}",
+                path.display(),
+                engines.extensions_text()
+            )
+        });
     }
     let list = || -> io::Result<Vec<String>> {
         let entries = fs::read_dir(path)?;
@@ -130,6 +126,7 @@ pub(crate) fn read_labels(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::engines::usual;
 
     #[test]
     fn a_file_that_lies_flat_is_a_model_by_its_ending_or_told_to_be_none() {
@@ -138,7 +135,7 @@ mod tests {
         let files = |name: &str| {
             let path = dir.join(name);
             fs::write(&path, "").unwrap();
-            files_of(&path)
+            files_of(&path, &usual())
         };
         for (name, usual) in [("a.onnx", "onnx"), ("a.pt", "pt"), ("a.pth", "pt"), ("a.pt2", "pt2")]
         {
@@ -150,6 +147,6 @@ mod tests {
             assert_eq!(text, format!("{} {logged}", dir.join(name).display()));
         }
         fs::remove_dir_all(&dir).unwrap();
-        assert!(files_of(&dir).unwrap_err().starts_with("cannot list "));
+        assert!(files_of(&dir, &usual()).unwrap_err().starts_with("cannot list "));
     }
 }

@@ -2,8 +2,7 @@
 
 use backend::Device;
 
-use crate::load::placement::Plan;
-use crate::settings::gpu_limit::GpuLimit;
+use crate::{load::placement::Plan, settings::gpu_limit::GpuLimit};
 use machine::{
     bytes_text,
     gpus::{Gpu, Sensor},
@@ -70,7 +69,7 @@ mod tests {
         };
         let gpus = [gpu(0), gpu(1)];
         let defaults = ModelDefaults::default();
-        let places = Places { cpus: NonZeroUsize::MIN, gpus: Ok(&gpus) };
+        let places = Places { cpus: NonZeroUsize::MIN, gpus: Ok(&gpus), thread_keys: &[] };
         let plan = plan(&[], &BTreeMap::new(), &defaults, places).unwrap();
         let readings = [(0, 4.0), (1, 12.0)].map(|(number, used)| {
             let uuid = format!("GPU-{number}");

@@ -2,8 +2,7 @@
 
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
-use crate::settings::model_defaults::ModelDefaults;
-use crate::settings::repository::Repository;
+use crate::settings::{model_defaults::ModelDefaults, repository::Repository};
 use machine::gpus::Gpus;
 use schedule::{admission::LongestStay, ratelimit::RateLimiter};
 

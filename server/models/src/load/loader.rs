@@ -14,12 +14,11 @@ use std::{
 use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
 use bytes::Bytes;
 
-use crate::settings::repository::Repository;
 use crate::{
     config::{
-        check::settings::READS_ACCELERATORS,
         choose::{self, Completion, EngineChoice, choose},
         complete::{Completed, Defaults, complete},
+        engines::Engines,
         ensemble::is_ensemble,
         hints::hints,
         model::ConfigErrors,
@@ -43,6 +42,7 @@ use crate::{
     },
     repository::local::FoundModel,
     serving::{manager::ModelManager, served::ServedModel},
+    settings::repository::Repository,
 };
 use inference::error::says_out_of_memory;
 use machine::gpus::Gpu;
@@ -54,12 +54,11 @@ const SMALL: u64 = 16 << 20;
 /// `max_batch_size` of a model that can batch where nobody says, as in Triton.
 const MAX_BATCH_SIZE: usize = 4;
 
-/// The setting of ONNX Runtime for the GPU memory of a session, in bytes.
-const GPU_MEMORY: &str = "gpu_mem_limit";
-
 /// Loads models, and keeps none of them.
 pub struct Loader {
     engines: Vec<Arc<dyn Backend>>,
+    /// What they say of themselves.
+    pub(crate) descriptions: Engines,
     pub(super) settings: LoadSettings,
     /// Where ensembles find their members.
     pub(super) manager: Arc<ModelManager>,
@@ -78,7 +77,8 @@ impl Loader {
         metrics: Metrics,
     ) -> Loader {
         let reader = ConfigReader::default();
-        Loader { engines, settings, manager, metrics, reader, sequence_idle: None }
+        let descriptions = Engines::of(&engines);
+        Loader { engines, descriptions, settings, manager, metrics, reader, sequence_idle: None }
     }
 
     /// The same, whose models keep idle sequences for so long where their configurations do not say.
@@ -207,10 +207,11 @@ impl Loader {
     fn engine_options(&self, choice: &EngineChoice, path: &Path) -> BTreeMap<String, String> {
         let Repository { backend_settings, .. } = &self.settings.repository;
         let defaults = &self.settings.defaults;
-        let mut options = engine_options(choice, backend_settings, defaults);
+        let description = self.descriptions.description(&choice.backend);
+        let mut options = engine_options(choice, description, backend_settings, defaults);
         let has_many = self.settings.has_many_models && defaults.intra_op_threads.is_none();
         if has_many && bytes_of(path) < SMALL {
-            in_one_thread(&mut options, &choice.backend);
+            in_one_thread(&mut options, description);
         }
         options
     }
@@ -251,7 +252,8 @@ impl Loader {
         gpus: Result<&[Gpu], NoGpus<'_>>,
     ) -> Result<Plan, String> {
         let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
-        let places = Places { cpus: self.settings.cpus, gpus };
+        let thread_keys = &self.descriptions.intra_op_keys();
+        let places = Places { cpus: self.settings.cpus, gpus, thread_keys };
         plan(groups, options, &self.settings.defaults, places)
             .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())
     }
@@ -281,14 +283,16 @@ impl Loader {
         if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
             warnings.warn("cc_model_filenames is ignored, as no instance runs on a GPU");
         }
-        let accelerates = !source.accelerators.is_empty() && choice.backend == READS_ACCELERATORS;
+        let description = self.descriptions.description(&choice.backend);
+        let accelerates = !source.accelerators.is_empty() && description.has_gpu_accelerators;
         if accelerates && !plan.uses_gpus() {
             warnings.warn(
                 "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
                  runs on a GPU",
             );
         }
-        let unapplied = unapplied(raw, &completed.raw, choice, &self.settings.defaults);
+        let unapplied =
+            unapplied(raw, &completed.raw, choice, &self.descriptions, &self.settings.defaults);
         if !unapplied.is_empty() {
             let model = &found.name;
             tracing::info!(model, version, "not applied to it: {}", unapplied.join(", "));
@@ -350,15 +354,16 @@ impl Loader {
     ) -> BTreeMap<String, String> {
         let mut options = load.options.clone();
         let Some(margin) = self.settings.defaults.gpu_memory_margin else { return options };
-        if !plan.uses_gpus() || options.contains_key(GPU_MEMORY) {
+        let key = self.descriptions.description(&load.choice.backend).gpu_memory_limit;
+        if !plan.uses_gpus() || key.is_some_and(|it| options.contains_key(it)) {
             return options;
         }
-        match gpu_share(margin, plan, &self.settings.gpus.found) {
-            Some(bytes) if load.choice.backend == READS_ACCELERATORS => {
-                options.insert(GPU_MEMORY.to_owned(), bytes.to_string());
+        match (gpu_share(margin, plan, &self.settings.gpus.found), key) {
+            (Some(bytes), Some(key)) => {
+                options.insert(key.to_owned(), bytes.to_string());
             }
-            Some(_) => warnings.warn("--gpu-memory-margin has no effect on models of its engine"),
-            None => warnings.warn("--gpu-memory-margin has no effect: the driver does not say how much memory there is"),
+            (Some(_), None) => warnings.warn("--gpu-memory-margin has no effect on models of its engine"),
+            (None, _) => warnings.warn("--gpu-memory-margin has no effect: the driver does not say how much memory there is"),
         }
         options
     }
@@ -378,10 +383,9 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         path: &Path,
     ) -> Result<EngineChoice, String> {
-        let names: Vec<&str> = self.engines.iter().map(|it| it.name()).collect();
-        let files = files_of(path)?;
+        let files = files_of(path, &self.descriptions)?;
         let found = choose::Found { model: &found.name, directory: path, files: &files };
-        choose(raw, found, &names, self.completion()).map_err(|it| it.to_string())
+        choose(raw, found, &self.descriptions, self.completion()).map_err(|it| it.to_string())
     }
 
     fn completion(&self) -> Completion {
@@ -408,7 +412,8 @@ impl Loader {
             completion: self.completion(),
             sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
         };
-        complete(raw, &found.name, choice, model.spec(), &defaults).map_err(|it| it.to_string())
+        complete(raw, &found.name, choice, &self.descriptions, model.spec(), &defaults)
+            .map_err(|it| it.to_string())
     }
 }
 

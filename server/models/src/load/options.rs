@@ -6,13 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use backend::{Accelerator, Device, Placement};
+use backend::{Accelerator, Device, EngineDescription, Placement};
 
-use crate::settings::model_defaults::ModelDefaults;
-use crate::settings::repository::BackendSetting;
 use crate::{
     config::{check::settings::FIRST_RESPONSE, choose::EngineChoice, model::ModelConfig, raw},
     load::placement::Plan,
+    settings::{model_defaults::ModelDefaults, repository::BackendSetting},
 };
 use machine::gpus::Gpu;
 use telemetry::metrics::ModelOptions;
@@ -20,6 +19,7 @@ use telemetry::metrics::ModelOptions;
 /// The model's own settings, over those that the operator gave for the engine and for all models.
 pub(crate) fn engine_options(
     choice: &EngineChoice,
+    engine: &EngineDescription,
     settings: &[BackendSetting],
     defaults: &ModelDefaults,
 ) -> BTreeMap<String, String> {
@@ -27,7 +27,7 @@ pub(crate) fn engine_options(
     let of_engine = settings.iter().filter(|it| it.backend.as_deref() == Some(backend));
     let mut options: BTreeMap<String, String> =
         of_engine.map(|it| (it.key.clone(), it.value.clone())).collect();
-    if let (Some(key), Some(threads)) = (inter_op_key(backend), defaults.inter_op_threads) {
+    if let (Some(key), Some(threads)) = (engine.inter_op_threads, defaults.inter_op_threads) {
         options.insert(key.to_owned(), threads.to_string());
     }
     options.extend(choice.options.clone());
@@ -35,22 +35,9 @@ pub(crate) fn engine_options(
 }
 
 /// One thread for each run, unless somebody has said how many.
-pub(crate) fn in_one_thread(options: &mut BTreeMap<String, String>, backend: &str) {
-    let key = match backend {
-        "onnxruntime" => "intra_op_thread_count",
-        "pytorch" => "INTRA_OP_THREAD_COUNT",
-        _ => return,
-    };
+pub(crate) fn in_one_thread(options: &mut BTreeMap<String, String>, engine: &EngineDescription) {
+    let Some(key) = engine.intra_op_threads else { return };
     options.entry(key.to_owned()).or_insert_with(|| "1".to_owned());
-}
-
-/// What Triton calls the number of threads among operators, for the engines that have some.
-pub(crate) fn inter_op_key(backend: &str) -> Option<&'static str> {
-    match backend {
-        "onnxruntime" => Some("inter_op_thread_count"),
-        "pytorch" => Some("INTER_OP_THREAD_COUNT"),
-        _ => None,
-    }
 }
 
 /// Bytes of GPU memory that each of the planned instances may take, so that `margin` of every GPU stays free; `None`
@@ -105,6 +92,7 @@ mod tests {
     use super::*;
     use crate::config::{
         check::{check, report::Report},
+        engines::usual,
         pbtxt::ConfigReader,
     };
 
@@ -129,7 +117,7 @@ mod tests {
             default_model_filename: None,
             options: own.collect(),
         };
-        let options = engine_options(&choice, &settings, &defaults);
+        let options = engine_options(&choice, usual().description(backend), &settings, &defaults);
         options.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
@@ -147,7 +135,7 @@ mod tests {
         let given = |backend, own: &[(&str, &str)]| {
             let own = own.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
             let mut options = own.collect();
-            in_one_thread(&mut options, backend);
+            in_one_thread(&mut options, usual().description(backend));
             options.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
         };
         assert_eq!(given("onnxruntime", &[]), ["intra_op_thread_count=1"]);
@@ -182,7 +170,7 @@ mod tests {
         let buckets = |bounds: &[f64]| {
             let read = ConfigReader::default();
             let raw = read.from_text("m", "name: 'm' backend: 'identity'").unwrap();
-            let mut config = check(&raw, &mut Report::default());
+            let mut config = check(&raw, &usual(), &mut Report::default());
             if !bounds.is_empty() {
                 config.histograms.insert(FIRST_RESPONSE.to_owned(), bounds.to_vec());
             }

@@ -5,12 +5,14 @@ use std::{collections::BTreeMap, fmt::Write, num::NonZeroUsize};
 
 use backend::{Device, Placement};
 
-use crate::config::{
-    model::InstanceKind,
-    planned_group::PlannedGroup,
-    raw::{ModelInstanceGroup, model_instance_group::Kind},
+use crate::{
+    config::{
+        model::InstanceKind,
+        planned_group::PlannedGroup,
+        raw::{ModelInstanceGroup, model_instance_group::Kind},
+    },
+    settings::model_defaults::ModelDefaults,
 };
-use crate::settings::model_defaults::ModelDefaults;
 use machine::gpus::Gpu;
 
 /// The instances of one model version.
@@ -87,6 +89,8 @@ pub(crate) struct Places<'a> {
     pub cpus: NonZeroUsize,
     /// The GPUs that can be used, or why there is none.
     pub gpus: Result<&'a [Gpu], NoGpus<'a>>,
+    /// Settings of engines for the threads of one run; 0 leaves the number to the server.
+    pub thread_keys: &'a [&'static str],
 }
 
 /// Why no GPU can be used.
@@ -102,10 +106,6 @@ pub(crate) struct NoGpus<'a> {
 /// results are sent, and never more than there are processors. Of several groups it is one each, as it is on
 /// each GPU.
 const DEFAULT_INSTANCES: usize = 2;
-
-/// The model's own setting of threads, as Triton calls it for ONNX Runtime and for libtorch; 0 leaves it to
-/// the server.
-pub(crate) const THREADS: [&str; 2] = ["intra_op_thread_count", "INTRA_OP_THREAD_COUNT"];
 
 /// The plan for a model with these groups and settings of its engine.
 ///
@@ -156,7 +156,8 @@ pub(crate) fn plan(
     {
         let _ = write!(why, "; no GPU can be used: {}", none.reason);
     }
-    let (threads, threads_from) = threads(options, defaults, places.cpus, on_cpu);
+    let (threads, threads_from) =
+        threads(options, places.thread_keys, defaults, places.cpus, on_cpu);
     let made_at_load = at_least_one(on_gpus.len() + at_load);
     let groups = placed.iter().map(|it| it.as_ref().map(|it| it.planned(counts))).collect();
     let on_cpu = of_cpu.iter().flat_map(|it| vec![(Device::Cpu, it.index); counts.of(it)]);
@@ -306,11 +307,12 @@ fn spread(groups: &[&Placed<'_>], counts: Counts<'_>) -> Vec<(Device, usize)> {
 /// Threads of one run, and where the number is from.
 fn threads(
     options: &BTreeMap<String, String>,
+    thread_keys: &[&str],
     defaults: &ModelDefaults,
     cpus: NonZeroUsize,
     cpu_count: usize,
 ) -> (NonZeroUsize, String) {
-    let own = THREADS.iter().find_map(|key| {
+    let own = thread_keys.iter().find_map(|key| {
         let threads = options.get(*key)?.trim().parse().ok()?;
         Some((NonZeroUsize::new(threads)?, *key))
     });

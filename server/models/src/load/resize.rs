@@ -36,7 +36,7 @@ impl Loader {
         };
         let groups = raw.map(|it| it.instance_group.clone()).unwrap_or_default();
         let policy = raw.and_then(|it| it.version_policy.clone());
-        completed.regroup(groups, policy).map_err(|it| it.to_string())?;
+        completed.regroup(groups, policy, &self.descriptions).map_err(|it| it.to_string())?;
         let groups = completed.config.instance_groups.iter();
         if groups.chain(&served.config.instance_groups).any(|it| it.limits.is_some()) {
             // Each instance is registered for its resources as it is made at a load.

@@ -6,17 +6,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::settings::hosted_start::PlatformFolder;
-use crate::settings::repository::{ModelsFrom, Repository};
-use crate::stores::store_settings::{StoreSettings, StoreUrl};
 use crate::{
-    config::raw,
+    config::{engines::Engines, raw},
     repository::{
         current_list::CurrentList,
         local::{Found, FoundModel, Names, is_model_name, scan_path},
         remote::{Copies, Remote},
     },
-    stores::StoreError,
+    settings::{
+        hosted_start::PlatformFolder,
+        repository::{ModelsFrom, Repository},
+    },
+    stores::{
+        StoreError,
+        store_settings::{StoreSettings, StoreUrl},
+    },
 };
 
 /// Where models are found.
@@ -27,6 +31,8 @@ pub struct Catalogue {
     hosted: bool,
     names: Names,
     platform: PlatformFolder,
+    /// Know the endings of model files.
+    engines: Engines,
 }
 
 /// What a model is called that lies directly in a platform's folder, with its configuration.
@@ -77,7 +83,13 @@ impl Catalogue {
         let is_named = matches!(repository.from, ModelsFrom::Named(_));
         let model_name = repository.model_name.clone().filter(|_| !is_named);
         let platform = repository.platform.clone();
-        Ok(Catalogue { places, model_name, hosted, names, platform })
+        let engines = Engines::default();
+        Ok(Catalogue { places, model_name, hosted, names, platform, engines })
+    }
+
+    /// The same, in which models of these engines are found that are a file by themselves.
+    pub(crate) fn with_engines(self, engines: Engines) -> Catalogue {
+        Catalogue { engines, ..self }
     }
 
     /// Every model that there is now. Blocking.
@@ -195,7 +207,7 @@ impl Catalogue {
     fn look_at_path(&self, path: &Path) -> io::Result<Found> {
         let PlatformFolder { channels, root_model } = &self.platform;
         let is_root_model = self.hosted && *root_model && path.join("config.pbtxt").is_file();
-        let mut found = scan_path(path, self.hosted && !is_root_model)?;
+        let mut found = scan_path(path, self.hosted && !is_root_model, &self.engines)?;
         if is_root_model {
             found.name_the_only(ROOT_MODEL);
         }

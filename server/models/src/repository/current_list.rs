@@ -6,7 +6,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::settings::named_models::NamedModels;
 use crate::{
     config::raw,
     lock::lock,
@@ -15,6 +14,7 @@ use crate::{
         model_id::ModelId,
         model_list::{ListedModel, with_policy},
     },
+    settings::named_models::NamedModels,
 };
 
 /// Which models are configured. Replaced as a whole.

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::repository::model_id::ModelId;
+use crate::{config::engines::Engines, repository::model_id::ModelId};
 
 /// A model that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,21 +99,6 @@ const NOT_MODELS: [&str; 2] = ["lost+found", "__MACOSX"];
 /// Endings of names that programs give to what they are still writing.
 const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];
 
-/// Endings of model files; of two that both could be meant, the first.
-const MODEL_FILES: [&str; 4] = ["onnx", "pt", "pth", "pt2"];
-
-/// All models of several repositories.
-///
-/// # Errors
-/// When a repository cannot be listed.
-pub fn scan_repositories(repositories: &[PathBuf], names: Names) -> io::Result<Found> {
-    let mut found = Found::default();
-    for repository in repositories {
-        found.look_into(repository, names)?;
-    }
-    Ok(found)
-}
-
 /// Whatever is at `path`: a model file, a model lying flat in its directory, version directories, one
 /// model's directory, or a repository.
 ///
@@ -123,7 +108,7 @@ pub fn scan_repositories(repositories: &[PathBuf], names: Names) -> io::Result<F
 ///
 /// # Errors
 /// When the path cannot be listed.
-pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
+pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Result<Found> {
     let mut found = Found::default();
     if !path.is_dir() {
         found.add(flat(path, file_stem(path)));
@@ -147,7 +132,7 @@ pub fn scan_path(path: &Path, hosted: bool) -> io::Result<Found> {
     }
     let servo = path.join("export").join("Servo");
     let root = if servo.is_dir() { servo.as_path() } else { path };
-    if let Some(file) = only_model_file(root)? {
+    if let Some(file) = only_model_file(root, engines)? {
         found.add(flat(&file, if hosted { name } else { file_stem(&file) }));
         return Ok(found);
     }
@@ -283,7 +268,8 @@ fn versions_in(
 }
 
 /// `model.onnx` and the like, or the only file that could be a model.
-fn only_model_file(dir: &Path) -> io::Result<Option<PathBuf>> {
+fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
+    let extensions = engines.extensions();
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -292,7 +278,7 @@ fn only_model_file(dir: &Path) -> io::Result<Option<PathBuf>> {
             continue;
         }
         let ending = path.extension().and_then(|it| it.to_str());
-        if let Some(rank) = MODEL_FILES.iter().position(|it| Some(*it) == ending) {
+        if let Some(rank) = extensions.iter().position(|it| Some(*it) == ending) {
             files.push((rank, path));
         }
     }

@@ -8,11 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::stores::store_settings::{StoreSettings, StoreUrl};
 use crate::{
     lock::lock,
     repository::local::is_model_name,
-    stores::{Store, StoreError},
+    stores::{
+        Store, StoreError,
+        store_settings::{StoreSettings, StoreUrl},
+    },
 };
 
 /// A store that could not be asked is not asked again before then, except for a load by request: finding out takes

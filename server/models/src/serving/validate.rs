@@ -240,7 +240,15 @@ mod tests {
             default_model_filename: None,
             options: BTreeMap::new(),
         };
-        let completed = complete(Some(&raw), "m", &choice, None, &Defaults::default()).unwrap();
+        let completed = complete(
+            Some(&raw),
+            "m",
+            &choice,
+            &crate::config::engines::usual(),
+            None,
+            &Defaults::default(),
+        )
+        .unwrap();
         (completed.config.signature(1, &BTreeMap::new()), completed.config)
     }
 

@@ -14,10 +14,10 @@ use std::{
 
 use md5::{Digest, Md5};
 
-use crate::stores::store_settings::StoreUrl;
 use crate::stores::{
     error::StoreError,
     listing::{Listing, Object, hex},
+    store_settings::StoreUrl,
 };
 
 /// In each tree, beside the model's directory: what it was made of.

@@ -7,10 +7,10 @@ use object_store::{
     azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder,
 };
 
-use crate::stores::store_settings::{Provider, StoreSettings, StoreUrl};
 use crate::stores::{
     credentials::{Credentials, credentials, read_file},
     error::{Refusal, StoreError, hint, told},
+    store_settings::{Provider, StoreSettings, StoreUrl},
 };
 
 /// How often the library repeats a request that did not get through, and how long a connection may take. An

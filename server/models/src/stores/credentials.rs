@@ -9,8 +9,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::stores::profile::{other_way, profile};
-use crate::stores::store_settings::{Provider, StoreSettings, StoreUrl, Variables};
+use crate::stores::{
+    profile::{other_way, profile},
+    store_settings::{Provider, StoreSettings, StoreUrl, Variables},
+};
 
 /// Triton's file of credentials by address.
 const CREDENTIAL_FILE: &str = "TRITON_CLOUD_CREDENTIAL_PATH";

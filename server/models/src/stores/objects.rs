@@ -14,11 +14,11 @@ use object_store::{
 };
 use tokio::time::timeout;
 
-use crate::stores::store_settings::{Provider, StoreSettings, StoreUrl};
 use crate::stores::{
     connect::{Access, connect},
     download::{STALL, silent},
     error::StoreError,
+    store_settings::{Provider, StoreSettings, StoreUrl},
 };
 
 /// Buckets whose clients are kept. Any client of the server can name one more; then all are made anew.

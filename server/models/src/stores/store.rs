@@ -15,13 +15,13 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, path::Path as Key};
 use tokio::{runtime::Runtime, time::timeout};
 
-use crate::stores::store_settings::{StoreSettings, StoreUrl};
 use crate::stores::{
     cache::{Cache, model_of},
     connect::{Access, connect},
     download::{Downloads, Failure, PARALLEL, STALL, silent},
     error::StoreError,
     listing::Listing,
+    store_settings::{StoreSettings, StoreUrl},
 };
 
 /// Objects may change while they are read. How often that is taken for bad luck.

@@ -8,10 +8,12 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::cache::cache_settings::RedisSettings;
-use crate::cache::redis::{
-    problem::Problem,
-    wire::{END, Value, command, take},
+use crate::cache::{
+    cache_settings::RedisSettings,
+    redis::{
+        problem::Problem,
+        wire::{END, Value, command, take},
+    },
 };
 
 /// A connection that is logged in, on which no answer is outstanding.

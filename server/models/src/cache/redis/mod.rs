@@ -23,8 +23,8 @@ use tokio::{
     time::timeout,
 };
 
-use crate::cache::cache_settings::RedisSettings;
 use crate::cache::{
+    cache_settings::RedisSettings,
     entry::{decode, encode},
     key::Key,
     redis::{circuit::Circuit, connection::Connection, problem::Problem, wire::Value},

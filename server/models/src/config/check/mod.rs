@@ -14,6 +14,7 @@ mod warmup;
 
 use crate::config::{
     check::{report::Report, unsupported::unsupported},
+    engines::Engines,
     model::{ModelConfig, Scheduling},
     raw::ModelConfig as RawConfig,
     server_ports::ServerPorts,
@@ -21,8 +22,8 @@ use crate::config::{
 
 /// Reads a completed configuration. What is at fault is noted in the report and left out of the result,
 /// so that the result can still be compared with the model.
-pub(crate) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
-    unsupported(raw, &raw.backend, report);
+pub(crate) fn check(raw: &RawConfig, engines: &Engines, report: &mut Report) -> ModelConfig {
+    unsupported(raw, &raw.backend, engines, report);
     let max_batch_size = settings::max_batch_size(raw, report);
     let inputs = ports::inputs(raw, report);
     let mut outputs = ports::outputs(raw, report);
@@ -30,7 +31,8 @@ pub(crate) fn check(raw: &RawConfig, report: &mut Report) -> ModelConfig {
     let sequences = sequence::sequences(raw, max_batch_size, &mut made, report);
     let ragged = ragged::ragged(raw, &inputs, &mut outputs, &mut made, report);
     sequence::check_made(raw, &made, report);
-    let (gpu_accelerators, cpu_accelerators) = settings::accelerators(raw, report);
+    let (gpu_accelerators, cpu_accelerators) =
+        settings::accelerators(raw, engines.description(&raw.backend), report);
     ModelConfig {
         name: raw.name.clone(),
         platform: raw.platform.clone(),

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use backend::EngineDescription;
+
 use crate::config::{
     check::report::Report,
     model::{Accelerator, InstanceGroup, InstanceKind, Priority, VersionPolicy},
@@ -23,8 +25,6 @@ use schedule::ratelimit::{Limits, Need};
 pub(crate) const FIRST_RESPONSE: &str = "nv_inference_first_response_histogram_ms";
 const HISTOGRAM_FAMILIES: [&str; 1] = [FIRST_RESPONSE];
 const GPU_ACCELERATORS: [&str; 2] = ["cuda", "tensorrt"];
-/// The engine that has accelerators.
-pub(crate) const READS_ACCELERATORS: &str = "onnxruntime";
 const CPU_ACCELERATORS: [&str; 1] = ["openvino"];
 
 pub(super) fn max_batch_size(raw: &RawConfig, report: &mut Report) -> usize {
@@ -161,12 +161,13 @@ pub(super) fn priority(raw: &RawConfig, report: &mut Report) -> Priority {
 /// Those for GPUs and those for the CPU.
 pub(super) fn accelerators(
     raw: &RawConfig,
+    engine: &EngineDescription,
     report: &mut Report,
 ) -> (Vec<Accelerator>, Vec<Accelerator>) {
     let given = raw.optimization.as_ref().and_then(|it| it.execution_accelerators.as_ref());
     let Some(given) = given else { return (vec![], vec![]) };
     // Those for the CPU are ignored by every engine.
-    if raw.backend != READS_ACCELERATORS && !given.gpu_execution_accelerator.is_empty() {
+    if !engine.has_gpu_accelerators && !given.gpu_execution_accelerator.is_empty() {
         report.warn(format!(
             "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as the backend '{}' \
              has none",

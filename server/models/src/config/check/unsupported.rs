@@ -2,11 +2,12 @@
 
 use crate::config::{
     check::report::Report,
+    engines::Engines,
     raw::{ModelConfig as RawConfig, ModelInstanceGroup, model_config::SchedulingChoice},
 };
 
 /// Notes every field whose function is not there. `backend` is the engine's name.
-pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
+pub(crate) fn unsupported(raw: &RawConfig, backend: &str, engines: &Engines, report: &mut Report) {
     let scheduling = raw.scheduling_choice.as_ref();
     let refused = [(
         "model_transaction_policy { decoupled: true }",
@@ -41,10 +42,11 @@ pub(crate) fn unsupported(raw: &RawConfig, backend: &str, report: &mut Report) {
         instance_group(i, group, report);
     }
     let libraries = raw.model_operations.iter().any(|it| !it.op_library_filename.is_empty());
-    if libraries && backend != "onnxruntime" {
+    if libraries && !engines.description(backend).has_op_libraries {
         report.problem(format!(
             "model_operations.op_library_filename: the backend '{backend}' takes no operators from libraries; only \
-             onnxruntime does"
+             {} does",
+            engines.with_op_libraries().join(", ")
         ));
     }
     optimization(raw, report);

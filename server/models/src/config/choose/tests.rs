@@ -1,9 +1,7 @@
 //! Which engine is found for what, and the words when none is.
 
 use super::*;
-use crate::config::pbtxt::ConfigReader;
-
-const ENGINES: [&str; 3] = ["identity", "onnxruntime", "pytorch"];
+use crate::config::{engines::usual, pbtxt::ConfigReader};
 
 fn chosen(
     model: &str,
@@ -14,7 +12,7 @@ fn chosen(
     let raw = text.map(|it| ConfigReader::default().from_text("", it).unwrap());
     let files: Vec<String> = files.iter().map(|&it| it.to_owned()).collect();
     let found = Found { model, directory: Path::new("/repository/m/1"), files: &files };
-    choose(raw.as_ref(), found, &ENGINES, completion)
+    choose(raw.as_ref(), found, &usual(), completion)
 }
 
 #[track_caller]

@@ -12,13 +12,12 @@ use backend::DataType;
 use super::*;
 use crate::config::{
     choose::{Found, choose},
+    engines::usual,
     pbtxt::ConfigReader,
 };
 
 const FULL: &str = "input { name: 'pixels' data_type: TYPE_FP32 dims: [ 3, 224, 224 ] }
                     output { name: 'scores' data_type: TYPE_FP32 dims: [ 1000 ] }";
-
-const ENGINES: [&str; 3] = ["identity", "onnxruntime", "pytorch"];
 
 /// `-1` is a free dimension.
 fn tensor(name: &str, dtype: DataType, dims: &[i64]) -> TensorSpec {
@@ -47,8 +46,8 @@ fn completed(
     let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
     let files = ["model.onnx".to_owned()];
     let found = Found { model: name, directory: Path::new("/repository/m/1"), files: &files };
-    let choice = choose(Some(&raw), found, &ENGINES, Completion::On)?;
-    complete(Some(&raw), name, &choice, spec, defaults)
+    let choice = choose(Some(&raw), found, &usual(), Completion::On)?;
+    complete(Some(&raw), name, &choice, &usual(), spec, defaults)
 }
 
 /// Refused with exactly these problems, for a model that can batch.

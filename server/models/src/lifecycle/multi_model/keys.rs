@@ -7,13 +7,13 @@ use std::{
 
 use backend::BackendError;
 
-use crate::settings::multi_model::MultiModel as Settings;
 use crate::{
     lifecycle::multi_model::{
         memory_budget::{self, Usage},
         table::{EndpointModel, Failure, Stage, Table},
     },
     lock::lock,
+    settings::multi_model::MultiModel as Settings,
 };
 use inference::error::Error;
 

@@ -73,7 +73,8 @@ pub(super) fn look(
     let shown = path.display();
     // Of everything, before any of it is read.
     hold(path, root)?;
-    let found = scan_path(path, false).map_err(|it| Error::InvalidRequest(it.to_string()))?;
+    let found = scan_path(path, false, &loader.descriptions)
+        .map_err(|it| Error::InvalidRequest(it.to_string()))?;
     if let Some((_, reason)) = found.refused.into_iter().next() {
         return Err(Error::InvalidRequest(reason));
     }

@@ -1,7 +1,6 @@
 //! Is there memory for one more model? Reckoned before it is loaded, from the size of its files. Pure.
 
-use crate::lifecycle::multi_model::table::Reserved;
-use crate::settings::multi_model::MultiModel;
+use crate::{lifecycle::multi_model::table::Reserved, settings::multi_model::MultiModel};
 use machine::bytes_text;
 
 /// The part of the memory that is left for requests, as a divisor, and its bounds in bytes.

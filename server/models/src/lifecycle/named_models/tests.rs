@@ -5,14 +5,16 @@ use std::{num::NonZeroUsize, path::PathBuf};
 use identity::Identity;
 
 use super::*;
-use crate::settings::control::{ControlMode, ModelControl};
-use crate::settings::model_defaults::ModelDefaults;
-use crate::settings::repository::{ModelsFrom, Repository};
 use crate::{
     lifecycle::control::Control,
     load::{load_settings::LoadSettings, loader::Loader},
     repository::{catalogue::Catalogue, local::Names},
     serving::manager::ModelManager,
+    settings::{
+        control::{ControlMode, ModelControl},
+        model_defaults::ModelDefaults,
+        repository::{ModelsFrom, Repository},
+    },
 };
 use machine::gpus::{Gpus, Lack};
 use schedule::admission::LongestStay;

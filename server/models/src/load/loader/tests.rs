@@ -5,11 +5,10 @@ use std::sync::{Mutex, MutexGuard};
 use backend::{Batch, DataType, Instance, ModelSpec, NamedTensor, Stop, TensorSpec};
 
 use super::*;
-use crate::settings::model_defaults::ModelDefaults;
-use crate::settings::repository::Repository;
 use crate::{
     load::load_settings::LoadSettings,
     serving::{manager::ModelManager, state::State},
+    settings::{model_defaults::ModelDefaults, repository::Repository},
 };
 use machine::gpus::Gpus;
 use machine::gpus::Lack;
@@ -242,7 +241,7 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     assert_eq!(loading.made(), [0, -1]);
     let (served, settings) = (loading.manager.get("m", None).unwrap(), settings(1));
     let raw = ConfigReader::default().from_text("config.pbtxt", groups).unwrap();
-    let places = Places { cpus: settings.cpus, gpus: Ok(&settings.gpus.found) };
+    let places = Places { cpus: settings.cpus, gpus: Ok(&settings.gpus.found), thread_keys: &[] };
     let plan = plan(&raw.instance_group, &BTreeMap::new(), &settings.defaults, places).unwrap();
     let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };
     let model: Arc<dyn Model> = Arc::new(fake);

@@ -29,9 +29,12 @@ fn groups(text: &str) -> Vec<ModelInstanceGroup> {
     ConfigReader::default().from_text("config.pbtxt", text).unwrap().instance_group
 }
 
+/// Settings of engines for their threads.
+const THREADS: [&str; 2] = ["intra_op_thread_count", "INTRA_OP_THREAD_COUNT"];
+
 /// The plan on a machine without GPUs.
 fn on_cpu(text: &str, defaults: &ModelDefaults, cpus: usize) -> Plan {
-    let places = Places { cpus: number(cpus), gpus: Err(NO_DRIVER) };
+    let places = Places { cpus: number(cpus), gpus: Err(NO_DRIVER), thread_keys: &THREADS };
     plan(&groups(text), &BTreeMap::new(), defaults, places).unwrap()
 }
 
@@ -45,7 +48,12 @@ fn shape(plan: &Plan) -> (usize, usize, usize) {
 fn on_gpus(text: &str, count: u32) -> Result<Plan, Vec<String>> {
     let gpus = gpus(count);
     let found = if count == 0 { Err(NO_DRIVER) } else { Ok(gpus.as_slice()) };
-    plan(&groups(text), &BTreeMap::new(), &defaults(), Places { cpus: number(8), gpus: found })
+    plan(
+        &groups(text),
+        &BTreeMap::new(),
+        &defaults(),
+        Places { cpus: number(8), gpus: found, thread_keys: &THREADS },
+    )
 }
 
 /// Numbers of the GPUs of the instances, -1 for the CPU; how many are made at once; threads.
@@ -151,7 +159,7 @@ fn the_threads_are_those_that_the_model_asks_for() {
     let defaults = ModelDefaults { intra_op_threads: Some(number(3)), ..defaults() };
     let threads = |key: &str, own: &str| {
         let options = BTreeMap::from([(key.to_owned(), own.to_owned())]);
-        let places = Places { cpus: number(8), gpus: Err(NO_DRIVER) };
+        let places = Places { cpus: number(8), gpus: Err(NO_DRIVER), thread_keys: &THREADS };
         plan(&[], &options, &defaults, places).unwrap().threads.get()
     };
     for key in THREADS {
@@ -178,7 +186,12 @@ fn a_count_is_one_of_each_gpu_and_instances_are_spread() {
 fn the_default_count_is_one_of_each_gpu_as_well() {
     let (gpus, defaults) =
         (gpus(2), ModelDefaults { instance_count: Some(number(3)), ..defaults() });
-    let plan = plan(&[], &BTreeMap::new(), &defaults, Places { cpus: number(8), gpus: Ok(&gpus) });
+    let plan = plan(
+        &[],
+        &BTreeMap::new(),
+        &defaults,
+        Places { cpus: number(8), gpus: Ok(&gpus), thread_keys: &THREADS },
+    );
     assert_eq!(plan.unwrap().devices_text(), "3 on GPU 0, 3 on GPU 1");
 }
 
@@ -228,7 +241,7 @@ fn the_log_says_why_there_is_no_gpu_where_one_was_named() {
 fn where_gpus_are_hidden_or_unusable_every_model_that_would_run_on_one_says_why_it_does_not() {
     let hidden = NoGpus { reason: "all are hidden", is_there: true };
     let reason = |text: &str| {
-        let places = Places { cpus: number(8), gpus: Err(hidden) };
+        let places = Places { cpus: number(8), gpus: Err(hidden), thread_keys: &THREADS };
         plan(&groups(text), &BTreeMap::new(), &defaults(), places).unwrap().reason
     };
     assert!(reason("").contains("; no GPU can be used: all are hidden; threads"));

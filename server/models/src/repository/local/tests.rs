@@ -1,6 +1,19 @@
 //! Facts about what is found in directories.
 
 use super::*;
+use crate::config::engines::usual;
+
+/// All models of several repositories.
+///
+/// # Errors
+/// When a repository cannot be listed.
+fn scan_repositories(repositories: &[PathBuf], names: Names) -> io::Result<Found> {
+    let mut found = Found::default();
+    for repository in repositories {
+        found.look_into(repository, names)?;
+    }
+    Ok(found)
+}
 
 /// A folder of these files (or directories, where the name ends in a slash), deleted at the end.
 struct Tree(PathBuf);
@@ -81,11 +94,11 @@ fn zeros_are_taken_off_versions_of_a_platforms_folder_but_not_off_those_of_trito
             "code/",
         ],
     );
-    let found = scan_path(&tree.0, true).unwrap();
+    let found = scan_path(&tree.0, true, &usual()).unwrap();
     assert_eq!(summary(&found), [("tf", vec![5, 123]), ("triton", vec![])]);
     assert!(found.skipped[0].ends_with("as no models: code, x.tar.gz"), "{:?}", found.skipped);
     assert!(found.warnings.iter().any(|it| it.contains("triton/01")), "{:?}", found.warnings);
-    let plain = scan_path(&tree.0, false).unwrap();
+    let plain = scan_path(&tree.0, false, &usual()).unwrap();
     assert_eq!(summary(&plain), [("tf", vec![5]), ("triton", vec![])]);
 }
 
@@ -101,7 +114,7 @@ fn repositories_in_channels_are_found_and_a_name_in_two_of_them_is_refused() {
             "channels/two/c/1/",
         ],
     );
-    let mut found = scan_path(&tree.0.join("model"), true).unwrap();
+    let mut found = scan_path(&tree.0.join("model"), true, &usual()).unwrap();
     found.look_into_channels(&tree.0.join("channels")).unwrap();
     assert_eq!(summary(&found), [("a", vec![1]), ("c", vec![1])]);
     assert!(found.refused[&id("b")].contains("used twice"));
@@ -152,19 +165,20 @@ fn a_directory_that_cannot_be_read_is_refused_and_hides_no_other() {
 #[test]
 fn a_file_a_flat_model_and_version_directories_are_one_model() {
     let tree = Tree::new("flat", &["f/net.onnx", "f/net.onnx.data", "v/3/model.onnx"]);
-    let file = scan_path(&tree.0.join("f/net.onnx"), false).unwrap();
+    let file = scan_path(&tree.0.join("f/net.onnx"), false, &usual()).unwrap();
     assert_eq!(summary(&file), [("net", vec![1])]);
-    let flat = scan_path(&tree.0.join("f"), true).unwrap();
+    let flat = scan_path(&tree.0.join("f"), true, &usual()).unwrap();
     assert_eq!(summary(&flat), [("model", vec![1])]);
     assert!(flat.models[&id("model")].versions[&1].ends_with("f/net.onnx"));
-    let versions = scan_path(&tree.0.join("v"), false).unwrap();
+    let versions = scan_path(&tree.0.join("v"), false, &usual()).unwrap();
     assert_eq!(summary(&versions), [("v", vec![3])]);
 }
 
 #[test]
 fn of_two_flat_models_the_one_named_model_counts_and_then_the_engine_that_is_looked_for_first() {
-    let file =
-        |tree: &Tree| scan_path(&tree.0, true).unwrap().models[&id("model")].versions.clone();
+    let file = |tree: &Tree| {
+        scan_path(&tree.0, true, &usual()).unwrap().models[&id("model")].versions.clone()
+    };
     let tree = Tree::new("two", &["a.onnx", "model.pt", "._model.onnx"]);
     assert!(file(&tree)[&1].ends_with("model.pt"));
     let tree = Tree::new("both", &["model.pt2", "model.pt", "model.onnx"]);
@@ -174,7 +188,7 @@ fn of_two_flat_models_the_one_named_model_counts_and_then_the_engine_that_is_loo
 #[test]
 fn the_only_model_can_be_named_and_one_of_several_cannot() {
     let named = |tree: &Tree| {
-        let mut found = scan_path(&tree.0, false).unwrap();
+        let mut found = scan_path(&tree.0, false, &usual()).unwrap();
         found.name_the_only("given");
         found
     };
@@ -191,16 +205,16 @@ fn a_hosted_archive_may_hold_more_than_models_but_no_bare_configuration() {
     let tree =
         Tree::new("hosted", &["a/m/1/model.onnx", "a/code/x.py", "a/t.tar.gz", "b/config.pbtxt"]);
     for hosted in [true, false] {
-        let found = scan_path(&tree.0.join("a"), hosted).unwrap();
+        let found = scan_path(&tree.0.join("a"), hosted, &usual()).unwrap();
         assert_eq!(summary(&found), [("m", vec![1])]);
     }
-    let refused = scan_path(&tree.0.join("b"), true).unwrap().refused;
+    let refused = scan_path(&tree.0.join("b"), true, &usual()).unwrap().refused;
     assert!(refused[&id("model")].contains("<name>/config.pbtxt"));
-    assert_eq!(summary(&scan_path(&tree.0.join("b"), false).unwrap()), [("b", vec![])]);
+    assert_eq!(summary(&scan_path(&tree.0.join("b"), false, &usual()).unwrap()), [("b", vec![])]);
 }
 
 #[test]
 fn an_exported_servo_directory_is_one_model() {
     let tree = Tree::new("servo", &["export/Servo/7/model.onnx"]);
-    assert_eq!(summary(&scan_path(&tree.0, true).unwrap()), [("model", vec![7])]);
+    assert_eq!(summary(&scan_path(&tree.0, true, &usual()).unwrap()), [("model", vec![7])]);
 }

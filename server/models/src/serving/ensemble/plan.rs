@@ -284,7 +284,8 @@ mod tests {
                   output_map {{ key: 'b' value: 'y' }} }} ] }}"
         );
         let raw = ConfigReader::default().from_text("config.pbtxt", &text).unwrap();
-        let (completed, config) = complete(&raw, "e").unwrap();
+        let (completed, config) =
+            complete(&raw, "e", &crate::config::engines::Engines::default()).unwrap();
         compile(&config, &completed.config, &[m, n])
     }
 

@@ -46,9 +46,9 @@ fn an_empty_configuration_is_filled_from_the_model() {
 #[test]
 fn no_configuration_is_the_same_as_an_empty_one() {
     let found = Found { model: "m", directory: Path::new("1"), files: &["model.onnx".into()] };
-    let choice = choose(None, found, &ENGINES, Completion::On).unwrap();
+    let choice = choose(None, found, &usual(), Completion::On).unwrap();
     let spec = classifier();
-    let none = complete(None, "m", &choice, Some(&spec), &Defaults::default()).unwrap();
+    let none = complete(None, "m", &choice, &usual(), Some(&spec), &Defaults::default()).unwrap();
     assert_eq!(none.raw, accepted("", &spec).raw);
 }
 
@@ -270,7 +270,8 @@ fn a_completed_configuration_is_complete() {
             options: BTreeMap::new(),
         };
         let strict = Defaults { completion: Completion::Off, ..Defaults::default() };
-        let second = complete(Some(&raw), "m", &choice, Some(&classifier()), &strict).unwrap();
+        let second =
+            complete(Some(&raw), "m", &choice, &usual(), Some(&classifier()), &strict).unwrap();
         assert_eq!(second.raw, first.raw);
         assert!(second.warnings.is_empty());
     }

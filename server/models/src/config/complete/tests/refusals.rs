@@ -322,7 +322,8 @@ fn numbers_that_no_enum_has_are_refused() {
         default_model_filename: None,
         options: Default::default(),
     };
-    let errors = complete(Some(&raw), "m", &choice, None, &Defaults::default()).unwrap_err();
+    let errors =
+        complete(Some(&raw), "m", &choice, &usual(), None, &Defaults::default()).unwrap_err();
     let starts: Vec<&str> =
         errors.problems.iter().map(|it| it.split(';').next().unwrap_or_default()).collect();
     assert_eq!(
@@ -369,9 +370,9 @@ proptest! {
             &[tensor("y", DataType::Fp32, &[first])],
         );
         let found = Found { model: "m", directory: Path::new("1"), files: &["model.onnx".into()] };
-        let choice = choose(Some(&raw), found, &ENGINES, Completion::On).unwrap();
+        let choice = choose(Some(&raw), found, &usual(), Completion::On).unwrap();
         for spec in [Some(&spec), None] {
-            let Ok(completed) = complete(Some(&raw), "m", &choice, spec, &Defaults::default())
+            let Ok(completed) = complete(Some(&raw), "m", &choice, &usual(), spec, &Defaults::default())
             else { continue };
             let config = completed.config;
             let port = &config.inputs[0];

@@ -1,0 +1,59 @@
+//! What an engine says of itself: the files that it opens, and what its settings are called.
+
+/// What an engine can open, and what its settings are called. The server knows no engine by name: it asks this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineDescription {
+    /// Formats of model files. None where the engine needs no file.
+    pub formats: &'static [Format],
+    /// Its setting for the threads inside one operator.
+    pub intra_op_threads: Option<&'static str>,
+    /// Its setting for the threads among operators.
+    pub inter_op_threads: Option<&'static str>,
+    /// Its setting for the GPU memory that a model may take, in bytes.
+    pub gpu_memory_limit: Option<&'static str>,
+    /// Does it read `optimization.execution_accelerators` for GPUs?
+    pub has_gpu_accelerators: bool,
+    /// Does it take operators from libraries (`model_operations.op_library_filename`)?
+    pub has_op_libraries: bool,
+}
+
+impl EngineDescription {
+    /// An engine that opens no files and has none of these settings.
+    pub const PLAIN: EngineDescription = EngineDescription {
+        formats: &[],
+        intra_op_threads: None,
+        inter_op_threads: None,
+        gpu_memory_limit: None,
+        has_gpu_accelerators: false,
+        has_op_libraries: false,
+    };
+}
+
+/// A format of model files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    /// The `platform` of a configuration; empty where it has none.
+    pub platform: &'static str,
+    /// Other names of the platform.
+    pub aliases: &'static [&'static str],
+    /// Name of the file in a version's directory, unless the configuration says another one.
+    pub file: &'static str,
+    /// Other endings of such files than that of `file`.
+    pub other_extensions: &'static [&'static str],
+    /// Where several files are there, that of the lowest rank is the model, as in Triton.
+    pub rank: u8,
+    /// Can the engine run it? One that it cannot is known so that the engine can say what to do instead.
+    pub is_served: bool,
+}
+
+impl Format {
+    /// The ending of `file`.
+    pub fn extension(&self) -> &'static str {
+        self.file.rsplit_once('.').map_or("", |(_, extension)| extension)
+    }
+
+    /// Are files of that ending of this format?
+    pub fn has_extension(&self, extension: &str) -> bool {
+        self.extension() == extension || self.other_extensions.contains(&extension)
+    }
+}

@@ -1,0 +1,137 @@
+//! The engines of a server, by what they say of themselves, and the formats that other servers have.
+
+use std::sync::Arc;
+
+use backend::{Backend, EngineDescription, Format};
+
+/// Formats that Triton knows and no engine of this server opens: a model of one is told apart, and refused by its name.
+const ELSEWHERE: [(&str, Format); 3] = [
+    ("tensorrt", elsewhere("tensorrt_plan", "model.plan", 0)),
+    ("openvino", elsewhere("", "model.xml", 2)),
+    ("python", elsewhere("", "model.py", 5)),
+];
+
+const fn elsewhere(platform: &'static str, file: &'static str, rank: u8) -> Format {
+    Format { platform, aliases: &[], file, other_extensions: &[], rank, is_served: false }
+}
+
+/// The engines of a server.
+#[derive(Debug, Clone, Default)]
+pub struct Engines(Vec<(&'static str, &'static EngineDescription)>);
+
+/// A format, and the engine that opens it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    /// Name of the engine.
+    pub(crate) backend: &'static str,
+    /// What it opens.
+    pub(crate) format: Format,
+}
+
+impl Engines {
+    /// As they describe themselves.
+    pub(crate) fn of(engines: &[Arc<dyn Backend>]) -> Engines {
+        Engines(engines.iter().map(|it| (it.name(), it.description())).collect())
+    }
+
+    /// Their names.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// What the engine of that name says of itself; a plain one where there is none.
+    pub(crate) fn description(&self, name: &str) -> &'static EngineDescription {
+        let found = self.0.iter().find(|(it, _)| *it == name);
+        found.map_or(&EngineDescription::PLAIN, |(_, description)| description)
+    }
+
+    /// Names of those that take operators from libraries.
+    pub(crate) fn with_op_libraries(&self) -> Vec<&'static str> {
+        self.0.iter().filter(|(_, it)| it.has_op_libraries).map(|(name, _)| *name).collect()
+    }
+
+    /// Every setting for the threads inside one operator.
+    pub(crate) fn intra_op_keys(&self) -> Vec<&'static str> {
+        self.0.iter().filter_map(|(_, it)| it.intra_op_threads).collect()
+    }
+
+    /// All formats, also those that are known elsewhere, in the order in which files are looked for.
+    pub(crate) fn formats(&self) -> Vec<Known> {
+        let own = self.0.iter().flat_map(|(backend, it)| {
+            it.formats.iter().map(|format| Known { backend, format: *format })
+        });
+        let elsewhere = ELSEWHERE.map(|(backend, format)| Known { backend, format });
+        let mut formats: Vec<Known> = own.chain(elsewhere).collect();
+        formats.sort_by_key(|it| it.format.rank);
+        formats
+    }
+
+    /// The usual name of a file with that ending; `None` where no engine opens such files.
+    pub(crate) fn usual_file(&self, extension: &str) -> Option<&'static str> {
+        let mut own = self.0.iter().flat_map(|(_, it)| it.formats);
+        own.find(|it| it.has_extension(extension)).map(|it| it.file)
+    }
+
+    /// Endings of files that an engine opens; of two files that could be the model, that of the first ending is.
+    pub(crate) fn extensions(&self) -> Vec<&'static str> {
+        let mut formats: Vec<Format> =
+            self.0.iter().flat_map(|(_, it)| it.formats).copied().collect();
+        formats.sort_by_key(|it| it.rank);
+        let endings = formats
+            .iter()
+            .flat_map(|it| [it.extension()].into_iter().chain(it.other_extensions.iter().copied()));
+        endings.collect()
+    }
+
+    /// Endings of files that are served: `.onnx, .pt or .pth`.
+    pub(crate) fn extensions_text(&self) -> String {
+        let formats = self.formats().into_iter().map(|it| it.format).filter(|it| it.is_served);
+        let endings = formats
+            .flat_map(|it| [it.extension()].into_iter().chain(it.other_extensions.iter().copied()));
+        let endings: Vec<String> = endings.map(|it| format!(".{it}")).collect();
+        match endings.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+}
+
+/// Engines that describe themselves as those of the product do.
+#[cfg(test)]
+pub(crate) fn usual() -> Engines {
+    const fn format(
+        platform: &'static str,
+        file: &'static str,
+        rank: u8,
+        is_served: bool,
+    ) -> Format {
+        Format { platform, aliases: &[], file, other_extensions: &[], rank, is_served }
+    }
+    const ONNX: EngineDescription = EngineDescription {
+        formats: &[format("onnxruntime_onnx", "model.onnx", 1, true)],
+        intra_op_threads: Some("intra_op_thread_count"),
+        inter_op_threads: Some("inter_op_thread_count"),
+        gpu_memory_limit: Some("gpu_mem_limit"),
+        has_gpu_accelerators: true,
+        has_op_libraries: true,
+    };
+    const TORCH: EngineDescription = EngineDescription {
+        formats: &[
+            Format {
+                aliases: &["libtorch"],
+                other_extensions: &["pth"],
+                ..format("pytorch_libtorch", "model.pt", 3, true)
+            },
+            format("torch_aoti", "model.pt2", 4, false),
+        ],
+        intra_op_threads: Some("INTRA_OP_THREAD_COUNT"),
+        inter_op_threads: Some("INTER_OP_THREAD_COUNT"),
+        ..EngineDescription::PLAIN
+    };
+    Engines(vec![
+        ("identity", &EngineDescription::PLAIN),
+        ("onnxruntime", &ONNX),
+        ("pytorch", &TORCH),
+    ])
+}
