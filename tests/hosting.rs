@@ -3,9 +3,11 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use configuration::{Dialect, Vendor, compat::sagemaker::VariableState};
+use configuration::compat::sagemaker::VariableState;
+use frontend::settings::Vendor;
 use models::settings::{HostedWay, ModelsFrom};
 use muster::config::{ServerConfig, sagemaker_variables};
+use protocol::sagemaker::Dialect;
 
 use crate::support::{
     Client, Finished, Process, Reply, Repository, Server, Start, ask, first_of, infer, row,

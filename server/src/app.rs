@@ -25,7 +25,7 @@ use observers::Observers;
 use settings::{grpc_settings, http_settings, load_settings, metrics_settings};
 
 use crate::config::{Lifecycle, ServerConfig};
-use configuration::TlsFiles;
+use frontend::settings::TlsFiles;
 use frontend::{
     drain::{Drain, Stage},
     grpc::Grpc,
@@ -117,7 +117,7 @@ impl App {
             inference: Inference::new(cache.clone(), Some(tracing.clone())),
             control_threads: Default::default(),
             request_ids: Default::default(),
-            memory: Arc::new(SharedMemory::new(config.client_shared_memory)),
+            memory: Arc::new(SharedMemory::new(config.clients.shared_memory)),
             tracing,
             log,
             metrics,

@@ -16,33 +16,9 @@ mod report;
 mod sources;
 pub mod value;
 
-pub mod access;
-pub mod emf;
-pub mod grpc;
-pub mod hosting;
-pub mod limits;
-pub mod listeners;
-pub mod sagemaker;
-pub mod sessions;
-pub mod tls;
-pub mod vertex;
-pub mod xgboost;
-
 pub use environment::{Environment, PathKind, ProcessEnvironment, variable_text};
 pub use flags::{Alias, Flag, FlagTable, Takes, WithoutEffect, variable_of};
 pub use gather::gather;
 pub use given::{Given, Origin, Typed};
 pub use report::{ConfigError, Notice, NoticeLevel};
 pub use sources::Sources;
-
-pub use access::{AccessConfig, WireAccess};
-pub use emf::EmfConfig;
-pub use grpc::{Compression, ConnectionAge, Grpc, Keepalive};
-pub use hosting::{Hosting, PingMode};
-pub use limits::{BodyPace, Limits};
-pub use listeners::Listeners;
-pub use sagemaker::{Dialect, InferenceType, SageMaker, Vendor};
-pub use sessions::SessionSettings;
-pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
-pub use vertex::VertexAi;
-pub use xgboost::{IndexBase, OutputKey, Xgboost, XgboostCsv};

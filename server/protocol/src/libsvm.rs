@@ -6,8 +6,19 @@ use crate::{
     matrix::{Absent, Matrix},
     number::Excerpt,
 };
-use configuration::IndexBase;
 use inference::{error::Error, signature::Signature};
+
+/// Which index of libsvm is that of the first column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IndexBase {
+    /// 1 where no index of the body is 0, else 0.
+    #[default]
+    Auto,
+    /// 0, as XGBoost itself takes them.
+    Zero,
+    /// 1, as the format has it.
+    One,
+}
 
 /// What a row is called in errors.
 const FORMAT: &str = "libsvm";

@@ -21,7 +21,6 @@ use models::{
     LoadSettings,
     settings::{HostedStart, HostedWay},
 };
-use protocol::sagemaker;
 use schedule::ratelimit::RateLimiter;
 use telemetry::metrics::MetricsSettings;
 
@@ -91,11 +90,11 @@ pub(super) fn http_settings(
                 Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
             ),
         },
-        sagemaker: Arc::new(sagemaker::Options::of(&config.sagemaker, limits.body_bytes)),
+        sagemaker: Arc::new(config.sagemaker.options(limits.body_bytes)),
         recorder: observers.recorder.clone(),
         capture: observers.capture.clone(),
         sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),
-        websocket: config.allow_websocket,
+        websocket: config.clients.websocket,
         compression: limits.http_compression,
         cpus,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),

@@ -7,10 +7,13 @@ use super::{
     startup,
 };
 use configuration::{
-    Environment, Flag, Notice, Sources, access, command_line::Serve, compat::variables, emf, grpc,
-    hosting, limits, listeners, sagemaker, sessions, tls, value, vertex,
+    Environment, Flag, Notice, Sources, command_line::Serve, compat::variables, value,
 };
-use frontend::settings::aws::{self, AwsFacade};
+use frontend::settings::{
+    access,
+    aws::{self, AwsFacade},
+    clients, emf, grpc, hosting, limits, listeners, sagemaker, sessions, tls, vertex,
+};
 use machine::{Machine, gpus::Visibility};
 use models::{
     cache::cache_settings,
@@ -30,8 +33,6 @@ use telemetry::{
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("id", "triton", "Name of the server in its metadata. Clients of Triton may look for its name, hence the default"),
-    Flag::value("allow-websocket", "true", "Take WebSockets at /invocations-bidirectional-stream"),
-    Flag::value("allow-client-shm", "false", "Let clients register shared memory objects of this machine, from which inputs are read and into which outputs are written. For clients that are trusted: any of them can name any object that the server may open"),
 ];
 
 /// Makes the configuration. With `problems` found it is not to be used.
@@ -95,14 +96,11 @@ pub(super) fn resolve(
         lifecycle: lifecycle::resolve(&sources, problems),
         sagemaker,
         sessions: sessions::resolve(&sources, problems),
-        allow_websocket: sources.read("allow-websocket", value::boolean, problems).unwrap_or(true),
+        clients: clients::resolve(&sources, problems),
         aws,
         hosting,
         startup,
         vertex_ai: vertex::resolve(vertex_ai, &sources, problems),
-        client_shared_memory: sources
-            .read("allow-client-shm", value::boolean, problems)
-            .unwrap_or(false),
         metrics: metrics_settings::resolve(&sources, problems),
         emf: emf::resolve(&sources, problems),
         capture: capture_settings::resolve(&sources, problems),

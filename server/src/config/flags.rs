@@ -2,11 +2,13 @@
 
 use super::{assemble, batching_file, engines, lifecycle, monitoring_file, startup};
 use configuration::{
-    Flag, FlagTable, access,
+    Flag, FlagTable,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
-    emf, grpc, hosting, limits, listeners, sagemaker, sessions, tls, vertex, xgboost,
 };
-use frontend::settings::aws;
+use frontend::settings::{
+    access, aws, clients, emf, grpc, hosting, limits, listeners, sagemaker, sessions, tls, vertex,
+    xgboost,
+};
 use models::{
     cache::cache_settings,
     settings::{
@@ -27,6 +29,7 @@ const PARTS: &[&[Flag]] = &[
     batching_file::FLAGS,
     cache_settings::FLAGS,
     capture_settings::FLAGS,
+    clients::FLAGS,
     control::FLAGS,
     emf::FLAGS,
     engines::FLAGS,

@@ -12,8 +12,9 @@ use configuration::{
     Environment, FlagTable,
     command_line::{self, Health, Parsed, Serve},
     compat::tensorflow_command,
-    gather, listeners, value,
+    gather, value,
 };
+use frontend::settings::listeners;
 
 /// Whom to ask.
 #[derive(Debug, Clone, PartialEq)]

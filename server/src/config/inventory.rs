@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use super::{assemble, server_config::ServerConfig};
 use configuration::{
-    ConfigError, Environment, FlagTable, Given, Listeners, NoticeLevel, Origin, Sources, Typed,
-    Vendor, command_line::Serve, compat::sagemaker::Others, gather,
+    ConfigError, Environment, FlagTable, Given, NoticeLevel, Origin, Sources, Typed,
+    command_line::Serve, compat::sagemaker::Others, gather,
 };
+use frontend::settings::{Listeners, Vendor};
 use machine::Machine;
 
 /// The text.

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use configuration::{
     Environment, Origin, PathKind, Sources, command_line::Serve, compat::variables, value,
-    variable_text, vertex,
+    variable_text,
 };
+use frontend::settings::vertex;
 use models::{
     settings::{ModelsFrom, multi_model, named_models},
     stores::StoreUrl,

@@ -1,11 +1,11 @@
 //! The result: what a server is made from. Values have units in their types; nothing is left to parse.
 
 use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
-use configuration::{
-    AccessConfig, EmfConfig, Grpc, Hosting, HttpTls, Limits, Listeners, Notice, SageMaker,
-    SessionSettings, VertexAi,
+use configuration::Notice;
+use frontend::settings::{
+    AccessSettings, AwsFacade, ClientSettings, EmfSettings, Grpc, Hosting, HttpTls, Limits,
+    Listeners, SageMakerSettings, SessionSettings, VertexAi,
 };
-use frontend::settings::AwsFacade;
 use inference::trace::TraceConfig;
 use machine::gpus::Visibility;
 use models::{
@@ -39,7 +39,7 @@ pub struct ServerConfig {
     /// What a client may use up.
     pub limits: Limits,
     /// Who may do what.
-    pub access: AccessConfig,
+    pub access: AccessSettings,
     /// TLS of the HTTP ports; `None` where they are plain.
     pub tls: Option<HttpTls>,
     /// How requests wait and run.
@@ -51,11 +51,11 @@ pub struct ServerConfig {
     /// How to start, stop, and call oneself ready.
     pub lifecycle: Lifecycle,
     /// The routes of the SageMaker port.
-    pub sagemaker: SageMaker,
+    pub sagemaker: SageMakerSettings,
     /// Stateful sessions there; `None` where they are off.
     pub sessions: Option<SessionSettings>,
-    /// `--allow-websocket`: may clients talk over WebSockets?
-    pub allow_websocket: bool,
+    /// What clients may do beside sending requests one by one.
+    pub clients: ClientSettings,
     /// The addresses of SageMaker's runtime; `None` where they are off.
     pub aws: Option<AwsFacade>,
     /// How a hosting platform is answered beside inference.
@@ -64,12 +64,10 @@ pub struct ServerConfig {
     pub startup: Startup,
     /// The routes of the Vertex AI port; `None` where it is off.
     pub vertex_ai: Option<VertexAi>,
-    /// `--allow-client-shm`: may clients register shared memory?
-    pub client_shared_memory: bool,
     /// Which metrics are shown.
     pub metrics: MetricsSettings,
     /// `--emf`: metrics as lines on standard output; `None` where there are none.
-    pub emf: Option<EmfConfig>,
+    pub emf: Option<EmfSettings>,
     /// `--data-capture-dir`: which invocations are written down; `None` where none are.
     pub capture: Option<CaptureSettings>,
     /// `CUDA_VISIBLE_DEVICES` and the like.

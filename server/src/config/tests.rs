@@ -12,7 +12,8 @@ mod vertex;
 use std::{collections::HashMap, ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
 use super::{flags, *};
-use configuration::{ConfigError, Environment, PathKind, TlsPorts, compat::triton_command};
+use configuration::{ConfigError, Environment, PathKind, compat::triton_command};
+use frontend::settings::TlsPorts;
 use inference::access::{Categories, Category};
 use machine::{Machine, gpus::Visibility};
 use models::{

@@ -208,7 +208,7 @@ mod tests {
     };
 
     use super::*;
-    use configuration::BodyPace;
+    use crate::settings::limits::BodyPace;
     use inference::limits::Budget;
 
     fn gzip(plain: &[u8]) -> Vec<u8> {

@@ -7,8 +7,8 @@ use std::{
     time::Instant,
 };
 
+use crate::settings::limits::BodyPace;
 use bytes::Bytes;
-use configuration::BodyPace;
 
 use inference::{
     aligned::AlignedBuffer,

@@ -6,7 +6,7 @@ use bytes::{Buf, BufMut, Bytes};
 
 use super::reply::PREFIX;
 use crate::exchange::compression::{Encoding, deflated};
-use configuration::Compression;
+use crate::settings::grpc::Compression;
 
 /// How hard replies are compressed; `None` for not at all.
 pub fn level(compression: Compression) -> Option<flate2::Compression> {

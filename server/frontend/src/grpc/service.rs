@@ -9,7 +9,7 @@ use inference::access::{Access, Forwarding};
 #[derive(Clone)]
 pub struct GrpcSettings {
     /// What the operator said of gRPC.
-    pub grpc: configuration::Grpc,
+    pub grpc: crate::settings::grpc::Grpc,
     /// What a message may take.
     pub messages: Limits,
     /// How slow a peer may be.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use configuration::ConnectionAge;
+use crate::settings::grpc::ConnectionAge;
 
 /// What a connection's calls are doing, for whoever watches over it.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@ use crate::http::{
     router::{self, MemoryAction, MemoryPath, ModelPath, Route},
     service::{Service, text},
 };
-use configuration::VertexAi;
+use crate::settings::vertex::VertexAi;
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 use models::ServedModel;
 use protocol::{

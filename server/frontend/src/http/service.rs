@@ -11,6 +11,8 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
+use crate::settings::hosting::PingMode;
+use crate::settings::vertex::VertexAi;
 use crate::{
     exchange::intake::Limits, hosting::emf::Recorder, net::tls::Acceptor, serving::Serving,
 };
@@ -18,7 +20,6 @@ use crate::{
     hosting::{facade::Facade, sessions::SessionTable},
     http::timeouts::Timeouts,
 };
-use configuration::{PingMode, VertexAi};
 use inference::{
     access::{Access, Category, Forwarding, Need},
     error::Error,

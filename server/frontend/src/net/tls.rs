@@ -16,7 +16,7 @@ use tokio_rustls::{
 };
 
 use crate::drain::Guard;
-use configuration::{PemFile, TlsFiles};
+use crate::settings::tls::{PemFile, TlsFiles};
 
 /// When the server closes, a handshake is given that long to end: a request may follow it.
 const LAST_CALL: Duration = Duration::from_millis(100);

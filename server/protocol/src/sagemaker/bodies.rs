@@ -3,6 +3,7 @@
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
+use super::dialect::Dialect;
 use super::{
     Decoded, Options, ReplyFormat,
     huggingface::{self, Pipeline},
@@ -12,7 +13,6 @@ use crate::{
     negotiate::{self, Media},
     npy, npz, rows, shapes, tfs,
 };
-use configuration::Dialect;
 use inference::{
     error::Error,
     signature::{Port, Signature},

@@ -2,11 +2,11 @@
 //! thousand bytes or so.
 
 use super::Options;
+use super::dialect::Dialect;
 use crate::{
     json::write,
     negotiate::{self, Declared, Media},
 };
-use configuration::Dialect;
 use inference::error::Kind;
 
 /// Which keys an error has.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::dialect::Dialect;
 use crate::{
     builtin,
     json::{Reader, Token},
@@ -10,7 +11,6 @@ use crate::{
     rows::{self, List, RowBuilder},
     tfs,
 };
-use configuration::Dialect;
 use inference::{error::Error, signature::Signature};
 
 use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects};

@@ -4,6 +4,7 @@
 
 mod attributes;
 mod bodies;
+mod dialect;
 mod errors;
 mod huggingface;
 mod json;
@@ -20,9 +21,9 @@ use crate::{
     EncodedReply,
     kserve_v2::{self, generate},
     negotiate::{self, Declared, LinesName, Media},
-    reply, tfs, xgboost,
+    reply, tfs,
+    xgboost::{self, XgboostOptions},
 };
-use configuration::{Dialect, InferenceType, SageMaker, Xgboost};
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
@@ -32,6 +33,7 @@ use json::Kind;
 use sniff::Content;
 
 pub use attributes::Attributes;
+pub use dialect::{Dialect, InferenceType};
 pub use errors::{ErrorForm, error_body};
 pub use huggingface::Pipeline;
 
@@ -52,23 +54,10 @@ pub struct Options {
     /// Most bytes of a body whose parts are compressed, when they are not; `None` for any number.
     pub largest_body: Option<u64>,
     /// Bodies and replies in XGBoost's dialect.
-    pub xgboost: Xgboost,
+    pub xgboost: XgboostOptions,
 }
 
 impl Options {
-    /// Those of a configuration in which bodies have at most so many bytes.
-    pub fn of(config: &SageMaker, largest_body: u64) -> Options {
-        Options {
-            dialect: config.dialect,
-            vendor: config.vendor.as_ref().map(|it| it.dialect),
-            inference_type: config.inference_type,
-            default_accept: config.default_accept.clone(),
-            batch: config.batch,
-            largest_body: Some(largest_body),
-            xgboost: config.xgboost.clone(),
-        }
-    }
-
     /// What a request is in that may be in several dialects; `None` where nobody says.
     fn spoken(&self) -> Option<Dialect> {
         self.dialect.or(self.vendor)

@@ -2,6 +2,7 @@
 
 use backend::DataType;
 
+use super::dialect::Dialect;
 use super::{Decoded, Head, Options, ReplyFormat, choose, on_a_line};
 use crate::{
     EncodedReply, builtin,
@@ -13,7 +14,6 @@ use crate::{
     recordio, reply,
     xgboost::{self, Objective, Reply},
 };
-use configuration::Dialect;
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},

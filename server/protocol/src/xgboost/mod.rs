@@ -2,11 +2,13 @@
 
 mod delimited;
 mod objective;
+mod options;
 mod predict;
 
 use backend::NamedTensor;
 
 pub use objective::{Objective, PARAMETER};
+pub use options::{OutputKey, XgboostCsv, XgboostOptions};
 
 use super::{
     EncodedReply, libsvm,
@@ -15,7 +17,6 @@ use super::{
     predictions::Lists,
     recordio,
 };
-use configuration::{Xgboost, XgboostCsv};
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 use predict::Raw;
 
@@ -40,7 +41,7 @@ const SCORE: &str = "score";
 /// the model's.
 pub fn decode(
     signature: &Signature,
-    settings: &Xgboost,
+    settings: &XgboostOptions,
     media: Media,
     body: &[u8],
 ) -> Option<Result<Vec<NamedTensor>, Error>> {
@@ -65,7 +66,7 @@ pub struct Reply {
     /// What the model was trained for, where it says so.
     pub objective: Option<Objective>,
     /// What is said of each prediction, and how.
-    pub settings: Xgboost,
+    pub settings: XgboostOptions,
 }
 
 /// The reply: the predictions, or what was asked for of each.

@@ -1,6 +1,6 @@
 //! What an XGBoost model was trained for, which says what its predictions are, and what can be said of them.
 
-use configuration::OutputKey;
+use super::options::OutputKey;
 use inference::error::Error;
 
 /// The families of XGBoost's objectives that differ in their predictions.

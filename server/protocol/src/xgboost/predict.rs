@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use backend::{DataType, NamedTensor, Shape, Tensor};
 
 use super::objective::{Objective, PARAMETER};
+use super::options::OutputKey as Key;
 use crate::{predictions::Predictions, recordio::floats, reply};
-use configuration::OutputKey as Key;
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 
 /// The predictions of a response, as the container's `predict` would give them.

@@ -2,9 +2,9 @@
 
 use backend::{Shape, Tensor};
 
+use super::options::OutputKey;
 use super::*;
 use crate::samples::{body, model};
-use configuration::OutputKey;
 
 /// A response with these outputs: names, columns (0 for none) and numbers; an integer type where the name is `label`.
 fn respond(outputs: &[(&str, usize, &[f32])]) -> (Signature, InferenceResponse) {
@@ -28,7 +28,7 @@ fn respond(outputs: &[(&str, usize, &[f32])]) -> (Signature, InferenceResponse) 
 }
 
 fn reply(media: Media, objective: Option<&str>, keys: &[OutputKey], csv: XgboostCsv) -> Reply {
-    let settings = Xgboost { output: keys.into(), csv, ..Xgboost::default() };
+    let settings = XgboostOptions { output: keys.into(), csv, ..XgboostOptions::default() };
     let objective = objective.map(|it| Objective::from_name(it).unwrap());
     Reply { media, objective, settings }
 }
@@ -156,12 +156,13 @@ fn outputs_that_cannot_be_the_objectives_are_refused_by_name() {
 #[test]
 fn a_body_that_cannot_be_read_is_of_an_unsupported_type() {
     let signature = model(8, &["x FP32 [2]"], &[]);
-    let decode = |media, body: &[u8]| decode(&signature, &Xgboost::default(), media, body).unwrap();
+    let decode =
+        |media, body: &[u8]| decode(&signature, &XgboostOptions::default(), media, body).unwrap();
     for media in [Media::Csv, Media::Libsvm, Media::RecordIo] {
         assert!(matches!(decode(media, b"x"), Err(Error::UnsupportedMediaType(_))), "{media}");
     }
     assert!(matches!(decode(Media::Csv, b"1,2,3"), Err(Error::InvalidInput { .. })));
     assert!(matches!(decode(Media::Libsvm, b"0:1 9:1"), Err(Error::InvalidInput { .. })));
     let texts = model(8, &["x BYTES [2]"], &[]);
-    assert!(super::decode(&texts, &Xgboost::default(), Media::Csv, b"a,b").is_none());
+    assert!(super::decode(&texts, &XgboostOptions::default(), Media::Csv, b"a,b").is_none());
 }

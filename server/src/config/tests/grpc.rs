@@ -1,7 +1,7 @@
 //! Settings of gRPC: its ports, its TLS, its connections.
 
 use super::*;
-use configuration::{Compression, ConnectionAge, PemFile, TlsFiles};
+use frontend::settings::{Compression, ConnectionAge, PemFile, TlsFiles};
 
 #[test]
 fn grpc_is_served_unless_a_platform_wants_one_port_or_somebody_says_so() {

@@ -1,7 +1,7 @@
 //! Whose container is meant, and what its bodies are.
 
 use super::config;
-use configuration::{Dialect, InferenceType};
+use protocol::sagemaker::{Dialect, InferenceType};
 
 #[test]
 fn the_dialect_is_given_or_told_from_the_variables_of_a_container() {

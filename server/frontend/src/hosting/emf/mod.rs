@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use configuration::EmfConfig;
+use crate::settings::emf::EmfSettings;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use document::Usage;
 use machine::gpus::Sensor;
@@ -141,7 +141,7 @@ impl Emf {
     ///
     /// # Errors
     /// When the system refuses one.
-    pub fn start(config: EmfConfig, sources: Sources) -> io::Result<Emf> {
+    pub fn start(config: EmfSettings, sources: Sources) -> io::Result<Emf> {
         let (stop, stopped) = bounded(0);
         let (end, ended) = bounded(0);
         let work = move || {
@@ -160,7 +160,7 @@ impl Emf {
     }
 }
 
-fn write(config: &EmfConfig, sources: &Sources, stopped: &Receiver<()>) {
+fn write(config: &EmfSettings, sources: &Sources, stopped: &Receiver<()>) {
     let mut last = (Instant::now(), sources.metrics.resources().cpu_seconds);
     loop {
         let ended = stopped.recv_timeout(config.interval) == Err(RecvTimeoutError::Disconnected);

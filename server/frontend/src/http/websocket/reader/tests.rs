@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use configuration::BodyPace;
+use crate::settings::limits::BodyPace;
 use inference::limits::Budget;
 
 const LIMIT: u64 = 1000;

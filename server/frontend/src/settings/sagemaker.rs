@@ -1,10 +1,14 @@
 //! SageMaker: who answers `/invocations`, and how.
 
-use crate::{
+use super::xgboost;
+use configuration::{
     Environment, Flag, Sources,
     compat::{Container, TellingVariable},
     value::{self, Parse},
-    xgboost::{self, Xgboost},
+};
+use protocol::{
+    sagemaker::{Dialect, InferenceType, Options},
+    xgboost::XgboostOptions,
 };
 
 /// The flags of this part.
@@ -19,7 +23,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// The routes of the SageMaker port.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SageMaker {
+pub struct SageMakerSettings {
     /// `--sagemaker-default-model`: who answers `/invocations`; `None` for the only model.
     pub default_model: Option<String>,
     /// `--sagemaker-dialect`: what bodies are taken for where their content leaves a choice; `None` for `auto`.
@@ -34,36 +38,22 @@ pub struct SageMaker {
     /// and replies are lines.
     pub batch: bool,
     /// Bodies and replies in XGBoost's dialect.
-    pub xgboost: Xgboost,
+    pub xgboost: XgboostOptions,
 }
 
-/// The habits of one of SageMaker's containers, in bodies, replies and errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
-    /// TensorFlow Serving's.
-    Tfs,
-    /// Triton's.
-    Triton,
-    /// Hugging Face's.
-    HuggingFace,
-    /// Those made with the inference toolkits, that of PyTorch among them.
-    Toolkit,
-    /// XGBoost's.
-    Xgboost,
-    /// MLflow's image.
-    Mlflow,
-}
-
-/// What a KServe v2 request to `/invocations` is: Triton's inference types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InferenceType {
-    /// A request as to `infer`.
-    #[default]
-    Infer,
-    /// A flat object, answered with one.
-    Generate,
-    /// A flat object, answered with events.
-    GenerateStream,
+impl SageMakerSettings {
+    /// What decoding and encoding go by, where bodies have at most so many bytes.
+    pub fn options(&self, largest_body: u64) -> Options {
+        Options {
+            dialect: self.dialect,
+            vendor: self.vendor.as_ref().map(|it| it.dialect),
+            inference_type: self.inference_type,
+            default_accept: self.default_accept.clone(),
+            batch: self.batch,
+            largest_body: Some(largest_body),
+            xgboost: self.xgboost.clone(),
+        }
+    }
 }
 
 /// The container that this one takes the place of, and how that is known.
@@ -96,10 +86,10 @@ pub fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
-) -> SageMaker {
+) -> SageMakerSettings {
     let inference_type = sources.read("sagemaker-inference-type", inference_type, problems);
     let dialect = sources.read("sagemaker-dialect", dialect, problems).flatten();
-    SageMaker {
+    SageMakerSettings {
         default_model: sources.read("sagemaker-default-model", value::text, problems),
         dialect,
         vendor: match dialect {

@@ -5,10 +5,10 @@ use std::{
     num::NonZeroUsize,
 };
 
-use crate::{
-    Flag, Notice, Sources, tls,
+use super::{tls, vertex};
+use configuration::{
+    Flag, Notice, Sources,
     value::{self, Parse},
-    vertex,
 };
 
 /// The flags of this part.

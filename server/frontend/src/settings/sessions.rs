@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, time::Duration};
 
-use crate::{Flag, Sources, value};
+use configuration::{Flag, Sources, value};
 
 /// The flags of this part.
 #[rustfmt::skip]

@@ -2,11 +2,8 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::{
-    Flag, Notice, Sources,
-    tls::{PemFile, TlsFiles},
-    value,
-};
+use super::tls::{PemFile, TlsFiles};
+use configuration::{Flag, Notice, Sources, value};
 
 /// The flags of this part.
 #[rustfmt::skip]

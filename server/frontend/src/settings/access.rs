@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
@@ -21,7 +21,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// Who may do what.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AccessConfig {
+pub struct AccessSettings {
     /// `--auth-tokens-file`: who may ask; `None` for everybody.
     pub tokens_file: Option<PathBuf>,
     /// `--auth-open`: what needs no token.
@@ -42,9 +42,9 @@ pub struct WireAccess {
 }
 
 /// Reads it.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> AccessConfig {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> AccessSettings {
     let open = sources.read("auth-open", open, problems);
-    AccessConfig {
+    AccessSettings {
         tokens_file: sources.read("auth-tokens-file", value::path, problems),
         open: open.unwrap_or(Categories::only(&[Category::Health])),
         http: wire(sources, "http-restricted-api", "http-header-forward-pattern", problems),

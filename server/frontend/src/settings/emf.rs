@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Flag, Sources, value};
+use configuration::{Flag, Sources, value};
 
 /// The flags of this part.
 #[rustfmt::skip]
@@ -14,7 +14,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// Lines in CloudWatch's embedded metric format on standard output.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EmfConfig {
+pub struct EmfSettings {
     /// `--emf-interval-secs`: how often they are written.
     pub interval: Duration,
     /// `--emf-namespace`: the namespace of the metrics.
@@ -22,11 +22,11 @@ pub struct EmfConfig {
 }
 
 /// Reads it; `None` where it is off.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<EmfConfig> {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Option<EmfSettings> {
     let on = sources.read("emf", value::boolean, problems).unwrap_or(false);
     let interval = sources.read("emf-interval-secs", value::seconds_above_zero, problems);
     let namespace = sources.read("emf-namespace", value::text, problems);
-    on.then(|| EmfConfig {
+    on.then(|| EmfSettings {
         interval: interval.unwrap_or(Duration::from_secs(60)),
         namespace: namespace.unwrap_or_else(|| "muster".to_owned()),
     })

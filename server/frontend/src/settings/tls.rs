@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use crate::{
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };

@@ -1,6 +1,6 @@
 //! How a hosting platform is answered beside inference.
 
-use crate::{
+use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };

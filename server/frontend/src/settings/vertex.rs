@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{
+use configuration::{
     Environment, Flag, PathKind, Sources,
     value::{self, Parse},
     variable_text,

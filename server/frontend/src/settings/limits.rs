@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, time::Duration};
 
-use crate::{Flag, Notice, Sources, value};
+use configuration::{Flag, Notice, Sources, value};
 use machine::Machine;
 
 /// The flags of this part.

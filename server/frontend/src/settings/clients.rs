@@ -1,0 +1,28 @@
+//! What clients may do beside sending requests one by one.
+
+use configuration::{Flag, Sources, value};
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("allow-websocket", "true", "Take WebSockets at /invocations-bidirectional-stream"),
+    Flag::value("allow-client-shm", "false", "Let clients register shared memory objects of this machine, from which inputs are read and into which outputs are written. For clients that are trusted: any of them can name any object that the server may open"),
+];
+
+/// What clients may do beside sending requests one by one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientSettings {
+    /// `--allow-websocket`: may they talk over WebSockets?
+    pub websocket: bool,
+    /// `--allow-client-shm`: may they register shared memory?
+    pub shared_memory: bool,
+}
+
+/// Reads it.
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> ClientSettings {
+    let mut is_allowed = |name| sources.read(name, value::boolean, problems);
+    ClientSettings {
+        websocket: is_allowed("allow-websocket").unwrap_or(true),
+        shared_memory: is_allowed("allow-client-shm").unwrap_or(false),
+    }
+}
