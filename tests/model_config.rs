@@ -136,6 +136,7 @@ fn files_by_what_a_gpu_can_compute_are_told_of_where_there_is_none() {
     let mut server = Process::start(&repository, &[], &[]);
     server.wait_ready();
     let ignored = "cc_model_filenames is ignored, as no instance runs on a GPU";
+    server.wait_for_line(ignored);
     assert_eq!(server.log().iter().filter(|it| it.contains(ignored)).count(), 1);
 }
 
