@@ -25,6 +25,11 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Units that can still be taken at present.
+    pub fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used())
+    }
+
     /// Takes `units`; `None` when so many are not left.
     pub fn take(self: &Arc<Budget>, units: usize) -> Option<Permit> {
         self.reserve(units).then(|| Permit { budget: self.clone(), units })

@@ -4,8 +4,9 @@
 use backend::NamedTensor;
 
 use crate::{
+    expansion::{self, DOUBLING, Elements, Separators, Text},
     json::{Reader, Token},
-    matrix::{Absent, Matrix, numbers},
+    matrix::{self, Matrix, MissingValue, numbers},
     recordio, rows,
 };
 use inference::{error::Error, signature::Signature};
@@ -86,6 +87,103 @@ pub(super) fn read_lines(
     matrix.finish(FORMAT)
 }
 
+/// Where rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// In the list `instances` of one object.
+    Instances,
+    /// Each is a document.
+    Documents,
+}
+
+/// Bytes that [`read_list`] and [`read_lines`] take at most beside the body.
+pub(super) fn expanded(signature: &Signature, rows: Rows, body: &[u8], loose: usize) -> usize {
+    /// Bytes that a number of a row takes until it is in the tensor: in a list of values or positions that grows by
+    /// doubling, and in the list of entries, which is sorted.
+    const NUMBER: usize = (DOUBLING + 2) * size_of::<f64>() + size_of::<(usize, f64)>();
+    let elements = Elements::of(signature);
+    let given = Text::bound(Separators::Documents, body, loose, |text| {
+        let numbers = text.values.saturating_mul(NUMBER).saturating_add(text.grown(elements));
+        numbers.saturating_add(text.read(expansion::KEY))
+    });
+    let omitted = match may_be_sparse(body) {
+        true => {
+            // Each row is an object, and has as many numbers as the first one.
+            let objects = expansion::count(body, |it| it == b'{');
+            matrix::expanded(signature, body.len(), objects, first_width(signature, rows, body))
+        }
+        false => 0,
+    };
+    given.saturating_add(omitted).saturating_add(expansion::of_ports(signature))
+}
+
+/// May one of the keys be `values`, as in rows that leave numbers out? It may be spelled with escapes.
+fn may_be_sparse(body: &[u8]) -> bool {
+    const KEY: &[u8] = b"\"values\"";
+    body.windows(KEY.len()).any(|it| it == KEY) || body.contains(&b'\\')
+}
+
+/// The numbers of the first row, those that it leaves out among them. A broken row has none.
+fn first_width(signature: &Signature, rows: Rows, body: &[u8]) -> usize {
+    let mut width = 0;
+    let row = |reader: &mut Reader<'_>, width: &mut usize| {
+        preview_row(reader, matrix::width_of(signature), width)?;
+        Err(rows::enough())
+    };
+    let _ = Reader::preview(body).and_then(|mut reader| match rows {
+        Rows::Documents => row(&mut reader, &mut width),
+        Rows::Instances => reader.object(|reader, key| match &*key {
+            "instances" => reader.array(|reader, _| row(reader, &mut width)),
+            _ => reader.skip_value(),
+        }),
+    });
+    width
+}
+
+/// Looks for the features of a row, as [`read_row`] does.
+fn preview_row(
+    reader: &mut Reader<'_>,
+    model: Option<usize>,
+    width: &mut usize,
+) -> Result<(), Error> {
+    reader.object(|reader, key| match &*key {
+        "features" => preview_features(reader, model, width),
+        "data" => reader.object(|reader, key| match &*key {
+            "features" => preview_features(reader, model, width),
+            _ => reader.skip_value(),
+        }),
+        _ => reader.skip_value(),
+    })
+}
+
+fn preview_features(
+    reader: &mut Reader<'_>,
+    model: Option<usize>,
+    width: &mut usize,
+) -> Result<(), Error> {
+    if reader.peek()? == Token::Array {
+        return reader.array(|reader, at| {
+            *width = (*width).max(at + 1);
+            reader.skip_value()
+        });
+    }
+    let mut shape = None::<usize>;
+    reader.object(|reader, key| match &*key {
+        "values" => reader.array(|reader, at| {
+            *width = (*width).max(at + 1);
+            reader.skip_value()
+        }),
+        "shape" => reader.array(|reader, _| {
+            let size = usize::try_from(reader.number::<u64>()?).unwrap_or(usize::MAX);
+            shape = Some(shape.unwrap_or(1).saturating_mul(size));
+            Ok(())
+        }),
+        _ => reader.skip_value(),
+    })?;
+    *width = (*width).max(shape.or(model).unwrap_or(0));
+    Ok(())
+}
+
 /// One row. Keys that are no features are passed over: AWS's algorithms know some.
 fn read_row(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(), Error> {
     let mut found = false;
@@ -138,7 +236,7 @@ fn read_features(matrix: &mut Matrix<'_>, reader: &mut Reader<'_>) -> Result<(),
         _ => reader.skip_value(),
     })?;
     let values = values.ok_or_else(|| reader.error("expected the key 'values'"))?;
-    let added = recordio::tensor(matrix, Absent::Zero, values.into_iter(), &keys, &shape);
+    let added = recordio::tensor(matrix, MissingValue::Zero, values.into_iter(), &keys, &shape);
     added.map_err(|it| reader.error(format_args!("the row {it}")))
 }
 

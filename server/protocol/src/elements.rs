@@ -81,26 +81,24 @@ fn repeat<T: Copy>(values: &mut Vec<T>, times: usize) {
 }
 
 impl TensorBuilder {
-    /// An empty one. `expected`: how many elements will be of use, where that is known; more are counted and
-    /// not kept, so that a body which lies about its shape does not take memory for it.
+    /// An empty one, which takes no memory. `expected`: how many elements will be of use, where that is known; more are
+    /// counted and not kept, so that a body which lies about its shape does not take memory for it.
     pub fn new(dtype: DataType, expected: Option<usize>) -> TensorBuilder {
-        // A text of n bytes has fewer than n elements, but n is not known here; growth is cheap beyond this.
-        let room = expected.unwrap_or(0).min(1 << 16);
         let column = match dtype {
-            DataType::Bool => Column::Bool(Booleans(Vec::with_capacity(room))),
-            DataType::Uint8 => Column::Uint8(Vec::with_capacity(room)),
-            DataType::Uint16 => Column::Uint16(Vec::with_capacity(room)),
-            DataType::Uint32 => Column::Uint32(Vec::with_capacity(room)),
-            DataType::Uint64 => Column::Uint64(Vec::with_capacity(room)),
-            DataType::Int8 => Column::Int8(Vec::with_capacity(room)),
-            DataType::Int16 => Column::Int16(Vec::with_capacity(room)),
-            DataType::Int32 => Column::Int32(Vec::with_capacity(room)),
-            DataType::Int64 => Column::Int64(Vec::with_capacity(room)),
-            DataType::Fp16 => Column::Fp16(Vec::with_capacity(room)),
-            DataType::Bf16 => Column::Bf16(Vec::with_capacity(room)),
-            DataType::Fp32 => Column::Fp32(Vec::with_capacity(room)),
-            DataType::Fp64 => Column::Fp64(Vec::with_capacity(room)),
-            DataType::Bytes => Column::Bytes(Strings(Vec::with_capacity(room))),
+            DataType::Bool => Column::Bool(Booleans::default()),
+            DataType::Uint8 => Column::Uint8(Vec::new()),
+            DataType::Uint16 => Column::Uint16(Vec::new()),
+            DataType::Uint32 => Column::Uint32(Vec::new()),
+            DataType::Uint64 => Column::Uint64(Vec::new()),
+            DataType::Int8 => Column::Int8(Vec::new()),
+            DataType::Int16 => Column::Int16(Vec::new()),
+            DataType::Int32 => Column::Int32(Vec::new()),
+            DataType::Int64 => Column::Int64(Vec::new()),
+            DataType::Fp16 => Column::Fp16(Vec::new()),
+            DataType::Bf16 => Column::Bf16(Vec::new()),
+            DataType::Fp32 => Column::Fp32(Vec::new()),
+            DataType::Fp64 => Column::Fp64(Vec::new()),
+            DataType::Bytes => Column::Bytes(Strings::default()),
         };
         TensorBuilder { column, most: expected.unwrap_or(usize::MAX), count: 0 }
     }

@@ -80,6 +80,8 @@ pub struct Reader<'a> {
     /// Open arrays and objects.
     depth: usize,
     path: SmallVec<[Step<'a>; 6]>,
+    /// Is a repeated key an error? A set of the keys takes memory.
+    distinct_keys: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -92,7 +94,15 @@ impl<'a> Reader<'a> {
             let problem = "the JSON text begins with a byte order mark; expected none, at byte 0";
             return Err(Error::InvalidRequest(problem.to_owned()));
         }
-        Ok(Reader { text, position: 0, depth: 0, path: SmallVec::new() })
+        Ok(Reader { text, position: 0, depth: 0, path: SmallVec::new(), distinct_keys: true })
+    }
+
+    /// A reader for a look at `body` before it is decoded. It accepts repeated keys, so that it takes no memory for them.
+    ///
+    /// # Errors
+    /// As [`Reader::new`].
+    pub fn preview(text: &'a [u8]) -> Result<Reader<'a>, Error> {
+        Ok(Reader { distinct_keys: false, ..Reader::new(text)? })
     }
 
     /// Reads the one value of a document, and that nothing follows it.
@@ -151,7 +161,7 @@ impl<'a> Reader<'a> {
             self.next_byte();
             let at = self.position;
             let key = self.string_or("a key")?;
-            if !seen.insert(key.clone()) {
+            if self.distinct_keys && !seen.insert(key.clone()) {
                 return Err(
                     self.error_at(at, format_args!("the key '{}' is repeated", Excerpt(&key)))
                 );
@@ -282,7 +292,7 @@ impl<'a> Reader<'a> {
         value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let Mark { position, depth, path } = mark;
-        let mut other = Reader { text: self.text, position, depth, path };
+        let mut other = Reader { position, depth, path, ..*self };
         value(&mut other)
     }
 

@@ -12,7 +12,9 @@ mod builtin;
 pub mod csv;
 pub mod elements;
 pub mod eventstream;
-mod growth;
+pub mod expansion;
+#[cfg(test)]
+mod expansion_tests;
 pub mod json;
 pub mod kserve_v2;
 pub mod libsvm;

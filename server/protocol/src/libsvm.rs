@@ -3,7 +3,8 @@
 use backend::NamedTensor;
 
 use crate::{
-    matrix::{Absent, Matrix},
+    expansion,
+    matrix::{self, Matrix, MissingValue},
     number::Excerpt,
 };
 use inference::{error::Error, signature::Signature};
@@ -69,10 +70,32 @@ pub fn decode(
             entries.push((usize::try_from(column?).unwrap_or(usize::MAX), value));
         }
         let added =
-            matrix.sparse(row, Absent::Missing, &mut entries, |matrix, value| matrix.text(value));
+            matrix.sparse(row, MissingValue::Nan, &mut entries, |matrix, value| matrix.text(value));
         added.map_err(|it| in_record(record, it))?;
     }
     matrix.finish(FORMAT)
+}
+
+/// Bytes that [`decode`] takes at most beside the body.
+pub fn expanded(signature: &Signature, body: &[u8]) -> usize {
+    /// Bytes of a value's place in the list of a row, which grows by doubling and is sorted.
+    const ENTRY: usize = 4 * size_of::<(usize, &str)>();
+    let Ok(text) = std::str::from_utf8(body) else { return 0 };
+    let width = match matrix::width_of(signature) {
+        Some(width) => width,
+        None => match range(text.trim_ascii()) {
+            Ok(Range { largest, .. }) => {
+                largest.map_or(0, |it| usize::try_from(it).unwrap_or(usize::MAX).saturating_add(1))
+            }
+            Err(_) => return 0,
+        },
+    };
+    let line = |line: &[u8]| expansion::count(line, |it| it == b':');
+    let entries = body.split(|&it| it == b'\n').map(line).max().unwrap_or(0);
+    let rows = 1 + expansion::count(body, |it| it == b'\n');
+    matrix::expanded(signature, body.len(), rows, width)
+        .saturating_add(entries.saturating_mul(ENTRY))
+        .saturating_add(expansion::of_ports(signature))
 }
 
 /// The records of a text without blanks around it, each with its number.

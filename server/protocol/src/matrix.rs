@@ -3,20 +3,22 @@
 
 use backend::{DataType, NamedTensor};
 
-use crate::{csv, elements::TensorBuilder, growth, rows, shapes};
+use crate::{
+    csv,
+    elements::TensorBuilder,
+    expansion::{DOUBLING, Elements, MOST_ELEMENTS, OMITTED},
+    rows, shapes,
+};
 use inference::{
     error::Error,
     signature::{Port, Signature},
 };
 
-/// Most numbers that the rows of a sparse body may become, however long it is.
-const MOST: usize = 1 << 26;
-
 /// What an element is that a sparse row does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absent {
+pub enum MissingValue {
     /// Not known: NaN. So XGBoost reads it.
-    Missing,
+    Nan,
     /// Zero. So AWS's algorithms read it.
     Zero,
 }
@@ -53,17 +55,13 @@ impl<'s> Matrix<'s> {
         })?;
         let builder = TensorBuilder::new(port.dtype, None);
         let size = port.dtype.size().unwrap_or(1);
-        let most = growth::most(sent).min(MOST.saturating_mul(size));
+        let most = OMITTED.bytes(sent).min(MOST_ELEMENTS.saturating_mul(size));
         Ok(Matrix { signature, port, builder, most, columns: 0, ended: 0, rows: 0 })
     }
 
     /// Numbers in one row of the input; `None` where that is open.
     pub(super) fn width(&self) -> Option<usize> {
-        match (self.signature.batches(), self.port.dims.as_slice()) {
-            // The input is a matrix of its own: the first dimension counts rows.
-            (false, [_, row]) => *row,
-            (_, dims) => dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?)),
-        }
+        width(self.signature, self.port)
     }
 
     /// The input that the rows are for.
@@ -115,7 +113,7 @@ impl<'s> Matrix<'s> {
     pub(super) fn sparse<T>(
         &mut self,
         width: usize,
-        absent: Absent,
+        missing: MissingValue,
         entries: &mut [(usize, T)],
         mut add: impl FnMut(&mut Matrix<'s>, &T) -> Result<(), String>,
     ) -> Result<(), String> {
@@ -133,6 +131,10 @@ impl<'s> Matrix<'s> {
                 self.port.dtype
             ));
         }
+        // Such a row is not added first: only one like the first row takes memory.
+        if self.rows > 0 && width != self.columns {
+            return Err(format!("has {width} values, expected {} as the first", self.columns));
+        }
         entries.sort_by_key(|it| it.0);
         let mut next = 0;
         for (at, entry) in &*entries {
@@ -142,20 +144,20 @@ impl<'s> Matrix<'s> {
             if *at >= width {
                 return Err(format!("names position {at}, the row has {width} positions"));
             }
-            self.absent(at - next, absent)?;
+            self.push_missing(at - next, missing)?;
             add(self, entry)?;
             next = at + 1;
         }
-        self.absent(width.saturating_sub(next), absent)?;
+        self.push_missing(width.saturating_sub(next), missing)?;
         self.end_row()
     }
 
-    fn absent(&mut self, count: usize, absent: Absent) -> Result<(), String> {
-        let value = match absent {
-            Absent::Zero => 0.0,
-            Absent::Missing if csv::is_float(self.port.dtype) => f64::NAN,
-            Absent::Missing if count == 0 => return Ok(()),
-            Absent::Missing => {
+    fn push_missing(&mut self, count: usize, missing: MissingValue) -> Result<(), String> {
+        let value = match missing {
+            MissingValue::Zero => 0.0,
+            MissingValue::Nan if csv::is_float(self.port.dtype) => f64::NAN,
+            MissingValue::Nan if count == 0 => return Ok(()),
+            MissingValue::Nan => {
                 return Err(format!(
                     "leaves out a value, and {} has no value that means missing",
                     self.port.dtype
@@ -191,6 +193,28 @@ impl<'s> Matrix<'s> {
     }
 }
 
+/// Bytes that sparse rows take at most in a body of `sent` bytes, with `width` numbers in each of so many rows.
+pub(super) fn expanded(signature: &Signature, sent: usize, rows: usize, width: usize) -> usize {
+    let size = Elements::of(signature).size;
+    let rows = if signature.batches() { rows.min(signature.max_batch_size) } else { rows };
+    let most = OMITTED.bytes(sent).min(MOST_ELEMENTS.saturating_mul(size));
+    rows.saturating_mul(width).saturating_mul(size).min(most).saturating_mul(DOUBLING)
+}
+
+/// Numbers in one row of an input; `None` where that is open.
+fn width(signature: &Signature, port: &Port) -> Option<usize> {
+    match (signature.batches(), port.dims.as_slice()) {
+        // The input is a matrix of its own: the first dimension counts rows.
+        (false, [_, row]) => *row,
+        (_, dims) => dims.iter().try_fold(1usize, |product, it| product.checked_mul((*it)?)),
+    }
+}
+
+/// Numbers in one row of the input that rows belong to; `None` where that is open, or there is no such input.
+pub(super) fn width_of(signature: &Signature) -> Option<usize> {
+    width(signature, numbers(signature)?)
+}
+
 /// The input of numbers that rows without names belong to.
 pub(super) fn numbers(signature: &Signature) -> Option<&Port> {
     let is_numbers = |it: &&Port| !matches!(it.dtype, DataType::Bytes | DataType::Bool);
@@ -207,7 +231,8 @@ mod tests {
         width: usize,
         entries: &[(usize, f64)],
     ) -> Result<(), String> {
-        matrix.sparse(width, Absent::Missing, &mut entries.to_vec(), |it, &value| it.number(value))
+        matrix
+            .sparse(width, MissingValue::Nan, &mut entries.to_vec(), |it, &value| it.number(value))
     }
 
     #[test]
@@ -215,7 +240,7 @@ mod tests {
         let signature = model(8, &["x FP32 [3]"], &[]);
         let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
         sparse(&mut matrix, 3, &[(2, 0.5), (0, 1.0)]).unwrap();
-        matrix.sparse(3, Absent::Zero, &mut [], |_, (): &()| Ok(())).unwrap();
+        matrix.sparse(3, MissingValue::Zero, &mut [], |_, (): &()| Ok(())).unwrap();
         let shown = show_inputs(&matrix.finish("f").unwrap());
         assert_eq!(shown, "x FP32 [2,3] [1.0,NaN,0.5,0.0,0.0,0.0]\n");
     }
@@ -246,8 +271,10 @@ mod tests {
         // A model without a batch dimension has no other bound.
         let signature = model(0, &["x UINT8 [-1,10000]"], &[]);
         let mut matrix = Matrix::new(&signature, "f", 2000).unwrap();
-        let mut row =
-            || matrix.sparse(10_000, Absent::Zero, &mut [(1, 1.0)], |it, &value| it.number(value));
+        let mut row = || {
+            matrix
+                .sparse(10_000, MissingValue::Zero, &mut [(1, 1.0)], |it, &value| it.number(value))
+        };
         let error = (0..2000).find_map(|_| row().err()).unwrap();
         assert!(error.contains("more than the 17289216 that a body"), "{error}");
     }

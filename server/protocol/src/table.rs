@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::{
     elements::TensorBuilder,
+    expansion::{DOUBLING, MOST_CELLS},
     json::{BytesForm, Reader, Token},
     number::Excerpt,
     rows, shapes,
@@ -19,9 +20,6 @@ use inference::{
 
 /// Most columns of a table for which the model says no number: those that are read past are among them.
 const MOST_COLUMNS: usize = 1 << 16;
-
-/// Most cells that rows may leave out altogether. Each becomes a missing value, and takes none of the body.
-const MOST_LEFT_OUT: usize = 1 << 22;
 
 /// Names of columns that an error lists.
 const MOST_SHOWN: usize = 20;
@@ -170,10 +168,10 @@ impl<'s> Table<'s> {
             column.rows = rows;
             self.left_out += 1;
         }
-        match self.left_out <= MOST_LEFT_OUT {
+        match self.left_out <= MOST_CELLS {
             true => Ok(()),
             false => Err(Error::InvalidRequest(format!(
-                "record {rows}: the records leave out more than {MOST_LEFT_OUT} values"
+                "record {rows}: the records leave out more than {MOST_CELLS} values"
             ))),
         }
     }
@@ -297,18 +295,42 @@ fn interleaved(dtype: DataType, lists: &[Tensor], rows: usize) -> Bytes {
     data.into()
 }
 
+/// Bytes that a table takes at most beside its cells in a text of `length` bytes, when it has so many columns and rows
+/// and any row may leave cells out. 0 rows: none does.
+pub(super) fn expanded(
+    signature: &Signature,
+    length: usize,
+    columns: usize,
+    rows: usize,
+    size: usize,
+) -> usize {
+    /// Bytes that a column takes: its name and where it is, its builder, its part of the only input.
+    const COLUMN: usize = 768;
+    let columns = columns.min(most_columns(signature) + 1);
+    let left_out = columns.saturating_mul(rows).min(MOST_CELLS.saturating_add(columns));
+    let names = length.saturating_mul(4).min(columns.saturating_mul(length));
+    columns
+        .saturating_mul(COLUMN)
+        .saturating_add(names)
+        .saturating_add(left_out.saturating_mul(DOUBLING * size))
+}
+
 /// That a table for this model may have so many columns, of whatever names: for who counts them before they have any.
 ///
 /// # Errors
 /// When they are too many.
 pub(super) fn check_columns(signature: &Signature, columns: usize) -> Result<(), Error> {
-    let only = rows::only_input(signature).and_then(width);
-    let most = only.map_or(MOST_COLUMNS, |it| it.max(MOST_COLUMNS));
+    let most = most_columns(signature);
     if columns <= most {
         return Ok(());
     }
     let problem = format!("the table has more columns than the {most} that are taken");
     Err(Error::InvalidRequest(problem))
+}
+
+fn most_columns(signature: &Signature) -> usize {
+    let only = rows::only_input(signature).and_then(width);
+    only.map_or(MOST_COLUMNS, |it| it.max(MOST_COLUMNS))
 }
 
 /// Most columns that one input can be given as: all its elements in one row. `None` where that is open.

@@ -35,8 +35,9 @@ pub trait Codec: Sized + Send + 'static {
     /// Why it is no body of this protocol.
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Self::Parsed<'b>, Error>;
 
-    /// Bytes of memory that decoding takes at most, beside the body.
-    fn expanded(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;
+    /// Bytes of memory that decoding takes at most, beside the body. A bound of up to `loose` bytes need not be close:
+    /// a close one may take a pass over the body.
+    fn expanded(&self, signature: &Signature, parsed: &Self::Parsed<'_>, loose: usize) -> usize;
 
     /// Bytes that decoding reads one by one: a measure of its time.
     fn decode_work(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;

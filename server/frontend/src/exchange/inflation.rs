@@ -14,12 +14,10 @@ use inference::{
     error::Error,
     limits::{Permit, out_of_bytes},
 };
+use protocol::expansion::COMPRESSED;
 
-/// How many times larger than what was sent a body may become. Deflate's best is a thousand.
-const LARGEST_RATIO: usize = 100;
-
-/// Every body may become that large, in bytes: small ones of zeros are honest.
-const FREE: usize = 1 << 20;
+/// Bytes of the largest first buffer: a longer body grows into larger ones.
+const FIRST: usize = 1 << 20;
 
 /// Bytes that are made at a time.
 const STEP: usize = 32 << 10;
@@ -116,7 +114,7 @@ impl Inflation {
             Frame::Zlib => Decompress::new(true),
         };
         let permit = limits.budget.take(0).ok_or_else(|| out_of_bytes(&limits.budget))?;
-        let room = compressed.len().saturating_mul(4).clamp(STEP, FREE);
+        let room = compressed.len().saturating_mul(4).clamp(STEP, FIRST);
         let plain = AlignedBuffer::new(room, aligned_at);
         let limits = limits.clone();
         Ok(Inflation {
@@ -174,9 +172,7 @@ impl Inflation {
             return Err(self.limits.too_large(length, limit));
         }
         let sent = self.compressed.len();
-        if FREE.max(sent.saturating_mul(LARGEST_RATIO)) < length {
-            return Err(Error::BodyExpands { sent, ratio: LARGEST_RATIO });
-        }
+        COMPRESSED.check(sent, length)?;
         if !self.permit.grow_to(length) {
             return Err(out_of_bytes(&self.limits.budget));
         }
@@ -294,12 +290,12 @@ mod tests {
     #[test]
     fn a_bomb_is_stopped_at_its_ratio_before_the_limit() {
         let limits = limits(1 << 30, 1 << 30);
-        let small = inflate(&gzip(&vec![0; FREE]), &limits, 0).unwrap();
-        assert_eq!(small.bytes.len(), FREE);
+        let small = inflate(&gzip(&vec![0; COMPRESSED.free]), &limits, 0).unwrap();
+        assert_eq!(small.bytes.len(), COMPRESSED.free);
         drop(small);
         let bomb = gzip(&vec![0; 64 << 20]);
         let error = inflate(&bomb, &limits, 0).unwrap_err();
-        assert_eq!(error, Error::BodyExpands { sent: bomb.len(), ratio: LARGEST_RATIO });
+        assert_eq!(error, Error::BodyExpands { sent: bomb.len(), ratio: COMPRESSED.ratio });
         assert_eq!(limits.budget.used(), 0);
         // A bomb inside a bomb is data.
         let nested = gzip(&bomb);

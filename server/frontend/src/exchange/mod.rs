@@ -307,6 +307,12 @@ impl<C: Codec> Decoding<C> {
     }
 }
 
+/// Bytes that decoding may take without room in the budget: what each connection has anyway.
+const UNCOUNTED: usize = 64 << 10;
+
+/// The largest bound that is good enough by the length of a body alone.
+const MOST_LOOSE: usize = 16 << 20;
+
 /// Takes room for what the body becomes, and decodes it. The permit that comes back covers both.
 fn decode<C: Codec>(
     codec: C,
@@ -315,8 +321,9 @@ fn decode<C: Codec>(
     parsed: C::Parsed<'_>,
     mut permit: Permit,
 ) -> Result<(Decoded<C::Format>, Permit), Failure> {
-    let expanded = codec.expanded(signature, &parsed);
-    if !permit.grow_by(expanded) {
+    let loose = MOST_LOOSE.min(limits.budget.left() / 16).max(UNCOUNTED);
+    let expanded = codec.expanded(signature, &parsed, loose);
+    if UNCOUNTED < expanded && !permit.grow_by(expanded) {
         // It will not fit later, either.
         let error = match permit.is_alone() {
             true => Error::InvalidRequest(format!(

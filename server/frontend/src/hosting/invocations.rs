@@ -25,6 +25,7 @@ use inference::{error::Error, request::Sequence, signature::Signature};
 use models::ServedModel;
 use protocol::{
     sagemaker::{self, Attributes},
+    tfs::Method,
     xgboost,
 };
 
@@ -37,6 +38,25 @@ pub async fn chosen(service: &Service, parts: &Parts) -> Result<Arc<ServedModel>
             service.serving.model(name, attributes.version, deadline).await
         }
         None => service.invoked(&parts.headers, attributes.version).await,
+    }
+}
+
+/// What the head of a request says of its body and of the reply.
+struct Described {
+    content_type: Option<String>,
+    accept: Option<String>,
+    method: Method,
+    objective: Option<String>,
+}
+
+impl Described {
+    fn head(&self) -> sagemaker::Head<'_> {
+        sagemaker::Head {
+            content_type: self.content_type.as_deref(),
+            accept: self.accept.as_deref(),
+            method: self.method,
+            objective: self.objective.as_deref(),
+        }
     }
 }
 
@@ -59,13 +79,8 @@ pub async fn infer(
     let method = attributes(parts)?.method;
     let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
     let options = service.settings.sagemaker.clone();
-    let head = sagemaker::Head {
-        content_type: content_type.as_deref(),
-        accept: accept.as_deref(),
-        method,
-        objective: objective.as_deref(),
-    };
-    let is_xgboost = sagemaker::speaks_xgboost(&options, head);
+    let described = Arc::new(Described { content_type, accept, method, objective });
+    let is_xgboost = sagemaker::speaks_xgboost(&options, described.head());
     if is_xgboost && body.length().is_none() {
         // Whether there is anything in it, only its end tells.
         model.admit()?;
@@ -78,21 +93,16 @@ pub async fn infer(
     }
     let observed = Observed::begin(service, &model, parts);
     let captured = observed.captured();
+    // Read twice: for the bound of what decoding takes, and by decoding.
+    let (bounded, rules) = (described.clone(), options.clone());
+    let expanded = move |signature: &Signature, body: &Bytes, loose| {
+        sagemaker::expanded(signature, bounded.head(), &rules, body, loose)
+    };
     let decode = move |signature: &Signature, body: Bytes| {
         if let Some(captured) = captured {
             captured.input(&body);
         }
-        let head = sagemaker::Head {
-            content_type: content_type.as_deref(),
-            accept: accept.as_deref(),
-            method,
-            objective: objective.as_deref(),
-        };
-        Ok(sagemaker::decode(signature, head, &options, body)?)
-    };
-    let expanded = move |signature: &Signature, body: &Bytes| {
-        let _ = (signature, body);
-        0
+        Ok(sagemaker::decode(signature, described.head(), &options, body)?)
     };
     let codec =
         HttpCodec { header_length: json_length, expanded, work, decode, encode: sagemaker::encode };

@@ -118,9 +118,8 @@ pub async fn infer(
     };
     let codec = HttpCodec {
         header_length: json_length,
-        expanded: move |signature: &Signature, body: &Bytes| {
-            let _ = (signature, body);
-            0
+        expanded: move |signature: &Signature, body: &Bytes, loose| {
+            kserve_v2::expanded(signature, json_length, body, loose)
         },
         work: json_length.map_or(Work::Body, Work::Bytes),
         decode,

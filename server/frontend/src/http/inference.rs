@@ -71,7 +71,7 @@ const SPARSE: usize = 64;
 
 impl<X, D, F> Codec for HttpCodec<X, D, F>
 where
-    X: Fn(&Signature, &Bytes) -> usize + Send + 'static,
+    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
     F: TakeShared + Send + 'static,
 {
@@ -89,8 +89,8 @@ where
         Ok(body)
     }
 
-    fn expanded(&self, signature: &Signature, body: &&Bytes) -> usize {
-        (self.expanded)(signature, body)
+    fn expanded(&self, signature: &Signature, body: &&Bytes, loose: usize) -> usize {
+        (self.expanded)(signature, body, loose)
     }
 
     fn decode_work(&self, _: &Signature, body: &&Bytes) -> usize {
@@ -144,7 +144,7 @@ pub async fn inference<X, D, F>(
     sequence: Option<&Sequence>,
 ) -> Answer
 where
-    X: Fn(&Signature, &Bytes) -> usize + Send + 'static,
+    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
     F: TakeShared + Send + 'static,
 {

@@ -9,7 +9,13 @@ use backend::{DataType, NamedTensor};
 use reader::Reader;
 use smallvec::SmallVec;
 
-use crate::{elements::TensorBuilder, number::Excerpt, shapes, table::Table};
+use crate::{
+    elements::TensorBuilder,
+    expansion::{self, Elements, Separators},
+    number::Excerpt,
+    shapes,
+    table::{self, Table},
+};
 use inference::{
     error::Error,
     signature::{Port, Signature},
@@ -44,6 +50,11 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Er
         return Err(no_records());
     }
     groups.into_iter().map(|it| it.finish(signature, rows)).collect()
+}
+
+/// Bytes that [`decode`] takes at most beside the body. Fields that are quoted and hold a quote are copied.
+pub fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    expansion::of_rows(signature, Separators::Fields, body, loose)
 }
 
 /// The inputs in a CSV text whose first record names its columns: as inputs, in any order, or as whatever the
@@ -88,6 +99,21 @@ pub fn decode_table(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTenso
     table.finish()
 }
 
+/// Bytes that [`decode_table`] takes at most beside the body.
+pub fn expanded_table(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    let columns = text(body).ok().and_then(|it| count_columns(Reader::preview(it, 0)).ok());
+    // None that can be counted: the table is refused at its first record.
+    let columns = columns.unwrap_or(body.len() + 1);
+    let size = Elements::of(signature).size;
+    expanded(signature, body, loose).saturating_add(table::expanded(
+        signature,
+        body.len(),
+        columns,
+        0,
+        size,
+    ))
+}
+
 /// Are the fields of the first record names of inputs, all that are required among them?
 pub fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
     // Most texts begin with a number: nothing more of them is looked at.
@@ -97,7 +123,9 @@ pub fn names_inputs(signature: &Signature, body: &[u8]) -> bool {
         return false;
     }
     let Ok(text) = text(body) else { return false };
-    let mut reader = Reader::new(text);
+    // A longer field is no name.
+    let longest = signature.inputs.iter().map(|it| it.name.len()).max().unwrap_or(0);
+    let mut reader = Reader::preview(text, 2 * longest);
     let mut found: SmallVec<[&str; 8]> = SmallVec::new();
     while let Ok(Some(field)) = reader.next() {
         let Some(port) = signature.input(field.text.trim_ascii()) else { return false };

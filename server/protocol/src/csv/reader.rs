@@ -11,6 +11,8 @@ pub(super) struct Reader<'a> {
     comma: bool,
     /// A quoted field without its doubled quotes.
     unquoted: String,
+    /// Longer fields keep their doubled quotes: they are not copied.
+    longest_copy: usize,
 }
 
 /// One field.
@@ -27,7 +29,14 @@ impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str) -> Reader<'a> {
         // Spreadsheets put a byte order mark in front.
         let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Reader { rest, record: 0, fresh: true, comma: false, unquoted: String::new() }
+        let (unquoted, longest_copy) = (String::new(), usize::MAX);
+        Reader { rest, record: 0, fresh: true, comma: false, unquoted, longest_copy }
+    }
+
+    /// A reader for a look at the text. Fields of more bytes than that keep their doubled quotes, so that it takes no
+    /// memory for them.
+    pub(super) fn preview(text: &'a str, longest_copy: usize) -> Reader<'a> {
+        Reader { longest_copy, ..Reader::new(text) }
     }
 
     /// The next field; `None` at the end.
@@ -81,7 +90,7 @@ impl<'a> Reader<'a> {
         self.rest = after.or(rest.is_empty().then_some(rest)).ok_or_else(|| {
             format!("CSV record {record}: expected a comma or a line end after a quoted field")
         })?;
-        if !doubled {
+        if !doubled || self.longest_copy < text.len() {
             return Ok(Field { text, record, last: self.fresh });
         }
         self.unquoted.clear();

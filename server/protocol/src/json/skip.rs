@@ -59,10 +59,6 @@ impl Reader<'_> {
         }
     }
 
-    fn skip_string(&mut self) -> Result<(), Error> {
-        self.string().map(|_| ())
-    }
-
     fn skip_number(&mut self) -> Result<(), Error> {
         let length = number::length(self.rest()).ok_or_else(|| self.expected("a number"))?;
         self.position += length;

@@ -8,6 +8,7 @@ use backend::Shape;
 use super::{Reader, Step};
 use crate::{
     elements::{Booleans, Column, Strings, TensorBuilder},
+    expansion::{self, SPELLED, UNCOUNTED},
     number::{self, Number},
 };
 use inference::error::Error;
@@ -201,10 +202,9 @@ type Levels = SmallVec<[usize; 8]>;
 
 impl Walk<'_> {
     fn run<S: Sink>(&mut self, reader: &mut Reader<'_>, sink: &mut S) -> Result<Shape, Error> {
-        // An element takes two bytes at least, its comma included: a shape that promises more takes no memory.
         let room = self.most.saturating_sub(*self.count);
         if room < usize::MAX {
-            sink.reserve(room.min(reader.rest().len() / 2 + 1));
+            sink.reserve(at_most(reader.rest(), room));
         }
         let mut levels = Levels::new();
         // Sizes of the arrays of each level, as far as one of them has ended.
@@ -261,6 +261,17 @@ impl Walk<'_> {
                 }
             }
         }
+    }
+}
+
+/// Elements of the text that a shape says has `promised`, for which memory is made at once. A shape that promises more
+/// than the text can have takes no memory for it.
+fn at_most(text: &[u8], promised: usize) -> usize {
+    // An element takes two bytes at least, its comma included.
+    let most = promised.min(text.len() / 2 + 1);
+    match most <= UNCOUNTED.max(text.len() / SPELLED) {
+        true => most,
+        false => most.min(1 + expansion::count(text, |it| matches!(it, b',' | b'[' | b':'))),
     }
 }
 

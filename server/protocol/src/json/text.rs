@@ -26,6 +26,19 @@ impl<'a> Reader<'a> {
         self.unescape(out)
     }
 
+    /// Reads past the string that stands here.
+    pub(super) fn skip_string(&mut self) -> Result<(), Error> {
+        self.take(b'"', "a string")?;
+        loop {
+            self.plain()?;
+            self.position += 1;
+            if self.text.get(self.position - 1) == Some(&b'"') {
+                return Ok(());
+            }
+            self.escape()?;
+        }
+    }
+
     /// Appends the rest of a string and reads its closing quote.
     fn unescape(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         loop {

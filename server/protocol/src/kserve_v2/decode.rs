@@ -358,11 +358,17 @@ fn optional<'a>(
     }
 }
 
+/// Most dimensions of a shape: more than any model has.
+const MOST_DIMS: usize = 64;
+
 fn shape(reader: &mut Reader<'_>) -> Result<Shape, Error> {
     let mut dims = SmallVec::<[usize; 4]>::new();
-    reader.array(|reader, _| {
+    reader.array(|reader, at| {
         dims.push(reader.usize()?);
-        Ok(())
+        match at < MOST_DIMS {
+            true => Ok(()),
+            false => Err(reader.error(format_args!("expected at most {MOST_DIMS} dimensions"))),
+        }
     })?;
     Ok(Shape::new(&dims))
 }

@@ -9,6 +9,7 @@ use super::{DecodeError, parameters::Parameters};
 use crate::{
     EncodedReply,
     elements::TensorBuilder,
+    expansion::{self, Elements, PARAMETER, Separators, Text},
     json::{
         BytesForm, Reader, Token,
         write::{self, BytesAs, NotText},
@@ -48,6 +49,16 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<InferenceRequest, De
         }
         Err(error) => Err(DecodeError { id: decoding.request.id, error }),
     }
+}
+
+/// Bytes that [`decode`] takes at most beside the body.
+pub fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    let elements = Elements::of(signature);
+    let bytes = Text::bound(Separators::Document, body, loose, |text| {
+        // Names and values of parameters are copied.
+        text.grown(elements).saturating_add(text.read(PARAMETER)).saturating_add(text.strings)
+    });
+    bytes.saturating_add(expansion::of_ports(signature))
 }
 
 struct Decoding<'s> {

@@ -29,6 +29,7 @@ pub use encode::encode;
 pub use shared::{RegionPart, SharedInput, SharedParts};
 pub use statistics::model_statistics;
 
+use crate::expansion::{self, Elements, PARAMETER, Separators, Text};
 use inference::{
     error::Error,
     request::InferenceRequest,
@@ -123,6 +124,31 @@ pub fn decode(
         return raw::decode(signature, body).map_err(|error| DecodeError { id: None, error });
     }
     decode::decode(signature, header_length, body)
+}
+
+/// Bytes that [`decode`] takes at most beside the body. Tensors behind the JSON take none: they are slices of the body.
+pub fn expanded(
+    signature: &Signature,
+    header_length: Option<usize>,
+    body: &[u8],
+    loose: usize,
+) -> usize {
+    if header_length == Some(0) && !body.is_empty() {
+        return raw::expanded(signature, body);
+    }
+    // A length beyond the body is refused.
+    let Some(text) = body.get(..header_length.unwrap_or(body.len())) else { return 0 };
+    let elements = Elements::of(signature);
+    let bytes = Text::bound(Separators::Document, text, loose, |text| {
+        let inputs = match elements.strings {
+            true => text.grown(elements),
+            // As many as the shape says, as long as the text may have them.
+            false => text.promised(elements),
+        };
+        // Names and values of parameters are copied.
+        inputs.saturating_add(text.read(PARAMETER)).saturating_add(text.strings)
+    });
+    bytes.saturating_add(expansion::of_ports(signature))
 }
 
 /// `; did you mean 'x'? Expected one of: 'x', 'y'`, to be said behind an unknown name.

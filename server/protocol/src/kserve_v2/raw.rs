@@ -4,6 +4,7 @@ use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use super::ReplyFormat;
+use crate::expansion;
 use inference::{
     error::Error,
     request::InferenceRequest,
@@ -39,6 +40,12 @@ pub(super) fn decode(
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
     let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, format))
+}
+
+/// Bytes that [`decode`] takes at most beside the body: a string gets its length in front of it.
+pub(super) fn expanded(signature: &Signature, body: &[u8]) -> usize {
+    let strings = signature.inputs.iter().any(|it| it.dtype == DataType::Bytes);
+    if strings { body.len().saturating_add(expansion::of_ports(signature)) } else { 0 }
 }
 
 /// The dimensions of `given` bytes: at most one of the port's may be open.

@@ -7,6 +7,7 @@ use backend::{DataType, Shape};
 use bytes::Bytes;
 
 use super::MAGIC;
+use inference::signature::Port;
 
 /// What a header says.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,12 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// Are the elements those of a tensor of the input's type as they are?
+    pub(super) fn is_in_place(&self, port: &Port) -> bool {
+        let size = self.dtype.size().unwrap_or(1);
+        self.dtype == port.dtype && !(self.big_endian && size > 1)
+    }
+
     /// The header of this file.
     pub(super) fn parse(file: &[u8]) -> Result<Header, String> {
         let rest = file.strip_prefix(MAGIC).ok_or("npy: the magic number is missing")?;
@@ -127,6 +134,9 @@ fn element_type(descr: &str) -> Result<(DataType, bool), String> {
     }
 }
 
+/// Most dimensions of an array: what NumPy allows.
+const MOST_DIMS: usize = 64;
+
 /// Reads the dict: exactly the keys `descr`, `fortran_order` and `shape`, in any order.
 struct Dict<'a> {
     text: &'a str,
@@ -215,6 +225,9 @@ impl<'a> Dict<'a> {
         self.expect("(")?;
         while !self.take(")") {
             dims.push(self.number()?);
+            if dims.len() > MOST_DIMS {
+                return Err(format!("npy: expected at most {MOST_DIMS} dimensions"));
+            }
             if !self.take(",") {
                 self.expect(")")?;
                 break;

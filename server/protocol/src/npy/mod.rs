@@ -25,7 +25,7 @@ pub const MAGIC: &[u8] = b"\x93NUMPY";
 /// When the file is malformed, of a kind that is refused, or does not fit the input's type.
 pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
     let header = Header::parse(body).map_err(Error::InvalidRequest)?;
-    let Header { dtype, big_endian, ref shape, data_start } = header;
+    let Header { dtype, ref shape, data_start, .. } = header;
     let data = body.slice(data_start.min(body.len())..);
     let size = dtype.size().unwrap_or(1);
     let expected = shape.elements().and_then(|it| it.checked_mul(size));
@@ -36,7 +36,7 @@ pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
             data.len()
         )));
     }
-    let in_place = dtype == port.dtype && !(big_endian && size > 1);
+    let in_place = header.is_in_place(port);
     if dtype == DataType::Bool
         && let Some(at) = data.iter().position(|&it| it > 1)
     {
@@ -49,6 +49,23 @@ pub fn decode(port: &Port, body: &Bytes) -> Result<Tensor, Error> {
     }
     convert(&header, &data, port.dtype).map_err(|it| Error::input(&*port.name, it))
 }
+
+/// Bytes that [`decode`] takes at most beside the file. An array of the input's type is a slice of it.
+pub fn expanded(port: &Port, body: &[u8]) -> usize {
+    match Header::parse(body) {
+        Ok(header) if header.is_in_place(port) => 0,
+        Ok(header) => {
+            let elements = header.shape.elements().unwrap_or(usize::MAX);
+            // The file has as many elements as its header says, or is refused.
+            let given = body.len() / header.dtype.size().unwrap_or(1);
+            elements.min(given).saturating_mul(port.dtype.size().unwrap_or(0)).saturating_add(OWNER)
+        }
+        Err(_) => 0,
+    }
+}
+
+/// Bytes of what owns the elements of a tensor.
+const OWNER: usize = 256;
 
 /// Bytes of the tensor that [`decode`] makes of this file.
 ///
@@ -163,7 +180,7 @@ impl Conversion<'_> {
         let values = values
             .enumerate()
             .map(|(at, value)| T::try_from(value).map_err(|_| self.too_large(at, value)));
-        self.tensor(values.collect::<Result<Vec<T>, String>>()?)
+        self.collected(values)
     }
 
     /// Floats of a type in which finite values must stay finite.
@@ -180,7 +197,19 @@ impl Conversion<'_> {
                 false => Ok(narrowed),
             }
         });
-        self.tensor(values.collect::<Result<Vec<T>, String>>()?)
+        self.collected(values)
+    }
+
+    /// A tensor of elements whose number the header says: its memory is made once.
+    fn collected<T: Element + Send>(
+        &self,
+        values: impl Iterator<Item = Result<T, String>>,
+    ) -> Result<Tensor, String> {
+        let mut elements = Vec::with_capacity(self.shape.elements().unwrap_or(0));
+        for value in values {
+            elements.push(value?);
+        }
+        self.tensor(elements)
     }
 
     fn tensor<T: Element + Send>(&self, values: Vec<T>) -> Result<Tensor, String> {

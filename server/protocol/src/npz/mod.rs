@@ -7,7 +7,12 @@ mod zip;
 use backend::{NamedTensor, Tensor};
 use bytes::Bytes;
 
-use crate::{growth::Room, npy, number::Excerpt, rows, shapes};
+use crate::{
+    expansion::{self, Elements, OMITTED, Room},
+    npy,
+    number::Excerpt,
+    rows, shapes,
+};
 use inference::{
     error::Error,
     signature::{Port, Signature},
@@ -44,15 +49,33 @@ pub fn decode(
         return Ok(vec![input(signature, port, tensor)]);
     }
     if let ([only], Some(port)) = (files.as_slice(), rows::only_input(signature)) {
-        let tensor = array(port, only, &mut Room::of(body.len()))?;
+        let tensor = array(port, only, &mut Room::of(OMITTED, body.len()))?;
         return Ok(vec![input(signature, port, tensor)]);
     }
-    let mut room = Room::of(body.len());
+    let mut room = Room::of(OMITTED, body.len());
     let named = files.iter().map(|file| {
         let port = port_of(signature, file)?;
         Ok(input(signature, port, array(port, file, &mut room)?))
     });
     named.collect()
+}
+
+/// Bytes that [`decode`] takes at most beside the archive: for the files that are deflated, and for arrays of another
+/// type than their input's.
+pub fn expanded(signature: &Signature, body: &[u8], limit: Option<u64>) -> usize {
+    let sizes = zip::sizes(body);
+    let most = OMITTED.bytes(body.len());
+    let size = Elements::of(signature).size;
+    let has = |name| sizes.names.iter().any(|it| it.strip_suffix(".npy").unwrap_or(it) == name);
+    let arrays = match has("format") && has("shape") && has("data") {
+        true => sparse::expanded(size, sizes.plain, most, limit),
+        // An element takes one byte of its file at least.
+        false => sizes.plain.saturating_mul(size).min(most),
+    };
+    arrays
+        .saturating_add(sizes.inflated)
+        .saturating_add(sizes.list)
+        .saturating_add(expansion::of_ports(signature))
 }
 
 /// The array in a file. What it takes as a tensor of the input's type is taken off `room`.

@@ -3,7 +3,7 @@
 use backend::{DataType, Shape, Tensor};
 
 use super::{array, zip::File};
-use crate::growth::Room;
+use crate::expansion::{OMITTED, Room};
 use inference::{
     error::{Error, HTTP_BODY_LIMIT},
     signature::Port,
@@ -13,6 +13,13 @@ use inference::{
 pub(super) fn is_sparse(files: &[File]) -> bool {
     let has = |name| files.iter().any(|it| it.name == name);
     has("format") && has("shape") && has("data")
+}
+
+/// Bytes that [`decode`] takes at most for files of `plain` bytes together: indices are widened to eight bytes twice,
+/// values to an element of `size`. The dense rows may be as large as `most`.
+pub(super) fn expanded(size: usize, plain: usize, most: usize, limit: Option<u64>) -> usize {
+    let limit = limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
+    plain.saturating_mul(16 + size).saturating_add(most.min(limit))
 }
 
 /// The matrix as rows of the input's type, zeros included. `sent`: bytes of the archive.
@@ -32,13 +39,16 @@ pub(super) fn decode(
     if !file("format")?.data.trim_ascii_end().ends_with(b"csr") {
         return Err(invalid("expected a matrix in the form csr; convert it by tocsr()"));
     }
-    let integers = |name: &str| {
+    let integers = |name: &str| -> Result<Vec<usize>, Error> {
         let port = Port { name: name.into(), dtype: DataType::Int64, ..port.clone() };
-        let tensor = array(&port, file(name)?, &mut Room::of(sent))?.to_bytes();
+        let tensor = array(&port, file(name)?, &mut Room::of(OMITTED, sent))?.to_bytes();
         let words = tensor.as_chunks::<8>().0.iter();
-        let sizes = words.map(|it| usize::try_from(i64::from_le_bytes(*it)).ok());
-        let sizes: Option<Vec<usize>> = sizes.collect();
-        sizes.ok_or_else(|| invalid(format!("'{name}' has a number below 0")))
+        let mut sizes = Vec::with_capacity(words.len());
+        for word in words {
+            let size = usize::try_from(i64::from_le_bytes(*word));
+            sizes.push(size.map_err(|_| invalid(format!("'{name}' has a number below 0")))?);
+        }
+        Ok(sizes)
     };
     let (shape, starts, columns) = (integers("shape")?, integers("indptr")?, integers("indices")?);
     let &[rows, width] = shape.as_slice() else {
@@ -52,11 +62,11 @@ pub(super) fn decode(
     })?;
     let length = rows.checked_mul(width).and_then(|it| it.checked_mul(size));
     let length = length.unwrap_or(usize::MAX);
-    Room::of(sent).take(length)?;
+    OMITTED.check(sent, length)?;
     if let Some(limit) = limit.filter(|&it| it < length as u64) {
         return Err(Error::BodyTooLarge { given: length as u64, limit, setting: HTTP_BODY_LIMIT });
     }
-    let values = array(port, file("data")?, &mut Room::of(sent))?;
+    let values = array(port, file("data")?, &mut Room::of(OMITTED, sent))?;
     if values.elements() != columns.len() {
         let (data, indices) = (values.elements(), columns.len());
         return Err(invalid(format!("data has {data} numbers, indices has {indices}")));

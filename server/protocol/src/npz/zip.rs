@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
+use crate::expansion::COMPRESSED;
 use inference::error::{Error, HTTP_BODY_LIMIT};
 
 /// One file.
@@ -17,12 +18,6 @@ pub(super) struct File {
 
 /// Most files of an archive.
 const MOST_FILES: usize = 1024;
-
-/// How many times larger than what was sent the files may become together, as with compressed bodies.
-const LARGEST_RATIO: usize = 100;
-
-/// They may always become that large, in bytes.
-const FREE: usize = 1 << 20;
 
 /// Length of the record at the end, without its comment.
 const END: usize = 22;
@@ -51,9 +46,7 @@ pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Er
                 setting: HTTP_BODY_LIMIT,
             });
         }
-        if FREE.max(sent.saturating_mul(LARGEST_RATIO)) < total {
-            return Err(Error::BodyExpands { sent, ratio: LARGEST_RATIO });
-        }
+        COMPRESSED.check(sent, total)?;
         packed = packed.saturating_add(entry.packed);
         if sent < packed {
             return Err(invalid(
@@ -65,6 +58,44 @@ pub(super) fn files(archive: &Bytes, limit: Option<u64>) -> Result<Vec<File>, Er
         files.push(File { name: entry.name, data });
     }
     Ok(files)
+}
+
+/// What [`files`] takes at most beside the archive, by the archive's directory.
+#[derive(Debug, Default)]
+pub(super) struct Sizes {
+    /// Bytes of all files, when they are plain.
+    pub(super) plain: usize,
+    /// Bytes of those that are deflated, and of what inflates them.
+    pub(super) inflated: usize,
+    /// Bytes of the list of files.
+    pub(super) list: usize,
+    /// Their names.
+    pub(super) names: Vec<String>,
+}
+
+/// The sizes of the files. Empty where [`files`] refuses the archive before it takes memory.
+pub(super) fn sizes(archive: &[u8]) -> Sizes {
+    /// Bytes of a file's place in the list, and of the owner of its bytes.
+    const FILE: usize = 256;
+    /// Bytes of the state of inflation.
+    const INFLATION: usize = 64 << 10;
+    let (count, start) = directory(archive).unwrap_or_default();
+    let mut rest = archive.get(start..).unwrap_or_default();
+    let mut sizes = Sizes::default();
+    for _ in 0..count.min(MOST_FILES) {
+        let Ok((entry, tail)) = Entry::read(rest) else { break };
+        rest = tail;
+        sizes.plain = sizes.plain.saturating_add(entry.plain);
+        if entry.method != 0 {
+            sizes.inflated = sizes.inflated.saturating_add(entry.plain).saturating_add(INFLATION);
+        }
+        sizes.list += FILE + 3 * entry.name.len();
+        sizes.names.push(entry.name);
+    }
+    let most = COMPRESSED.bytes(archive.len());
+    sizes.plain = sizes.plain.min(most);
+    sizes.inflated = sizes.inflated.min(most.saturating_add(INFLATION));
+    sizes
 }
 
 fn invalid(problem: impl std::fmt::Display) -> Error {

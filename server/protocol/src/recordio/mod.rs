@@ -1,5 +1,6 @@
 //! Rows as AWS's algorithms send them: protobuf records in RecordIO frames.
 
+mod extent;
 mod frames;
 pub mod record;
 
@@ -9,10 +10,11 @@ use backend::{DataType, NamedTensor, Tensor};
 use half::{bf16, f16};
 use prost::Message;
 
+pub use extent::expanded;
 pub use frames::{Frames, MAGIC};
 
 use crate::{
-    matrix::{Absent, Matrix},
+    matrix::{Matrix, MissingValue},
     number::Excerpt,
 };
 use inference::{error::Error, signature::Signature};
@@ -24,7 +26,7 @@ const FORMAT: &str = "RecordIO";
 const VALUES: &str = "values";
 
 /// The inputs in a RecordIO body: each record is a row, its numbers those of the feature `values`. Labels and
-/// all else are not used. What a sparse record does not name is `absent`.
+/// all else are not used. What a sparse record does not name is `missing`.
 ///
 /// # Errors
 /// When a frame or a record is broken, is a part of a larger one, has no such feature, or one that is no
@@ -32,12 +34,12 @@ const VALUES: &str = "values";
 /// columns: [`Error::InvalidInput`].
 pub fn decode(
     signature: &Signature,
-    absent: Absent,
+    missing: MissingValue,
     body: &[u8],
 ) -> Result<Vec<NamedTensor>, Error> {
     let mut matrix = Matrix::new(signature, FORMAT, body.len())?;
     for (record, frame) in (1..).zip(Frames::new(body)) {
-        let row = frame.and_then(read).and_then(|it| push(&mut matrix, absent, it));
+        let row = frame.and_then(read).and_then(|it| push(&mut matrix, missing, it));
         row.map_err(|it| Error::InvalidRequest(format!("RecordIO record {record}: {it}")))?;
     }
     matrix.finish(FORMAT)
@@ -63,16 +65,16 @@ fn read(frame: &[u8]) -> Result<value::Value, String> {
     }
 }
 
-fn push(matrix: &mut Matrix<'_>, absent: Absent, value: value::Value) -> Result<(), String> {
+fn push(matrix: &mut Matrix<'_>, missing: MissingValue, value: value::Value) -> Result<(), String> {
     match value {
         value::Value::Float32Tensor(it) => {
-            tensor(matrix, absent, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
+            tensor(matrix, missing, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
         }
         value::Value::Float64Tensor(it) => {
-            tensor(matrix, absent, it.values.into_iter(), &it.keys, &it.shape)
+            tensor(matrix, missing, it.values.into_iter(), &it.keys, &it.shape)
         }
         value::Value::Int32Tensor(it) => {
-            tensor(matrix, absent, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
+            tensor(matrix, missing, it.values.into_iter().map(f64::from), &it.keys, &it.shape)
         }
         value::Value::Bytes(_) => {
             Err(format!("the feature '{VALUES}' is of bytes, expected a tensor of numbers"))
@@ -83,7 +85,7 @@ fn push(matrix: &mut Matrix<'_>, absent: Absent, value: value::Value) -> Result<
 /// Adds a tensor as a row, whatever its shape: dense without keys, unless it is a sparse one without a value.
 pub(super) fn tensor(
     matrix: &mut Matrix<'_>,
-    absent: Absent,
+    missing: MissingValue,
     values: impl ExactSizeIterator<Item = f64>,
     keys: &[u64],
     shape: &[u64],
@@ -107,7 +109,7 @@ pub(super) fn tensor(
     let row = usize::try_from(width).unwrap_or(usize::MAX);
     let place = |key: u64| usize::try_from(key).unwrap_or(usize::MAX);
     let mut entries: Vec<(usize, f64)> = keys.iter().map(|&it| place(it)).zip(values).collect();
-    matrix.sparse(row, absent, &mut entries, |matrix, &value| matrix.number(value))
+    matrix.sparse(row, missing, &mut entries, |matrix, &value| matrix.number(value))
 }
 
 /// Appends a record whose labels are these tensors, as 32-bit floats.

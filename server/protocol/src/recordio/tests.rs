@@ -14,7 +14,7 @@ fn written_by_the_sdk(name: &str) -> Vec<u8> {
 }
 
 #[track_caller]
-fn check(name: &str, port: &str, absent: Absent, expected: &str) {
+fn check(name: &str, port: &str, absent: MissingValue, expected: &str) {
     let signature = model(8, &[port], &[]);
     let inputs = decode(&signature, absent, &written_by_the_sdk(name)).unwrap();
     assert_eq!(show_inputs(&inputs).trim_end(), expected, "{name}");
@@ -36,13 +36,13 @@ fn floats32(values: &[f32], keys: &[u64], shape: &[u64]) -> Vec<u8> {
 #[track_caller]
 fn refused(body: &[u8], expected: &str) {
     let signature = model(8, &["x FP32 [3]"], &[]);
-    let error = decode(&signature, Absent::Missing, body).unwrap_err().to_string();
+    let error = decode(&signature, MissingValue::Nan, body).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
 }
 
 #[test]
 fn dense_rows_of_the_sdk_in_each_of_its_types() {
-    let (port, missing) = ("x FP32 [3]", Absent::Missing);
+    let (port, missing) = ("x FP32 [3]", MissingValue::Nan);
     let rows = "x FP32 [2,3] [1.5,0.0,-2.25,0.0,1000000.0,3.0]";
     check("dense_float32.rec", port, missing, rows);
     check("dense_float64_labels.rec", port, missing, rows);
@@ -55,20 +55,21 @@ fn dense_rows_of_the_sdk_in_each_of_its_types() {
 fn sparse_rows_of_the_sdk_are_missing_or_zero_where_they_say_nothing() {
     let port = "x FP32 [3]";
     let rows = "x FP32 [2,3] [1.5,0.0,-2.25,0.0,1000000.0,3.0]";
-    check("sparse_float32_labels.rec", port, Absent::Zero, rows);
+    check("sparse_float32_labels.rec", port, MissingValue::Zero, rows);
     let rows = "x FP32 [2,3] [1.5,NaN,-2.25,NaN,1000000.0,3.0]";
-    check("sparse_float32_labels.rec", port, Absent::Missing, rows);
+    check("sparse_float32_labels.rec", port, MissingValue::Nan, rows);
     let rows = "x FP32 [2,3] [NaN,4.5,NaN,NaN,NaN,NaN]";
-    check("sparse_float64_empty_row.rec", port, Absent::Missing, rows);
+    check("sparse_float64_empty_row.rec", port, MissingValue::Nan, rows);
 }
 
 #[test]
 fn a_sparse_row_without_a_shape_has_the_models() {
     let signature = model(8, &["x FP32 [3]"], &[]);
-    let inputs = decode(&signature, Absent::Zero, &floats32(&[2.0], &[1], &[])).unwrap();
+    let inputs = decode(&signature, MissingValue::Zero, &floats32(&[2.0], &[1], &[])).unwrap();
     assert_eq!(show_inputs(&inputs), "x FP32 [1,3] [0.0,2.0,0.0]\n");
     let open = model(8, &["x FP32 [-1]"], &[]);
-    let error = decode(&open, Absent::Zero, &floats32(&[2.0], &[1], &[])).unwrap_err().to_string();
+    let error =
+        decode(&open, MissingValue::Zero, &floats32(&[2.0], &[1], &[])).unwrap_err().to_string();
     assert!(error.contains("RecordIO record 1: is sparse and has no shape"), "{error}");
 }
 
@@ -103,8 +104,8 @@ proptest! {
         for dims in ["[3]", "[-1]", "[2,-1]", "[]"] {
             let signature = model(8, &[&format!("x FP32 {dims}")], &[]);
             for body in [&bytes, &framed, &floats32(&values, &keys, &shape)] {
-                let _ = decode(&signature, Absent::Zero, body);
-                let _ = decode(&signature, Absent::Missing, body);
+                let _ = decode(&signature, MissingValue::Zero, body);
+                let _ = decode(&signature, MissingValue::Nan, body);
             }
         }
     }

@@ -36,6 +36,26 @@ pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Resu
     }
 }
 
+/// Bytes that [`csv`] takes at most beside the body.
+pub(super) fn csv_expanded(
+    signature: &Signature,
+    options: &Options,
+    body: &[u8],
+    loose: usize,
+) -> usize {
+    match has_header(signature, options, body) {
+        true => csv::expanded_table(signature, body, loose),
+        false => csv::expanded(signature, body, loose),
+    }
+}
+
+/// Does the first record name the columns?
+fn has_header(signature: &Signature, options: &Options, body: &[u8]) -> bool {
+    matches!(options.spoken(), Some(Dialect::HuggingFace | Dialect::Mlflow))
+        || huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs")
+        || csv::names_inputs(signature, body)
+}
+
 /// Arrays by name, or a sparse matrix.
 pub(super) fn npz(
     signature: &Signature,

@@ -5,10 +5,12 @@
 mod reply;
 
 use backend::{DataType, NamedTensor, Tensor};
+use bytes::Bytes;
 
 use super::{Decoded, ReplyFormat};
 use crate::{
     elements::TensorBuilder,
+    expansion::{self, DOUBLING, Separators, Text},
     json::{BytesForm, Reader, Token},
     rows::{self, List, RowBuilder},
     shapes,
@@ -90,8 +92,25 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Erro
     let (inputs, pipeline) = read(signature, &mut reader)?;
     match reader.finish() {
         Ok(()) => Ok(Decoded::stated(inputs, ReplyFormat::HuggingFace(pipeline))),
-        Err(_) => decode_documents(signature, body),
+        Err(_) => {
+            // All of them are read again, this one among them.
+            drop(inputs);
+            decode_documents(signature, body)
+        }
     }
+}
+
+/// Bytes that [`decode`] takes at most beside the body. A parameter is repeated for each row by reference.
+pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    /// Bytes of a reference, in a list that grows by doubling.
+    const REFERENCE: usize = DOUBLING * size_of::<Bytes>();
+    let rows = Text::bound(Separators::Documents, body, loose, |text| {
+        text.values.saturating_mul(REFERENCE)
+    });
+    // An input that is not among the rows is a parameter.
+    let parameters = signature.inputs.len().saturating_sub(1);
+    expansion::of_rows(signature, Separators::Documents, body, loose)
+        .saturating_add(rows.saturating_mul(parameters))
 }
 
 /// Several such objects, each a row.

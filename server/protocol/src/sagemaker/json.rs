@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::dialect::Dialect;
 use crate::{
-    builtin,
+    builtin::{self, Rows},
+    expansion::{self, Separators},
     json::{Reader, Token},
     negotiate::Media,
     number::Excerpt,
@@ -49,7 +50,7 @@ const IN_FRONT: [&str; 6] = ["id", "parameters", "params", "outputs", "signature
 /// # Errors
 /// When it is nothing that is known, or broken before that is.
 pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Result<Kind, Error> {
-    let mut reader = Reader::new(body)?;
+    let mut reader = Reader::preview(body)?;
     match reader.peek()? {
         Token::Object => {}
         Token::Array => return Ok(Kind::Bare),
@@ -128,6 +129,27 @@ fn holds_tensors(reader: &mut Reader<'_>) -> bool {
     named && typed
 }
 
+/// Bytes that [`decode`] takes at most beside a body of that kind, and [`decode_lines`].
+pub(super) fn expanded(
+    signature: &Signature,
+    kind: Option<Kind>,
+    body: &[u8],
+    loose: usize,
+) -> usize {
+    let documents = || expansion::of_rows(signature, Separators::Documents, body, loose);
+    match kind {
+        Some(Kind::HuggingFace) => huggingface::expanded(signature, body, loose),
+        // In lines of JSON, several tables are no tables.
+        Some(Kind::Mlflow) => mlflow::expanded(signature, body, loose).max(documents()),
+        Some(Kind::Instances) => builtin::expanded(signature, Rows::Instances, body, loose),
+        Some(Kind::Features) => builtin::expanded(signature, Rows::Documents, body, loose),
+        Some(
+            Kind::Tfs | Kind::KserveV2 | Kind::Examples | Kind::Scalar | Kind::Named | Kind::Bare,
+        )
+        | None => documents(),
+    }
+}
+
 /// One document of that kind, or several that are rows.
 pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
@@ -161,7 +183,11 @@ pub(super) fn decode(signature: &Signature, kind: Kind, body: &[u8]) -> Result<D
     };
     match reader.finish() {
         Ok(()) => Ok(decoded),
-        Err(_) => decode_documents(signature, body),
+        Err(_) => {
+            // All of them are read again, this one among them.
+            drop(decoded);
+            decode_documents(signature, body)
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 
 use super::{Decoded, ReplyFormat};
 use crate::{
+    expansion::{self, Elements, Separators},
     json::{Reader, Token},
     rows::{self, List},
-    table::{Table, check_columns, column_name},
+    table::{self, Table, check_columns, column_name},
 };
 use inference::{error::Error, signature::Signature};
 
@@ -42,6 +43,69 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Erro
         Error::InvalidRequest(format!("expected one of the keys '{}'", KEYS.join("', '")))
     })?;
     Ok(Decoded::stated(inputs, ReplyFormat::Rows))
+}
+
+/// Bytes that [`decode`] takes at most beside the body.
+pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    let mut extent = Extent::default();
+    // What is broken is refused as soon as it is decoded.
+    let _ = Reader::preview(body).and_then(|mut reader| extent.read(&mut reader));
+    let Extent { columns, rows, records } = extent;
+    let rows = if records { rows } else { 0 };
+    let size = Elements::of(signature).size;
+    expansion::of_rows(signature, Separators::Document, body, loose)
+        .saturating_add(table::expanded(signature, body.len(), columns, rows, size))
+}
+
+/// How many columns and rows a table has at most.
+#[derive(Default)]
+struct Extent {
+    columns: usize,
+    rows: usize,
+    /// Are its rows objects, which may leave cells out?
+    records: bool,
+}
+
+impl Extent {
+    fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        reader.object(|reader, key| match &*key {
+            "dataframe_split" => reader.object(|reader, key| match &*key {
+                "columns" => self.row(reader),
+                "data" => reader.array(|reader, at| match at {
+                    0 => self.row(reader),
+                    _ => reader.skip_value(),
+                }),
+                _ => reader.skip_value(),
+            }),
+            "dataframe_records" => {
+                self.records = true;
+                reader.array(|reader, at| {
+                    self.rows = at + 1;
+                    match at {
+                        0 => self.record(reader),
+                        _ => reader.skip_value(),
+                    }
+                })
+            }
+            _ => reader.skip_value(),
+        })
+    }
+
+    /// Each element of a list is a column.
+    fn row(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        reader.array(|reader, at| {
+            self.columns = self.columns.max(at + 1);
+            reader.skip_value()
+        })
+    }
+
+    /// Each key is a column.
+    fn record(&mut self, reader: &mut Reader<'_>) -> Result<(), Error> {
+        reader.object(|reader, _| {
+            self.columns += 1;
+            reader.skip_value()
+        })
+    }
 }
 
 type Inputs = Vec<backend::NamedTensor>;

@@ -18,10 +18,11 @@ use backend::{DataType, NamedTensor};
 use bytes::Bytes;
 
 use crate::{
-    EncodedReply,
+    EncodedReply, expansion,
     kserve_v2::{self, generate},
+    libsvm,
     negotiate::{self, Declared, LinesName, Media},
-    reply, tfs,
+    npy, npz, recordio, reply, rows, tfs,
     xgboost::{self, XgboostOptions},
 };
 use inference::{
@@ -238,6 +239,69 @@ pub fn decode(
     };
     let format = reply_format(signature, head, options, &decoded)?;
     Ok((InferenceRequest { inputs: decoded.inputs, ..InferenceRequest::default() }, format))
+}
+
+/// Bytes that [`decode`] takes at most beside the body. Found by the same look at head and body, before anything is
+/// decoded.
+pub fn expanded(
+    signature: &Signature,
+    head: Head<'_>,
+    options: &Options,
+    body: &[u8],
+    loose: usize,
+) -> usize {
+    let Ok(declared) = negotiate::declared(head.content_type) else { return 0 };
+    if framing(options.inference_type).is_some() {
+        return generate::expanded(signature, body, loose);
+    }
+    if head.method != tfs::Method::Predict {
+        return tfs::expanded(signature, head.method, body, loose);
+    }
+    if let Declared::Binary { header } = declared {
+        return kserve_v2::expanded(signature, Some(header), body, loose);
+    }
+    let kind = sniff::is_json(body).then(|| json::look(signature, options, body));
+    match kind {
+        Some(Ok(Kind::KserveV2)) => return kserve_v2::expanded(signature, None, body, loose),
+        Some(_) if options.dialect == Some(Dialect::Triton) => {
+            return kserve_v2::expanded(signature, None, body, loose);
+        }
+        Some(Ok(Kind::Examples)) => {
+            return tfs::expanded(signature, tfs::Method::Classify, body, loose);
+        }
+        _ => {}
+    }
+    let content = match declared {
+        Declared::As(media) => Content::Media(media),
+        Declared::File(_) => Content::Image,
+        Declared::Nothing | Declared::Binary { .. } => sniff::sniff(body),
+        Declared::Unknown(_) => return 0,
+    };
+    if let Content::Media(media) = content
+        && objects::is_xgboost(options, head, media)
+        && let Some(bytes) = xgboost::expanded(signature, media, body, loose)
+    {
+        return bytes;
+    }
+    match content {
+        Content::Media(Media::Json) => {
+            let kind = kind.unwrap_or_else(|| json::look(signature, options, body));
+            kind.map_or(0, |it| json::expanded(signature, Some(it), body, loose))
+        }
+        Content::Media(Media::JsonLines(_)) => {
+            json::expanded(signature, kind.and_then(Result::ok), body, loose)
+        }
+        Content::Media(Media::Csv) => bodies::csv_expanded(signature, options, body, loose),
+        Content::Media(Media::Npy) => {
+            rows::only_input(signature).map_or(0, |it| npy::expanded(it, body))
+        }
+        Content::Media(Media::Npz) => npz::expanded(signature, body, options.largest_body),
+        Content::Media(Media::RecordIo) => recordio::expanded(signature, body),
+        Content::Media(Media::Libsvm) => libsvm::expanded(signature, body),
+        Content::Media(Media::Binary) | Content::Other => 0,
+        // The file becomes a string, with its length in front of it.
+        Content::Image => body.len().saturating_add(expansion::of_ports(signature)),
+    }
 }
 
 /// The reply in the form that [`decode`] found.

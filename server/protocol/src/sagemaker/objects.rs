@@ -8,7 +8,7 @@ use crate::{
     EncodedReply, builtin,
     json::Reader,
     libsvm,
-    matrix::Absent,
+    matrix::MissingValue,
     negotiate::{self, Declared, LinesName, Media},
     predictions::Predictions,
     recordio, reply,
@@ -49,9 +49,7 @@ pub(super) fn xgboost(
     media: Media,
     body: &[u8],
 ) -> Result<Option<(InferenceRequest, ReplyFormat)>, Error> {
-    // It may also have come without its type.
-    let own = media == Media::Libsvm && options.dialect.is_none();
-    if !own && !speaks_xgboost(options, head) {
+    if !is_xgboost(options, head, media) {
         return Ok(None);
     }
     let settings = &options.xgboost;
@@ -68,9 +66,16 @@ pub(super) fn xgboost(
     Ok(Some((InferenceRequest { inputs, ..InferenceRequest::default() }, format)))
 }
 
+/// Is a body of this format read as XGBoost's container reads it?
+pub(super) fn is_xgboost(options: &Options, head: Head<'_>, media: Media) -> bool {
+    // libsvm may also have come without its type.
+    let own = media == Media::Libsvm && options.dialect.is_none();
+    own || speaks_xgboost(options, head)
+}
+
 /// Records of AWS's algorithms.
 pub(super) fn recordio(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
-    let inputs = recordio::decode(signature, Absent::Zero, body)?;
+    let inputs = recordio::decode(signature, MissingValue::Zero, body)?;
     Ok(Decoded { envelope: OBJECTS, ..Decoded::rows(inputs, Media::RecordIo) })
 }
 

@@ -6,6 +6,7 @@ use backend::{NamedTensor, Shape};
 use super::{Method, Results, check_signature, decode_predict};
 use crate::{
     elements::TensorBuilder,
+    expansion::{self, Elements, KEY, REPEATED, Separators, Text},
     json::{BytesForm, Mark, Reader, Token},
     number::Excerpt,
     shapes,
@@ -15,16 +16,6 @@ use inference::{
     request::InferenceRequest,
     signature::{Port, Signature},
 };
-
-/// Most bytes of a context that are read again for the examples that share it.
-const MOST_SHARED: usize = 64 << 20;
-
-/// How many times the length of what was sent they may be beside [`FREE`]: a short body must not become a request that
-/// fills the memory.
-const LARGEST_RATIO: usize = 100;
-
-/// Bytes that they may always be.
-const FREE: usize = 1 << 20;
 
 /// The request in the body of `:classify` or `:regress`, `{"context"?, "examples": [{feature: value}]}`, or with
 /// [`Method::Predict`] in that of `:predict`; and the form of its reply.
@@ -46,6 +37,26 @@ pub fn decode_examples(
     let inputs = Reader::document(body, |reader| read(signature, sharing, reader))?;
     let outputs = results.outputs();
     Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, results))
+}
+
+/// Bytes that [`decode_examples`] takes at most beside the body, where it reads examples.
+pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    let elements = Elements::of(signature);
+    let bytes = Text::bound(Separators::Document, body, loose, |text| {
+        // An example stands behind a separator. What exceeds the limit has been read by then.
+        let repeated = text.values.saturating_mul(text.length);
+        let repeated = Sharing::most(text.length).min(repeated).saturating_add(text.length);
+        let shared = Text { strings: repeated, values: repeated / 2 + 1, ..text };
+        let shared = if has_context(body) { shared.grown(elements) } else { 0 };
+        text.grown(elements).saturating_add(shared).saturating_add(text.read(KEY))
+    });
+    bytes.saturating_add(expansion::of_ports(signature))
+}
+
+/// May one of the keys be `context`? It may be spelled with escapes.
+fn has_context(body: &[u8]) -> bool {
+    const KEY: &[u8] = b"\"context\"";
+    body.windows(KEY.len()).any(|it| it == KEY) || body.contains(&b'\\')
 }
 
 fn read(
@@ -147,7 +158,7 @@ impl Sharing {
 
     /// Most bytes that are read again of the context in a body of `sent` bytes.
     pub fn most(sent: usize) -> usize {
-        FREE.saturating_add(sent.saturating_mul(LARGEST_RATIO)).min(MOST_SHARED)
+        REPEATED.bytes(sent)
     }
 
     /// Counts so many bytes more.

@@ -10,6 +10,7 @@ use backend::NamedTensor;
 
 use crate::{
     EncodedReply,
+    expansion::{self, Separators},
     json::{Reader, Token},
     number::Excerpt,
     reply,
@@ -59,6 +60,14 @@ pub fn decode_predict(
 ) -> Result<(InferenceRequest, Form), Error> {
     let (inputs, form) = Reader::document(body, |reader| read_predict(signature, reader))?;
     Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, form))
+}
+
+/// Bytes that [`decode_examples`] takes at most beside the body, or for [`Method::Predict`] [`decode_predict`].
+pub fn expanded(signature: &Signature, method: Method, body: &[u8], loose: usize) -> usize {
+    match method {
+        Method::Predict => expansion::of_rows(signature, Separators::Document, body, loose),
+        Method::Classify | Method::Regress => examples::expanded(signature, body, loose),
+    }
 }
 
 /// Reads the object with `instances` or `inputs` that stands at the reader.

@@ -11,8 +11,10 @@ pub use objective::{Objective, PARAMETER};
 pub use options::{OutputKey, XgboostCsv, XgboostOptions};
 
 use super::{
-    EncodedReply, libsvm,
-    matrix::{self, Absent},
+    EncodedReply,
+    expansion::{self, Separators},
+    libsvm,
+    matrix::{self, MissingValue},
     negotiate::{LinesName, Media},
     predictions::Lists,
     recordio,
@@ -49,13 +51,24 @@ pub fn decode(
     let inputs = match media {
         Media::Csv => delimited::decode(signature, body),
         Media::Libsvm => libsvm::decode(signature, settings.index_base, body),
-        Media::RecordIo => recordio::decode(signature, Absent::Missing, body),
+        Media::RecordIo => recordio::decode(signature, MissingValue::Nan, body),
         Media::Json | Media::JsonLines(_) | Media::Npy | Media::Npz | Media::Binary => return None,
     };
     Some(inputs.map_err(|error| match error {
         Error::InvalidRequest(problem) => Error::UnsupportedMediaType(problem),
         other => other,
     }))
+}
+
+/// Bytes that [`decode`] takes at most beside the body; `None` where it does not read the format.
+pub fn expanded(signature: &Signature, media: Media, body: &[u8], loose: usize) -> Option<usize> {
+    matrix::numbers(signature)?;
+    match media {
+        Media::Csv => Some(expansion::of_rows(signature, Separators::Fields, body, loose)),
+        Media::Libsvm => Some(libsvm::expanded(signature, body)),
+        Media::RecordIo => Some(recordio::expanded(signature, body)),
+        Media::Json | Media::JsonLines(_) | Media::Npy | Media::Npz | Media::Binary => None,
+    }
 }
 
 /// The form of a reply.

@@ -146,7 +146,7 @@ impl Codec for ModelInfer {
         wire::Request::of(body)
     }
 
-    fn expanded(&self, _: &Signature, message: &wire::Request<'_>) -> usize {
+    fn expanded(&self, _: &Signature, message: &wire::Request<'_>, _: usize) -> usize {
         message.expanded()
     }
 

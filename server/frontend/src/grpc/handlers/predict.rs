@@ -57,7 +57,7 @@ impl Codec for Predict {
         Asked::of(self.method, body)
     }
 
-    fn expanded(&self, signature: &Signature, asked: &Asked<'_>) -> usize {
+    fn expanded(&self, signature: &Signature, asked: &Asked<'_>, _: usize) -> usize {
         asked.expanded(signature)
     }
 

@@ -45,9 +45,8 @@ async fn answer(
     };
     let codec = HttpCodec {
         header_length: None,
-        expanded: |signature: &Signature, body: &Bytes| {
-            let _ = (signature, body);
-            0
+        expanded: |signature: &Signature, body: &Bytes, loose| {
+            generate::expanded(signature, body, loose)
         },
         work: Work::Body,
         decode,

@@ -29,6 +29,8 @@ pub async fn infer_v2(
     let model = find(service, path, parts).await?;
     let header = header_length(&parts.headers)?;
     let length = header.as_ref().and_then(|it| it.to_str().ok()?.trim().parse().ok());
+    // Such a request is refused.
+    let unreadable = header.is_some() && length.is_none();
     let decode = move |signature: &Signature, body: Bytes| {
         let length = header.map(|it| {
             let text = String::from_utf8_lossy(it.as_bytes());
@@ -39,9 +41,9 @@ pub async fn infer_v2(
     };
     let codec = HttpCodec {
         header_length: length,
-        expanded: move |signature: &Signature, body: &Bytes| {
-            let _ = (signature, body);
-            0
+        expanded: move |signature: &Signature, body: &Bytes, loose| match unreadable {
+            true => 0,
+            false => kserve_v2::expanded(signature, length, body, loose),
         },
         work: length.map_or(Work::Body, Work::Bytes),
         decode,

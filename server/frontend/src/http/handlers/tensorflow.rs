@@ -31,9 +31,8 @@ pub async fn apply(
     };
     let codec = HttpCodec {
         header_length: None,
-        expanded: |signature: &Signature, body: &Bytes| {
-            let _ = (signature, body);
-            0
+        expanded: move |signature: &Signature, body: &Bytes, loose| {
+            tfs::expanded(signature, method, body, loose)
         },
         work: Work::Body,
         decode,
