@@ -1,0 +1,185 @@
+//! Which series there are, and that their counts hold whatever goes on beside.
+
+use super::*;
+
+#[test]
+fn hostile_names_stay_inside_their_labels() {
+    let name = "m\",x=\"1\"} 5\nevil 1\n\\";
+    let tags = [
+        ("a b".to_owned(), "\"\n\\".to_owned()),
+        ("a\"b".to_owned(), "the same label".to_owned()),
+        ("ß\n".to_owned(), String::new()),
+    ];
+    let metrics = metrics();
+    let options = ModelOptions { tags: tags.into(), ..Default::default() };
+    let _model = metrics.model(name, 1, &options);
+    let families = parse(&text(&metrics));
+    // In the name `ß\n` the letter and the line's end have become one underscore each.
+    let expect: Labels = [("___", ""), ("_a_b", "\"\n\\"), ("model", name), ("version", "1")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
+    let samples: Vec<_> = families["nv_inference_count"].samples.keys().collect();
+    assert_eq!(samples, [&("nv_inference_count".to_owned(), expect)]);
+}
+
+#[test]
+fn a_giant_name_is_cut_at_a_whole_character() {
+    let metrics = metrics();
+    let _model = model(&metrics, &format!("x{}", "ä".repeat(1 << 20)));
+    assert!(text(&metrics).len() < 1 << 20);
+    let families = parse(&text(&metrics));
+    let (_, labels) = families["nv_inference_count"].samples.keys().next().unwrap();
+    assert_eq!(labels[0].1, format!("x{}", "ä".repeat(511)));
+}
+
+#[test]
+fn models_above_the_bound_are_summed_until_there_is_room() {
+    let metrics = Metrics::new(MetricsSettings { max_models: 2, ..Default::default() });
+    let first = model(&metrics, "a");
+    let _second = model(&metrics, "b");
+    let others = [model(&metrics, "c"), model(&metrics, "d")];
+    for other in &others {
+        other.success(ROWS, TOTAL, &timings());
+        other.load_duration(Duration::from_secs(1));
+    }
+    first.success(ROWS, TOTAL, &timings());
+    let count = |model: &str, version: &str, count| {
+        format!(r#"nv_inference_count{{model="{model}",version="{version}"}} {count}"#)
+    };
+    let other = count("_other", "_other", 6);
+    check(&metrics, "nv_inference_count{", &[&count("a", "1", 3), &count("b", "1", 0), &other]);
+    assert_eq!(lines(&metrics, "nv_model_load_duration_secs{").len(), 2);
+    drop((first, others));
+    let late = model(&metrics, "e");
+    late.success(ROWS, TOTAL, &timings());
+    check(&metrics, "nv_inference_count{", &[&count("b", "1", 0), &count("e", "1", 3), &other]);
+}
+
+#[test]
+fn a_withdrawn_model_is_shown_until_its_last_handle_is_gone() {
+    let metrics = metrics();
+    let model = model(&metrics, "m");
+    let (clone, pending) = (model.clone(), model.pending());
+    drop(model);
+    drop(clone);
+    assert_eq!(lines(&metrics, "nv_inference_count{").len(), 1);
+    drop(pending);
+    assert_eq!(lines(&metrics, "nv_inference_count{").len(), 0);
+}
+
+#[test]
+fn a_reload_goes_on_counting_and_other_versions_and_tags_count_apart() {
+    let metrics = metrics();
+    let old = model(&metrics, "m");
+    old.success(ROWS, TOTAL, &timings());
+    let new = model(&metrics, "m");
+    drop(old);
+    new.success(ROWS, TOTAL, &timings());
+    let _other_version = metrics.model("m", 2, &ModelOptions::default());
+    let tagged = ModelOptions { tags: [("t".into(), "x".into())].into(), ..Default::default() };
+    let _tagged = metrics.model("m", 1, &tagged);
+    check(
+        &metrics,
+        "nv_inference_count{",
+        &[
+            r#"nv_inference_count{_t="x",model="m",version="1"} 0"#,
+            r#"nv_inference_count{model="m",version="1"} 6"#,
+            r#"nv_inference_count{model="m",version="2"} 0"#,
+        ],
+    );
+}
+
+#[test]
+fn counts_of_many_threads_are_exact_and_every_text_between_is_sound() {
+    const THREADS: u64 = 8;
+    const REQUESTS: u64 = 2000;
+    let metrics = metrics();
+    let shared = model(&metrics, "m");
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..THREADS)
+            .map(|i| {
+                let (metrics, model) = (metrics.clone(), shared.clone());
+                scope.spawn(move || {
+                    for request in 0..REQUESTS {
+                        let _pending = model.pending();
+                        let total = Duration::from_micros(request * (i + 1));
+                        model.success(ROWS, total, &timings());
+                        model.failure(FailureReason::Backend);
+                        model.execution(&execution(2), BatchReason::Full);
+                        metrics.http(Protocol::TensorflowServing, 200);
+                    }
+                })
+            })
+            .collect();
+        while !workers.iter().all(|it| it.is_finished()) {
+            parse(&text(&metrics));
+        }
+    });
+    let all = THREADS * REQUESTS;
+    for (name, expect) in [
+        ("nv_inference_request_success{", all),
+        ("nv_inference_count{", 3 * all),
+        ("nv_inference_exec_count{", all),
+        ("muster_batch_rows_sum{", 2 * all),
+        ("nv_inference_queue_duration_us{", 40 * all),
+        (r#"nv_inference_request_failure{model="m",reason="BACKEND""#, all),
+        ("nv_inference_pending_request_count{", 0),
+        ("muster_http_requests_total{", all),
+    ] {
+        let line = lines(&metrics, name).pop().unwrap();
+        assert!(line.ends_with(&format!(" {expect}")), "{line}, expected {expect}");
+    }
+}
+
+#[test]
+fn with_few_models_every_text_is_new_and_with_many_it_is_used_again() {
+    assert_eq!(reuse(0), Duration::ZERO);
+    assert_eq!(reuse(50), Duration::ZERO);
+    assert_eq!(reuse(51), Duration::from_micros(20_400));
+    assert_eq!(reuse(1000), Duration::from_millis(400));
+    let metrics = metrics();
+    let model = |version| metrics.model("m", version, &ModelOptions::default());
+    let mut models: Vec<ModelMetrics> = (0..50).map(model).collect();
+    let now = Instant::now();
+    let few = metrics.render_at(now);
+    models.push(model(50));
+    let many = metrics.render_at(now);
+    assert_ne!(few, many);
+    models.push(model(51));
+    assert_eq!(metrics.render_at(now + Duration::from_micros(20_399)), many);
+    assert_ne!(metrics.render_at(now + Duration::from_micros(20_400)), many);
+}
+
+#[test]
+fn the_namespace_of_a_model_is_a_label_in_its_place_in_the_alphabet() {
+    let metrics = metrics();
+    let options = ModelOptions { namespace: Some("/models".to_owned()), ..Default::default() };
+    let _model = metrics.model("m", 1, &options);
+    let expect = r#"nv_inference_count{model="m",namespace="/models",version="1"} 0"#;
+    check(&metrics, "nv_inference_count", &[expect]);
+}
+
+#[test]
+fn a_series_does_not_fall_while_loads_come_and_go_under_its_readers() {
+    let metrics = metrics();
+    let keeper = model(&metrics, "m");
+    let total = || {
+        let line = lines(&metrics, "nv_inference_request_success{").pop().unwrap();
+        line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
+    };
+    thread::scope(|scope| {
+        let loads = scope.spawn(|| {
+            for _ in 0..200 {
+                model(&metrics, "m").success(ROWS, TOTAL, &timings());
+            }
+        });
+        let mut last = 0;
+        while !loads.is_finished() {
+            let now = total();
+            assert!(last <= now, "{now} after {last}");
+            last = now;
+        }
+    });
+    assert_eq!(total(), 200);
+    drop(keeper);
+}
