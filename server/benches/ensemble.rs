@@ -23,7 +23,7 @@ use models::{
     stores::StoreSettings,
 };
 use rustix::time::{ClockId, clock_gettime};
-use schedule::admission::LongestStay;
+use schedule::{SchedulingSettings, admission::LongestStay};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Requests of one round.
@@ -148,10 +148,10 @@ impl Models {
             },
             cpus: NonZeroUsize::MIN,
             gpus,
-            longest_stay: LongestStay::Unbounded,
-            caller_runs_below: Duration::from_micros(50),
-            spin: Duration::ZERO,
-            hold: 0,
+            scheduling: SchedulingSettings {
+                longest_stay: LongestStay::Unbounded,
+                ..SchedulingSettings::default()
+            },
             has_cache: true,
             has_many_models: false,
             rate_limiter: None,

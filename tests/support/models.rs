@@ -1,13 +1,13 @@
 //! Models without a server around them, for what depends on when they are loaded again.
 
-use std::{fs, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{fs, num::NonZeroUsize, sync::Arc};
 
 use backend::Backend;
 use identity::Identity;
 use machine::gpus::{Gpus, Visibility};
 use models::settings::ModelDefaults;
 use models::{Catalogue, Control, LoadOverride, LoadSettings, Loader, ModelManager, Names};
-use schedule::admission::LongestStay;
+use schedule::{SchedulingSettings, admission::LongestStay};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 use super::{Repository, Start};
@@ -34,10 +34,10 @@ impl Models {
             repository: config.repository,
             cpus: NonZeroUsize::MIN,
             gpus,
-            longest_stay: LongestStay::Unbounded,
-            caller_runs_below: Duration::from_micros(50),
-            spin: Duration::ZERO,
-            hold: 0,
+            scheduling: SchedulingSettings {
+                longest_stay: LongestStay::Unbounded,
+                ..SchedulingSettings::default()
+            },
             has_many_models: false,
             has_cache: true,
             rate_limiter: None,

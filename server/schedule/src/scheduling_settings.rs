@@ -27,13 +27,28 @@ pub struct SchedulingSettings {
     pub longest_stay: LongestStay,
     /// `--request-timeout-ms`: from the headers to the answer; `None` for any time.
     pub request_timeout: Option<Duration>,
-    /// `--caller-runs`: a small request to an idle model may run where it was read.
-    pub caller_runs: bool,
+    /// `--caller-runs`: runs shorter than this, of an idle model, are made where the request was read. Zero: none.
+    pub caller_runs_below: Duration,
     /// `--worker-spin-us`: longest that a thread of a model without work looks for some before it sleeps.
     pub spin: Duration,
     /// `--scheduler-hold`, `TRITONSERVER_DELAY_SCHEDULER`: batching begins once so many requests wait.
     /// For tests; 0 is off.
     pub hold: usize,
+}
+
+/// A run of this length costs less than handing it to another thread and back.
+const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
+
+impl Default for SchedulingSettings {
+    fn default() -> SchedulingSettings {
+        SchedulingSettings {
+            longest_stay: LongestStay::Auto,
+            request_timeout: None,
+            caller_runs_below: CALLER_RUNS_BELOW,
+            spin: Duration::ZERO,
+            hold: 0,
+        }
+    }
 }
 
 /// Reads them. `batch`: the process serves a batch job.
@@ -47,7 +62,9 @@ pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Sc
         request_timeout: sources
             .read("request-timeout-ms", value::milliseconds_or_none, problems)
             .flatten(),
-        caller_runs: sources.read("caller-runs", caller_runs, problems).unwrap_or(true),
+        caller_runs_below: sources
+            .read("caller-runs", caller_runs_below, problems)
+            .unwrap_or(CALLER_RUNS_BELOW),
         spin: sources.read("worker-spin-us", spin, problems).unwrap_or_default(),
         hold: sources.read("scheduler-hold", value::number, problems).unwrap_or(0),
     }
@@ -64,11 +81,10 @@ fn queue_wait(text: &str) -> Parse<LongestStay> {
     }
 }
 
-/// `auto` → true, `off` → false.
-fn caller_runs(text: &str) -> Parse<bool> {
+fn caller_runs_below(text: &str) -> Parse<Duration> {
     match &*text.to_ascii_lowercase() {
-        "auto" => Ok(true),
-        "off" => Ok(false),
+        "auto" => Ok(CALLER_RUNS_BELOW),
+        "off" => Ok(Duration::ZERO),
         _ => Err("auto or off".to_owned()),
     }
 }

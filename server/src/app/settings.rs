@@ -1,6 +1,6 @@
 //! The configuration → the settings of each part of the server.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use super::observers::Observers;
 use crate::config::ServerConfig;
@@ -8,7 +8,7 @@ use frontend::{
     exchange::intake::Limits,
     grpc::{self, GrpcSettings},
     hosting::SessionTable,
-    http::{Hosted, HttpSettings, Timeouts},
+    http::{HttpSettings, Timeouts},
     net::tls::Acceptor,
     serving::Serving,
 };
@@ -23,9 +23,6 @@ use models::{
 };
 use schedule::ratelimit::RateLimiter;
 use telemetry::metrics::MetricsSettings;
-
-/// A run of this length costs less than handing it to another thread and back.
-const CALLER_RUNS_BELOW: Duration = Duration::from_micros(50);
 
 /// Models of a multi-model endpoint that have metrics of their own: the platform reads the page from outside, and has
 /// any number of models.
@@ -45,13 +42,7 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
         repository: config.repository.clone(),
         cpus,
         gpus,
-        longest_stay: config.scheduling.longest_stay,
-        caller_runs_below: match config.scheduling.caller_runs {
-            true => CALLER_RUNS_BELOW,
-            false => Duration::ZERO,
-        },
-        spin: config.scheduling.spin,
-        hold: config.scheduling.hold,
+        scheduling: config.scheduling.clone(),
         has_cache: config.cache.is_some(),
         has_many_models: config.control.multi_model.is_some(),
         rate_limiter: config.rate_limit.clone().map(|it| Arc::new(RateLimiter::new(it))),
@@ -81,15 +72,11 @@ pub(super) fn http_settings(
             budget: serving.bytes.clone(),
         },
         default_model: config.sagemaker.default_model.as_deref().map(Arc::from),
-        hosted: Hosted {
-            ping: config.hosting.ping,
-            echo_attributes: config.hosting.echo_attributes,
-            max_payload_mb: config.hosting.max_payload_mb,
-            first_of_several: matches!(
-                config.control.hosted,
-                Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
-            ),
-        },
+        hosting: config.hosting,
+        first_of_several: matches!(
+            config.control.hosted,
+            Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
+        ),
         sagemaker: Arc::new(config.sagemaker.options(limits.body_bytes)),
         recorder: observers.recorder.clone(),
         capture: observers.capture.clone(),

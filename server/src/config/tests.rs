@@ -171,7 +171,7 @@ fn without_arguments_the_defaults_are_these() {
     assert_eq!(config.limits.idle_timeout, Duration::from_secs(75));
     assert_eq!(config.scheduling.longest_stay, LongestStay::Auto);
     assert_eq!(config.scheduling.request_timeout, None);
-    assert!(config.scheduling.caller_runs);
+    assert!(!config.scheduling.caller_runs_below.is_zero());
     assert_eq!(config.lifecycle.exit_timeout, Duration::from_secs(25));
     assert_eq!(config.lifecycle.drain_delay, Duration::from_secs(2));
     assert!(!config.lifecycle.exit_on_error && config.lifecycle.strict_readiness);
@@ -648,7 +648,7 @@ fn waits_may_be_bounded_or_not() {
     }
     check_refused("--max-queue-wait-ms -5", &[], &["'-5'", "auto, 0"]);
     check_refused("--worker-spin-us 2000", &[], &["'2000'", "0 to 1000"]);
-    assert!(!config("--caller-runs off", &[]).scheduling.caller_runs);
+    assert!(config("--caller-runs off", &[]).scheduling.caller_runs_below.is_zero());
     assert_eq!(config("", &[]).scheduling.spin, Duration::ZERO);
     let spin = config("--worker-spin-us 50", &[]).scheduling.spin;
     assert_eq!(spin, Duration::from_micros(50));

@@ -113,7 +113,7 @@ pub async fn infer(
     observed.end(&mut answer);
     let mut response = answer?;
     if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES)
-        && service.settings.hosted.echo_attributes
+        && service.settings.hosting.echo_attributes
     {
         // The platform passes them on to the client only if the container repeats them.
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());

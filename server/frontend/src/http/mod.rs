@@ -18,7 +18,7 @@ pub(crate) mod websocket;
 
 use std::sync::Arc;
 
-pub use service::{Hosted, HttpSettings, Listener, Service};
+pub use service::{HttpSettings, Listener, Service};
 pub use timeouts::Timeouts;
 
 use crate::net::{Accepted, Front, Served};

@@ -11,10 +11,15 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use crate::settings::hosting::PingMode;
-use crate::settings::vertex::VertexAi;
 use crate::{
-    exchange::intake::Limits, hosting::emf::Recorder, net::tls::Acceptor, serving::Serving,
+    exchange::intake::Limits,
+    hosting::emf::Recorder,
+    net::tls::Acceptor,
+    serving::Serving,
+    settings::{
+        hosting::{Hosting, PingMode},
+        vertex::VertexAi,
+    },
 };
 use crate::{
     hosting::{facade::Facade, sessions::SessionTable},
@@ -37,8 +42,10 @@ pub struct HttpSettings {
     pub body: Limits,
     /// Who answers `/invocations`; `None` for the only model.
     pub default_model: Option<Arc<str>>,
-    /// How a hosting platform is answered.
-    pub hosted: Hosted,
+    /// How a hosting platform is answered beside inference.
+    pub hosting: Hosting,
+    /// Without a default model the first by name of those that serve is meant.
+    pub first_of_several: bool,
     /// How `/invocations` chooses formats.
     pub sagemaker: Arc<sagemaker::Options>,
     /// Counts invocations; `None` where nobody asks.
@@ -63,19 +70,6 @@ pub struct HttpSettings {
     pub tensorflow_metrics: Option<Arc<str>>,
     /// On the Vertex AI port, its routes, which are then all that there is; `None` on the others.
     pub vertex_ai: Option<VertexAi>,
-}
-
-/// How a hosting platform is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hosted {
-    /// When `/ping` says yes.
-    pub ping: PingMode,
-    /// Are custom attributes given back?
-    pub echo_attributes: bool,
-    /// What batch jobs are told, unless the product with the number of their requests is too large. At least 1.
-    pub max_payload_mb: u64,
-    /// Without a default model the first by name of those that serve is meant.
-    pub first_of_several: bool,
 }
 
 /// How a port is entered.
@@ -146,7 +140,7 @@ impl Service {
             return Some("the server is shutting down".to_owned());
         }
         // Its models come and go, and none of them is the platform's condition for more.
-        if self.serving.control.is_multi_model() || self.settings.hosted.ping == PingMode::Live {
+        if self.serving.control.is_multi_model() || self.settings.hosting.ping == PingMode::Live {
             return None;
         }
         if !self.serving.models.is_started() {
@@ -202,7 +196,7 @@ impl Service {
     fn default_model(&self) -> Option<Arc<str>> {
         match &self.settings.default_model {
             Some(name) => Some(name.clone()),
-            None if self.settings.hosted.first_of_several => {
+            None if self.settings.first_of_several => {
                 let models = &self.serving.models;
                 // Where none serves, one of them says why.
                 models.first_ready().or_else(|| models.names().into_iter().next())

@@ -14,7 +14,7 @@ pub const FLAGS: &[Flag] = &[
 ];
 
 /// How the platform is answered.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hosting {
     /// `--sagemaker-ping-mode`.
     pub ping: PingMode,

@@ -1,10 +1,10 @@
 //! How models are loaded and run, as far as the server decides it.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use crate::settings::{model_defaults::ModelDefaults, repository::Repository};
 use machine::gpus::Gpus;
-use schedule::{admission::LongestStay, ratelimit::RateLimiter};
+use schedule::{SchedulingSettings, ratelimit::RateLimiter};
 
 /// How models are loaded and run, as far as the server decides it.
 #[derive(Debug, Clone)]
@@ -17,14 +17,8 @@ pub struct LoadSettings {
     pub cpus: NonZeroUsize,
     /// GPUs to run on.
     pub gpus: Gpus,
-    /// How long a request may stay.
-    pub longest_stay: LongestStay,
-    /// Runs shorter than this are made where the request was read. Zero: none.
-    pub caller_runs_below: Duration,
-    /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
-    pub spin: Duration,
-    /// Jobs that must wait before the first batch runs; 0 but in tests.
-    pub hold: usize,
+    /// How requests wait and run.
+    pub scheduling: SchedulingSettings,
     /// Does the server keep answers?
     pub has_cache: bool,
     /// May there be several hundred models? Small ones then have no threads of their own inside a run.

@@ -26,10 +26,10 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         }],
         default_level: 0,
         preserve_ordering: false,
-        hold: server.hold,
-        longest_stay: server.longest_stay,
-        caller_runs_below: server.caller_runs_below,
-        spin: server.spin,
+        hold: server.scheduling.hold,
+        longest_stay: server.scheduling.longest_stay,
+        caller_runs_below: server.scheduling.caller_runs_below,
+        spin: server.scheduling.spin,
         niceness: niceness(config.priority),
     };
     match &config.scheduling {

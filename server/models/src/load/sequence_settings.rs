@@ -62,7 +62,7 @@ pub(crate) fn settings(
         model: config.name.as_str().into(),
         strategy: batching.strategy.clone(),
         idle: batching.idle,
-        longest_backlog: match server.longest_stay {
+        longest_backlog: match server.scheduling.longest_stay {
             LongestStay::Fixed(longest) => Some(longest),
             LongestStay::Auto | LongestStay::Unbounded => server.defaults.queue_timeout,
         },
@@ -70,6 +70,6 @@ pub(crate) fn settings(
         seats: batching.seats,
         niceness: niceness(config.priority),
         engine_keeps_state,
-        hold: server.hold,
+        hold: server.scheduling.hold,
     }
 }

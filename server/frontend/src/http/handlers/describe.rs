@@ -46,7 +46,7 @@ pub async fn execution_parameters(service: &Service) -> Response<Segments> {
     let concurrent = instances.max(service.settings.cpus.get()).clamp(1, 16);
     // No more than would be taken.
     let taken = (service.settings.body.limit >> 20).max(1);
-    let payload = service.settings.hosted.max_payload_mb.min(taken);
+    let payload = service.settings.hosting.max_payload_mb.min(taken);
     let payload = payload.min(TOGETHER / concurrent as u64);
     let body = format!(
         "{{\"MaxConcurrentTransforms\":{concurrent},\"BatchStrategy\":\"MULTI_RECORD\",\

@@ -17,7 +17,7 @@ use crate::{
     },
 };
 use machine::gpus::{Gpus, Lack};
-use schedule::admission::LongestStay;
+use schedule::{SchedulingSettings, admission::LongestStay};
 use telemetry::metrics::{Metrics, MetricsSettings};
 
 /// Models on disk, and control over them; deleted at the end.
@@ -104,10 +104,11 @@ fn control(repository: Repository, labels: LabelRule) -> Control {
         repository: repository.clone(),
         cpus: NonZeroUsize::MIN,
         gpus: Gpus { found: Vec::new(), reason: "no driver".to_owned(), lack: Lack::NoDriver },
-        longest_stay: LongestStay::Unbounded,
-        caller_runs_below: Duration::ZERO,
-        spin: Duration::ZERO,
-        hold: 0,
+        scheduling: SchedulingSettings {
+            longest_stay: LongestStay::Unbounded,
+            caller_runs_below: Duration::ZERO,
+            ..SchedulingSettings::default()
+        },
         has_cache: false,
         has_many_models: false,
         rate_limiter: None,

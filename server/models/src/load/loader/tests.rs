@@ -12,8 +12,8 @@ use crate::{
 };
 use machine::gpus::Gpus;
 use machine::gpus::Lack;
-use schedule::admission::LongestStay;
 use schedule::slot::Slot;
+use schedule::{SchedulingSettings, admission::LongestStay};
 
 /// What of an engine does not work on GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,10 +208,11 @@ fn settings(gpus: u32) -> LoadSettings {
         },
         cpus: NonZeroUsize::new(4).unwrap(),
         gpus: Gpus { found: found.collect(), reason: "no driver".to_owned(), lack: Lack::NoDriver },
-        longest_stay: LongestStay::Unbounded,
-        caller_runs_below: Duration::ZERO,
-        spin: Duration::ZERO,
-        hold: 0,
+        scheduling: SchedulingSettings {
+            longest_stay: LongestStay::Unbounded,
+            caller_runs_below: Duration::ZERO,
+            ..SchedulingSettings::default()
+        },
         has_cache: false,
         has_many_models: false,
         rate_limiter: None,
