@@ -26,8 +26,8 @@ fn identity(inputs: &[&str], outputs: &[&str]) -> String {
     format!("backend: \"identity\"\nmax_batch_size: 8\n{inputs}{outputs}")
 }
 
-/// `copy` gives rows of four floats back, `text` a string, `classes` the scores of two classes that it was given, `pair`
-/// a number and a string.
+/// `copy` gives rows of four floats back, `text` a string, `classes` the scores of two classes that it was given,
+/// `pair` a number and a string.
 fn models() -> Repository {
     let labels = "NEGATIVE\nPOSITIVE\n";
     Repository::identity("copy", &[])

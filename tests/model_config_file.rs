@@ -1,5 +1,5 @@
-//! Models that are named one by one, as TensorFlow Serving does: which of their versions serve, what becomes of them when
-//! the file or the directories change, and what is said of what is wrong.
+//! Models that are named one by one, as TensorFlow Serving does: which of their versions serve, what becomes of them
+//! when the file or the directories change, and what is said of what is wrong.
 
 use std::{fs, path::Path};
 

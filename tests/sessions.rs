@@ -9,8 +9,8 @@ const CLOSED: &str = "x-amzn-sagemaker-closed-session-id";
 const NEW: &str = r#"{"requestType":"NEW_SESSION"}"#;
 const CLOSE: &str = r#"{"requestType": "CLOSE"}"#;
 
-/// A model that adds up what a sequence sends and says which controls it saw; with these lines in its sequence batching,
-/// one sequence at a time.
+/// A model that adds up what a sequence sends and says which controls it saw; with these lines in its sequence
+/// batching, one sequence at a time.
 fn adding(batching: &str) -> Repository {
     let config = format!(
         r#"max_batch_size: 1 instance_group {{ count: 1 kind: KIND_CPU }}

@@ -1,5 +1,5 @@
-//! Models from a store that speaks S3 and checks signatures (moto), through the real binary. Google's reading is that of
-//! S3; how it and Azure are addressed and what signs their requests has tests where that is read.
+//! Models from a store that speaks S3 and checks signatures (moto), through the real binary. Google's reading is that
+//! of S3; how it and Azure are addressed and what signs their requests has tests where that is read.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -12,7 +12,8 @@ use crate::{
 const NETWORKS: [&str; 3] = ["mlp", "convnet", "transformer"];
 const MODELS: &str = "backends/pytorch/plugin/tests/models";
 
-/// The flag that names the engine: a test's program lies one folder deeper than the server, which looks for it by itself.
+/// The flag that names the engine: a test's program lies one folder deeper than the server, which looks for it by
+/// itself.
 fn flag() -> String {
     let program = std::env::current_exe().unwrap();
     let target = program.ancestors().nth(3).unwrap();

@@ -1,7 +1,7 @@
 //! The modules of one crate, and which of its files each file imports.
 //!
-//! A path leads to the file that defines what it names, by way of `use` in the modules between: a name that a parent only
-//! passes on from a child is an import of the child. What a parent defines itself is an import of the parent.
+//! A path leads to the file that defines what it names, by way of `use` in the modules between: a name that a parent
+//! only passes on from a child is an import of the child. What a parent defines itself is an import of the parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,8 @@ struct Module {
 }
 
 impl Modules {
-    /// From files and their tokens, the paths under the crate's `src` as `http/mod.rs`. `root` is `lib.rs` or `main.rs`.
+    /// From files and their tokens, the paths under the crate's `src` as `http/mod.rs`. `root` is `lib.rs` or
+    /// `main.rs`.
     pub(super) fn read(root: &str, files: &BTreeMap<String, Vec<&str>>) -> Modules {
         let mut modules = Modules::default();
         modules.read_file(root, Vec::new(), files);

@@ -2,6 +2,9 @@
 
 use super::sources::{crates, files_in, read, sources};
 
+/// The longest line of a comment and of an example in the docs. Code is shorter, by `.rustfmt.toml`.
+const LONGEST_LINE: usize = 120;
+
 /// Crates that call native libraries, and so may have unsafe code.
 const NATIVE: &[&str] = &["onnxruntime", "pytorch", "muster_pytorch"];
 
@@ -55,4 +58,34 @@ fn every_file_says_first_what_it_is() {
     for source in sources() {
         assert!(!source.opening().is_empty(), "{} does not open with `//!`", source.path);
     }
+}
+
+#[test]
+fn no_line_of_text_is_longer_than_a_screen() {
+    let mut wrong = Vec::new();
+    let mut check = |path: &str, at: usize, line: &str| {
+        let length = line.chars().count();
+        // An address cannot be broken.
+        if length > LONGEST_LINE && !line.contains("://") {
+            wrong.push(format!("{path}:{}: {length} columns", at + 1));
+        }
+    };
+    for path in ["server", "backends", "tests"].iter().flat_map(|it| files_in(it, "rs")) {
+        for (at, line) in read(&path).lines().enumerate() {
+            if line.trim_start().starts_with("//") {
+                check(&path, at, line);
+            }
+        }
+    }
+    for path in files_in("docs", "md") {
+        let mut is_example = false;
+        for (at, line) in read(&path).lines().enumerate() {
+            is_example ^= line.trim_start().starts_with("```");
+            // Elsewhere rows of tables cannot be broken; everything else can.
+            if is_example || !line.starts_with('|') {
+                check(&path, at, line);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "longer than {LONGEST_LINE} columns:\n{}", wrong.join("\n"));
 }

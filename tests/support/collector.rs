@@ -1,5 +1,5 @@
-//! A collector of OpenTelemetry for tests: an HTTP server that keeps the spans that are posted to it. It reads protobuf by
-//! field numbers alone, so that it shares nothing with what writes it.
+//! A collector of OpenTelemetry for tests: an HTTP server that keeps the spans that are posted to it. It reads protobuf
+//! by field numbers alone, so that it shares nothing with what writes it.
 
 use std::{
     collections::BTreeMap,

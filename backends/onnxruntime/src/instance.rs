@@ -194,7 +194,8 @@ fn lend_one<'a>(
     let data = staging.elements(tensor);
     let begin = data.as_ptr().addr();
     let memory = begin..begin + data.len();
-    // SAFETY: the data is aligned and its bytes are valid elements, as `Staging` promises. It is part of an immutable `Bytes`, or of staging memory that is borrowed as long as the value.
+    // SAFETY: the data is aligned and its bytes are valid elements, as `Staging` promises. It is part of an immutable
+    // `Bytes`, or of staging memory that is borrowed as long as the value.
     let value = unsafe { Value::lent(native, element::to_element(spec.dtype), &shape, data) };
     Ok(Lent { name, value: value.map_err(|it| error::of_run(&it))?, memory })
 }

@@ -1,4 +1,5 @@
-//! Processor time of JSON, in and out, beside serde_json's typed path, as Markdown: `cargo bench -p muster --bench json`.
+//! Processor time of JSON, in and out, beside serde_json's typed path, as Markdown:
+//! `cargo bench -p muster --bench json`.
 
 mod measure;
 mod numbers;

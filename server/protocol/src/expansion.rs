@@ -9,8 +9,8 @@
 //! | [`REPEATED`]: text that is read again for each row | 1 MiB | 100 | 64 MiB | `context` of examples |
 //! | [`MOST_CELLS`]: cells that records of a table leave out | | | 4 Mi cells | `dataframe_records` |
 //!
-//! Within these limits, each codec has a function `expanded`: the bytes that its `decode` takes at most beside the body,
-//! known before anything is decoded. The caller takes that much of the byte budget first. The bound holds for any
+//! Within these limits, each codec has a function `expanded`: the bytes that its `decode` takes at most beside the
+//! body, known before anything is decoded. The caller takes that much of the byte budget first. The bound holds for any
 //! body. It is found by the length alone where that gives at most the bytes that the caller can easily spare, `loose`;
 //! else it is a close one, for which separators are counted.
 

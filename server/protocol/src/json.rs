@@ -97,7 +97,8 @@ impl<'a> Reader<'a> {
         Ok(Reader { text, position: 0, depth: 0, path: SmallVec::new(), distinct_keys: true })
     }
 
-    /// A reader for a look at `body` before it is decoded. It accepts repeated keys, so that it takes no memory for them.
+    /// A reader for a look at `body` before it is decoded. It accepts repeated keys, so that it takes no memory for
+    /// them.
     ///
     /// # Errors
     /// As [`Reader::new`].

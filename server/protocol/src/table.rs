@@ -1,5 +1,5 @@
-//! Tables whose columns have names, as pandas writes them: each column is an input, or all of them together are the only
-//! one.
+//! Tables whose columns have names, as pandas writes them: each column is an input, or all of them together are the
+//! only one.
 
 use std::{borrow::Cow, collections::HashMap};
 

@@ -1,4 +1,5 @@
-//! Who watches invocations: lines of metrics, and data capture. Started before the first request, ended behind the last.
+//! Who watches invocations: lines of metrics, and data capture. Started before the first request, ended behind the
+//! last.
 
 use std::time::{Duration, Instant};
 

@@ -333,8 +333,8 @@ impl Options {
     fn register(&self, library: &Path) -> Result<()> {
         let (path, options) =
             (CString::new(library.as_os_str().as_bytes())?, self.pointer.as_ptr());
-        // SAFETY: the options are alive and the path ends with a NUL. The library runs code of its own when it is opened,
-        // as whoever configured the model wants it to; it keeps to ONNX Runtime's interface for such libraries.
+        // SAFETY: the options are alive and the path ends with a NUL. The library runs code of its own when it is
+        // opened, as whoever configured the model wants it to; it keeps to ONNX Runtime's interface for such libraries.
         let done =
             unsafe { check((self.table.RegisterCustomOpsLibrary_V2)(options, path.as_ptr())) };
         done.map_err(|error| {

@@ -22,8 +22,8 @@ impl Encoding {
     }
 }
 
-/// All segments in one compressed piece; `None` where that is no smaller than they are. Takes some milliseconds for each
-/// MiB.
+/// All segments in one compressed piece; `None` where that is no smaller than they are. Takes some milliseconds for
+/// each MiB.
 pub fn deflated(segments: &[Bytes], encoding: Encoding, level: Compression) -> Option<Bytes> {
     let mut deflate = match encoding {
         Encoding::Gzip => Compress::new_gzip(level, 15),

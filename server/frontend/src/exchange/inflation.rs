@@ -90,8 +90,8 @@ pub struct Inflation {
 }
 
 impl Inflation {
-    /// Begins with a body that has this encoding, as `header` says. `aligned_at` is as in [`super::intake::read`], in bytes
-    /// of the plain body.
+    /// Begins with a body that has this encoding, as `header` says. `aligned_at` is as in [`super::intake::read`], in
+    /// bytes of the plain body.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] where it is compressed in no way that is known.

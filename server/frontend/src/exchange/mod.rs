@@ -1,8 +1,9 @@
 //! The way of a request from its head to the end of its reply, once for every wire: admit, receive, inflate, take room,
 //! decode, attach shared memory, run, store, encode, compress.
 //!
-//! HTTP, gRPC, TensorFlow Serving's gRPC, messages of a WebSocket and asynchronous invocations differ in where their bytes
-//! come from ([`intake::Source`]), in how they are read and written ([`Codec`]), and in what writes the [`Answer`].
+//! HTTP, gRPC, TensorFlow Serving's gRPC, messages of a WebSocket and asynchronous invocations differ in where their
+//! bytes come from ([`intake::Source`]), in how they are read and written ([`Codec`]), and in what writes the
+//! [`Answer`].
 //!
 //! Work goes to the pool of the I/O thread at most once before the run and once behind it.
 
@@ -200,8 +201,8 @@ async fn understand<S: Source, C: Codec>(
     Ok(understood)
 }
 
-/// A request of a session is of that session's sequence, whatever its body calls it. What the body says of start and end
-/// counts beside what the session knows.
+/// A request of a session is of that session's sequence, whatever its body calls it. What the body says of start and
+/// end counts beside what the session knows.
 fn put_into_sequence(request: &mut InferenceRequest, place: &Sequence) {
     let said = request.sequence.as_ref();
     let start = place.start || said.is_some_and(|it| it.start);
@@ -339,7 +340,8 @@ fn decode<C: Codec>(
     Ok((codec.decode(signature, parsed)?, permit))
 }
 
-/// Makes the permit as large as what is held from now on: the body of `length` bytes, or the inputs that were made of it.
+/// Makes the permit as large as what is held from now on: the body of `length` bytes, or the inputs that were made of
+/// it.
 fn settle(
     limits: &Limits,
     request: &InferenceRequest,

@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 use inference::error::Error;
 
-/// Text of more bytes than this is read and written by the pool, so that the other connections of the I/O thread need not
-/// wait for it. So are copies of as many bytes.
+/// Text of more bytes than this is read and written by the pool, so that the other connections of the I/O thread need
+/// not wait for it. So are copies of as many bytes.
 pub const LARGE: usize = 256 << 10;
 
 /// The same for compression and for inflation, which take several times as long for each byte.

@@ -36,8 +36,8 @@ impl Attachment {
     /// Finds the inputs and outputs of a request. Nothing is read yet.
     ///
     /// # Errors
-    /// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part that is
-    /// not inside its region, or too large for one request; [`Error::OutOfBudget`].
+    /// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part that
+    /// is not inside its region, or too large for one request; [`Error::OutOfBudget`].
     pub fn find(
         memory: &SharedMemory,
         limits: &Limits,

@@ -61,8 +61,8 @@ impl<'l> Messages<'l> {
     ///
     /// # Errors
     /// [`Error::BodyTooLarge`] before the message is read; [`Error::OutOfBudget`]; [`Error::BodyTimeout`];
-    /// [`Error::BodyExpands`]; [`Error::InvalidRequest`] when the stream breaks or ends within a message; [`Error::Unimplemented`] for a
-    /// compressed one whose encoding was not named.
+    /// [`Error::BodyExpands`]; [`Error::InvalidRequest`] when the stream breaks or ends within a message;
+    /// [`Error::Unimplemented`] for a compressed one whose encoding was not named.
     pub async fn next(&mut self, begun: bool) -> Result<Option<Received>, Error> {
         let mut clock = begun.then(|| PaceClock::new(self.limits.pace));
         while self.rest.len() < PREFIX {

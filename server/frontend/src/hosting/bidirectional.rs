@@ -109,8 +109,8 @@ fn wants_websocket(parts: &Parts) -> bool {
     parts.version == Version::HTTP_11 && has_word(&parts.headers, &UPGRADE, "websocket")
 }
 
-/// Where the page comes from that asks, if it is not from here: browsers let any page open a WebSocket to any server, and
-/// say only whose it is. Other programs say nothing.
+/// Where the page comes from that asks, if it is not from here: browsers let any page open a WebSocket to any server,
+/// and say only whose it is. Other programs say nothing.
 fn foreign_origin(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     let host = headers.get(HOST).map(HeaderValue::as_bytes);
     let is_own = |origin: &HeaderValue| {

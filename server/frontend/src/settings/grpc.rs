@@ -35,8 +35,8 @@ pub struct Grpc {
     pub keepalive: Keepalive,
     /// How old a connection may become; `None` for any age.
     pub age: Option<ConnectionAge>,
-    /// The files of TLS, `--grpc-server-cert`, `--grpc-server-key`, and with `--grpc-use-ssl-mutual` `--grpc-root-cert`;
-    /// `None` for plain text.
+    /// The files of TLS, `--grpc-server-cert`, `--grpc-server-key`, and with `--grpc-use-ssl-mutual`
+    /// `--grpc-root-cert`; `None` for plain text.
     pub tls: Option<TlsFiles>,
 }
 

@@ -83,8 +83,8 @@ impl Service {
 /// The settings of the services' ports, in the order in which they are asked for health.
 pub const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
 
-/// The services of SageMaker, HTTP, metrics, gRPC, Vertex AI and TensorFlow Serving's gRPC, as they were asked for. `hosted`: a platform that wants
-/// one port started the process.
+/// The services of SageMaker, HTTP, metrics, gRPC, Vertex AI and TensorFlow Serving's gRPC, as they were asked for.
+/// `hosted`: a platform that wants one port started the process.
 fn services(
     sources: &Sources,
     hosted: bool,

@@ -28,7 +28,8 @@ pub struct SageMakerSettings {
     pub default_model: Option<String>,
     /// `--sagemaker-dialect`: what bodies are taken for where their content leaves a choice; `None` for `auto`.
     pub dialect: Option<Dialect>,
-    /// With `auto`, whose container this one takes the place of, as far as the environment tells; `None` where a dialect is given.
+    /// With `auto`, whose container this one takes the place of, as far as the environment tells; `None` where a
+    /// dialect is given.
     pub vendor: Option<Vendor>,
     /// `--sagemaker-inference-type`: what bodies of KServe v2 are.
     pub inference_type: InferenceType,

@@ -262,8 +262,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The tensor as its reader takes it; `None` where it was left out. The last reader takes it away, so that no tensor
-    /// stays longer than it is needed.
+    /// The tensor as its reader takes it; `None` where it was left out. The last reader takes it away, so that no
+    /// tensor stays longer than it is needed.
     fn fetch(&mut self, edge: &Edge) -> Result<Option<Tensor>, Error> {
         let Some(state) = self.tensors.get_mut(edge.tensor) else { return Ok(None) };
         state.readers = state.readers.saturating_sub(1);

@@ -1,8 +1,8 @@
 //! Which models are loaded: at the start, by request, when the repository changes, when a request asks for one.
 //!
-//! One function brings a model to what its directory says ([`converge`]), whatever the cause; for each model one call at
-//! a time ([`model_table`]). What serves changes in one step, when everything new is loaded and warm ([`publish`]); what
-//! is old goes when its last request is answered ([`reaper`]). So no request meets a model that is closed.
+//! One function brings a model to what its directory says ([`converge`]), whatever the cause; for each model one call
+//! at a time ([`model_table`]). What serves changes in one step, when everything new is loaded and warm ([`publish`]);
+//! what is old goes when its last request is answered ([`reaper`]). So no request meets a model that is closed.
 
 pub(crate) mod control;
 pub(crate) mod converge;

@@ -1,5 +1,6 @@
-//! Models that are named one by one, all at once: the whole of the configuration is replaced, by a file that has changed
-//! or by request. Labels move when what they are to stand for serves, and what is wanted no more is unloaded after that.
+//! Models that are named one by one, all at once: the whole of the configuration is replaced, by a file that has
+//! changed or by request. Labels move when what they are to stand for serves, and what is wanted no more is unloaded
+//! after that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

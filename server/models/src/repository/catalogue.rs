@@ -1,5 +1,5 @@
-//! Which models there are to be loaded: looks into the repositories, as often as it is asked. What is in an object store
-//! is brought here for the purpose, as far as it is wanted.
+//! Which models there are to be loaded: looks into the repositories, as often as it is asked. What is in an object
+//! store is brought here for the purpose, as far as it is wanted.
 
 use std::{
     io,

@@ -27,8 +27,8 @@ use crate::stores::{
 /// Objects may change while they are read. How often that is taken for bad luck.
 const CHANGES: usize = 3;
 
-/// Trees of a model that are kept, of those that were handed out and of those that served: the last, and the one before,
-/// from which instances may still be made.
+/// Trees of a model that are kept, of those that were handed out and of those that served: the last, and the one
+/// before, from which instances may still be made.
 const KEPT: usize = 2;
 
 /// One repository in an object store. Its functions block.
@@ -125,7 +125,8 @@ impl Store {
         };
         if matches!(refreshed, Refreshed::Changed(_)) {
             let kept = self.lock().clone();
-            // Of models that nobody asked for, or that could not be fetched, the last state stays for when somebody does.
+            // Of models that nobody asked for, or that could not be fetched, the last state stays for when somebody
+            // does.
             self.cache.tidy(&|tree| {
                 let of_model = model_of(tree).and_then(|it| kept.get(it));
                 of_model.is_none_or(|trees| trees.handed.is_empty() || trees.need(tree))

@@ -1,5 +1,5 @@
-//! NumPy's `.npz`: arrays by name in a ZIP archive, each an input; or one of SciPy's sparse matrices, as dense rows of the
-//! only input.
+//! NumPy's `.npz`: arrays by name in a ZIP archive, each an input; or one of SciPy's sparse matrices, as dense rows of
+//! the only input.
 
 mod sparse;
 mod zip;
@@ -21,8 +21,8 @@ use zip::File;
 
 /// The inputs in an archive. `limit`: most bytes of its files together.
 ///
-/// Arrays without names (`arr_0`, `arr_1`) are the inputs in their order, and a lone array is the only input whatever its
-/// name.
+/// Arrays without names (`arr_0`, `arr_1`) are the inputs in their order, and a lone array is the only input whatever
+/// its name.
 ///
 /// # Errors
 /// When the archive is damaged, or much larger than what was sent; when an array is no input, or does not fit it.

@@ -1,5 +1,5 @@
-//! The files of a ZIP archive, as far as NumPy writes them: stored or deflated, without encryption, below 4 GiB. Source:
-//! PKWARE's APPNOTE.TXT.
+//! The files of a ZIP archive, as far as NumPy writes them: stored or deflated, without encryption, below 4 GiB.
+//! Source: PKWARE's APPNOTE.TXT.
 
 use bytes::Bytes;
 use flate2::{Crc, Decompress, FlushDecompress, Status};

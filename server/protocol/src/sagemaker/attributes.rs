@@ -1,5 +1,5 @@
-//! What clients of the TensorFlow Serving container say in `X-Amzn-SageMaker-Custom-Attributes`: model, version, method.
-//! Anything else in that header is between them and others.
+//! What clients of the TensorFlow Serving container say in `X-Amzn-SageMaker-Custom-Attributes`: model, version,
+//! method. Anything else in that header is between them and others.
 
 use crate::{number::Excerpt, tfs::Method};
 use inference::error::Error;

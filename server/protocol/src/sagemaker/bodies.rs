@@ -18,8 +18,8 @@ use inference::{
     signature::{Port, Signature},
 };
 
-/// Rows of fields. A first record of names is one by name in the dialects that have no other, else where it has the names
-/// of inputs, or `inputs`, which is Hugging Face's name of a text.
+/// Rows of fields. A first record of names is one by name in the dialects that have no other, else where it has the
+/// names of inputs, or `inputs`, which is Hugging Face's name of a text.
 pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Result<Decoded, Error> {
     let rows = |inputs| Decoded::rows(inputs, Media::Csv);
     match options.spoken() {

@@ -14,8 +14,8 @@ use inference::error::Kind;
 pub enum ErrorForm {
     /// `error` and `request_id`.
     Plain,
-    /// Those of the Multi Model Server in front of them: `code`, `type`, `message`. Clients of Hugging Face's containers
-    /// and of those made with the toolkits read them.
+    /// Those of the Multi Model Server in front of them: `code`, `type`, `message`. Clients of Hugging Face's
+    /// containers and of those made with the toolkits read them.
     Mms,
 }
 

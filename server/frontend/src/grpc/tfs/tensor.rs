@@ -19,8 +19,8 @@ const LISTS: Lists =
 /// Number of `string_val`.
 const STRINGS: u32 = 8;
 
-/// Bytes of memory that a string in `tensor_content` takes beside its own: those in front of it, its length, and where it
-/// lies.
+/// Bytes of memory that a string in `tensor_content` takes beside its own: those in front of it, its length, and where
+/// it lies.
 const PER_STRING: usize = 4 + size_of::<usize>() + size_of::<&[u8]>();
 
 /// A `TensorProto`.

@@ -1,5 +1,6 @@
 //! The lines: JSON in CloudWatch's embedded metric format, with the names and units of SageMaker's own metrics. Pure.
-//! Source: <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>.
+//! Source:
+//! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>.
 
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! A conversation over WebSocket: each message is a request to `/invocations`, each answer a message, in the order of
 //! the requests.
 //!
-//! The protocol is spoken by hand: a library would take the memory that a frame announces before anybody could refuse it,
-//! and copy each reply into a buffer of its own.
+//! The protocol is spoken by hand: a library would take the memory that a frame announces before anybody could refuse
+//! it, and copy each reply into a buffer of its own.
 
 mod close;
 mod frame;
@@ -245,7 +245,8 @@ impl Talk {
         self.queue.push(kind, answer);
     }
 
-    /// Writes an answer as one message: text to a text, if it is one, and bytes to bytes. What went wrong is always text.
+    /// Writes an answer as one message: text to a text, if it is one, and bytes to bytes. What went wrong is always
+    /// text.
     async fn write(&mut self, asked: Kind, response: Response<Segments>) -> io::Result<()> {
         let is_error = !response.status().is_success();
         let is_text = is_error || (asked == Kind::Text && is_text(&response));

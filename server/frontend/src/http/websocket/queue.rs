@@ -11,8 +11,8 @@ use crate::http::websocket::reader::Kind;
 use crate::net::Task;
 use inference::error::Error;
 
-/// Answers on their way. Each goes on by itself, whether or not somebody looks: what it holds of a model others wait for,
-/// and they must not wait for the peer that is to read it. Dropping it ends them, which withdraws their requests.
+/// Answers on their way. Each goes on by itself, whether or not somebody looks: what it holds of a model others wait
+/// for, and they must not wait for the peer that is to read it. Dropping it ends them, which withdraws their requests.
 pub struct Queue<T> {
     answers: VecDeque<(Kind, Task<T>)>,
     most: usize,

@@ -1,5 +1,5 @@
-//! What comes over a WebSocket, put together: bytes → frames → messages, under the limits of bodies. Where a message has
-//! its length announced, its memory is asked for before any is taken.
+//! What comes over a WebSocket, put together: bytes → frames → messages, under the limits of bodies. Where a message
+//! has its length announced, its memory is asked for before any is taken.
 
 use bytes::Bytes;
 

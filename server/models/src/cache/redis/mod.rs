@@ -41,8 +41,8 @@ pub struct Redis {
     settings: RedisSettings,
     /// Connections that may be in use.
     places: Semaphore,
-    /// Guards the connections that are open and not in use, with the thread on which each was opened: there it is served
-    /// without waking another one.
+    /// Guards the connections that are open and not in use, with the thread on which each was opened: there it is
+    /// served without waking another one.
     idle: Mutex<Vec<(ThreadId, Connection)>>,
     /// Guards what is known of Redis's health.
     circuit: Mutex<Circuit>,
@@ -190,8 +190,8 @@ impl Redis {
         place.ok().and_then(Result::ok).ok_or(Problem::Busy)
     }
 
-    /// A connection on which something was asked and not answered is dropped: what would come next on it is no answer to
-    /// the next question.
+    /// A connection on which something was asked and not answered is dropped: what would come next on it is no answer
+    /// to the next question.
     async fn exchange(
         &self,
         connection: &mut Connection,

@@ -12,8 +12,8 @@ use crate::{
 };
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 
-/// What the pipeline says of each row: the best class, where the model has names for its classes; numbers, nested, where
-/// its only output is of them; else an object of all outputs.
+/// What the pipeline says of each row: the best class, where the model has names for its classes; numbers, nested,
+/// where its only output is of them; else an object of all outputs.
 ///
 /// # Errors
 /// When an output has a NaN or an infinity, for which this JSON has no words, or a string that is no text.
