@@ -20,10 +20,10 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("inference", &["backend"]),
     ("textproto", &["inference"]),
-    ("configuration", &["inference", "machine"]),
+    ("configuration", &["inference"]),
     ("telemetry", &["configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
-    ("protocol", &["backend", "configuration", "inference", "telemetry"]),
+    ("protocol", &["backend", "inference", "telemetry"]),
     (
         "models",
         &["backend", "configuration", "inference", "machine", "schedule", "telemetry", "textproto"],
@@ -53,7 +53,6 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "machine",
             "models",
             "onnxruntime",
-            "protocol",
             "pytorch",
             "schedule",
             "telemetry",
@@ -63,8 +62,11 @@ const IMPORTS: &[(&str, &[&str])] = &[
 ];
 
 /// Which crates the tests, benches and examples of a crate import besides.
-const IMPORTS_OF_TESTS: &[(&str, &[&str])] =
-    &[("models", &["identity"]), ("muster_pytorch", &["backend", "pytorch"])];
+const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
+    ("models", &["identity"]),
+    ("muster", &["protocol"]),
+    ("muster_pytorch", &["backend", "pytorch"]),
+];
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
