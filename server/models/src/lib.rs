@@ -1,4 +1,4 @@
-//! Which models are served: looked up by every request, changed by whoever loads and unloads.
+//! Which models are served: looked up by every request, changed by loads and unloads.
 #![forbid(unsafe_code)]
 
 pub mod cache;

@@ -35,8 +35,8 @@ struct State {
     /// The last moment.
     now: u64,
     bytes: u64,
-    /// Models with an answer that was too large, which is told once.
-    told: HashSet<String>,
+    /// Models with an answer that was too large, which is logged once for each.
+    logged: HashSet<String>,
 }
 
 /// An answer.
@@ -81,7 +81,7 @@ impl Local {
         let tensors = outputs.iter().map(|it| it.tensor.byte_len() as u64 + TENSOR_OVERHEAD);
         let bytes = tensors.sum::<u64>() + OVERHEAD;
         if self.size < bytes {
-            if self.lock().told.insert(model.to_owned()) {
+            if self.lock().logged.insert(model.to_owned()) {
                 tracing::warn!(
                     model,
                     bytes,

@@ -98,7 +98,7 @@ pub fn choose(
     }
     let default_model_filename = given_file.or_else(|| file.map(str::to_owned));
     let choice = EngineChoice { platform, backend, default_model_filename, options };
-    // The warnings come again, and are told, when the configuration is completed.
+    // The warnings come again when the configuration is completed, and are logged then.
     report.into_result(found.model, choice).map(|(choice, _)| choice)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backend::{Backend, EngineDescription, Format};
 
-/// Formats that Triton knows and no engine of this server opens: a model of one is told apart, and refused by its name.
+/// Formats that Triton knows and no engine of this server opens: a model of one is recognised, and refused by its name.
 const ELSEWHERE: [(&str, Format); 3] = [
     ("tensorrt", elsewhere("tensorrt_plan", "model.plan", 0)),
     ("openvino", elsewhere("", "model.xml", 2)),

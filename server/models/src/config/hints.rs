@@ -1,5 +1,5 @@
 //! What a configuration says of inputs and outputs, for engines whose model files do not say it themselves.
-//! It has not been checked yet: what is not valid is left out, and told when the configuration is. Pure.
+//! It has not been checked yet: what is not valid is left out, and reported when the configuration is checked. Pure.
 
 use backend::{DataType, Hints, TensorHint};
 
@@ -31,7 +31,7 @@ pub(crate) fn hints(raw: &RawConfig) -> Hints {
         let dims = if it.allow_ragged_batch { Some(vec![None]) } else { given.dims };
         TensorHint { dims, ..given }
     });
-    let told = raw.batch_input.iter().flat_map(|it| {
+    let batch_inputs = raw.batch_input.iter().flat_map(|it| {
         let dtype = type_of_number(it.data_type);
         it.target_name.iter().map(move |name| TensorHint {
             name: name.as_str().into(),
@@ -47,7 +47,7 @@ pub(crate) fn hints(raw: &RawConfig) -> Hints {
             outputs.push(hint(&state.output_name, state.data_type, &state.dims, &None));
         }
     }
-    Hints { inputs: inputs.chain(controls).chain(read).chain(told).collect(), outputs }
+    Hints { inputs: inputs.chain(controls).chain(read).chain(batch_inputs).collect(), outputs }
 }
 
 /// The element type of a control.

@@ -56,9 +56,9 @@ pub(crate) fn unapplied(
         "default-max-queue-size" => (0 < own_queue).then(|| format!("max_queue_size {own_queue}")),
         _ => None,
     };
-    let told =
+    let shown =
         |(setting, variable): (&&str, &&str)| Some(format!("{variable} ({})", reason(setting)?));
-    defaults.variables.iter().filter_map(told).collect()
+    defaults.variables.iter().filter_map(shown).collect()
 }
 
 fn dynamic_batching(raw: &RawConfig) -> Option<&ModelDynamicBatching> {
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    fn told(text: &str, options: &[(&str, &str)]) -> Vec<String> {
+    fn shown(text: &str, options: &[(&str, &str)]) -> Vec<String> {
         let raw = ConfigReader::default().from_text("m", text).unwrap();
         let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
         let choice = EngineChoice {
@@ -114,7 +114,7 @@ mod tests {
             "default-max-queue-size (max_queue_size 7)",
             "default-queue-delay-us (max_queue_delay_microseconds 5)",
         ];
-        assert_eq!(told(config, &[("intra_op_thread_count", "3")]), expected);
+        assert_eq!(shown(config, &[("intra_op_thread_count", "3")]), expected);
     }
 
     #[test]

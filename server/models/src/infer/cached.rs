@@ -77,7 +77,7 @@ fn key(call: &Call<'_>) -> Key {
         key.text(&it.name);
         key.tensor(&it.tensor);
     });
-    // They mean nothing to the server. What they mean to a model, nobody here knows.
+    // They mean nothing to the server. What they mean to a model is not known.
     key.number(call.request.parameters.len() as u64);
     for (name, value) in &call.request.parameters {
         key.text(name);

@@ -95,7 +95,7 @@ impl Converger {
     }
 
     /// Loads a model as the repository has it; what came with the last request to load it still counts.
-    /// `is_member`: because an ensemble needs it, whose place is held.
+    /// `is_member`: because an ensemble needs it, whose record is held.
     pub(super) fn converge_found(
         &self,
         found: FoundModel,
@@ -112,7 +112,7 @@ impl Converger {
         let changed = self.converge(&mut record, target, mode)?;
         record.withheld = false;
         drop(record);
-        // Nobody could use a member that did not serve.
+        // An ensemble could not use a member that did not serve.
         self.revalidate_if(changed && !is_member, &id);
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Converger {
         Ok(Target { found, raw, files: files.map(|it| it.0), sources })
     }
 
-    /// Brings the model to what is wished, and says whether anything of it was loaded.
+    /// Brings the model to its target. Was anything of it loaded?
     fn converge(
         &self,
         record: &mut ModelRecord,
@@ -284,7 +284,7 @@ impl Converger {
         Ok(model)
     }
 
-    /// A version that stays, with other instances if that is wished.
+    /// A version that stays, with other instances if its configuration asks for them.
     fn keep(
         &self,
         target: &Target,

@@ -84,7 +84,7 @@ impl Eviction {
         serving.filter(|(it, _)| !it.is_empty()).map(|(it, id)| (id, it)).collect()
     }
 
-    /// Unloads the one that was not asked for the longest, of those that nobody uses; false where there is none.
+    /// Unloads the one that was not asked for the longest, of those that are not in use; false where there is none.
     fn unload_oldest(&self, loaded: Vec<(ModelId, Arc<Versions>)>) -> bool {
         let last_use = |it: &Versions| it.values().map(|it| it.used.get()).max();
         let mut loaded = loaded;

@@ -46,8 +46,8 @@ struct Tried {
 }
 
 impl Tried {
-    /// Is it worth another try? Its models have changed on disk, two looks have found them the same, and nobody has
-    /// configured others by request.
+    /// Is it worth another try? Its models have changed on disk, two looks have found them the same, and no request has
+    /// configured others.
     fn is_worth_it(&mut self, now: OnDisk, entries: &Arc<Vec<Entry>>) -> bool {
         let is_settled = now == self.at_last;
         self.at_last = now;
@@ -317,11 +317,11 @@ impl NamedModels {
         let is_wanted = |version: Option<u64>| version.is_none_or(|it| wanted.contains(&it));
         let states = self.converger.manager.states(name).into_iter();
         let failed = states.filter(|it| it.state == State::Unavailable && is_wanted(it.version));
-        let told = failed.map(|it| {
+        let shown = failed.map(|it| {
             let version = it.version.map_or(String::new(), |it| format!(" version {it}"));
             format!("model '{name}'{version}: {}", it.reason)
         });
-        told.collect()
+        shown.collect()
     }
 
     /// Versions that serve and that labels stand for.

@@ -53,8 +53,7 @@ impl OnDemand {
     /// The model of that name, loaded if it is not. `deadline` is when the answer stops being of use.
     ///
     /// # Errors
-    /// Those of [`crate::serving::manager::ModelManager::get`]; [`Error::ModelNotReady`] when the load fails, or takes
-    /// too long.
+    /// Those of [`ModelManager::get`]; [`Error::ModelNotReady`] when the load fails, or takes too long.
     ///
     /// # Cancel safety
     /// The load goes on for others.

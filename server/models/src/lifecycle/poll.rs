@@ -60,7 +60,7 @@ impl Control {
             let is_settled = lock(&shared).settled.as_ref() == Some(&stamps);
             match before.remove(&id) {
                 _ if is_settled => {}
-                // The same twice: nobody is writing it any more.
+                // The same twice: it is not being written any more.
                 Some(last) if last == stamps && model.versions.is_empty() => {
                     self.converger.unload_emptied(&id, stamps);
                 }

@@ -19,7 +19,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(1);
 /// No longer than that between two looks.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
-/// How long runs that nobody waits for may take to end. After that they end by themselves.
+/// How long runs without a waiting client may take to end. After that they end by themselves.
 const LONGEST_END: Duration = Duration::from_secs(60);
 
 /// A model that serves no more.
@@ -66,7 +66,7 @@ impl Reaper {
         Reaper(Arc::new(Inner { loader, manager, state, changed }))
     }
 
-    /// Takes models over. Whoever still has a request with one keeps it until the answer.
+    /// Takes models over. A request to one keeps it until the answer.
     pub(super) fn take(&self, retired: Vec<Retired>) {
         if retired.is_empty() {
             return;
@@ -113,7 +113,7 @@ impl Inner {
         let mut pause = FIRST_LOOK;
         loop {
             let mut state = self.lock();
-            // Requests find a model in the map alone, where it is no more: nobody but us can come to have it.
+            // Requests find a model in the map alone, where it is no more: no new request can get it.
             let is_free = |it: &mut Retired| ServedModel::is_free(&it.model);
             let free: Vec<Retired> = state.waiting.extract_if(.., is_free).collect();
             state.ending = free.iter().map(|it| it.id.clone()).collect();
@@ -125,7 +125,7 @@ impl Inner {
             }
             drop(state);
             if free.is_empty() {
-                // The count of an `Arc` wakes nobody.
+                // The count of an `Arc` wakes no thread.
                 thread::sleep(pause);
                 pause = (pause * 2).min(LONGEST_LOOK);
                 continue;

@@ -11,7 +11,7 @@ const FLAT: &str = "model";
 /// Takes out of `found` what is not to be loaded, and returns its names. `places` is where it was looked.
 ///
 /// # Errors
-/// The default model is not there, or nobody has said which of several it is.
+/// The default model is not there, or no setting says which of several it is.
 pub(super) fn select(
     rule: &HostedStart,
     found: &mut Found,

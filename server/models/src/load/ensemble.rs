@@ -52,7 +52,7 @@ impl Loader {
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         // Those of the members come to it with each request.
         let content_hash = ContentHash::of_text(&config_json);
-        self.tell_caching(&config, &mut warnings);
+        self.warn_caching(&config, &mut warnings);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
         }
@@ -76,7 +76,7 @@ impl Loader {
         Ok((model, plan))
     }
 
-    /// What sets the answers of a loaded model apart.
+    /// What distinguishes the answers of a loaded model.
     pub(super) fn content_hash(
         &self,
         load: &Load<'_>,
@@ -89,7 +89,7 @@ impl Loader {
         }
     }
 
-    pub(super) fn tell_caching(&self, config: &ModelConfig, warnings: &mut Warnings<'_>) {
+    pub(super) fn warn_caching(&self, config: &ModelConfig, warnings: &mut Warnings<'_>) {
         if config.response_cache && !self.settings.has_cache {
             warnings.warn(
                 "response_cache { enable: true } has no effect, as the server has no cache; give it one with \

@@ -65,7 +65,7 @@ pub(crate) fn make(
     Ok((slots, times))
 }
 
-/// The same places, whose runs wait for the resources that their groups name, if anybody looks at these.
+/// The same places, whose runs wait for the resources that their groups name, if rate limiting is on.
 pub(crate) fn limit(
     slots: Vec<Slot>,
     config: &ModelConfig,

@@ -1,4 +1,4 @@
-//! What the log says of a model that is loaded: what of its configuration is ignored, and that it is ready.
+//! The log of a load: what of the configuration is ignored, and that the model is ready.
 
 use std::{collections::BTreeSet, time::Duration};
 

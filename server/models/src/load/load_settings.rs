@@ -23,6 +23,6 @@ pub struct LoadSettings {
     pub has_cache: bool,
     /// May there be several hundred models? Small ones then have no threads of their own inside a run.
     pub has_many_models: bool,
-    /// Who lets instances run whose configuration names resources; `None`: nobody looks at them.
+    /// Lets instances run whose configuration names resources; `None` where rate limiting is off.
     pub rate_limiter: Option<Arc<RateLimiter>>,
 }

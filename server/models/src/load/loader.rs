@@ -51,7 +51,7 @@ use telemetry::metrics::{Metrics, ModelOptions};
 /// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
 const SMALL: u64 = 16 << 20;
 
-/// `max_batch_size` of a model that can batch where nobody says, as in Triton.
+/// `max_batch_size` of a model that can batch where no setting says, as in Triton.
 const MAX_BATCH_SIZE: usize = 4;
 
 /// Loads models, and keeps none of them.
@@ -99,7 +99,7 @@ impl Loader {
     /// Loads one version of a model, of which `path` is the directory or the file. Blocking.
     ///
     /// # Errors
-    /// Why it cannot be served. An engine's panic is that model's failure, and nobody else's.
+    /// Why it cannot be served. An engine's panic is a failure of that model alone.
     pub(crate) fn load_version(
         &self,
         found: &FoundModel,
@@ -181,7 +181,7 @@ impl Loader {
             Err(CreateError::Device(reason) | CreateError::Memory(reason)) if plan.uses_gpus() => {
                 reason
             }
-            Err(unmade) => return Err(unmade.into()),
+            Err(error) => return Err(error.into()),
         };
         let none = NoGpus { reason: &reason, is_there: true };
         let plan = self.plan(&found.name, raw, &load.options, Err(none))?;
@@ -189,7 +189,7 @@ impl Loader {
         tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
         match self.make(&load, &plan, &mut warnings) {
             Ok(model) => Ok((model, plan)),
-            Err(unmade) => Err(unmade.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -323,7 +323,7 @@ impl Loader {
         let runs = InstanceSet { extra, slots, times, keeps_state, uses_gpus };
         let dispatch = dispatch(runs, &config, &signature, &self.settings, metrics.clone());
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
-        self.tell_caching(&config, warnings);
+        self.warn_caching(&config, warnings);
         if config.response_cache && self.settings.has_cache {
             metrics.has_cache();
         }
@@ -363,7 +363,9 @@ impl Loader {
                 options.insert(key.to_owned(), bytes.to_string());
             }
             (Some(_), None) => warnings.warn("--gpu-memory-margin has no effect on models of its engine"),
-            (None, _) => warnings.warn("--gpu-memory-margin has no effect: the driver does not say how much memory there is"),
+            (None, _) => warnings.warn(
+                "--gpu-memory-margin has no effect: the driver does not say how much memory there is",
+            ),
         }
         options
     }
@@ -459,8 +461,8 @@ impl From<String> for CreateError {
 }
 
 impl From<CreateError> for LoadError {
-    fn from(unmade: CreateError) -> LoadError {
-        match unmade {
+    fn from(error: CreateError) -> LoadError {
+        match error {
             CreateError::Refused(reason) | CreateError::Device(reason) => reason.into(),
             CreateError::Memory(reason) => LoadError::OutOfMemory(reason),
         }

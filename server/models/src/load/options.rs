@@ -34,7 +34,7 @@ pub(crate) fn engine_options(
     options
 }
 
-/// One thread for each run, unless somebody has said how many.
+/// One thread for each run, unless a setting says how many.
 pub(crate) fn in_one_thread(options: &mut BTreeMap<String, String>, engine: &EngineDescription) {
     let Some(key) = engine.intra_op_threads else { return };
     options.entry(key.to_owned()).or_insert_with(|| "1".to_owned());

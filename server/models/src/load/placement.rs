@@ -111,7 +111,7 @@ const DEFAULT_INSTANCES: usize = 2;
 ///
 /// # Errors
 /// Everything that is asked for and not there, each naming the group. What is no valid group in the first
-/// place is told by `check`, and passed over here.
+/// place is reported by `check`, and passed over in this file.
 pub(crate) fn plan(
     groups: &[ModelInstanceGroup],
     options: &BTreeMap<String, String>,

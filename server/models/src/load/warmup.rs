@@ -1,4 +1,4 @@
-//! The first runs of an instance, before anybody waits for them: they pay for what engines put off, and teach
+//! The first runs of an instance, before a request waits for them: they pay for what engines put off, and teach
 //! how fast the model is.
 
 use std::{

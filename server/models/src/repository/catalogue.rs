@@ -1,5 +1,5 @@
 //! Which models there are to be loaded: looks into the repositories, as often as it is asked. What is in an object
-//! store is brought here for the purpose, as far as it is wanted.
+//! store is fetched for the purpose, as far as it is wanted.
 
 use std::{
     io,
@@ -50,7 +50,7 @@ enum Place {
     CurrentList(CurrentList),
 }
 
-/// Which models are to be brought here, of those in object stores. Those in directories are here.
+/// Which models are to be fetched, of those in object stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted<'a> {
     All,
@@ -143,7 +143,7 @@ impl Catalogue {
             }
         }
         for (remote, error) in failed {
-            // A store that is away keeps nobody from loading what lies elsewhere.
+            // A store that does not answer does not prevent loads of what lies elsewhere.
             if found.models.is_empty() {
                 found.refused.insert(self.names.id(name, remote.address()), error.to_string());
             } else {
@@ -153,7 +153,7 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// The model as it was brought here last: of two that load it at the same time, the second is not to put what the
+    /// The model as it was fetched last: of two that load it at the same time, the second is not to put what the
     /// first has loaded back to what was there before.
     pub(crate) fn latest(&self, found: FoundModel) -> FoundModel {
         for place in &self.places {
@@ -227,7 +227,7 @@ impl Catalogue {
         self.places.iter().map(show).collect::<Vec<_>>().join(", ")
     }
 
-    /// Brings everything here that the store has.
+    /// Fetches everything that the store has.
     fn look_at_all(&self, remote: &Remote, found: &mut Found) -> io::Result<()> {
         for (name, brought) in remote.all().map_err(io::Error::other)? {
             self.take_in(found, remote, &name, brought);
@@ -235,7 +235,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Brings these here, and names the others.
+    /// Fetches these, and names the others.
     fn look_for(&self, remote: &Remote, wanted: &[String], found: &mut Found) -> io::Result<()> {
         for name in remote.names().map_err(io::Error::other)? {
             if !wanted.contains(&name) {

@@ -17,7 +17,7 @@ use crate::{
     settings::named_models::NamedModels,
 };
 
-/// Which models are configured. Replaced as a whole.
+/// The models of the list. Replaced as a whole.
 #[derive(Debug)]
 pub(crate) struct CurrentList {
     /// What says so at the start.

@@ -73,11 +73,11 @@ pub struct Found {
     pub models: BTreeMap<ModelId, FoundModel>,
     /// Those that cannot be served, and why.
     pub refused: BTreeMap<ModelId, String>,
-    /// Those in object stores that nobody has asked for: they are there, and no more is known.
+    /// Those in object stores that were not asked for: they are there, and no more is known.
     pub remote: BTreeSet<ModelId>,
     /// Things to log that keep nothing from being served.
     pub warnings: Vec<String>,
-    /// What was passed over as nobody's model, for who looks for a cause.
+    /// What was passed over as no model, for the search for a cause.
     pub skipped: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];
 /// Whatever is at `path`: a model file, a model lying flat in its directory, version directories, one
 /// model's directory, or a repository.
 ///
-/// Of a repository, directories that hold no model are passed over: whoever mounts an archive does not choose
+/// Of a repository, directories that hold no model are passed over: an operator who mounts an archive does not choose
 /// what else lies in it. With `hosted`, the path is where a platform unpacked one: `config.pbtxt` directly in it
 /// is refused, as Triton's SageMaker start does.
 ///
@@ -214,7 +214,7 @@ impl Found {
     }
 }
 
-/// Is that what somebody is still writing, or keeps out of sight?
+/// Is that a name of files that are still being written, or are hidden?
 pub(crate) fn is_unfinished(name: &str) -> bool {
     name.starts_with('.') || UNFINISHED.iter().any(|it| name.ends_with(it))
 }

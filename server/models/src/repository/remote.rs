@@ -74,7 +74,7 @@ impl Remote {
         self.store.serves(dir);
     }
 
-    /// The directory of the same model, if it was brought here again since this one was.
+    /// The directory of the same model, if it was fetched again since this one was.
     pub(crate) fn newer(&self, dir: &Path) -> Option<PathBuf> {
         self.store.newer(dir)
     }
@@ -105,7 +105,7 @@ impl Remote {
     }
 
     /// The directory of each of its models, or why it has none; while the store cannot be asked, those of the last
-    /// copies. Blocking: it brings here what has changed.
+    /// copies. Blocking: it fetches what has changed.
     ///
     /// # Errors
     /// When the store cannot be asked, and there are no copies.
@@ -129,15 +129,15 @@ impl Remote {
         Ok(all)
     }
 
-    /// The directory of one model; `None` where the store has no such model. Blocking: it brings here what has
+    /// The directory of one model; `None` where the store has no such model. Blocking: it fetches what has
     /// changed.
     ///
     /// # Errors
-    /// When the store cannot be asked or the model cannot be brought here, and a copy will not do or there is none.
+    /// When the store cannot be asked or the model cannot be fetched, and a copy will not do or there is none.
     pub(crate) fn one(&self, name: &str, copies: Copies) -> Result<Option<PathBuf>, StoreError> {
         let away = self.away().filter(|_| copies == Copies::OrLast);
         let mut brought = match away.map_or_else(|| self.store.fetch(name), Err) {
-            // That one model cannot be brought here says nothing of the others; that it can, does.
+            // That one model cannot be fetched says nothing of the others; that it can, does.
             Ok(dir) => self.heard(Ok(dir)),
             Err(StoreError::NoModel { .. }) => return Ok(None),
             Err(error) => Err(error),

@@ -15,7 +15,7 @@ const PREFIX: &str = "muster-files-";
 #[derive(Debug)]
 pub struct ScratchDir {
     path: PathBuf,
-    /// Locked as long as somebody has the directory: a lock ends with its process, however that ends.
+    /// Locked for as long as the directory is in use: a lock ends with its process, however that ends.
     _lock: File,
 }
 
@@ -27,7 +27,7 @@ impl ScratchDir {
         let process = std::process::id();
         for number in 0_u32.. {
             let path = scratch.join(format!("{PREFIX}{process}-{number}"));
-            // Only a directory that did not exist is certain to be nobody else's.
+            // Only a directory that did not exist is certain to belong to no other process.
             match builder.create(&path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,

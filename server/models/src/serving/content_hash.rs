@@ -1,4 +1,4 @@
-//! What sets the answers of a loaded model apart from those of any other, also of one of the same name and version:
+//! What distinguishes the answers of a loaded model from those of any other, also of one of the same name and version:
 //! a digest of its files and its configuration, else a number that no other load has.
 
 use std::{
@@ -46,7 +46,7 @@ impl ContentHash {
 
     /// That of every load of these files under this configuration, also in other processes and on other machines.
     /// Reads all files; blocking. A unique one where a file cannot be read, lies deeper than eight folders, or was
-    /// written after the load had `started`: then nobody knows which state the engine has seen.
+    /// written after the load had `started`: then it is not known which state the engine has seen.
     pub(crate) fn of_files(config: &[u8], path: &Path, started: SystemTime) -> ContentHash {
         let digest = || -> io::Result<Option<ContentHash>> {
             let started = started.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -20,7 +20,7 @@ use inference::{error::Error, request::SequenceId, signature::Signature};
 use schedule::{Scheduler, Semaphore, sequence::SequenceScheduler};
 use telemetry::metrics::ModelMetrics;
 
-/// One loaded version of a model. Whoever holds it may use it, also after it has been replaced.
+/// One loaded version of a model. It can be used for as long as it is held, also after it has been replaced.
 pub struct ServedModel {
     /// What clients see.
     pub signature: Arc<Signature>,
@@ -36,7 +36,7 @@ pub struct ServedModel {
     pub dispatch: Dispatch,
     /// Its counters.
     pub metrics: ModelMetrics,
-    /// What sets its answers apart from those of any other model, also of the same name and version.
+    /// What distinguishes its answers from those of any other model, also of the same name and version.
     pub content_hash: ContentHash,
     /// When it was last asked for.
     pub(crate) used: LastUsed,

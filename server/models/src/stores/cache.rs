@@ -29,7 +29,7 @@ pub(super) struct Cache {
     root: PathBuf,
     /// Locked by every process that uses the directory; by one alone while it tidies up.
     lock: File,
-    /// Read by those of this process that fetch, written by who tidies up.
+    /// Held for reading by fetches of this process, for writing by the removal of what is old.
     busy: RwLock<()>,
 }
 
@@ -45,7 +45,7 @@ impl Cache {
     /// Makes or finds the directory of copies of one repository, below `dir`.
     ///
     /// # Errors
-    /// When it cannot be made or written to, or belongs to somebody else.
+    /// When it cannot be made or written to, or belongs to another user.
     pub(super) fn open(dir: &Path, url: &StoreUrl, endpoint: &str) -> Result<Cache, StoreError> {
         let id = hex(&Md5::digest(format!("{}\n{endpoint}", url.text)))[..12].to_owned();
         let readable: String = url
@@ -183,7 +183,7 @@ impl Cache {
         dir.starts_with(&self.root).then(|| model_of(dir.parent()?)).flatten()
     }
 
-    /// Removes trees that nobody needs, and objects that are in none: `keep` is asked for each tree, by its
+    /// Removes trees that are not needed, and objects that are in none: `keep` is asked for each tree, by its
     /// directory. Does nothing while others use the directory.
     pub(super) fn tidy(&self, keep: &dyn Fn(&Path) -> bool) {
         let Ok(_alone) = self.busy.try_write() else { return };

@@ -9,12 +9,12 @@ use object_store::{
 
 use crate::stores::{
     credentials::{Credentials, credentials, read_file},
-    error::{Refusal, StoreError, hint, told},
+    error::{Refusal, StoreError, hint, redacted},
     store_settings::{Provider, StoreSettings, StoreUrl},
 };
 
 /// How often the library repeats a request that did not get through, and how long a connection may take. An
-/// address where nobody answers is told after some 20 seconds.
+/// address that does not answer is reported after some 20 seconds.
 const RETRIES: usize = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ impl Access {
         StoreError::Access(Box::new(Refusal {
             doing,
             object: self.url.of(path),
-            reason: told(&said, &self.secrets),
+            reason: redacted(&said, &self.secrets),
             endpoint: self.endpoint.clone(),
             credentials: self.credentials.clone(),
             hint: hint(&said),
@@ -69,7 +69,7 @@ pub(super) fn connect(url: &StoreUrl, settings: &StoreSettings) -> Result<Access
         Provider::Azure => azure(url, &found, &endpoint),
     };
     let store = store.map_err(|error| {
-        let said = told(&error.to_string(), &secrets);
+        let said = redacted(&error.to_string(), &secrets);
         StoreError::settings(url, format!("{said}; credentials: {}", found.source))
     })?;
     Ok(Access { store, url: url.clone(), endpoint, credentials: found.source, secrets })

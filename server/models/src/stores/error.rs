@@ -4,7 +4,7 @@ use std::{fmt::Display, path::Path};
 
 use crate::stores::store_settings::StoreUrl;
 
-/// Why a model could not be brought here.
+/// Why a model could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The settings or credentials cannot be used.
@@ -81,7 +81,7 @@ impl StoreError {
 const HIDDEN: &str = "***";
 
 /// A text of the store's or the network's, in one line of bearable length, with every secret hidden.
-pub(super) fn told(text: &str, secrets: &[String]) -> String {
+pub(super) fn redacted(text: &str, secrets: &[String]) -> String {
     let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     // What is very short would be found everywhere, and guards nothing.
     for secret in secrets.iter().filter(|it| 4 <= it.len()) {
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn secrets_are_hidden_and_long_texts_are_cut() {
         let secrets = ["hunter2".to_owned(), "a".to_owned()];
-        assert_eq!(told("said\n  hunter2 again", &secrets), "said *** again");
-        assert!(told(&"x".repeat(5000), &[]).len() < 700);
+        assert_eq!(redacted("said\n  hunter2 again", &secrets), "said *** again");
+        assert!(redacted(&"x".repeat(5000), &[]).len() < 700);
     }
 
     #[test]

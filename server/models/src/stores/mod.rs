@@ -1,5 +1,5 @@
-//! Model repositories in object stores: what is in them is brought into a local directory, from which models are
-//! loaded like any other. What has not changed is not brought again.
+//! Model repositories in object stores: their models are fetched into a local directory, from which they are
+//! loaded like any other. What has not changed is not fetched again.
 
 mod cache;
 mod connect;

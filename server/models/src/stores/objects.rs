@@ -1,4 +1,4 @@
-//! Single objects of S3, read and written whole: what asynchronous invocations bring and leave there.
+//! Single objects of S3, read and written whole: the inputs and outputs of asynchronous invocations.
 
 use std::{
     collections::BTreeMap,
@@ -170,8 +170,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_that_says_nothing_is_not_waited_for() {
         let written = objects(Duration::MAX).write("b", "k", Vec::new(), None).await;
-        let told = written.unwrap_err().to_string();
-        assert!(told.contains("cannot write s3://b/k: no answer"), "{told}");
+        let error_text = written.unwrap_err().to_string();
+        assert!(error_text.contains("cannot write s3://b/k: no answer"), "{error_text}");
         // What is large may take longer.
         let slow = objects(STALL + PER_MIB);
         let body = vec![Bytes::from(vec![0; 2 << 20])];

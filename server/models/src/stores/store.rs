@@ -50,7 +50,7 @@ struct Trees {
     handed: Vec<PathBuf>,
     /// Those from which the model was loaded.
     served: Vec<PathBuf>,
-    /// Held by who fetches the model: two would write to the same files.
+    /// Held while the model is fetched: two fetches would write to the same files.
     fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -125,8 +125,7 @@ impl Store {
         };
         if matches!(refreshed, Refreshed::Changed(_)) {
             let kept = self.lock().clone();
-            // Of models that nobody asked for, or that could not be fetched, the last state stays for when somebody
-            // does.
+            // Of models that were not asked for, or could not be fetched, the last state stays until they are.
             self.cache.tidy(&|tree| {
                 let of_model = model_of(tree).and_then(|it| kept.get(it));
                 of_model.is_none_or(|trees| trees.handed.is_empty() || trees.need(tree))
@@ -176,7 +175,7 @@ impl Store {
     }
 
     /// The last copy of each model that is here, whatever the store has by now: what was handed out last, else what any
-    /// process has used last. Asks nobody.
+    /// process has used last. Makes no request.
     ///
     /// # Errors
     /// When the directory of copies cannot be listed.

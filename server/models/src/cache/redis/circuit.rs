@@ -1,8 +1,8 @@
-//! Is it worth asking? After several failures in a row nobody asks for a while, then one does. Pure.
+//! Is it worth asking? After several failures in a row no request asks for a while, then one does. Pure.
 
 use std::time::{Duration, Instant};
 
-/// So many failures in a row, and nobody asks.
+/// After so many failures in a row no request asks.
 const FAILURES: u32 = 3;
 
 /// The first pause; each following one is twice as long.
@@ -35,7 +35,7 @@ impl Circuit {
         self.pause.is_none()
     }
 
-    /// May somebody ask now? At the end of a pause one may, and the others wait for what comes of it.
+    /// May a request ask now? At the end of a pause one may, and the others wait for what comes of it.
     pub(super) fn lets_through(&mut self, now: Instant) -> bool {
         match &mut self.pause {
             None => true,
@@ -54,7 +54,7 @@ impl Circuit {
         self.pause.take().is_some()
     }
 
-    /// It did not answer. True if that begins a time in which nobody asks.
+    /// It did not answer. True if that begins a pause.
     pub(super) fn failed(&mut self, now: Instant) -> bool {
         match &mut self.pause {
             // Whoever had asked before the pause says nothing new.

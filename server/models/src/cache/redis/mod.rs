@@ -48,8 +48,8 @@ pub struct Redis {
     circuit: Mutex<Circuit>,
     /// In KiB.
     writing: Arc<Semaphore>,
-    /// Has it been told that Redis refuses to keep answers?
-    told_refusal: AtomicBool,
+    /// Does the log say that Redis refuses to keep answers?
+    logged_refusal: AtomicBool,
 }
 
 impl Redis {
@@ -60,7 +60,7 @@ impl Redis {
             idle: Mutex::default(),
             circuit: Mutex::default(),
             writing: Arc::new(Semaphore::new(MOST_WRITING as usize)),
-            told_refusal: AtomicBool::new(false),
+            logged_refusal: AtomicBool::new(false),
             settings,
         }
     }
@@ -114,7 +114,7 @@ impl Redis {
             match outcome {
                 // It is full, or read only: what it has can still be read.
                 Ok(Value::Error(text)) => {
-                    if !redis.told_refusal.swap(true, Ordering::Relaxed) {
+                    if !redis.logged_refusal.swap(true, Ordering::Relaxed) {
                         tracing::warn!("Redis does not keep answers; it says: {text}");
                     }
                 }

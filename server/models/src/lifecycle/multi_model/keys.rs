@@ -64,7 +64,7 @@ impl Keys {
         table.withdraw(key).ok_or_else(|| not_loaded(key))
     }
 
-    /// Reckons with a model that lies there and needs so much, if there is room for it.
+    /// Reserves so much memory for the model that lies there, if there is room for it.
     ///
     /// # Errors
     /// [`Error::Backend`] with [`BackendError::OutOfMemory`] where there is none.

@@ -105,7 +105,7 @@ fn hold(path: &Path, root: &Path) -> Result<(), Error> {
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(&dir).map_err(|it| unreadable(&dir, it))? {
             let part = entry.map_err(|it| unreadable(&dir, it))?.path();
-            // What leads nowhere is read by nobody.
+            // What leads nowhere is not read.
             let Ok(real) = fs::canonicalize(&part) else { continue };
             if !real.starts_with(&real_root) {
                 return Err(Error::InvalidRequest(format!(

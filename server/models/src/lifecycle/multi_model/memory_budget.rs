@@ -1,4 +1,4 @@
-//! Is there memory for one more model? Reckoned before it is loaded, from the size of its files. Pure.
+//! Is there memory for one more model? Estimated before it is loaded, from the size of its files. Pure.
 
 use crate::{lifecycle::multi_model::table::Reserved, settings::multi_model::MultiModel};
 use machine::bytes_text;
@@ -17,7 +17,7 @@ pub(super) struct Usage {
     pub(super) available: Option<u64>,
 }
 
-/// What a model with so many bytes of files is reckoned to take.
+/// What a model with so many bytes of files is estimated to take.
 pub(super) fn needed(file_bytes: u64) -> u64 {
     file_bytes.saturating_add(file_bytes / 5)
 }

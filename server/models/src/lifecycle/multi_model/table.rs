@@ -16,11 +16,11 @@ pub struct EndpointModel {
     pub key: Arc<str>,
     /// Where the platform says that it lies.
     pub url: Arc<str>,
-    /// Its name to people, where somebody has said it.
+    /// Its label, where the platform or a request has given one.
     pub label: Option<Arc<str>>,
 }
 
-/// Why a load failed, once it has. Whoever waits for the load has a clone.
+/// Why a load failed, once it has. Every waiter for the load has a clone.
 pub(super) type Failure = Arc<OnceLock<Error>>;
 
 /// How far a model is.
@@ -37,11 +37,11 @@ struct Entry {
     stage: Stage,
     /// The directory in which its members lie, once it is known.
     repository: Option<Arc<Path>>,
-    /// Bytes of memory that it was reckoned to take.
+    /// Bytes of memory that are reserved for it.
     bytes: u64,
 }
 
-/// Bytes that models were reckoned to take.
+/// Bytes that are reserved for models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Reserved {
     /// All of them.
@@ -54,7 +54,7 @@ pub(super) struct Reserved {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     entries: BTreeMap<Arc<str>, Entry>,
-    /// The key that bears a label; the last one to come.
+    /// The key of each label; where several models were loaded with one label, the last.
     label_owners: BTreeMap<Arc<str>, Arc<str>>,
 }
 
@@ -116,7 +116,7 @@ impl Table {
         (page, loaded.next().is_some())
     }
 
-    /// The key of the loaded model that bears that label, or has it for a key.
+    /// The key of the loaded model that has that label, or has it for a key.
     pub(super) fn owner_of_label(&self, label: &str) -> Option<Arc<str>> {
         let by_key = || self.get(label).map(|it| it.key.clone());
         self.label_owners.get(label).cloned().or_else(by_key)
@@ -132,8 +132,8 @@ impl Table {
         }
     }
 
-    /// Somebody calls the model so. What the platform has said counts more, and so does who was called so first:
-    /// otherwise whoever may ask one model could have requests for another one.
+    /// A request calls the model so. A label that the platform has given counts more, and so does one that another
+    /// model has already: otherwise a client of one model could receive the requests of another.
     pub(super) fn learn(&mut self, key: &str, label: &str) {
         if self.owner_of_label(label).is_some() {
             return;
@@ -152,7 +152,7 @@ impl Table {
         self.entries.get(key)?.repository.clone()
     }
 
-    /// What the models were reckoned to take.
+    /// What is reserved for the models.
     pub(super) fn reserved(&self) -> Reserved {
         let bytes = |it: &Entry| match it.stage {
             Stage::Loading(_) => Reserved { all: it.bytes, loading: it.bytes },

@@ -56,7 +56,7 @@ pub struct Source {
     pub tensor: usize,
 }
 
-/// One end of a tensor: what it is, and who says so.
+/// One end of a tensor: what it is, and where that is from.
 struct End {
     who: String,
     dtype: DataType,
