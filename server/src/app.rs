@@ -135,7 +135,7 @@ impl App {
             certificates.chain(grpc_tls.iter().map(|it| ("the certificate of gRPC", it)));
         let watched = refresh::watched(tokens.as_ref(), certificates);
         let observers = Observers::start(&config, &serving, machine)?;
-        let (facade, waiting) =
+        let (facade, runner) =
             config.aws.as_ref().map(|it| Facade::new(it, &config.stores)).unzip();
         let settings = http_settings(&config, &serving, &observers, tokens.clone(), cpus);
         let settings = HttpSettings { facade, ..settings };
@@ -145,13 +145,14 @@ impl App {
             _ => door.clone(),
         };
         let http = Service::new(serving.clone(), settings.clone(), door);
-        if let Some(waiting) = waiting.flatten() {
-            waiting.start(http.clone(), config.lifecycle.patience())?;
+        if let Some(runner) = runner.flatten() {
+            runner.start(http.clone(), config.lifecycle.patience())?;
         }
-        let aside = http.behind(Listener::HealthOnly);
+        let health_only = http.behind(Listener::HealthOnly);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
         let grpc = Grpc::new(serving.clone(), messages);
-        let mut fronts: Vec<Arc<dyn Front>> = vec![Arc::new(http), Arc::new(aside), Arc::new(grpc)];
+        let mut fronts: Vec<Arc<dyn Front>> =
+            vec![Arc::new(http), Arc::new(health_only), Arc::new(grpc)];
         if config.vertex_ai.is_some() {
             let vertex_ai = config.vertex_ai.clone();
             let settings = HttpSettings { vertex_ai, facade: None, ..settings };

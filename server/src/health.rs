@@ -54,12 +54,12 @@ pub fn ask(check: &HealthCheck) -> Result<(), Unhealthy> {
 fn fetch(check: &HealthCheck, until: Instant) -> io::Result<Vec<u8>> {
     let stream = Deadline { stream: connect(check, until)?, until };
     match check.tls {
-        true => talk(check, tls::wrap(stream, &check.host)?),
-        false => talk(check, stream),
+        true => exchange(check, tls::wrap(stream, &check.host)?),
+        false => exchange(check, stream),
     }
 }
 
-fn talk(check: &HealthCheck, mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
+fn exchange(check: &HealthCheck, mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
     let (path, host) = (&check.path, check.authority());
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     // In one piece: `write!` to a socket would send it word by word.

@@ -47,9 +47,9 @@ impl Signals {
 
     /// From now on each is told here.
     pub(super) fn tell(&self) -> UnboundedReceiver<()> {
-        let (tell, told) = unbounded_channel();
+        let (tell, signals) = unbounded_channel();
         self.set(Then::Tell(tell));
-        told
+        signals
     }
 
     /// From now on they end the process as they do where nobody hears them.

@@ -10,22 +10,22 @@ use std::{
 
 use tokio::sync::watch;
 
-/// How far the server is on its way out.
+/// How far the server is with its stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Everything is served.
     Serving,
-    /// A signal came: not ready any more, but still serving, until whoever sends requests has noticed.
+    /// A signal came: the server is not ready any more, but still serves until load balancers have noticed.
     Leaving,
     /// Nothing new is accepted; what is in flight is finished.
     Closing,
 }
 
-/// Says how far the stop is, and knows who is still busy.
+/// Says how far the stop is, and counts the work that is not finished.
 #[derive(Debug, Clone)]
 pub struct Drain {
     stage: watch::Sender<Stage>,
-    /// Is the stage the first one? Every request asks, and a look at `stage` takes a lock.
+    /// Is the stage the first one? Every request reads this, because a read of `stage` takes a lock.
     serving: Arc<AtomicBool>,
 }
 
@@ -57,7 +57,7 @@ impl Drain {
         });
     }
 
-    /// Something that must be finished before the server stops; it counts for as long as it lives.
+    /// Something that must be finished before the server stops. It counts for as long as the guard lives.
     pub fn guard(&self) -> Guard {
         Guard(self.stage.subscribe())
     }
@@ -73,7 +73,7 @@ impl Drain {
     }
 }
 
-/// Keeps the server from stopping, and hears when it wants to.
+/// Keeps the server from stopping, and learns when the server closes.
 #[derive(Debug)]
 pub struct Guard(watch::Receiver<Stage>);
 
@@ -83,7 +83,7 @@ impl Guard {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn closing(&mut self) {
-        // An error means that the server is gone altogether.
+        // An error means that the sender of the stages is gone, and the server with it.
         let _ = self.0.wait_for(|it| *it == Stage::Closing).await;
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn offer(
     let read = environment.text_of(&file).map_err(|it| vec![format!("cannot read {shown}: {it}")]);
     let read = read
         .and_then(|it| batching_parameters(&shown, &it).map_err(|it| vec![it.to_string()]))
-        .and_then(|it| batching(&it).map_err(|all| told(&shown, all)));
+        .and_then(|it| batching(&it).map_err(|all| in_file(&shown, all)));
     match read {
         Ok(batching) => {
             for ignored in batching.ignored {
@@ -77,7 +77,7 @@ fn offer_all(
     sources.offer(given.collect());
 }
 
-fn told(file: &str, problems: Vec<String>) -> Vec<String> {
+fn in_file(file: &str, problems: Vec<String>) -> Vec<String> {
     problems.into_iter().map(|it| format!("{file}: {it}")).collect()
 }
 

@@ -141,13 +141,13 @@ fn of_multi_model(
     sources: &Sources,
     problems: &mut Vec<String>,
 ) -> ModelsFrom {
-    let told = "names models, and those of a multi-model endpoint (--sagemaker-multi-model) come by POST \
+    let problem = "names models, and those of a multi-model endpoint (--sagemaker-multi-model) come by POST \
                 /models alone: leave it out";
     if let Some(path) = path {
-        problems.push(format!("'muster serve {}' {told}", path.display()));
+        problems.push(format!("'muster serve {}' {problem}", path.display()));
     }
     for setting in ["model-repository", "load-model"] {
-        problems.extend(sources.all(setting).iter().map(|it| format!("{it} {told}")));
+        problems.extend(sources.all(setting).iter().map(|it| format!("{it} {problem}")));
     }
     ModelsFrom::Repositories(Vec::new())
 }

@@ -1,5 +1,6 @@
-//! What clients see and change of a running server, the same for every wire: models are loaded and unloaded, traces and
-//! the log are set, regions of shared memory are registered. Nothing of it runs on an I/O thread.
+//! What clients see and change of a running server, the same for every wire: they load and unload models, change the
+//! settings of traces and of the log, and register regions of shared memory. What may block runs on a thread of its
+//! own, not on an I/O thread.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use inference::{error::Error, limits::Permit, trace::TraceSettings};
 use models::{IndexEntry, LoadOverride, State};
 use telemetry::logging::{LogChangeError, LogValue};
 
-/// The models of the repositories; `only_ready`: those that serve.
+/// The models of the repositories. With `only_ready`, only those that serve.
 ///
 /// # Errors
 /// [`Error::Internal`] when the system refuses a thread.
@@ -20,13 +21,13 @@ pub async fn index(serving: &Serving, only_ready: bool) -> Result<Vec<IndexEntry
     Ok(entries)
 }
 
-/// The state of a model in the index. Of a model that was never loaded there is only the name.
+/// The state of a model in the index. A model that was never loaded has a name and no state.
 pub fn state_name(entry: &IndexEntry) -> Option<&'static str> {
     Some(entry.state.name()).filter(|_| entry.state != State::Unknown)
 }
 
-/// Loads a model, and answers once it serves. `given` is read on the thread that loads, and `held`, the permit for what
-/// came with the request, ends with the load. A client that leaves does not stop a load that has begun.
+/// Loads a model, and answers once it serves. `given` is read on the thread that loads. `held` is the permit for what
+/// came with the request; it ends with the load. A client that leaves does not stop a load that has begun.
 ///
 /// # Errors
 /// Those of `given`, and why the model does not load.
@@ -44,7 +45,7 @@ pub async fn load(
     serving.control_threads.run(load).await?
 }
 
-/// Unloads a model; `dependents`: with the models that it is made of.
+/// Unloads a model. With `dependents`, the models that it is made of are unloaded as well.
 ///
 /// # Errors
 /// Why it cannot be unloaded.
@@ -61,12 +62,12 @@ pub struct TracedModel<'a> {
     pub version: Option<u64>,
 }
 
-/// Changes settings of traces, of one model or of all, and answers how they are then. An empty change changes nothing.
-/// The model need not be ready, and is not loaded for this.
+/// Changes the trace settings of one model or of all, and answers with the settings that hold then. An empty change
+/// changes nothing. The model need not be ready, and is not loaded for this.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown model; [`Error::InvalidRequest`] and [`Error::Unimplemented`] for settings that
-/// cannot be made, and then none is made.
+/// cannot be made. On an error no setting changes.
 pub async fn trace_settings(
     serving: &Serving,
     model: Option<TracedModel<'_>>,
@@ -87,11 +88,11 @@ pub async fn trace_settings(
     }
 }
 
-/// Changes settings of the log, and answers how they are then.
+/// Changes settings of the log, and answers with the settings that hold then.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for an unknown setting or value, [`Error::Unimplemented`] for one that cannot be changed;
-/// nothing is changed then.
+/// [`Error::InvalidRequest`] for an unknown setting or value, [`Error::Unimplemented`] for one that cannot be
+/// changed. On an error no setting changes.
 pub async fn log_settings(
     serving: &Serving,
     changes: Vec<(String, LogValue)>,
@@ -107,7 +108,7 @@ pub async fn log_settings(
     Ok(serving.log.settings())
 }
 
-/// The regions of system shared memory; of one name or all.
+/// The regions of system shared memory: the one of that name, or all.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown name.
@@ -124,7 +125,7 @@ pub async fn register_region(serving: &Serving, region: Region) -> Result<(), Er
     offload(move || memory.register(region)).await?
 }
 
-/// Takes a region off the list, or all of them. An unknown name is no error.
+/// Unregisters one region, or all of them. An unknown name is no error.
 pub fn unregister_region(serving: &Serving, name: Option<&str>) {
     serving.memory.unregister(name);
 }
@@ -142,7 +143,7 @@ pub fn cuda_regions(name: Option<&str>) -> Result<(), Error> {
 /// Registers CUDA memory, which this server does not map.
 ///
 /// # Errors
-/// Always: [`Error::Unimplemented`], or [`Error::InvalidRequest`] for a handle that is none.
+/// Always: [`Error::Unimplemented`], or [`Error::InvalidRequest`] for a handle that is malformed.
 pub fn register_cuda_region(serving: &Serving, name: &str, handle: &[u8]) -> Result<(), Error> {
     serving.memory.register_cuda(name, handle)
 }

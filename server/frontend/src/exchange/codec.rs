@@ -11,28 +11,28 @@ use inference::{
 };
 use protocol::kserve_v2::SharedParts;
 
-/// How one protocol reads a request and writes its reply. Pure: everything that waits is the exchange's.
+/// How one protocol reads a request and writes its reply. Pure: the exchange does everything that waits.
 pub trait Codec: Sized + Send + 'static {
-    /// A body that has been looked at, without a copy of its tensors.
+    /// A body that has been parsed, without a copy of its tensors.
     type Parsed<'b>;
     /// What the reply needs to know of its request.
     type Format: Send + 'static;
     /// An encoded reply.
     type Reply: Send + 'static;
 
-    /// What a client can send in place of a body that takes too much memory while it is decoded.
+    /// Advice for the error text: what a client can send in place of a body that takes too much memory when decoded.
     const SMALLER: &'static str;
 
-    /// Bytes in front of the raw tensors of a body that has some: the first tensor is aligned in memory, and the limit
-    /// of a body holds for these bytes alone.
+    /// Bytes in front of the raw tensors of a body that has some. The first tensor is then aligned in memory, and the
+    /// limit of a body applies to these bytes alone.
     fn header_length(&self) -> Option<usize> {
         None
     }
 
-    /// Looks at a body.
+    /// Parses a body.
     ///
     /// # Errors
-    /// Why it is no body of this protocol.
+    /// Why it is not a body of this protocol.
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Self::Parsed<'b>, Error>;
 
     /// Bytes of memory that decoding takes at most, beside the body. A bound of up to `loose` bytes need not be close:
@@ -42,7 +42,7 @@ pub trait Codec: Sized + Send + 'static {
     /// Bytes that decoding reads one by one: a measure of its time.
     fn decode_work(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;
 
-    /// Makes a request of a body.
+    /// Decodes a body into a request.
     ///
     /// # Errors
     /// What is wrong with it, and the client's name for the request where it has one.
@@ -57,7 +57,7 @@ pub trait Codec: Sized + Send + 'static {
         response.outputs.iter().map(|it| it.tensor.byte_len()).sum()
     }
 
-    /// Makes a reply of a response.
+    /// Encodes a response into a reply.
     ///
     /// # Errors
     /// Why the outputs cannot be written in this format.
@@ -73,7 +73,7 @@ pub trait Codec: Sized + Send + 'static {
     /// The reply, compressed.
     ///
     /// # Errors
-    /// [`Error::Internal`] when it cannot be.
+    /// [`Error::Internal`] when compression fails.
     fn compress(
         reply: Self::Reply,
         encoding: Encoding,
@@ -81,9 +81,9 @@ pub trait Codec: Sized + Send + 'static {
     ) -> Result<Self::Reply, Error>;
 }
 
-/// What a body says.
+/// The outcome of decoding a body.
 pub struct Decoded<F> {
-    /// The request, but for inputs in shared memory.
+    /// The request, without the inputs that lie in shared memory.
     pub request: InferenceRequest,
     /// How its reply is to be written.
     pub format: F,

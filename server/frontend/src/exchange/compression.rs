@@ -1,4 +1,4 @@
-//! How bodies and replies are compressed, and a reply made smaller. Pure.
+//! The encodings of bodies and replies, and the compression of a reply. Pure.
 
 use bytes::Bytes;
 use flate2::{Compress, Compression, FlushCompress, Status};
@@ -22,15 +22,15 @@ impl Encoding {
     }
 }
 
-/// All segments in one compressed piece; `None` where that is no smaller than they are. Takes some milliseconds for
-/// each MiB.
+/// All segments in one compressed piece; `None` where that is not smaller than the segments. Takes some milliseconds
+/// for each MiB.
 pub fn deflated(segments: &[Bytes], encoding: Encoding, level: Compression) -> Option<Bytes> {
     let mut deflate = match encoding {
         Encoding::Gzip => Compress::new_gzip(level, 15),
         Encoding::Deflate => Compress::new(level, true),
     };
     let length: usize = segments.iter().map(Bytes::len).sum();
-    // Never grows: what does not fit is not smaller.
+    // The buffer never grows: output that does not fit is not smaller than the input.
     let mut smaller = Vec::with_capacity(length);
     for segment in segments {
         let mut rest: &[u8] = segment;

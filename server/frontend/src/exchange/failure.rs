@@ -33,19 +33,19 @@ impl From<Error> for Failure {
 /// What the log says of a failed request beside its error.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Context<'a> {
-    /// The method of HTTP, or the name of the call.
+    /// The HTTP method, or the name of the gRPC call.
     pub method: &'a str,
-    /// The address; `None` where the method says it.
+    /// The address; `None` where `method` names the call already.
     pub path: Option<&'a str>,
-    /// What SageMaker tells a container of the request.
+    /// The model that SageMaker's header names.
     pub target_model: Option<&'a str>,
-    /// Likewise.
+    /// The variant that SageMaker's header names.
     pub target_variant: Option<&'a str>,
-    /// Likewise.
+    /// The container that SageMaker's header names.
     pub target_container: Option<&'a str>,
-    /// Likewise.
+    /// The inference component that SageMaker's header names.
     pub inference_component: Option<&'a str>,
-    /// Likewise.
+    /// The custom attributes in SageMaker's header.
     pub custom_attributes: Option<&'a str>,
 }
 
@@ -77,7 +77,7 @@ pub fn log(context: Context<'_>, error: &Error, request_id: &str) {
     }
 }
 
-/// Names for requests whose clients gave none: a number of this process, and a count.
+/// Makes names for requests without a client's name: a number of this process, and a count.
 #[derive(Debug)]
 pub struct RequestIds {
     process: u64,
@@ -86,7 +86,7 @@ pub struct RequestIds {
 
 impl Default for RequestIds {
     fn default() -> RequestIds {
-        // The standard library's only source of randomness; good enough to tell processes apart.
+        // The standard library's only source of randomness. It suffices to make the names of two processes differ.
         RequestIds {
             process: RandomState::new().hash_one(std::process::id()),
             count: AtomicU64::new(0),

@@ -1,5 +1,5 @@
-//! A compressed body made plain, within limits: the size of a body, a ratio above which it is taken for an
-//! attack, and the budget of bytes in memory.
+//! Inflation of a compressed body under three limits: the size of a body, a ratio above which it counts as an attack,
+//! and the budget of bytes in memory.
 
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
@@ -19,10 +19,10 @@ use protocol::expansion::COMPRESSED;
 /// Bytes of the largest first buffer: a longer body grows into larger ones.
 const FIRST: usize = 1 << 20;
 
-/// Bytes that are made at a time.
+/// Bytes that are inflated at a time.
 const STEP: usize = 32 << 10;
 
-/// The frame of deflated data: both begin with bytes that the other cannot begin with.
+/// The frame of deflated data. The first bytes tell the two frames from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Frame {
     Gzip,
@@ -30,11 +30,11 @@ enum Frame {
 }
 
 impl Frame {
-    /// By its first bytes, whatever the header says: some clients mix up the names.
+    /// The frame that the first bytes show, whatever the header says: some clients mix up the names.
     fn of(body: &[u8]) -> Option<Frame> {
         match body {
             [0x1f, 0x8b, ..] => Some(Frame::Gzip),
-            // The method, and a check over both bytes.
+            // The compression method, and a checksum over both bytes.
             [first, second, ..]
                 if first & 0x0f == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0 =>
             {
@@ -70,22 +70,22 @@ pub async fn inflate(
     Ok(inflation.finish())
 }
 
-/// A body on its way from compressed to plain.
+/// A body that is being inflated.
 pub struct Inflation {
     compressed: Bytes,
-    /// How much of it has been read.
+    /// Bytes of the compressed body that have been read.
     read: usize,
     frame: Frame,
     inflate: Decompress,
     plain: AlignedBuffer,
-    /// What `plain` can hold where it is.
+    /// Bytes that `plain` can hold in its present buffer.
     room: usize,
-    /// Which byte of it lies at an aligned address.
+    /// The offset in the plain body that lies at an aligned address.
     aligned_at: usize,
     limits: Limits,
-    /// Of the compressed body; until the end.
+    /// Covers the compressed body until the end.
     _held: Permit,
-    /// Of the plain one.
+    /// Covers the plain body.
     permit: Permit,
 }
 
@@ -94,7 +94,7 @@ impl Inflation {
     /// bytes of the plain body.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where it is compressed in no way that is known.
+    /// [`Error::InvalidRequest`] where the first bytes are of no known frame.
     pub fn new(
         encoding: Encoding,
         header: &str,
@@ -131,11 +131,11 @@ impl Inflation {
         })
     }
 
-    /// Goes on until at least `until` bytes are plain, or all are. True: all are.
+    /// Goes on until at least `until` bytes are plain, or all are. True when all are.
     ///
     /// # Errors
-    /// [`Error::BodyTooLarge`], [`Error::BodyExpands`]; [`Error::OutOfBudget`]; [`Error::InvalidRequest`] for
-    /// data that are damaged, end too early, or are followed by others.
+    /// [`Error::BodyTooLarge`], [`Error::BodyExpands`]; [`Error::OutOfBudget`]; [`Error::InvalidRequest`] for data
+    /// that are damaged, end too early, or are followed by more data.
     pub fn run(&mut self, until: usize) -> Result<bool, Error> {
         let mut step = vec![0; STEP];
         while self.plain.len() < until {
@@ -260,7 +260,7 @@ mod tests {
                 let limits = limits(1 << 20, 1 << 21);
                 let received = inflate(&body, &limits, 0).unwrap();
                 assert_eq!(received.bytes, plain);
-                // What was compressed is given back, what is plain is not.
+                // The permit of the compressed body is given back, that of the plain body is kept.
                 assert_eq!(limits.budget.used(), length);
                 drop(received);
                 assert_eq!(limits.budget.used(), 0);

@@ -1,4 +1,4 @@
-//! Bytes that come in: whatever they come from, they are read under the same limits, by the same clock.
+//! The intake of bodies: bytes of every source are read under the same limits, by the same clock.
 
 use std::{
     future::{Future, poll_fn},
@@ -16,23 +16,23 @@ use inference::{
     limits::{Budget, Permit, out_of_bytes},
 };
 
-/// A body, and the permit for the memory that it takes.
+/// A body, and the permit for its memory.
 #[derive(Debug)]
 pub struct Received {
     /// All of it.
     pub bytes: Bytes,
-    /// To be held for as long as the bytes are.
+    /// Must live as long as the bytes.
     pub permit: Permit,
 }
 
-/// What a body may take.
+/// Limits of a body.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Most bytes of one body, raw tensors behind a header not counted.
+    /// Most bytes of one body, without the raw tensors behind its header.
     pub limit: u64,
-    /// Most bytes of one body with those.
+    /// Most bytes of one body with its raw tensors.
     pub whole: u64,
-    /// The settings that say so, for the text of an error.
+    /// The settings that these limits come from, for the text of an error.
     pub setting: &'static str,
     /// How slowly it may come.
     pub pace: BodyPace,
@@ -41,7 +41,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The error of a body of so many bytes.
+    /// The error of a body of `given` bytes.
     pub fn too_large(&self, given: usize, limit: u64) -> Error {
         Error::BodyTooLarge { given: given as u64, limit, setting: self.setting }
     }
@@ -52,15 +52,15 @@ pub trait Source: Send {
     /// The next piece, which is not empty; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, Error>> + Send;
 
-    /// Bytes that are still to come, where the head says so.
+    /// Bytes that are still to come, where the head declares them.
     fn declared(&self) -> Option<u64>;
 }
 
 /// The body of a request that is to be run.
 pub enum Payload<'a, S> {
-    /// It comes over the connection of its request.
+    /// The body comes over the connection of its request.
     Coming(&'a mut S),
-    /// It is here already: a message, a part of something larger, or from a file.
+    /// The body is in memory already: a message, a part of a message, or a file.
     Here(Received),
 }
 
@@ -71,7 +71,8 @@ impl<'a, S: Source> From<&'a mut S> for Payload<'a, S> {
 }
 
 impl<S: Source> Payload<'_, S> {
-    /// All of it. So many bytes of a header may lie before raw tensors; `None` for a body without those.
+    /// Receives the body whole. `header_length` is the number of bytes in front of raw tensors; `None` for a body without
+    /// them.
     ///
     /// # Errors
     /// Those of [`read`].
@@ -89,7 +90,7 @@ impl<S: Source> Payload<'_, S> {
         }
     }
 
-    /// Bytes of it; `None` where they are known only when it has been read.
+    /// Bytes of the body; `None` where they are known only at its end.
     pub fn length(&self) -> Option<u64> {
         match self {
             Payload::Coming(source) => source.declared(),
@@ -98,7 +99,7 @@ impl<S: Source> Payload<'_, S> {
     }
 }
 
-/// A source for bodies that are always here.
+/// A source for payloads that are always in memory already.
 #[derive(Debug)]
 pub enum Nowhere {}
 
@@ -112,7 +113,7 @@ impl Source for Nowhere {
     }
 }
 
-/// Reads a body whole. `aligned_at` is the offset whose byte should lie at an aligned address: the start of the tensors
+/// Reads a body whole. The byte at offset `aligned_at` lies at an aligned address: it is the start of the tensors
 /// behind a header.
 ///
 /// # Errors
@@ -126,15 +127,15 @@ pub async fn read(
     read_up_to(limits.limit, source, aligned_at, limits).await
 }
 
-/// The same for a body that begins with a header of so many bytes, to which alone the limit applies: raw tensors behind
-/// it may take what there is.
+/// Reads a body that begins with a header of `header_length` bytes. The limit applies to the header alone; the raw
+/// tensors behind it may take what the budget has.
 async fn read_with_tensors(
     header_length: usize,
     source: &mut impl Source,
     limits: &Limits,
 ) -> Result<Received, Error> {
     let limit = limits.limit;
-    // A header that is said to be longer than the body is a mistake of another kind, for the codec to tell.
+    // A header that claims to be longer than the body is a mistake that the codec reports.
     let is_inside = source.declared().is_none_or(|it| header_length as u64 <= it);
     if limit < header_length as u64 && is_inside {
         return Err(limits.too_large(header_length, limit));
@@ -181,18 +182,18 @@ async fn read_up_to(
     Ok(Received { bytes: buffer.finish(), permit })
 }
 
-/// How long a body has been on its way.
+/// Measures how long a body takes to arrive.
 #[derive(Debug)]
 pub struct PaceClock {
     pace: BodyPace,
-    /// When one had to wait for it the first time.
+    /// When the body had to be waited for the first time.
     since: Option<Instant>,
-    /// Bytes of it that have come.
+    /// Bytes of the body that have arrived.
     pub received: u64,
 }
 
 impl PaceClock {
-    /// A clock that starts when a body has to be waited for.
+    /// A clock that starts when the body has to be waited for.
     pub fn new(pace: BodyPace) -> PaceClock {
         PaceClock { pace, since: None, received: 0 }
     }
@@ -203,7 +204,7 @@ impl PaceClock {
     /// [`Error::BodyTimeout`], and those of the source.
     pub async fn next(&mut self, source: &mut impl Source) -> Result<Option<Bytes>, Error> {
         let mut next = std::pin::pin!(source.next());
-        // What has come with the head needs neither clock nor timer.
+        // Bytes that came with the head need neither clock nor timer.
         if let Poll::Ready(there) =
             poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await
         {

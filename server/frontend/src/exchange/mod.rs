@@ -1,11 +1,10 @@
 //! The way of a request from its head to the end of its reply, once for every wire: admit, receive, inflate, take room,
 //! decode, attach shared memory, run, store, encode, compress.
 //!
-//! HTTP, gRPC, TensorFlow Serving's gRPC, messages of a WebSocket and asynchronous invocations differ in where their
-//! bytes come from ([`intake::Source`]), in how they are read and written ([`Codec`]), and in what writes the
-//! [`Answer`].
+//! HTTP, gRPC, TensorFlow Serving's gRPC, messages of a WebSocket and asynchronous invocations differ in the source
+//! of their bytes ([`intake::Source`]), in their encoding ([`Codec`]), and in the code that writes the [`Answer`].
 //!
-//! Work goes to the pool of the I/O thread at most once before the run and once behind it.
+//! A request goes to the pool of its I/O thread at most once before the run and at most once after it.
 
 pub mod admin;
 mod codec;
@@ -41,10 +40,10 @@ use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};
 use shared_memory::{Attachment, Windows};
 
-/// Of which trace of the client's a request is a part.
+/// The header that names the client's trace of which the request is a part.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// What one wire says in its own way.
+/// What differs between the wires.
 pub struct Wire {
     /// Its name in traces.
     pub transport: Transport,
@@ -54,31 +53,31 @@ pub struct Wire {
     pub status: fn(&Error) -> u16,
     /// The header that says how a body is compressed.
     pub encoding_header: &'static str,
-    /// How the client takes a compressed reply, by its headers.
+    /// The encoding in which the client takes a compressed reply, by its headers.
     pub accepted: fn(&HeaderMap) -> Option<Encoding>,
-    /// Shorter replies, in bytes, are not compressed.
+    /// Replies of fewer bytes are not compressed.
     pub smallest_compressed: usize,
 }
 
 /// What is known of a request before its body is decoded.
 pub struct Call<'a> {
-    /// How it came.
+    /// The wire that it came over.
     pub wire: &'static Wire,
-    /// Its headers, or its metadata.
+    /// The headers of HTTP, or the metadata of gRPC.
     pub headers: &'a HeaderMap,
     /// The client's name for it, where that is known already.
     pub id: Option<&'a str>,
-    /// When its first byte was waited for; `None` where nothing is traced.
+    /// When the wait for its first byte began; `None` where nothing is traced.
     pub began: Option<Instant>,
-    /// When its answer stops being of use; `None` for never.
+    /// When its answer becomes useless; `None` for never.
     pub deadline: Option<Instant>,
-    /// How its body is compressed; `None` where it is not, or not any more.
+    /// How its body is compressed; `None` where it is plain, or inflated already.
     pub encoding: Option<Encoding>,
-    /// How hard its reply is compressed where the client takes that; `None` for not at all.
+    /// The level at which its reply is compressed where the client accepts that; `None` for no compression.
     pub compression: Option<Compression>,
     /// The headers that become parameters; `None` for none.
     pub forwarding: Option<&'a Forwarding>,
-    /// The sequence that it is a part of, whatever its body says.
+    /// The sequence that the request is a part of, whatever its body says.
     pub sequence: Option<&'a Sequence>,
 }
 
@@ -90,7 +89,7 @@ impl Call<'_> {
         serving.tracing.begin_at(self.began?, self.wire.transport, name, *version, parent)
     }
 
-    /// How this reply is compressed; `None` where it is not.
+    /// The encoding and level of this reply; `None` where it is not compressed.
     fn reply_compression(&self, length: usize) -> Option<(Encoding, Compression)> {
         let level = self.compression?;
         if length < self.wire.smallest_compressed {
@@ -113,13 +112,13 @@ impl Call<'_> {
     }
 }
 
-/// A reply, and what it holds.
+/// A reply, and what must live until it is written.
 pub struct Answer<R> {
-    /// As the codec has encoded it.
+    /// The reply as the codec encoded it.
     pub reply: R,
-    /// Covers it.
+    /// Covers the reply.
     pub permit: Permit,
-    /// Where the request is traced.
+    /// The trace of the request, where it is traced.
     pub trace: Option<Arc<Trace>>,
 }
 
@@ -172,7 +171,7 @@ async fn understand<S: Source, C: Codec>(
     body: Payload<'_, S>,
     codec: C,
 ) -> Result<Understood<C>, Failure> {
-    // Before the body is read: a refusal must be cheap.
+    // Before the body is read, because a refusal must be cheap.
     model.admit()?;
     let header_length = codec.header_length();
     let received = body.receive(header_length, limits).await?;
@@ -180,7 +179,7 @@ async fn understand<S: Source, C: Codec>(
     let decoding = Decoding { codec, signature: model.signature.clone() };
     let mut understood = match call.encoding {
         None => decoding.run(serving, limits, received).await?,
-        // Boxed: a plain request carries no room for it.
+        // Boxed: the future of a plain request stays small.
         Some(encoding) => {
             let header = call.wire.encoding_header;
             let aligned_at = header_length.unwrap_or(0);
@@ -201,8 +200,8 @@ async fn understand<S: Source, C: Codec>(
     Ok(understood)
 }
 
-/// A request of a session is of that session's sequence, whatever its body calls it. What the body says of start and
-/// end counts beside what the session knows.
+/// Puts a request into the sequence of its session, whatever sequence its body names. The request starts or ends the
+/// sequence if the body or the session says so.
 fn put_into_sequence(request: &mut InferenceRequest, place: &Sequence) {
     let said = request.sequence.as_ref();
     let start = place.start || said.is_some_and(|it| it.start);
@@ -222,7 +221,7 @@ struct Decoding<C> {
 }
 
 impl<C: Codec> Decoding<C> {
-    /// Decodes a plain body: here, or on the pool where it is large.
+    /// Decodes a plain body: on this thread, or on the pool where it is large.
     async fn run(
         self,
         serving: &Serving,
@@ -241,7 +240,7 @@ impl<C: Codec> Decoding<C> {
         let Decoded { mut request, format, shared } = decoded;
         let length = bytes.len();
         drop(bytes);
-        // Boxed: a request that shares no memory carries no room for it.
+        // Boxed: the future of a request without shared memory stays small.
         let (windows, permit) = match shared {
             None => (None, permit),
             Some(parts) => {
@@ -256,7 +255,7 @@ impl<C: Codec> Decoding<C> {
         Ok(Understood { request, format, windows, permit })
     }
 
-    /// Inflates and decodes a body: the rest of both on the pool, where the inflation takes long.
+    /// Inflates and decodes a body. Where the inflation takes long, the rest of both runs on the pool.
     async fn run_compressed(
         self,
         serving: &Serving,
@@ -275,7 +274,7 @@ impl<C: Codec> Decoding<C> {
         }
     }
 
-    /// Decodes on the pool what `received` gives there, and fetches its inputs from shared memory.
+    /// Decodes on the pool the body that `received` returns, and fetches its inputs from shared memory.
     async fn run_offloaded(
         self,
         serving: &Serving,
@@ -284,7 +283,7 @@ impl<C: Codec> Decoding<C> {
     ) -> Result<Understood<C>, Failure> {
         let Decoding { codec, signature } = self;
         let (memory, limits) = (serving.memory.clone(), limits.clone());
-        // The permit goes where the memory goes: a client that leaves does not stop what has begun on the pool.
+        // The permit moves with the memory: a client that leaves does not stop work that has begun on the pool.
         let work = move || {
             let Received { bytes, permit } = received(&limits)?;
             let parsed = codec.parse(&bytes)?;
@@ -314,7 +313,7 @@ const UNCOUNTED: usize = 64 << 10;
 /// The largest bound that is good enough by the length of a body alone.
 const MOST_LOOSE: usize = 16 << 20;
 
-/// Takes room for what the body becomes, and decodes it. The permit that comes back covers both.
+/// Takes a permit for the decoded body, and decodes it. The permit that comes back covers both.
 fn decode<C: Codec>(
     codec: C,
     signature: &Signature,
@@ -325,7 +324,7 @@ fn decode<C: Codec>(
     let loose = MOST_LOOSE.min(limits.budget.left() / 16).max(UNCOUNTED);
     let expanded = codec.expanded(signature, &parsed, loose);
     if UNCOUNTED < expanded && !permit.grow_by(expanded) {
-        // It will not fit later, either.
+        // A request that exceeds the budget while it is alone will never fit.
         let error = match permit.is_alone() {
             true => Error::InvalidRequest(format!(
                 "model '{}': the contents take up to {expanded} bytes while they are read, more than all requests may \
@@ -340,8 +339,7 @@ fn decode<C: Codec>(
     Ok((codec.decode(signature, parsed)?, permit))
 }
 
-/// Makes the permit as large as what is held from now on: the body of `length` bytes, or the inputs that were made of
-/// it.
+/// Resizes the permit to what stays in memory: the body of `length` bytes, or the inputs that were decoded from it.
 fn settle(
     limits: &Limits,
     request: &InferenceRequest,
@@ -349,7 +347,7 @@ fn settle(
     mut permit: Permit,
 ) -> Result<Permit, Failure> {
     let inputs = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-    // Too large for the budget only where others have a part of it.
+    // Failing to grow is an error only where other requests hold a part of the budget.
     if permit.grow_to(inputs) || permit.is_alone() {
         permit.resize(inputs.max(length));
         return Ok(permit);
@@ -361,7 +359,7 @@ fn settle(
 struct Understood<C: Codec> {
     request: InferenceRequest,
     format: C::Format,
-    /// Where outputs go that are wanted in shared memory.
+    /// Where to write the outputs that are wanted in shared memory.
     windows: Option<Windows>,
     /// Covers all inputs.
     permit: Permit,
@@ -384,7 +382,8 @@ impl<C: Codec> Prepared<C> {
     /// What went wrong, with the client's name for the request.
     ///
     /// # Cancel safety
-    /// A request whose future is dropped leaves the queue, and its run is stopped where nothing else is in it.
+    /// A request whose future is dropped leaves the queue. Its run is stopped where no other request is part of the
+    /// run.
     pub async fn run(
         self,
         serving: &Serving,

@@ -1,5 +1,5 @@
-//! Work that does not belong on an I/O thread: what computes for long goes to that thread's pool, and what may wait for
-//! minutes to a thread of its own.
+//! Work that must not run on an I/O thread: long computations go to that thread's pool, and what may wait for minutes
+//! goes to a thread of its own.
 
 use std::{sync::Arc, thread};
 
@@ -8,18 +8,18 @@ use tokio::sync::{Semaphore, oneshot};
 
 use inference::error::Error;
 
-/// Text of more bytes than this is read and written by the pool, so that the other connections of the I/O thread need
-/// not wait for it. So are copies of as many bytes.
+/// Text of more bytes than this is decoded and encoded on the pool, so that the other connections of the I/O thread
+/// do not wait. The same holds for copies of as many bytes.
 pub const LARGE: usize = 256 << 10;
 
-/// The same for compression and for inflation, which take several times as long for each byte.
+/// The same bound for compression and inflation, which take several times as long for each byte.
 pub const LARGE_COMPRESSED: usize = 64 << 10;
 
-/// Most control threads at once. They wait for each other and for disks, and loads by request could otherwise take all
-/// threads that the system has.
+/// Most control threads at once. They wait for each other and for disks, and without a bound loads by request could
+/// take all threads of the system.
 const MOST: usize = 64;
 
-/// Runs `work`, which computes, on the pool of this I/O thread. What may take minutes is for [`ControlThreads`].
+/// Runs a computation on the pool of this I/O thread. Work that may take minutes belongs on [`ControlThreads`].
 ///
 /// # Errors
 /// [`Error::Internal`] when `work` panics.
@@ -33,7 +33,7 @@ pub async fn offload<T: Send + 'static>(
     done.map_err(|error| Error::Internal(format!("a thread was lost: {error}")))
 }
 
-/// Runs loads, unloads and looks into repositories, each on a thread of its own.
+/// Runs loads, unloads and scans of repositories, each on a thread of its own.
 #[derive(Debug, Clone)]
 pub struct ControlThreads(Arc<Semaphore>);
 
@@ -44,13 +44,13 @@ impl Default for ControlThreads {
 }
 
 impl ControlThreads {
-    /// Runs `work` on a thread that ends with it; it may wait for one of the others to end.
+    /// Runs `work` on a thread that ends with it. At the bound, it waits until another thread ends.
     ///
     /// # Errors
     /// [`Error::Internal`] when the system refuses a thread, or `work` panics.
     ///
     /// # Cancel safety
-    /// Work that has begun goes on when the future is dropped; what has not begun is dropped with it.
+    /// Work that has begun goes on when the future is dropped; work that has not begun is dropped with it.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -61,7 +61,7 @@ impl ControlThreads {
         let run = move || {
             let done = work();
             drop(permit);
-            // Who has asked may be gone.
+            // The caller may have dropped its future.
             drop(answer.send(done));
         };
         let builder = thread::Builder::new().name("control".to_owned()).stack_size(MODEL_STACK);
@@ -83,7 +83,7 @@ mod tests {
         assert_ne!(threads.run(|| thread::current().id()).await, Ok(here));
         let error = threads.run(|| panic!("as it must")).await.unwrap_err();
         assert!(error.to_string().contains("was lost"), "{error}");
-        // The panic has given its place back.
+        // The thread that panicked has given its permit back.
         assert_eq!(threads.0.available_permits(), MOST);
     }
 

@@ -1,5 +1,5 @@
-//! Inputs and outputs of an inference that lie in shared memory, whatever the protocol: read before the run, written
-//! behind it.
+//! Inputs and outputs of an inference that lie in shared memory, for every protocol. Inputs are read before the run,
+//! outputs are written after it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use inference::{
 };
 use protocol::kserve_v2::{SharedInput, SharedParts};
 
-/// Where outputs are to be written: looked up before the run, so that they stay until it is done.
+/// Where outputs are to be written. Looked up before the run, so that the regions live until it is done.
 pub struct Windows(Vec<(Arc<str>, Window)>);
 
 /// The places of a request's inputs and outputs in shared memory, with room for the inputs.
@@ -36,8 +36,8 @@ impl Attachment {
     /// Finds the inputs and outputs of a request. Nothing is read yet.
     ///
     /// # Errors
-    /// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part that
-    /// is not inside its region, or too large for one request; [`Error::OutOfBudget`].
+    /// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part
+    /// that is not inside its region, or too large for one request; [`Error::OutOfBudget`].
     pub fn find(
         memory: &SharedMemory,
         limits: &Limits,
@@ -53,7 +53,7 @@ impl Attachment {
         let outputs = outputs.collect::<Result<Vec<_>, Error>>()?;
         let inputs = look_up(memory, inputs)?;
 
-        // A client may name far more memory than there is: asked for before it is taken.
+        // A client may name far more memory than the machine has: the budget is asked before anything is copied.
         let sizes = inputs.iter().map(|(_, window)| window.byte_size());
         let length = sizes.fold(0, usize::saturating_add);
         let others = request.inputs.iter().map(|it| it.tensor.byte_len()).sum::<usize>();
@@ -70,7 +70,8 @@ impl Attachment {
         Ok(Attachment { inputs, length, windows: Windows(outputs), permit })
     }
 
-    /// Adds the inputs to the request, on the pool where they are large. The permit that comes back covers all inputs.
+    /// Adds the inputs to the request, on the pool where they are large. The permit that it returns covers all
+    /// inputs.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for an input that cannot be read or is no such tensor.
@@ -79,7 +80,7 @@ impl Attachment {
             return self.read_here(request);
         }
         let Attachment { inputs, windows, permit, .. } = self;
-        // The permit goes where the memory goes: a client that leaves does not stop what has begun on the pool.
+        // The permit moves with the memory: a client that leaves does not stop work that has begun on the pool.
         let work = move || (tensors(inputs), permit);
         let id = request.id.clone();
         let failed = |error| Failure { id, model: None, error };
@@ -88,7 +89,7 @@ impl Attachment {
         Ok((windows, permit))
     }
 
-    /// The same, on this thread.
+    /// The same, always on this thread.
     ///
     /// # Errors
     /// Those of [`Attachment::read`].
@@ -129,7 +130,7 @@ fn look_up(
     found.collect()
 }
 
-/// The same error, which also names the output.
+/// The same error, with the name of the output.
 fn in_output(name: &str, error: Error) -> Error {
     match error {
         Error::NotFound(text) => Error::NotFound(format!("output '{name}': {text}")),
@@ -146,10 +147,10 @@ impl Windows {
         lengths.sum()
     }
 
-    /// Writes the outputs whose places these are: all of them or, where one does not fit, none.
+    /// Writes the outputs into their windows: all of them or, where one does not fit, none.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`], which names the output.
+    /// [`Error::InvalidRequest`] with the name of the output.
     pub fn store(self, response: &InferenceResponse) -> Result<(), Error> {
         let mut writes: Vec<(Arc<str>, Window, &[Bytes])> = Vec::new();
         for (name, window) in self.0 {

@@ -1,4 +1,4 @@
-//! What is sent back: one message, or answers in the order of their requests, and the status behind them.
+//! The body of a reply: one message, or answers in the order of their requests, and the status behind them.
 
 use std::{
     collections::VecDeque,
@@ -21,10 +21,10 @@ use crate::net::Task;
 use inference::{error::Error, limits::Permit, trace::Sending};
 use telemetry::metrics::Metrics;
 
-/// Most bytes that are handed over at once. Of a reply to a peer that does not read, no more is out of our hands.
+/// Most bytes that h2 is given at once. This bounds what a peer that does not read can keep in h2.
 const CHUNK: usize = 64 << 10;
 
-/// A reply up to that size is not counted while it is being written, as little as the buffers of a connection are.
+/// A reply up to that size is not counted while it is being written, as the buffers of a connection are not.
 const SMALL: usize = 4 << 10;
 
 /// An encoded message in pieces, with the permit for what lies in them.
@@ -32,14 +32,14 @@ const SMALL: usize = 4 << 10;
 pub struct Encoded {
     /// Written as they are, without being joined.
     pub pieces: VecDeque<Bytes>,
-    /// Held until the last piece is written.
+    /// Lives until the last piece is written.
     pub permit: Option<Permit>,
-    /// Notes when it has left, where its request is traced.
+    /// Notes in the trace when the message has left, where its request is traced.
     pub sending: Option<Sending>,
 }
 
 impl Encoded {
-    /// Lets the last piece keep the permit, and the connection know, until it is written.
+    /// Lets the last piece hold the permit and count as activity of the connection until it is written.
     fn hold(&mut self, activity: &Arc<Activity>) {
         let Some(permit) = self.permit.take() else { return };
         if self.pieces.iter().map(Bytes::len).sum::<usize>() <= SMALL {
@@ -55,7 +55,7 @@ impl Encoded {
     }
 }
 
-/// The end of a message, the permit for all of it, and who watches over the peer.
+/// The last piece of a message, the permit for the whole message, and the counters that the connection's watch reads.
 struct Held {
     bytes: Bytes,
     _permit: Permit,
@@ -81,7 +81,7 @@ impl Drop for Held {
 pub enum Answer {
     /// A message.
     Message(Encoded),
-    /// A message that is still being made; what comes behind waits for it. `Err` ends the stream.
+    /// A message that is still being made; the answers behind wait for it. `Err` ends the stream.
     Later(Task<Result<Encoded, Status>>),
     /// The end.
     End(Status),
@@ -90,16 +90,16 @@ pub enum Answer {
 /// Answers as they come, and the task that makes them.
 pub struct Answers {
     queue: mpsc::Receiver<Answer>,
-    /// The answer that is waited for.
+    /// The answer that is next and not ready yet.
     next: Option<Task<Result<Encoded, Status>>>,
-    /// Gone with the reply.
+    /// The task ends with the reply.
     _reader: Task<()>,
     metrics: Metrics,
 }
 
 impl Answers {
-    /// The answers that `reader` puts into `queue`, in their order; at the queue's bound it waits. The status of the
-    /// end is counted in `metrics`.
+    /// Sends the answers that `reader` puts into `queue`, in their order. At the queue's bound the reader waits. The
+    /// status of the end is counted in `metrics`.
     pub fn new(queue: mpsc::Receiver<Answer>, reader: Task<()>, metrics: Metrics) -> Answers {
         Answers { queue, next: None, _reader: reader, metrics }
     }
@@ -144,12 +144,12 @@ impl Reply {
         Reply::new(Source::One, encoded, Some(Status::OK), call)
     }
 
-    /// As many as there will be.
+    /// Messages and a status, as many messages as `answers` gives.
     pub fn stream(answers: Answers, call: Call) -> Reply {
         Reply::new(Source::Many(Box::new(answers)), Encoded::default(), None, call)
     }
 
-    /// Nothing: the head says it all.
+    /// No message: the head carries the status.
     pub fn nothing(call: Call) -> Reply {
         Reply::new(Source::One, Encoded::default(), None, call)
     }
@@ -170,7 +170,7 @@ impl Reply {
             Err(status) => {
                 answers.metrics.grpc(status.code as u8);
                 self.end = Some(status);
-                // What is still being made is of no use.
+                // Answers that are still being made are of no use after the end.
                 self.source = Source::One;
             }
         }
@@ -186,10 +186,10 @@ impl Reply {
 }
 
 impl Reply {
-    /// Sends `head`, and what follows it as the peer takes it.
+    /// Sends `head`, and then the messages as fast as the peer takes them.
     ///
     /// # Errors
-    /// When the peer does not want it any more.
+    /// When the peer has cancelled the call or left.
     pub async fn send(
         mut self,
         head: Response<()>,
@@ -229,8 +229,8 @@ impl Reply {
         }
     }
 
-    /// Waits until the peer takes more. No more than a byte is asked for: what h2 reserves for one call, others of the
-    /// connection wait for.
+    /// Waits until the peer takes more. It reserves one byte only, because h2 withholds from other calls of the
+    /// connection what it reserves for one.
     fn poll_room(
         &mut self,
         stream: &mut SendStream<Bytes>,

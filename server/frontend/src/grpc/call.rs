@@ -1,4 +1,5 @@
-//! Any call: what it is, whether it may be made, its answer, and what the log and the counters hear of it.
+//! The life of any call: which method it is, whether the client may make it, its answer, its line in the log and its
+//! counters.
 
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
@@ -24,7 +25,7 @@ use inference::{access::Need, error::Error};
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// Answers any call, to the end of its answer. A client that leaves ends the work.
+/// Answers any call, to the end of its answer. When the client leaves, the work ends.
 pub async fn serve(
     front: Arc<Grpc>,
     call: Call,
@@ -73,7 +74,7 @@ async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> R
             metrics.grpc(Status::OK.code as u8);
             encoded(Response::new(Reply::message(message, call)), encoding)
         }
-        // Counted when it ends.
+        // A stream is counted when it ends.
         Ok(Answered::Many(answers, encoding)) => {
             encoded(Response::new(Reply::stream(answers, call)), encoding)
         }
@@ -82,7 +83,7 @@ async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> R
             let mut response = Response::new(Reply::nothing(call));
             status.write(response.headers_mut());
             if status.code == Code::Unimplemented {
-                // Of use to a client whose encoding is not known here.
+                // Names the known encodings: the client may have used another one.
                 let known = HeaderValue::from_static("identity,gzip,deflate");
                 response.headers_mut().insert(ACCEPT_ENCODING, known);
             }
@@ -94,7 +95,7 @@ async fn answer(front: Arc<Grpc>, call: Call, request: Request<RecvStream>) -> R
     response
 }
 
-/// Says how the messages are compressed.
+/// Adds the header that names the encoding of the messages.
 fn encoded(mut response: Response<Reply>, encoding: Option<Encoding>) -> Response<Reply> {
     if let Some(encoding) = encoding {
         let name = HeaderValue::from_static(encoding.name());
@@ -106,7 +107,7 @@ fn encoded(mut response: Response<Reply>, encoding: Option<Encoding>) -> Respons
 /// What is known of a call before its messages are read.
 ///
 /// # Errors
-/// Why it is not answered at all.
+/// Why the call is refused before its handler runs.
 fn context(front: Arc<Grpc>, method: Method, metadata: HeaderMap) -> Result<Context, Error> {
     allow(&front, method.need(), &metadata)?;
     let timeout = metadata::timeout(&metadata)?;
@@ -114,7 +115,7 @@ fn context(front: Arc<Grpc>, method: Method, metadata: HeaderMap) -> Result<Cont
     Ok(Context { front, method, metadata, timeout, encoding })
 }
 
-/// May a call that needs this, with these metadata, be made now? The one place that all calls pass.
+/// May a call that needs this access, with these metadata, be made now? All calls pass this one check.
 fn allow(front: &Grpc, need: Need, metadata: &HeaderMap) -> Result<(), Error> {
     front.settings.access.check(need, |name| metadata.get(name).map(HeaderValue::as_bytes))?;
     let serving = &front.serving;

@@ -1,4 +1,4 @@
-//! Messages made smaller, as hard as the operator wants.
+//! Compression of reply messages, at the level that the operator chose.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::reply::PREFIX;
 use crate::exchange::compression::{Encoding, deflated};
 use crate::settings::grpc::Compression;
 
-/// How hard replies are compressed; `None` for not at all.
+/// The level at which replies are compressed; `None` for no compression.
 pub fn level(compression: Compression) -> Option<flate2::Compression> {
     match compression {
         Compression::None => None,
@@ -18,7 +18,8 @@ pub fn level(compression: Compression) -> Option<flate2::Compression> {
     }
 }
 
-/// The message, which has its prefix, compressed. One that would not become smaller stays as it is, as its prefix says.
+/// Compresses a message with its prefix. A message that would not become smaller stays as it is, and its prefix says
+/// so.
 pub fn compress(
     mut message: VecDeque<Bytes>,
     encoding: Encoding,
@@ -35,7 +36,7 @@ pub fn compress(
     let length = content.iter().map(Bytes::len).sum::<usize>();
     let mut prefix = Vec::with_capacity(PREFIX);
     prefix.put_u8(flag);
-    // What is encoded is below the limit of its prefix already.
+    // The plain message fits into the limit of the prefix, so the smaller one does.
     prefix.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     let mut message = content;
     message.push_front(Bytes::from(prefix));

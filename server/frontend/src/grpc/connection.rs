@@ -1,4 +1,4 @@
-//! One connection, from accept to close: h2 speaks HTTP/2, here calls are begun and the peer is watched over.
+//! One connection, from accept to close: h2 speaks HTTP/2, this file begins the calls and watches the peer.
 
 use std::{
     future::poll_fn,
@@ -26,8 +26,8 @@ use super::{
 };
 use crate::drain::Guard;
 
-/// Bytes of one call that a peer may send before they are read, and of one frame: of a large tensor few frames are
-/// made, and what a connection can pile up stays small.
+/// Bytes of one call that a peer may send before they are read, and most bytes of one frame. A large tensor then
+/// takes few frames, and a connection can pile up little.
 const STREAM_WINDOW: u32 = 1 << 20;
 
 /// Bytes of all calls of a connection that may wait to be read.
@@ -39,10 +39,10 @@ const METADATA: u32 = 16 << 10;
 /// Bytes of one reply that may wait in the connection to be written.
 const SEND_BUFFER: usize = 256 << 10;
 
-/// A connection that is to end is kept for that long without calls: the next one may be under way.
+/// A connection that is to end is kept for that long without calls, because a call may be under way.
 const LAST_CALL: Duration = Duration::from_millis(500);
 
-/// Serves a connection to its end. `stream` is whatever carries bytes: TCP, or TLS over it.
+/// Serves a connection to its end. `stream` is TCP, or TLS over it.
 pub async fn serve<S>(stream: S, front: Arc<Grpc>, mut guard: Guard)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -64,7 +64,7 @@ where
             shaken = &mut shaking => break shaken,
             order = keeper.order() => match order {
                 Order::Ask => {}
-                // Nothing has been asked yet that could be waited for.
+                // Before the handshake is done no call exists that would have to finish.
                 Order::Retire => return,
                 Order::Close(reason) => {
                     return tracing::debug!("a connection is closed: {reason}");
@@ -93,10 +93,10 @@ where
                 let call = Call::begin(activity.clone());
                 begun.push(Box::pin(call::serve(front.clone(), call, request, respond)));
             }
-            // All that have come together, so that their answers leave together.
+            // Calls that came together are begun together, so that their answers leave in one write.
             Step::Answer => {
                 for mut call in begun.drain(..) {
-                    // Most are answered at once, and need no task of their own.
+                    // Most calls are answered at once, and need no task of their own.
                     let at_once = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
                     if at_once.is_pending() {
                         tokio::spawn(call);
@@ -105,14 +105,14 @@ where
             }
             Step::Begin(None) => return,
             Step::Begin(Some(Err(error))) => {
-                // Clients come and go as they like; that is no news.
+                // Clients come and go as they like: a debug line is enough.
                 return tracing::debug!(%error, "a connection ended early");
             }
-            // The peer is told; calls in flight are answered.
+            // GOAWAY asks the peer to connect anew; calls in flight are answered.
             Step::Obey(Order::Retire) => connection.graceful_shutdown(),
             Step::Obey(Order::Ask) => {
                 if let Some(pings) = &mut pings {
-                    // What it answered last time has been noticed by what was read.
+                    // The last pong was noticed already, by the bytes that were read.
                     let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
                     let _ = pings.send_ping(Ping::opaque());
                 }
@@ -126,34 +126,34 @@ where
 
 type Accepted = Option<Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>>;
 
-/// What is next on a connection.
-// Made and taken apart at once, for each call.
+/// The next step of a connection.
+// A large variant costs nothing: a step is matched where it is made.
 #[allow(clippy::large_enum_variant)]
 enum Step {
-    /// To take a call, or the connection's end.
+    /// Begin a call, or end with the connection.
     Begin(Accepted),
-    /// To answer the calls that were taken: for now there are no more.
+    /// Answer the calls that have begun: no more are there for now.
     Answer,
-    /// To do what the keeper says.
+    /// Carry out an order of the keeper.
     Obey(Order),
 }
 
-/// What a connection is to do.
+/// An order to a connection.
 enum Order {
     /// Ask the peer whether it still lives.
     Ask,
-    /// Ask the peer to connect anew, finish what is there.
+    /// Ask the peer to connect anew, and finish the calls in flight.
     Retire,
-    /// End.
+    /// Close the connection.
     Close(&'static str),
 }
 
-/// Looks after a connection: from time to time, and when the server stops.
+/// Looks after a connection: at times that its watch sets, and when the server stops.
 struct Keeper<'g> {
     activity: Arc<Activity>,
     watch: Watch,
     timer: Pin<Box<Sleep>>,
-    /// `None` once it has been heard.
+    /// The signal that the server closes; `None` once it has come.
     closing: Option<Pin<Box<dyn Future<Output = ()> + Send + 'g>>>,
 }
 
@@ -203,7 +203,7 @@ impl<'g> Keeper<'g> {
     }
 }
 
-/// A stream that says whether its peer has spoken at all.
+/// A stream that notes what its peer has sent.
 struct Heard<S> {
     stream: S,
     activity: Arc<Activity>,

@@ -1,4 +1,4 @@
-//! Tensors whose elements came in a typed field. Pure.
+//! Decoding of tensors whose elements came in a typed field. Pure.
 
 use backend::{DataType, Shape, Tensor};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use super::proto::InferTensorContents;
 /// Decodes the parts of a message, which add up; `None` where they hold no elements at all.
 ///
 /// # Errors
-/// As a sentence, what is no such message.
+/// A sentence: why the message is malformed.
 pub fn decode(
     parts: impl IntoIterator<Item = Bytes>,
 ) -> Result<Option<InferTensorContents>, String> {
@@ -20,7 +20,7 @@ pub fn decode(
     Ok(Some(contents).filter(|it| !is_empty(it)))
 }
 
-/// Has it no elements at all?
+/// Are all typed fields empty?
 fn is_empty(contents: &InferTensorContents) -> bool {
     given(contents).is_empty()
 }
@@ -28,8 +28,8 @@ fn is_empty(contents: &InferTensorContents) -> bool {
 /// The tensor.
 ///
 /// # Errors
-/// As a sentence: another field than the type's, another number of elements than the shape's, an element that the
-/// type cannot hold.
+/// A sentence: the field is not that of the type, the number of elements is not that of the shape, or the type cannot
+/// hold an element.
 pub fn tensor(
     dtype: DataType,
     shape: Shape,
@@ -108,7 +108,7 @@ pub fn tensor(
             count(bytes_contents.len())?;
             Tensor::from_strings(shape, bytes_contents)
         }
-        // Without a field they have been refused above.
+        // Types without a field were refused above.
         DataType::Fp16 | DataType::Bf16 => Tensor::zeros(dtype, shape),
     };
     made.map_err(|error| error.to_string())
@@ -129,7 +129,7 @@ fn field_of(dtype: DataType) -> Option<&'static str> {
     })
 }
 
-/// The fields that hold something.
+/// The fields that have elements.
 fn given(contents: &InferTensorContents) -> Vec<&'static str> {
     let fields = [
         ("bool_contents", contents.bool_contents.is_empty()),

@@ -1,4 +1,4 @@
-//! A call before its messages are read, and what a handler makes of it.
+//! The head of a call as handlers get it, and the answer that they return.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use super::{
 };
 use crate::exchange::compression::Encoding;
 
-/// A call before its messages are read.
+/// The head of a call, before its messages are read.
 pub struct Context {
-    /// What serves.
+    /// The models, limits and settings.
     pub front: Arc<Grpc>,
-    /// Which call it is.
+    /// The method that is called.
     pub method: Method,
-    /// What the client said about it.
+    /// The metadata that the client sent.
     pub metadata: HeaderMap,
-    /// How long the client waits for its end; `None` for any time.
+    /// How long the client waits for the end of the call; `None` for any time.
     pub timeout: Option<Duration>,
-    /// How its messages are compressed, those that are.
+    /// The encoding of the compressed messages.
     pub encoding: Option<Encoding>,
 }
 
@@ -40,16 +40,16 @@ impl Context {
         Messages::new(body, self.encoding, way, &self.front.settings.messages)
     }
 
-    /// How its answers may be compressed: as the client takes it, where the operator wants it.
+    /// The encoding of answers: one that the client accepts, where the operator wants compression.
     pub fn reply_encoding(&self) -> Option<Encoding> {
         level(self.front.settings.grpc.compression).and_then(|_| metadata::accepted(&self.metadata))
     }
 }
 
-/// What a handler made.
+/// The answer of a handler.
 pub enum Answered {
-    /// One message, and how it is compressed, if it is.
+    /// One message, and the encoding of its compression; `None` for plain.
     One(Encoded, Option<Encoding>),
-    /// Messages to come, and how those are compressed that are.
+    /// A stream of messages, and the encoding of those that are compressed.
     Many(Answers, Option<Encoding>),
 }

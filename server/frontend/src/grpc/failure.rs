@@ -1,4 +1,4 @@
-//! What a client is told of a call that failed, and what the log hears of it.
+//! The end of a failed call as the client gets it, and its line in the log.
 
 use super::{method::Method, status::Status};
 use crate::exchange::{
@@ -7,7 +7,7 @@ use crate::exchange::{
 };
 use inference::error::Error;
 
-/// The end of the call: with the names of model and request where the error does not have them.
+/// The status of a failed call. The text gets the names of model and request where the error lacks them.
 pub fn status(failure: &Failure) -> Status {
     let mut status = Status::of(&failure.error);
     if let (Some(model), Error::InvalidInput { .. }) = (&failure.model, &failure.error)
@@ -22,7 +22,7 @@ pub fn status(failure: &Failure) -> Status {
     status
 }
 
-/// One line for every failure that is answered, with the name of its request: the client's, or a new one.
+/// Logs one line for every failure that is answered, with the name of its request: the client's, or a new one.
 pub fn log(ids: &RequestIds, method: Method, failure: &Failure) {
     let id = ids.name(failure.id.as_deref());
     let method = format!("{method:?}");

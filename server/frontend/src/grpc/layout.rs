@@ -1,12 +1,12 @@
-//! Where the first raw tensor of an inference request begins, told from the start of its message alone. Pure.
+//! Finds the first raw tensor of an inference request from the start of its message alone. Pure.
 
 /// The numbers of the fields that lead to a message's first raw tensor, from the outermost in.
 pub type Way = &'static [u64];
 
-/// To `raw_input_contents` of an inference request.
+/// The way to `raw_input_contents` of an inference request.
 pub const RAW_INPUT: Way = &[7];
 
-/// To `tensor_content` of a request to TensorFlow Serving's `Predict`.
+/// The way to `tensor_content` of a request to TensorFlow Serving's `Predict`.
 pub const TENSOR_CONTENT: Way = &[2, 2, 4];
 
 const VARINT: u64 = 0;
@@ -14,14 +14,14 @@ const FIXED64: u64 = 1;
 const LENGTH: u64 = 2;
 const FIXED32: u64 = 5;
 
-/// Where the first raw tensor begins, if that is within `start`, the start of a message in which it is found that way.
+/// The offset of the first raw tensor in a message that begins with `start`; `None` where it is not within `start`.
 pub fn first_tensor(start: &[u8], way: Way) -> Option<usize> {
     way.iter().try_fold(0, |at, number| {
         Fields { bytes: start, at }.find(|it| it.number == *number).map(|it| it.begin)
     })
 }
 
-/// The outermost fields of a message, as far as they can be told.
+/// The outermost fields of a message, as far as its bytes are there.
 struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -65,7 +65,7 @@ impl Iterator for Fields<'_> {
             _ => return None,
         };
         let begin = self.at;
-        // Beyond the end of what is there, the next look finds nothing.
+        // An offset beyond the end makes the next step find nothing.
         let end = usize::try_from(length).ok().and_then(|it| begin.checked_add(it));
         self.at = end.unwrap_or(usize::MAX);
         Some(Field { number: key >> 3, begin })

@@ -1,4 +1,4 @@
-//! The messages of a call, one after the other: found in the stream of bytes, under limits.
+//! The messages of a call, one after the other, cut out of its stream of bytes under limits.
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
@@ -14,23 +14,23 @@ use inference::{aligned::AlignedBuffer, error::Error, limits::out_of_bytes};
 /// The metadata that say how messages are compressed.
 pub const ENCODING: &str = "grpc-encoding";
 
-/// In front of a message: is it compressed, and its length.
+/// Bytes of the prefix: a flag for compression, and the length.
 const PREFIX: usize = 5;
 
 /// The messages of one call.
 pub struct Messages<'l> {
     body: RecvStream,
-    /// What has arrived and is not read yet.
+    /// Bytes that have arrived and are not read yet.
     rest: Bytes,
     encoding: Option<Encoding>,
-    /// Where tensors lie in them.
+    /// The way to the first tensor of a message.
     way: Way,
     limits: &'l Limits,
 }
 
 impl<'l> Messages<'l> {
-    /// The messages in `body`, those that are compressed by `encoding`. The first tensor of each, found that `way`, is
-    /// aligned in memory.
+    /// The messages in `body`; `encoding` is that of the compressed ones. The first tensor of each, which `way` leads
+    /// to, lies at an aligned address.
     pub fn new(
         body: RecvStream,
         encoding: Option<Encoding>,
@@ -40,13 +40,13 @@ impl<'l> Messages<'l> {
         Messages { body, rest: Bytes::new(), encoding, way, limits }
     }
 
-    /// The only message of a call that has one.
+    /// The message of a call that has exactly one.
     ///
     /// # Errors
     /// As [`Messages::next`], and [`Error::InvalidRequest`] where there is none or more than one.
     pub async fn only(&mut self) -> Result<Received, Error> {
         let none = || Error::InvalidRequest("expected one message, given none".to_owned());
-        // A call without a message does not begin with the first byte of one.
+        // The clock runs at once: a unary call owes its message from the beginning.
         let message = self.next(true).await?.ok_or_else(none)?;
         let ended = self.rest.is_empty() && self.body.is_end_stream();
         if !ended && self.next(true).await?.is_some() {
@@ -56,13 +56,13 @@ impl<'l> Messages<'l> {
         Ok(message)
     }
 
-    /// The next message; `None` at the end. `begun`: does the client owe a message already, or may it take its
-    /// time?
+    /// The next message; `None` at the end. With `begun`, the client owes a message already; otherwise it may take
+    /// any time before the first byte.
     ///
     /// # Errors
     /// [`Error::BodyTooLarge`] before the message is read; [`Error::OutOfBudget`]; [`Error::BodyTimeout`];
     /// [`Error::BodyExpands`]; [`Error::InvalidRequest`] when the stream breaks or ends within a message;
-    /// [`Error::Unimplemented`] for a compressed one whose encoding was not named.
+    /// [`Error::Unimplemented`] for a compressed message without a named encoding.
     pub async fn next(&mut self, begun: bool) -> Result<Option<Received>, Error> {
         let mut clock = begun.then(|| PaceClock::new(self.limits.pace));
         while self.rest.len() < PREFIX {
@@ -93,12 +93,12 @@ impl<'l> Messages<'l> {
         let received = Received { bytes, permit };
         Ok(Some(match compressed {
             None => received,
-            // Boxed: a plain message carries no room for it.
+            // Boxed: the future of a plain message stays small.
             Some(encoding) => Box::pin(inflate(encoding, ENCODING, received, self.limits)).await?,
         }))
     }
 
-    /// Takes the prefix of a message off.
+    /// Reads the prefix of a message.
     fn prefix(&mut self) -> Result<(Option<Encoding>, usize), Error> {
         let prefix = self.rest.split_to(PREFIX);
         let (flag, length) = prefix.split_first().unwrap_or((&0, &[]));
@@ -119,10 +119,10 @@ impl<'l> Messages<'l> {
         Ok((compressed, length))
     }
 
-    /// So many bytes, in one piece.
+    /// Exactly `length` bytes, in one piece.
     async fn exactly(&mut self, length: usize, clock: &mut PaceClock) -> Result<Bytes, Error> {
         if length <= self.rest.len() {
-            // In one piece in the connection's read buffer; no copy is needed.
+            // The bytes lie in one piece in the connection's read buffer: no copy is needed.
             return Ok(self.rest.split_to(length));
         }
         let first = std::mem::take(&mut self.rest);
@@ -153,7 +153,7 @@ impl Source for RecvStream {
         while let Some(data) = self.data().await {
             let data = match data {
                 Ok(data) => data,
-                // The client has left, or has said all that it wants to say.
+                // The client has left, or has finished its side.
                 Err(error) if matches!(error.reason(), Some(Reason::NO_ERROR | Reason::CANCEL)) => {
                     return Ok(None);
                 }
@@ -162,7 +162,7 @@ impl Source for RecvStream {
                     return Err(Error::InvalidRequest(problem));
                 }
             };
-            // An error means that the call is over: the next look says so.
+            // An error means that the call is over; the next read reports it.
             let _ = self.flow_control().release_capacity(data.len());
             if !data.is_empty() {
                 return Ok(Some(data));

@@ -1,4 +1,4 @@
-//! What a call's metadata say: deadlines, encodings, how a stream reports errors. Pure.
+//! Reading of a call's metadata: deadlines, encodings, and how a stream reports errors. Pure.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const ENCODING: HeaderName = HeaderName::from_static(super::message::ENCODING);
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// Time that a client gives its request, in milliseconds; as over HTTP.
+/// Headers with the time that a client gives its request, in milliseconds; the same as over HTTP.
 const TIMEOUTS: [HeaderName; 2] = [
     HeaderName::from_static("x-request-timeout-ms"),
     HeaderName::from_static("x-envoy-expected-rq-timeout-ms"),
 ];
 
-/// Shall a stream end with the status of its first error, rather than report it and go on?
+/// Metadata by which a stream ends with the status of its first error, rather than report it and go on.
 const ERRORS_AS_STATUS: HeaderName = HeaderName::from_static("triton_grpc_error");
 
-/// Is it a call at all, and not HTTP/2 for its own sake?
+/// Is the request a gRPC call, rather than some other request over HTTP/2?
 pub fn is_call(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     content_type.is_some_and(|it| it.starts_with(b"application/grpc"))
@@ -32,7 +32,7 @@ pub fn is_call(headers: &HeaderMap) -> bool {
 /// The shortest time that the client gives the call.
 ///
 /// # Errors
-/// For one that cannot be read.
+/// [`Error::InvalidRequest`] for a time that cannot be read.
 pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
     let mut shortest: Option<Duration> = None;
     let mut take = |asked: Duration| {
@@ -73,10 +73,10 @@ fn grpc_timeout(text: &str) -> Option<Duration> {
     })
 }
 
-/// How the messages of the request are compressed, those that are.
+/// The encoding of the request's compressed messages.
 ///
 /// # Errors
-/// [`Error::Unimplemented`] for an encoding that is not known here.
+/// [`Error::Unimplemented`] for an encoding that the server does not have.
 pub fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, Error> {
     let Some(value) = headers.get(&ENCODING) else { return Ok(None) };
     match value.as_bytes() {
@@ -91,7 +91,7 @@ pub fn encoding(headers: &HeaderMap) -> Result<Option<Encoding>, Error> {
     }
 }
 
-/// The best encoding that the client takes.
+/// The best encoding that the client accepts.
 pub fn accepted(headers: &HeaderMap) -> Option<Encoding> {
     let accepts = headers.get(&ACCEPT_ENCODING)?.to_str().ok()?;
     let names = || accepts.split(',').map(str::trim);

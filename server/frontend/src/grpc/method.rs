@@ -1,4 +1,4 @@
-//! The calls, by their paths, and what each needs.
+//! The methods of gRPC by their paths, and the access that each needs.
 
 use inference::{
     access::{Category, Need},
@@ -6,7 +6,7 @@ use inference::{
     signature::nearest,
 };
 
-/// A call that is served.
+/// A method that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Method {
@@ -44,7 +44,7 @@ pub enum Method {
 
 use Method::*;
 
-/// Every path, and its call. The most frequent one is asked for first.
+/// Every path and its method. The most frequent one comes first, because the list is searched from the start.
 const PATHS: [(&str, Method); 31] = [
     ("/inference.GRPCInferenceService/ModelInfer", ModelInfer),
     ("/tensorflow.serving.PredictionService/Predict", Predict),
@@ -80,10 +80,10 @@ const PATHS: [(&str, Method); 31] = [
 ];
 
 impl Method {
-    /// The call of that path.
+    /// The method of that path.
     ///
     /// # Errors
-    /// [`Error::Unimplemented`], with the nearest path.
+    /// [`Error::Unimplemented`] with the nearest path.
     pub fn of(path: &str) -> Result<Method, Error> {
         let found = PATHS.iter().find(|(it, _)| *it == path).map(|(_, method)| *method);
         found.ok_or_else(|| {
@@ -94,7 +94,7 @@ impl Method {
         })
     }
 
-    /// What a client must be allowed to make it.
+    /// The access that a client needs to call it.
     pub fn need(self) -> Need {
         match self {
             ServerLive | ServerReady | ModelReady | HealthCheck | HealthWatch => {
@@ -119,7 +119,7 @@ impl Method {
             | SystemSharedMemoryUnregister
             | CudaSharedMemoryRegister
             | CudaSharedMemoryUnregister => Need::changing(Category::SharedMemory),
-            // One call for both: its message says which.
+            // Reading and changing share this method: its message says which of the two it is.
             TraceSetting => Need::changing(Category::Trace),
             LogSettings => Need::changing(Category::Logging),
         }
@@ -142,7 +142,7 @@ mod tests {
                 calls += 1;
             }
         }
-        // v1alpha of the reflection is the same definition under another name.
+        // v1alpha of the reflection service is the same definition under another name.
         assert_eq!(calls + 1, PATHS.len());
     }
 

@@ -1,5 +1,6 @@
-//! gRPC: connections, calls, their messages, the status table. HTTP/2 is hyper's; what gRPC adds to it is little
-//! and is here, so that a call costs no more than its work: no layers, nothing boxed on the way of an inference.
+//! The gRPC front: connections, calls, their messages, the table of statuses. h2 speaks HTTP/2; this module adds the
+//! little that gRPC needs. No layers, and nothing boxed on the way of an inference, so that a call costs no more than
+//! its work.
 
 mod body;
 mod call;
@@ -30,7 +31,7 @@ use tokio::net::TcpStream;
 use crate::net::{Accepted, Front, Served};
 pub use service::{Grpc, GrpcSettings, Patience};
 
-/// What speaks gRPC on a port.
+/// The front that serves gRPC on a port.
 impl Front for Grpc {
     fn fork(&self) -> Arc<dyn Front> {
         Arc::new(self.clone())
@@ -45,7 +46,7 @@ impl Front for Grpc {
                     return tracing::debug!(%error, "lost a connection before it was served");
                 }
             };
-            // A reply is written whole, or its rest as soon as there is room: there is nothing to wait for.
+            // Nagle's algorithm would only delay: a reply is written whole, or as soon as there is room for its rest.
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "cannot set TCP_NODELAY");
             }
@@ -65,7 +66,8 @@ impl Front for Grpc {
         })
     }
 
-    /// HTTP/2 has no word for it before the connection has cost what it was to save.
+    /// The connection is closed without an answer: HTTP/2 could refuse it only after the handshake that the refusal
+    /// is to save.
     fn refuse(self: Arc<Self>, stream: std::net::TcpStream) -> Served {
         Box::pin(async move { drop(stream) })
     }

@@ -30,7 +30,7 @@ pub fn boolean(place: Place<'_>, value: &InferParameter) -> Result<bool, Error> 
     }
 }
 
-/// An integer from `least`, in either of the two fields that hold one.
+/// An integer of at least `least`, in either of the two fields that hold one.
 pub fn integer(place: Place<'_>, value: &InferParameter, least: u64) -> Result<u64, Error> {
     let number = match value.parameter_choice {
         Some(ParameterChoice::Int64Param(value)) => u64::try_from(value).ok(),
@@ -49,7 +49,7 @@ pub fn text<'a>(place: Place<'_>, value: &'a InferParameter) -> Result<&'a str, 
     }
 }
 
-/// A value that means nothing to the server.
+/// The error of a parameter that the server does not know.
 pub fn custom(place: Place<'_>, value: &InferParameter) -> Result<Parameter, Error> {
     Ok(match &value.parameter_choice {
         Some(ParameterChoice::BoolParam(value)) => Parameter::Bool(*value),

@@ -1,6 +1,6 @@
-//! The messages of the services: types generated from the definitions in `proto`.
+//! The messages of the gRPC services: Rust types that the build generates from `proto`.
 
-// The comments of the definitions are the documentation; not every field needs one.
+// The comments in the definitions are the documentation; not every field has one.
 #![allow(missing_docs, clippy::all)]
 
 include!(concat!(env!("OUT_DIR"), "/inference.rs"));
@@ -19,7 +19,7 @@ pub mod reflection {
 pub mod tensorflow {
     include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
 
-    /// How something ended.
+    /// Statuses inside messages.
     pub mod error {
         include!(concat!(env!("OUT_DIR"), "/tensorflow.error.rs"));
     }
@@ -30,5 +30,5 @@ pub mod tensorflow {
     }
 }
 
-/// The definitions themselves, as an encoded `FileDescriptorSet`.
+/// The definitions as an encoded `FileDescriptorSet`.
 pub const DEFINITIONS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/services.bin"));

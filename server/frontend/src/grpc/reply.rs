@@ -1,5 +1,5 @@
-//! Responses to inference, as pieces of a message that are written one behind the other. Outputs are passed on as they
-//! are: a large one is neither copied nor joined. Pure; outputs that go into shared memory are named, not written.
+//! Encodes responses to inference as pieces of a message, in order. Outputs are passed on as they are: a large one is
+//! neither copied nor joined. Outputs in shared memory are named, not written. Pure.
 
 use std::collections::VecDeque;
 
@@ -12,16 +12,16 @@ use super::request::{Form, Forms};
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 use protocol::kserve_v2::{RegionPart, classify::classify};
 
-/// Output segments up to that size are copied: that costs less than to write them apart.
+/// Output segments up to that size are copied, because that costs less than to write them one by one.
 pub const SMALL: usize = 1 << 10;
 
 /// Most bytes of one message.
 pub const MOST: usize = i32::MAX as usize;
 
-/// Bytes in front of a message: not compressed, and its length.
+/// Bytes of a message's prefix: a flag for compression, and the length.
 pub const PREFIX: usize = 5;
 
-/// The message that a response is a part of.
+/// The message that holds the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
     /// `ModelInferResponse`.
@@ -30,10 +30,10 @@ pub enum Frame {
     Stream,
 }
 
-/// Encodes `response` with its outputs in the `forms` that were asked for, and the prefix of the message.
+/// Encodes `response` with the prefix of the message. `forms` are the forms of outputs that the request names.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for classes of something that has none, and a message that is too large.
+/// [`Error::InvalidRequest`] where an output cannot be classified, and where the message is too large.
 pub fn encode(
     response: &InferenceResponse,
     forms: &Forms,
@@ -64,7 +64,7 @@ pub fn encode(
         output(&mut head, name, tensor, part);
         raw.push(match part {
             None => tensor.segments().iter().cloned().collect(),
-            // They are where they are wanted.
+            // The bytes lie in shared memory already.
             Some(_) => SmallVec::new(),
         });
     }
@@ -85,7 +85,7 @@ pub fn encode(
     let small = lengths.iter().filter(|it| **it <= SMALL).sum::<usize>();
     let mut pieces = Pieces::with_capacity(PREFIX + 12 + head.len() + small + 8 * raw.len());
     pieces.open.put_u8(0);
-    // No larger than MOST.
+    // The length is at most MOST, so it fits.
     pieces.open.put_u32(message as u32);
     if let Some(length) = nested {
         encode_key(2, WireType::LengthDelimited, &mut pieces.open);
@@ -100,19 +100,19 @@ pub fn encode(
     Ok(pieces.finish())
 }
 
-/// What has been written, and what is being written.
+/// The finished pieces, and the bytes of the piece that is being written.
 pub struct Pieces {
     open: Vec<u8>,
     done: VecDeque<Bytes>,
 }
 
 impl Pieces {
-    /// Nothing yet, with room for so many bytes that are not in segments.
+    /// An empty buffer, with room for `room` bytes outside of segments.
     pub fn with_capacity(bytes: usize) -> Pieces {
         Pieces { open: Vec::with_capacity(bytes), done: VecDeque::new() }
     }
 
-    /// What is being written.
+    /// The piece that is being written.
     pub fn open(&mut self) -> &mut Vec<u8> {
         &mut self.open
     }
@@ -140,7 +140,7 @@ impl Pieces {
     }
 }
 
-/// The best classes of an output.
+/// The classes with the highest values of an output.
 fn classified(
     signature: &Signature,
     name: &str,
@@ -181,7 +181,7 @@ fn output(head: &mut Vec<u8>, name: &str, tensor: &Tensor, part: Option<&RegionP
     head.extend_from_slice(&places);
 }
 
-/// Bytes of a field of that length, its key and length included. Keys up to 15 are one byte.
+/// Bytes of a field of that length, with its key and its length. Keys of fields up to 15 are one byte.
 pub fn field(length: usize) -> usize {
     1 + encoded_len_varint(length as u64) + length
 }
@@ -197,7 +197,7 @@ fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// An entry of a map of parameters whose value is a number in the field `choice`.
+/// A map entry for a parameter with a number in the field `choice`.
 fn parameter(out: &mut Vec<u8>, number: u32, key: &str, choice: u32, value: u64) {
     let mut inner = Vec::with_capacity(12);
     encode_key(choice, WireType::Varint, &mut inner);
@@ -205,7 +205,7 @@ fn parameter(out: &mut Vec<u8>, number: u32, key: &str, choice: u32, value: u64)
     entry(out, number, key, &inner);
 }
 
-/// The same for a text.
+/// A map entry for a parameter with a text.
 fn parameter_text(out: &mut Vec<u8>, number: u32, key: &str, value: &str) {
     let mut inner = Vec::with_capacity(value.len() + 6);
     text(&mut inner, 3, value);
@@ -257,7 +257,7 @@ mod tests {
         }
     }
 
-    /// What is behind the prefix, whose length must be right.
+    /// Decodes the message behind the prefix, and checks the length in the prefix.
     #[track_caller]
     fn message(pieces: &VecDeque<Bytes>) -> Vec<u8> {
         let mut all = pieces.iter().flatten().copied().collect::<Vec<u8>>();

@@ -1,4 +1,4 @@
-//! An inference request, from its message. Pure; what lies in shared memory is named, not fetched.
+//! Decodes the message of an inference request. Inputs in shared memory are named, not fetched. Pure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,34 +18,34 @@ use inference::{
 };
 use protocol::kserve_v2::{RegionPart, SharedInput, SharedParts, check_booleans, suggestion};
 
-/// How the client wants its outputs, and where it has its inputs, beside raw in the messages.
+/// The client's wishes beside raw data in the message: forms of outputs, and parts in shared memory.
 #[derive(Debug, Default)]
 pub struct Wanted {
-    /// The outputs that are wanted otherwise; usually none.
+    /// The outputs in another form than raw; usually none.
     pub forms: Forms,
-    /// What lies in shared memory; usually nothing.
+    /// The inputs and outputs in shared memory; usually `None`.
     pub shared: Option<Box<SharedParts>>,
 }
 
-/// Outputs that are wanted otherwise than raw.
+/// Forms of outputs other than raw.
 pub type Forms = Vec<(Arc<str>, Form)>;
 
-/// How the client wants one output.
+/// The form of one output.
 #[derive(Debug, Clone)]
 pub enum Form {
-    /// So many of the best classes in place of the values.
+    /// That many of the best classes in place of the values.
     Classes(usize),
-    /// Written there rather than sent.
+    /// Written into shared memory rather than sent.
     Shared(RegionPart),
 }
 
-/// Decodes a request to the model of `signature`, and how its outputs are wanted.
+/// Decodes a request to the model of `signature`, and the forms of its outputs.
 ///
-/// Names and types are checked against `signature`, and data against the shapes that the request gives; whether these
-/// shapes fit the model, and whether an input is missing, is not.
+/// Names and types are checked against `signature`, and data against the shapes in the request. Not checked: whether
+/// these shapes fit the model, and whether an input is missing.
 ///
 /// # Errors
-/// What is wrong, with the name of the input, output or parameter, what was expected and what was given.
+/// The name of the input, output or parameter, what is wrong, what was expected and what was given.
 pub fn decode(
     signature: &Signature,
     message: wire::Request<'_>,
@@ -104,7 +104,7 @@ pub fn decode(
     Ok((request, Wanted { forms, shared: shares.then(|| Box::new(shared)) }))
 }
 
-/// What `raw_input_contents` still has.
+/// The raw tensors of `raw_input_contents` that no input has taken yet.
 struct RawData {
     given: usize,
     rest: smallvec::IntoIter<[Bytes; 2]>,
@@ -134,7 +134,7 @@ fn read_parameters(request: &mut InferenceRequest, given: &Parameters) -> Result
                 let timeout = Duration::from_micros(parameters::integer(place, value, 0)?);
                 request.queue_timeout = Some(timeout).filter(|it| !it.is_zero());
             }
-            // One response is always the last.
+            // Every request has one response, which is always the last.
             "triton_enable_empty_final_response" => drop(parameters::boolean(place, value)?),
             name if name.starts_with("triton_") => {
                 return Err(Error::InvalidRequest(format!(
@@ -152,7 +152,7 @@ fn read_parameters(request: &mut InferenceRequest, given: &Parameters) -> Result
     Ok(())
 }
 
-/// The input of that name, which has not been given yet.
+/// Looks up an input by its name, and refuses one that is given twice.
 fn input_port<'s>(
     signature: &'s Signature,
     request: &InferenceRequest,
@@ -170,9 +170,9 @@ fn input_port<'s>(
     Ok(port)
 }
 
-/// Where the data of an input are.
+/// The place of an input's data.
 enum Source {
-    /// In a region.
+    /// In a region of shared memory.
     Shared(RegionPart),
     /// In the message.
     Here(Tensor),
@@ -230,7 +230,7 @@ fn source(
     tensor.map(Source::Here).map_err(|error| problem(error.to_string()))
 }
 
-/// The part of a region of shared memory that the parameters name, if they do.
+/// The part of a region of shared memory that the parameters name, where they name one.
 fn region(of: &str, given: &Parameters) -> Result<Option<RegionPart>, Error> {
     let number = |key: &str| {
         let value = given.get(key);
@@ -254,7 +254,7 @@ fn region(of: &str, given: &Parameters) -> Result<Option<RegionPart>, Error> {
     }))
 }
 
-/// The name of an output that has not been asked for yet, and how it is wanted if not raw.
+/// Looks up a requested output by its name, refuses one that is requested twice, and returns its form if not raw.
 fn output_form(
     signature: &Signature,
     request: &InferenceRequest,
@@ -303,7 +303,7 @@ fn datatype(name: &str) -> Result<DataType, String> {
     })
 }
 
-/// As much of a client's text as an error repeats.
+/// The start of a client's text, short enough for an error.
 fn excerpt(text: &str) -> String {
     text.chars().take(128).collect()
 }

@@ -1,4 +1,4 @@
-//! What the calls work with: the models, the limits, the settings of the gRPC front.
+//! The state that gRPC calls share: the models, the limits, the settings of the gRPC front.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use inference::access::{Access, Forwarding};
 /// Settings of the gRPC front.
 #[derive(Clone)]
 pub struct GrpcSettings {
-    /// What the operator said of gRPC.
+    /// The operator's settings of gRPC.
     pub grpc: crate::settings::grpc::Grpc,
-    /// What a message may take.
+    /// Limits of a message.
     pub messages: Limits,
     /// How slow a peer may be.
     pub patience: Patience,
-    /// Who may do what.
+    /// The tokens of clients, and the access that each gives.
     pub access: Access,
     /// Metadata that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
@@ -25,25 +25,25 @@ pub struct GrpcSettings {
 /// How slow a peer may be.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// From the connection to the peer's opening words.
+    /// From accepting the connection to the preface of HTTP/2.
     pub greeting: std::time::Duration,
-    /// Between two parts of a reply, without the peer taking anything.
+    /// Longest time in which the peer takes nothing of a reply that waits for it.
     pub stall: std::time::Duration,
-    /// Without a call.
+    /// Longest time without a call.
     pub idle: std::time::Duration,
 }
 
 /// Everything that a call needs. Each I/O thread has a clone of its own.
 #[derive(Clone)]
 pub struct Grpc {
-    /// What serves, whatever the protocol.
+    /// The part that all protocols share.
     pub serving: Serving,
-    /// The rest.
+    /// The settings of gRPC.
     pub settings: GrpcSettings,
 }
 
 impl Grpc {
-    /// A front over these models.
+    /// A front for these models.
     pub fn new(serving: Serving, settings: GrpcSettings) -> Grpc {
         Grpc { serving, settings }
     }

@@ -1,4 +1,4 @@
-//! Kind of failure → gRPC status: the only such table, and how a status is written.
+//! The only table from kind of failure to gRPC status, and the writing of a status.
 
 use hyper::{
     HeaderMap,
@@ -9,13 +9,13 @@ use inference::error::{Error, Kind};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// Clients with a retry policy come back after so many milliseconds.
+/// The trailer that gives clients with a retry policy the milliseconds to wait.
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Characters of a status's text; clients refuse trailers of more than 8 KiB.
 const LONGEST: usize = 1000;
 
-/// The statuses that are answered, by their numbers in gRPC.
+/// The statuses that the server answers, with their numbers in gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Code {
@@ -40,16 +40,16 @@ pub fn code(kind: Kind) -> Code {
         Kind::AlreadyExists | Kind::Conflict => Code::AlreadyExists,
         Kind::Unauthenticated => Code::Unauthenticated,
         Kind::Forbidden => Code::PermissionDenied,
-        // Without addresses and media types these are calls and encodings that are not offered.
+        // gRPC has neither addresses nor media types: these become unknown methods and encodings.
         Kind::MethodNotAllowed
         | Kind::UnsupportedMediaType
         | Kind::NotAcceptable
         | Kind::Unimplemented => Code::Unimplemented,
         Kind::TooLarge | Kind::OutOfMemory => Code::ResourceExhausted,
         Kind::RequestTimeout | Kind::DeadlineExceeded => Code::DeadlineExceeded,
-        // As over HTTP both are one status: come back later. Retry policies of clients know this one.
+        // One status for both, as over HTTP: clients with a retry policy repeat such a call.
         Kind::Unavailable | Kind::Overloaded => Code::Unavailable,
-        // Of no call: there are no such sessions over gRPC.
+        // `FailedDependency` does not happen over gRPC, which has no sessions.
         Kind::FailedDependency | Kind::Internal => Code::Internal,
     }
 }
@@ -61,15 +61,15 @@ pub struct Status {
     pub code: Code,
     /// Why; empty for [`Code::Ok`].
     pub text: String,
-    /// When it is worth trying again, in milliseconds.
+    /// The milliseconds after which a retry makes sense.
     pub retry_after_ms: Option<u64>,
 }
 
 impl Status {
-    /// Everything went well.
+    /// Success.
     pub const OK: Status = Status { code: Code::Ok, text: String::new(), retry_after_ms: None };
 
-    /// The end of a call that failed.
+    /// The status of a failed call.
     pub fn of(error: &Error) -> Status {
         let retry_after_ms =
             error.retry_after().map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
@@ -77,14 +77,14 @@ impl Status {
         Status { code: code(error.kind()), text, retry_after_ms }
     }
 
-    /// Writes the status into the trailers, or into the head of a reply that has nothing else.
+    /// Writes the status into the trailers, or into the head of a reply without messages.
     pub fn write(&self, headers: &mut HeaderMap) {
         if self.code == Code::Ok {
             headers.insert(STATUS, HeaderValue::from_static("0"));
             return;
         }
         headers.insert(STATUS, HeaderValue::from(self.code as u16));
-        // Percent-encoded text is visible ASCII.
+        // Percent-encoded text is visible ASCII, which a header can hold.
         if let Ok(text) = HeaderValue::try_from(percent_encoded(&self.text)) {
             headers.insert(MESSAGE, text);
         }
@@ -94,7 +94,7 @@ impl Status {
     }
 }
 
-/// The text with `%XX` for every byte that is not visible ASCII or a blank, and for `%` itself.
+/// The text with `%XX` for `%` itself, and for every byte that is neither visible ASCII nor a blank.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for &byte in text.as_bytes() {

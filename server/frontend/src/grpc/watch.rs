@@ -1,4 +1,4 @@
-//! What a connection is doing, and when it is to be given up. Pure but for the counters.
+//! What a connection is doing, and the decision when to close it. Pure but for the counters.
 
 use std::{
     sync::{
@@ -10,28 +10,28 @@ use std::{
 
 use crate::settings::grpc::ConnectionAge;
 
-/// What a connection's calls are doing, for whoever watches over it.
+/// What a connection's calls are doing, as counters that its watch reads.
 #[derive(Debug, Default)]
 pub struct Activity {
     /// Bytes that the peer has sent, up to [`Activity::PREFACE`].
     read: AtomicU32,
-    /// Counts how often the peer has sent something.
+    /// Counts the reads that brought bytes from the peer.
     heard: AtomicU32,
-    /// Calls that are not answered whole.
+    /// Calls that are not answered completely.
     calls: AtomicU32,
-    /// Counts the calls that were begun.
+    /// Counts the calls that have begun.
     begun: AtomicU32,
-    /// Of those, the ones of which a part waits for the peer to take it.
+    /// Calls of which a part waits for the peer to take it.
     blocked: AtomicU32,
-    /// Counts the parts that were handed over.
+    /// Counts the parts of replies that h2 was given.
     moved: AtomicU32,
 }
 
 impl Activity {
-    /// The length of HTTP/2's opening words.
+    /// Bytes of HTTP/2's connection preface.
     const PREFACE: u32 = 24;
 
-    /// The peer has sent so many bytes. Only the connection itself says that.
+    /// The peer has sent that many bytes. Only the connection itself calls this.
     pub fn has_read(&self, bytes: usize) {
         if bytes == 0 {
             return;
@@ -44,7 +44,7 @@ impl Activity {
         }
     }
 
-    /// A part waits for the peer, or does not any more.
+    /// A part begins to wait for the peer, or ends waiting.
     pub fn blocked(&self, waits: bool) {
         match waits {
             true => self.blocked.fetch_add(1, Relaxed),
@@ -52,7 +52,7 @@ impl Activity {
         };
     }
 
-    /// A part was handed over.
+    /// h2 was given a part of a reply.
     pub fn moved(&self) {
         self.moved.fetch_add(1, Relaxed);
     }
@@ -69,19 +69,19 @@ impl Activity {
     }
 }
 
-/// A call that is being answered, until it is dropped.
+/// A call that is being answered; it counts until it is dropped.
 #[derive(Debug)]
 pub struct Call(Arc<Activity>);
 
 impl Call {
-    /// One more on this connection.
+    /// Counts one more call on this connection.
     pub fn begin(activity: Arc<Activity>) -> Call {
         activity.calls.fetch_add(1, Relaxed);
         activity.begun.fetch_add(1, Relaxed);
         Call(activity)
     }
 
-    /// What its connection is doing.
+    /// The counters of its connection.
     pub fn activity(&self) -> &Arc<Activity> {
         &self.0
     }
@@ -93,7 +93,7 @@ impl Drop for Call {
     }
 }
 
-/// What was seen at one look.
+/// A snapshot of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     greeted: bool,
@@ -107,32 +107,32 @@ struct Seen {
 /// How patient a connection is.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// From the connection to the peer's opening words.
+    /// From accepting the connection to the preface of HTTP/2.
     pub greeting: Duration,
-    /// Without the peer taking anything of what waits for it.
+    /// Longest time in which the peer takes nothing of a reply that waits for it.
     pub stall: Duration,
-    /// Without a call.
+    /// Longest time without a call.
     pub idle: Duration,
-    /// Without a word of the peer, until it is asked whether it still lives.
+    /// Longest time without a byte from the peer before a ping asks whether it still lives.
     pub silence: Duration,
-    /// How long the answer to that may take.
+    /// Longest time for the answer to that ping.
     pub echo: Duration,
-    /// How old it may become.
+    /// The age at which a connection is retired.
     pub age: Option<ConnectionAge>,
-    /// How long a connection without calls is kept once it is to end: a call may be under way.
+    /// How long a retired connection without calls is kept, because a call may be under way.
     pub last_call: Duration,
 }
 
 /// What is to be done with a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing. Look again then.
+    /// Do nothing. Look again at that time.
     Keep(Instant),
-    /// Ask the peer whether it still lives. Look again then.
+    /// Ask the peer whether it still lives. Look again at that time.
     Ask(Instant),
-    /// Ask the peer to connect anew, finish what is there. Look again then.
+    /// Ask the peer to connect anew, and finish the calls in flight. Look again at that time.
     Retire(Instant),
-    /// Close it.
+    /// Close it, for this reason.
     Drop(&'static str),
 }
 
@@ -142,18 +142,18 @@ pub struct Watch {
     patience: Patience,
     born: Instant,
     retired: Option<Instant>,
-    /// Since when nothing was taken that waits, and what had been seen then.
+    /// When a part that waits for the peer was last seen to move, and the count of parts at that time.
     stalled: Option<(Instant, u32)>,
-    /// When a call was last seen, and how many had begun by then.
+    /// When a call was last seen, and the count of calls at that time.
     called: (Instant, u32),
-    /// When the peer was found to have spoken, and how often it had.
+    /// When bytes from the peer were last seen, and the count of reads at that time.
     heard: (Instant, u32),
-    /// When the peer was asked whether it still lives, and has not answered.
+    /// When a ping was sent that the peer has not answered.
     asked: Option<Instant>,
 }
 
 impl Watch {
-    /// Of a connection that has just been made.
+    /// The watch of a connection that was accepted at `now`.
     pub fn new(patience: Patience, now: Instant) -> Watch {
         let (called, heard) = ((now, 0), (now, 0));
         Watch { patience, born: now, retired: None, stalled: None, called, heard, asked: None }
@@ -166,13 +166,13 @@ impl Watch {
         self.born + age.into_iter().map(|it| it.most).fold(first, Duration::min)
     }
 
-    /// The connection has been asked to end. When to look again.
+    /// The connection has been asked to end. Returns when to look again.
     pub fn retire(&mut self, now: Instant) -> Instant {
         self.retired.get_or_insert(now);
         now + self.patience.last_call
     }
 
-    /// Looks at what the connection is doing.
+    /// Decides from a snapshot of the counters.
     pub fn look(&mut self, activity: &Activity, now: Instant) -> Verdict {
         self.judge(activity.seen(), now)
     }
@@ -187,7 +187,7 @@ impl Watch {
     /// Does the peer still live? `next` is when to look again for other reasons.
     fn judge_silence(&mut self, seen: Seen, now: Instant, next: Instant) -> Verdict {
         let Patience { silence, echo, .. } = self.patience;
-        // Who has not said that it speaks HTTP/2 cannot be asked.
+        // Before its preface a peer cannot be pinged: the limit on that time is `greeting`.
         if !seen.greeted || self.heard.1 != seen.heard {
             self.heard = (now, seen.heard);
             self.asked = None;
@@ -280,14 +280,14 @@ mod tests {
         watch.patience.idle = 75 * SECOND;
         let at = |seconds| born + seconds * SECOND;
         assert_eq!(watch.judge(IDLE, at(50)), Verdict::Keep(at(75)));
-        // One that came and went between two looks.
+        // A call that began and ended between two looks.
         let called = Seen { begun: 1, heard: 2, ..IDLE };
         assert_eq!(watch.judge(called, at(60)), Verdict::Keep(at(90)));
-        // One that takes its time.
+        // A call that takes long.
         let calls = Seen { begun: 2, calls: 1, heard: 3, ..IDLE };
         assert_eq!(watch.judge(calls, at(130)), Verdict::Keep(at(160)));
         assert_eq!(watch.judge(calls, at(1000)), Verdict::Keep(at(1030)));
-        // What the peer says beside calls does not count.
+        // Bytes without a call do not count against idleness.
         let pinged = Seen { calls: 0, heard: 9, ..calls };
         assert_eq!(watch.judge(pinged, at(1060)), Verdict::Keep(at(1075)));
         assert_eq!(watch.judge(pinged, at(1075)), Verdict::Retire(at(1076)));

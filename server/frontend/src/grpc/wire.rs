@@ -1,5 +1,5 @@
-//! An inference request as it is on the wire, taken apart without a copy: names and raw tensors point into the message,
-//! typed contents stay encoded until their model is known. Pure.
+//! Parses an inference request without a copy: names and raw tensors point into the message, typed contents stay
+//! encoded until their model is known. Pure.
 
 use std::collections::BTreeMap;
 
@@ -23,39 +23,39 @@ pub type Parameters = BTreeMap<String, InferParameter>;
 /// A `ModelInferRequest`.
 #[derive(Debug, Default)]
 pub struct Request<'a> {
-    /// Of the model.
+    /// The name of the model.
     pub model: &'a str,
-    /// Of the model; empty for the highest.
+    /// The version of the model; empty for the highest.
     pub version: &'a str,
     /// The client's name for the request; may be empty.
     pub id: &'a str,
-    /// Of the request itself.
+    /// The parameters of the request itself.
     pub parameters: Parameters,
     /// Its inputs.
     pub inputs: SmallVec<[Input<'a>; 2]>,
-    /// The outputs that are asked for; none for all.
+    /// The outputs that the client requests; none for all.
     pub outputs: SmallVec<[Output<'a>; 2]>,
-    /// The data of those inputs that bring none themselves.
+    /// The data of the inputs without typed contents.
     pub raw: SmallVec<[Bytes; 2]>,
     parts: Parts,
 }
 
-/// What a `ModelInferRequest` is for.
+/// The start of a `ModelInferRequest`: the model and the name of the request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Target<'a> {
     /// Name of the model.
     pub model: &'a str,
-    /// Of the model; empty for the highest.
+    /// The version of the model; empty for the highest.
     pub version: &'a str,
     /// The client's name for the request; may be empty.
     pub id: &'a str,
 }
 
 impl<'a> Target<'a> {
-    /// Finds it in `message`, without a look into inputs and outputs.
+    /// Parses the start of `message`, without a look into inputs and outputs.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where it is no such message.
+    /// [`Error::InvalidRequest`] where the message is malformed.
     pub fn of(message: &'a Bytes) -> Result<Target<'a>, Error> {
         let mut target = Target::default();
         let read = target.read(message);
@@ -84,9 +84,9 @@ pub struct Input<'a> {
     pub datatype: &'a str,
     /// Its dimensions.
     pub shape: SmallVec<[i64; 4]>,
-    /// Where it is in shared memory, if it is.
+    /// Its parameters: among others, its place in shared memory.
     pub parameters: Parameters,
-    /// Encoded `InferTensorContents`, to be merged; none where there are none.
+    /// Encoded `InferTensorContents`, to be merged; empty where the message has none.
     pub contents: SmallVec<[Bytes; 1]>,
 }
 
@@ -95,7 +95,7 @@ pub struct Input<'a> {
 pub struct Output<'a> {
     /// Its name.
     pub name: &'a str,
-    /// How it is wanted.
+    /// Its parameters: among others, its form.
     pub parameters: Parameters,
 }
 
@@ -108,11 +108,11 @@ struct Entry {
     value: Option<InferParameter>,
 }
 
-/// Why a message cannot be taken apart.
+/// Why a message cannot be parsed.
 pub enum Problem {
-    /// It is no such message.
+    /// The message is malformed.
     Malformed(String),
-    /// It has too many parts.
+    /// The message has too many parts.
     Parts,
 }
 
@@ -123,7 +123,7 @@ impl From<DecodeError> for Problem {
 }
 
 impl Problem {
-    /// The error of a message of that name.
+    /// The error for a message of that name.
     pub fn error(self, message: &str) -> Error {
         Error::InvalidRequest(match self {
             Problem::Malformed(text) => format!("the message is no {message}: {text}"),
@@ -135,12 +135,12 @@ impl Problem {
     }
 }
 
-/// Counts the parts of a message, up to the most that should be made of it.
+/// Counts the parts of a message, up to a bound that protects memory.
 #[derive(Debug, Default)]
 pub struct Parts(usize);
 
 impl Parts {
-    /// Counts so many more.
+    /// Counts `more` parts.
     ///
     /// # Errors
     /// [`Problem::Parts`] when they are too many.
@@ -151,10 +151,10 @@ impl Parts {
 }
 
 impl<'a> Request<'a> {
-    /// Takes `message` apart.
+    /// Parses `message`.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where it is no such message, or has more parts than should be made of it.
+    /// [`Error::InvalidRequest`] where the message is malformed, or has too many parts.
     pub fn of(message: &'a Bytes) -> Result<Request<'a>, Error> {
         let mut request = Request::default();
         let read = request.read(message);
@@ -227,26 +227,27 @@ impl<'a> Request<'a> {
         self.parts.count(parts)
     }
 
-    /// Bytes of memory that decoding the typed contents takes at most, beside the message: an element may be sixteen
-    /// times as large as it is on the wire, and a growing list has room for twice its elements.
+    /// Bytes of memory that decoding the typed contents takes at most, besides the message. An element may be sixteen
+    /// times as large as on the wire, and a growing list has room for twice its elements.
     pub fn expanded(&self) -> usize {
         let contents = self.inputs.iter().flat_map(|it| &it.contents);
         contents.map(|it| expanded(it, &CONTENTS)).fold(0, usize::saturating_add).saturating_mul(2)
     }
 }
 
-/// Lists of elements in a message, by the numbers of their fields.
+/// Lists of elements in a message, by their field numbers.
 pub struct Lists {
-    /// Those in which an element may be one byte, and the bytes of an element.
+    /// The lists in which an element may be one byte, with the bytes of an element in memory.
     pub numbers: &'static [(u32, usize)],
-    /// That of strings: each is kept by itself, and then written behind its length.
+    /// The list of strings: each string is kept by itself, and then written behind its length.
     pub strings: u32,
 }
 
-/// Those of `InferTensorContents`.
+/// The lists of `InferTensorContents`.
 const CONTENTS: Lists = Lists { numbers: &[(1, 1), (2, 4), (3, 8), (4, 4), (5, 8)], strings: 8 };
 
-/// Bytes of memory that the lists of one message take. What is malformed ends the count: no decoder comes further.
+/// Bytes of memory that the lists of one message take. The count ends at malformed bytes, because no decoder gets
+/// past them.
 pub fn expanded(contents: &[u8], lists: &Lists) -> usize {
     let mut rest = contents;
     let mut sum = 0usize;
@@ -279,7 +280,7 @@ pub fn expanded(contents: &[u8], lists: &Lists) -> usize {
 /// The number and kind of the next field; `None` at the end.
 ///
 /// # Errors
-/// When there is no sound key.
+/// When the key is malformed.
 pub fn field(rest: &mut &[u8]) -> Result<Option<(u32, WireType)>, DecodeError> {
     match rest.is_empty() {
         true => Ok(None),
@@ -287,24 +288,24 @@ pub fn field(rest: &mut &[u8]) -> Result<Option<(u32, WireType)>, DecodeError> {
     }
 }
 
-/// Moves behind the value of a field that means nothing here.
+/// Skips the value of a field that this reader does not know.
 ///
 /// # Errors
-/// When it is not sound.
+/// When the value is malformed.
 pub fn skip(number: u32, kind: WireType, rest: &mut &[u8]) -> Result<(), Problem> {
     Ok(skip_field(kind, number, rest, DecodeContext::default())?)
 }
 
-/// The value of a field that is a number.
+/// The value of a varint field.
 ///
 /// # Errors
-/// When it is of another kind, or not sound.
+/// When it is of another kind, or malformed.
 pub fn varint(kind: WireType, rest: &mut &[u8]) -> Result<u64, Problem> {
     check_wire_type(WireType::Varint, kind)?;
     Ok(decode_varint(rest)?)
 }
 
-/// The value of a field that says how long it is.
+/// The bytes of a field with a length.
 ///
 /// # Errors
 /// When it is of another kind, or reaches past the end.

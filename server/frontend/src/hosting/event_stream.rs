@@ -21,13 +21,13 @@ pub struct EventStream<B: Body> {
     /// Pieces of the frame that is sent at present.
     ready: VecDeque<Bytes>,
     /// What an error of the body is called, and says.
-    told: fn(B::Error) -> (Broken, String),
+    describe: fn(B::Error) -> (Broken, String),
 }
 
 impl<B: Body> EventStream<B> {
-    /// Frames `inner`. `told` says what is wrong where it breaks off.
-    pub fn new(inner: B, told: fn(B::Error) -> (Broken, String)) -> EventStream<B> {
-        EventStream { inner: Some(inner), chunk: Bytes::new(), ready: VecDeque::new(), told }
+    /// Frames `inner`. `describe` says what is wrong where it breaks off.
+    pub fn new(inner: B, describe: fn(B::Error) -> (Broken, String)) -> EventStream<B> {
+        EventStream { inner: Some(inner), chunk: Bytes::new(), ready: VecDeque::new(), describe }
     }
 }
 
@@ -56,7 +56,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for EventStream<B> {
                     this.chunk = frame.into_data().unwrap_or_default();
                 }
                 Some(Err(error)) => {
-                    let (broken, message) = (this.told)(error);
+                    let (broken, message) = (this.describe)(error);
                     eventstream::exception(broken, &message, &mut this.ready);
                     this.inner = None;
                 }
@@ -73,10 +73,10 @@ mod tests {
 
     use super::*;
 
-    /// A body of what is sent to it.
-    struct Told(mpsc::Receiver<Result<Bytes, &'static str>>);
+    /// A body whose chunks come over a channel.
+    struct Channel(mpsc::Receiver<Result<Bytes, &'static str>>);
 
-    impl Body for Told {
+    impl Body for Channel {
         type Data = Bytes;
         type Error = &'static str;
 
@@ -88,9 +88,9 @@ mod tests {
         }
     }
 
-    fn stream() -> (mpsc::Sender<Result<Bytes, &'static str>>, EventStream<Told>) {
+    fn stream() -> (mpsc::Sender<Result<Bytes, &'static str>>, EventStream<Channel>) {
         let (sender, receiver) = mpsc::channel(1);
-        (sender, EventStream::new(Told(receiver), |it| (Broken::Off, it.to_owned())))
+        (sender, EventStream::new(Channel(receiver), |it| (Broken::Off, it.to_owned())))
     }
 
     fn part(chunk: &'static [u8]) -> Vec<Bytes> {

@@ -23,7 +23,7 @@ use telemetry::metrics::Protocol;
 /// Answers any request.
 pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
     let (parts, mut body) = request.into_parts();
-    if let Some(facade) = runtime::asked(service, &parts) {
+    if let Some(facade) = runtime::facade_for(service, &parts) {
         // In a box: other requests carry no room for it.
         return Box::pin(runtime::answer(service, &facade, parts, body)).await;
     }

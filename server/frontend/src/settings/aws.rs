@@ -30,7 +30,7 @@ const CONCURRENCY: usize = 4;
 #[derive(Debug, Clone, PartialEq)]
 pub struct AwsFacade {
     /// How asynchronous invocations are run; `None` where they are not.
-    pub later: Option<AsyncInvocations>,
+    pub async_invocations: Option<AsyncInvocations>,
 }
 
 /// How asynchronous invocations are run.
@@ -60,7 +60,7 @@ pub enum ObjectsAt {
 impl AwsFacade {
     /// Are objects of S3 read and written?
     pub fn needs_store(&self) -> bool {
-        matches!(&self.later, Some(AsyncInvocations { objects: ObjectsAt::S3(_), .. }))
+        matches!(&self.async_invocations, Some(AsyncInvocations { objects: ObjectsAt::S3(_), .. }))
     }
 }
 
@@ -96,7 +96,7 @@ pub fn resolve(
     let objects = match (spool, &output) {
         (Some(path), _) => ObjectsAt::Folder(path),
         (None, Some(output)) => ObjectsAt::S3(output.endpoint.clone()),
-        (None, None) => return Some(AwsFacade { later: None }),
+        (None, None) => return Some(AwsFacade { async_invocations: None }),
     };
     let output = output.or_else(|| StoreUrl::parse(SPOOL_OUTPUT).ok());
     let output = output.map(|it| (it.bucket, it.prefix)).unwrap_or_default();
@@ -110,7 +110,7 @@ pub fn resolve(
     };
     let (queue, concurrency) = (count(queue, QUEUE), count(concurrency, CONCURRENCY));
     Some(AwsFacade {
-        later: Some(AsyncInvocations { objects, output, inputs, queue, concurrency }),
+        async_invocations: Some(AsyncInvocations { objects, output, inputs, queue, concurrency }),
     })
 }
 

@@ -89,14 +89,14 @@ fn muster_s_own_flags_stand_beside_them_and_count_more() {
 #[test]
 fn flags_without_effect_are_told_one_by_one_and_dangerous_ones_are_refused() {
     let base = "tensorflow_model_server --rest_api_port=1 --model_base_path=/srv/half";
-    let told = notices(&started(
+    let text = notices(&started(
         &format!(
             "{base} --grpc_max_threads=8 --saved_model_tags=serve --total_model_memory_limit_bytes=9 --enable_per_model_batching_parameters"
         ),
         &[],
     ));
-    assert!(told.contains("Info: without effect (muster chooses its threads"), "{told}");
-    assert!(told.contains("the model's file says what it is): --saved_model_tags=serve"), "{told}");
+    assert!(text.contains("Info: without effect (muster chooses its threads"), "{text}");
+    assert!(text.contains("the model's file says what it is): --saved_model_tags=serve"), "{text}");
     refused(&format!("{base} --ssl_config_file=x"), &["--ssl_config_file=x", "--grpc-use-ssl"]);
     refused(
         &format!("{base} --rest_api_prot=1"),

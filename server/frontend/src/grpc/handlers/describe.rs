@@ -1,4 +1,4 @@
-//! What the server and its models are.
+//! Metadata, configuration and statistics of the server and its models.
 
 use super::{
     super::{
@@ -86,7 +86,7 @@ pub(super) fn statistics(
     Ok(ModelStatisticsResponse { model_stats: all })
 }
 
-/// Whoever asks for the statistics of what does not serve has made a mistake, as Triton has it.
+/// As in Triton, statistics of a model that does not serve are a mistake in the request.
 fn not_counted(error: Error) -> Error {
     Error::InvalidRequest(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Whether the server and its models are well, in Triton's words and in gRPC's own.
+//! Health of the server and its models: Triton's calls, and gRPC's own health service.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::{
 use crate::{exchange::Failure, net::Task, serving::Serving};
 use inference::error::Error;
 
-/// How often those who watch are told of a change, at most.
+/// Shortest time between two updates of a client that watches.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub(super) fn live(
@@ -50,7 +50,7 @@ pub(super) fn model_ready(
     serving: &Serving,
     request: &ModelReadyRequest,
 ) -> Result<ModelReadyResponse, Error> {
-    // Who asks whether a model is ready does not want it loaded.
+    // A question for readiness does not load the model.
     match serving.models.get(&request.name, version(&request.version)?) {
         Ok(_) => Ok(ModelReadyResponse { ready: serving.drain.is_serving() }),
         Err(Error::ModelNotReady { .. }) => Ok(ModelReadyResponse { ready: false }),
@@ -66,33 +66,33 @@ pub(super) fn check(serving: &Serving, _: &HealthCheckRequest) -> HealthCheckRes
     HealthCheckResponse { status: status.into() }
 }
 
-/// Starts to tell a client how the server is.
+/// Starts to send a client the state of the server.
 pub(super) async fn watch(context: Context, body: RecvStream) -> Result<Answered, Failure> {
     let request: HealthCheckRequest = decode(context.messages(body).only().await?.bytes)?;
-    // A client that does not read is told the last state only.
+    // A bound of 1: states do not pile up for a client that does not read.
     let (answers, queue) = mpsc::channel(1);
     let metrics = context.front.serving.metrics.clone();
     let reader = Task::spawn(async move {
         let serving = &context.front.serving;
         let mut guard = serving.drain.guard();
         let mut closing = std::pin::pin!(guard.closing());
-        let mut told = None;
+        let mut sent = None;
         loop {
             let now = check(serving, &request);
-            if told != Some(now) && answers.send(Answer::Message(encode(&now))).await.is_err() {
+            if sent != Some(now) && answers.send(Answer::Message(encode(&now))).await.is_err() {
                 return;
             }
-            told = Some(now);
+            sent = Some(now);
             tokio::select! {
                 () = tokio::time::sleep(LOOK) => {}
                 () = closing.as_mut() => break,
             }
         }
         let now = check(serving, &request);
-        if told != Some(now) {
+        if sent != Some(now) {
             let _ = answers.send(Answer::Message(encode(&now))).await;
         }
-        // Who does not listen any more has left.
+        // An error means that the client has left.
         let _ = answers.send(Answer::End(Status::of(&Error::ShuttingDown))).await;
     });
     Ok(Answered::Many(Answers::new(queue, reader, metrics), None))

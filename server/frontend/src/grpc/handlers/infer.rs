@@ -31,7 +31,7 @@ use inference::{
     trace::{Trace, Transport},
 };
 
-/// gRPC, as the exchange sees it.
+/// The wire of gRPC.
 pub(super) const WIRE: &Wire = &Wire {
     transport: Transport::Grpc,
     ok: Code::Ok as u16,
@@ -41,7 +41,7 @@ pub(super) const WIRE: &Wire = &Wire {
     smallest_compressed: 0,
 };
 
-/// When a request was waited for, and when its answer stops being of use.
+/// When the wait for a request began, and when its answer becomes useless.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     /// `None` where nothing is traced.
@@ -51,14 +51,14 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Those of a call that begins now.
+    /// The times of a call that begins now.
     pub(super) fn now(context: &Context) -> Times {
         let serving = &context.front.serving;
         Times { began: serving.tracing.now(), deadline: serving.deadline(context.timeout) }
     }
 }
 
-/// What the exchange is to know of a call.
+/// What the exchange needs to know of a call.
 pub(super) fn call<'a>(context: &'a Context, times: Times, id: Option<&'a str>) -> Call<'a> {
     let settings = &context.front.settings;
     Call {
@@ -67,7 +67,7 @@ pub(super) fn call<'a>(context: &'a Context, times: Times, id: Option<&'a str>) 
         id,
         began: times.began,
         deadline: times.deadline,
-        // Messages are inflated one by one, before their model is known.
+        // `None`: messages are inflated one by one, before their model is known.
         encoding: None,
         compression: level(settings.grpc.compression),
         forwarding: settings.forwarding.as_deref(),
@@ -75,7 +75,7 @@ pub(super) fn call<'a>(context: &'a Context, times: Times, id: Option<&'a str>) 
     }
 }
 
-/// What is written: the pieces of a message.
+/// The pieces of the message that is written.
 impl From<Answer<VecDeque<Bytes>>> for Encoded {
     fn from(answer: Answer<VecDeque<Bytes>>) -> Encoded {
         let Answer { reply, permit, trace } = answer;
@@ -92,7 +92,7 @@ pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answere
     Ok(Answered::One(encoded, context.reply_encoding()))
 }
 
-/// Reads a request.
+/// Receives and decodes a request.
 pub(super) async fn prepare(
     context: &Context,
     received: Received,
@@ -129,7 +129,7 @@ pub(super) struct ModelInfer {
     frame: Frame,
 }
 
-/// How the response is wanted.
+/// The form of the response.
 pub(super) struct Format {
     forms: Forms,
     frame: Frame,
@@ -165,7 +165,7 @@ impl Codec for ModelInfer {
 
     fn encode_work(format: &Format, response: &InferenceResponse) -> usize {
         match format.forms.is_empty() {
-            // Nothing but a header is made then.
+            // All outputs are raw: only a header is written.
             true => 0,
             false => response.outputs.iter().map(|it| it.tensor.byte_len()).sum(),
         }

@@ -1,4 +1,4 @@
-//! Messages of calls beside inference, and what they name.
+//! Messages of unary calls other than inference, and the models that they name.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::super::{body::Encoded, context::Context, reply::PREFIX};
 use inference::error::Error;
 use models::ServedModel;
 
-/// Reads a message.
+/// Decodes a message.
 pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Error> {
     M::decode(bytes).map_err(|error| {
         let name = std::any::type_name::<M>().rsplit("::").next().unwrap_or_default();
@@ -17,18 +17,18 @@ pub fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Error> {
     })
 }
 
-/// Writes a message in one piece.
+/// Encodes a message in one piece.
 pub fn encode(message: &impl Message) -> Encoded {
     let length = message.encoded_len();
     let mut bytes = Vec::with_capacity(PREFIX + length);
     bytes.put_u8(0);
-    // Nothing that is encoded here comes near the limit of its prefix.
+    // These messages are far below the limit of the prefix.
     bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     message.encode_raw(&mut bytes);
     Encoded { pieces: [Bytes::from(bytes)].into(), ..Encoded::default() }
 }
 
-/// The model of that name and version, loaded for the purpose where models are loaded on demand; an empty version
+/// The model of that name and version. Where models are loaded on demand, it is loaded for this. An empty version
 /// stands for the highest that is ready.
 pub async fn find(context: &Context, name: &str, version: &str) -> Result<Arc<ServedModel>, Error> {
     let serving = &context.front.serving;
@@ -39,7 +39,7 @@ pub async fn find(context: &Context, name: &str, version: &str) -> Result<Arc<Se
 /// The number of a version; `None` for the highest.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for what is no number.
+/// [`Error::InvalidRequest`] for a version that is not a number.
 pub fn version(text: &str) -> Result<Option<u64>, Error> {
     let digits = text.bytes().all(|it| it.is_ascii_digit());
     match text.parse() {

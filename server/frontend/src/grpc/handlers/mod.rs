@@ -1,5 +1,5 @@
-//! Each call: decode, one call of the core, encode. Here the way in and out of all of them; the calls are in files by
-//! what they are about.
+//! The handlers of the calls, one file for each subject, and their dispatch. A handler decodes, makes one call of the
+//! core, and encodes.
 
 mod describe;
 mod health;
@@ -34,12 +34,12 @@ pub async fn dispatch(context: Context, body: RecvStream) -> Result<Answered, Fa
         Method::ModelStreamInfer => Ok(stream::start(context, body)),
         Method::HealthWatch => Box::pin(health::watch(context, body)).await,
         Method::Reflection => Ok(reflection::start(context, body)),
-        // Rare ones, apart: they would make every inference's future larger.
+        // Boxed: these rare calls would make the future of every inference larger.
         _ => Ok(Answered::One(Box::pin(unary(&context, body)).await?, None)),
     }
 }
 
-/// The calls with one request and one response beside inference.
+/// The unary calls other than inference.
 async fn unary(context: &Context, body: RecvStream) -> Result<Encoded, Error> {
     let Received { bytes, permit } = context.messages(body).only().await?;
     let serving = &context.front.serving;

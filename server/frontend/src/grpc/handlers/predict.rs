@@ -12,7 +12,7 @@ use super::{
         compress,
         context::{Answered, Context},
         method::Method,
-        tfs::{self, Asked, Form, Spec, Version},
+        tfs::{self, Form, Request, Spec, Version},
     },
     infer::{Times, call},
 };
@@ -33,7 +33,7 @@ pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answere
     let times = Times::now(context);
     let received = context.messages(body).only().await?;
     let bytes = received.bytes.clone();
-    let model = find(&front.serving, Asked::of(context.method, &bytes)?.spec(), times).await?;
+    let model = find(&front.serving, Request::of(context.method, &bytes)?.spec(), times).await?;
     let (call, body) = (call(context, times, None), Payload::<Nowhere>::Here(received));
     let (limits, codec) = (&front.settings.messages, Predict { method: context.method });
     drop(bytes);
@@ -47,26 +47,26 @@ struct Predict {
 }
 
 impl Codec for Predict {
-    type Parsed<'b> = Asked<'b>;
+    type Parsed<'b> = Request<'b>;
     type Format = Form;
     type Reply = VecDeque<Bytes>;
 
     const SMALLER: &'static str = "expected tensor_content, or fewer elements";
 
-    fn parse<'b>(&self, body: &'b Bytes) -> Result<Asked<'b>, Error> {
-        Asked::of(self.method, body)
+    fn parse<'b>(&self, body: &'b Bytes) -> Result<Request<'b>, Error> {
+        Request::of(self.method, body)
     }
 
-    fn expanded(&self, signature: &Signature, asked: &Asked<'_>, _: usize) -> usize {
-        asked.expanded(signature)
+    fn expanded(&self, signature: &Signature, request: &Request<'_>, _: usize) -> usize {
+        request.expanded(signature)
     }
 
-    fn decode_work(&self, signature: &Signature, asked: &Asked<'_>) -> usize {
-        asked.expanded(signature)
+    fn decode_work(&self, signature: &Signature, request: &Request<'_>) -> usize {
+        request.expanded(signature)
     }
 
-    fn decode(self, signature: &Signature, asked: Asked<'_>) -> Result<Decoded<Form>, Failure> {
-        let (request, format) = asked.decode(signature)?;
+    fn decode(self, signature: &Signature, request: Request<'_>) -> Result<Decoded<Form>, Failure> {
+        let (request, format) = request.decode(signature)?;
         Ok(Decoded { request, format, shared: None })
     }
 
@@ -95,7 +95,7 @@ impl Codec for Predict {
     }
 }
 
-/// The model of that name and version, loaded for the purpose where models are loaded on demand.
+/// The model of that name and version. Where models are loaded on demand, it is loaded for this.
 pub(super) async fn find(
     serving: &Serving,
     spec: &Spec<'_>,
@@ -104,7 +104,7 @@ pub(super) async fn find(
     serving.model(spec.name, version(serving, spec)?, || Ok(times.deadline)).await
 }
 
-/// The number of the version, if one is named.
+/// The number of the version, where one is named.
 pub(super) fn version(serving: &Serving, spec: &Spec<'_>) -> Result<Option<u64>, Error> {
     match spec.version {
         Version::Any => Ok(None),

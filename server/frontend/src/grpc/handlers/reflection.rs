@@ -1,4 +1,4 @@
-//! What calls there are, for tools that ask the server itself.
+//! gRPC's reflection service: tools ask the server which calls it has.
 
 use h2::RecvStream;
 use prost::Message;
@@ -39,7 +39,7 @@ pub(super) fn start(context: Context, body: RecvStream) -> Answered {
                 failure::status(&failure)
             }
         };
-        // Who does not listen any more has left.
+        // An error means that the client has left.
         let _ = answers.send(Answer::End(status)).await;
     });
     Answered::Many(Answers::new(queue, reader, metrics), None)
@@ -100,7 +100,7 @@ fn answer(pool: &DescriptorPool, asked: &MessageRequest) -> MessageResponse {
     }
 }
 
-/// The file that defines a service, a call of one, a message, a field of one, or an enum.
+/// The file that defines a service, a call of a service, a message, a field of a message, or an enum.
 fn file_of(pool: &DescriptorPool, name: &str) -> Option<FileDescriptor> {
     let whole = |name: &str| {
         let service = pool.get_service_by_name(name).map(|it| it.parent_file());

@@ -1,4 +1,4 @@
-//! Which models there are, and loading and unloading them.
+//! The model repository: its index, loading and unloading.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{exchange::admin, serving::Serving};
 use inference::{error::Error, limits::Permit, signature::nearest};
 use models::LoadOverride;
 
-/// In front of the name of a file in a parameter's key.
+/// The prefix of a parameter's key that holds the content of a file.
 const FILE: &str = "file:";
 
 pub(super) async fn index(
@@ -104,7 +104,7 @@ fn unknown(key: &str, known: &str) -> Error {
     Error::InvalidRequest(format!("parameter '{shown}': expected {expected}{hint}"))
 }
 
-/// Several repositories are one to clients.
+/// Clients see all repositories as one.
 fn one_repository(name: &str) -> Result<(), Error> {
     match name {
         "" => Ok(()),

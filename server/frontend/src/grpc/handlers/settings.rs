@@ -1,4 +1,4 @@
-//! What clients may change while the server runs: traces and the log.
+//! Settings that clients change while the server runs: traces and the log.
 
 use super::super::proto::{
     LogSettingsRequest, LogSettingsResponse, TraceSettingRequest, TraceSettingResponse,
@@ -18,7 +18,7 @@ pub(super) async fn trace(
     let TraceSettingRequest { settings, model_name } = request;
     let name = Some(&*model_name).filter(|it| !it.is_empty());
     let model = name.map(|name| TracedModel { name, version: None });
-    // An empty list goes back to what holds for all.
+    // An empty list means: as the global setting.
     let changes = settings.into_iter().map(|(key, value)| {
         let value = Some(value.value).filter(|it| !it.is_empty());
         (key, value)

@@ -41,7 +41,7 @@ pub(super) fn unregister(
     SystemSharedMemoryUnregisterResponse {}
 }
 
-/// There are no regions of that kind.
+/// This server has no regions of CUDA memory.
 pub(super) fn cuda_status(
     request: &CudaSharedMemoryStatusRequest,
 ) -> Result<CudaSharedMemoryStatusResponse, Error> {
@@ -57,7 +57,7 @@ pub(super) fn cuda_register(
     Ok(CudaSharedMemoryRegisterResponse {})
 }
 
-/// An unknown region is no error, and none is known.
+/// An unknown region is no error, and all regions of CUDA memory are unknown.
 pub(super) fn cuda_unregister(
     _: CudaSharedMemoryUnregisterRequest,
 ) -> CudaSharedMemoryUnregisterResponse {

@@ -25,19 +25,19 @@ use inference::error::Error;
 
 /// Starts to answer `ModelStreamInfer`.
 pub(super) fn start(context: Context, body: RecvStream) -> Answered {
-    // One is with the reply, and there is room for the others.
+    // The reply holds one answer, the queue has room for the others.
     let room = context.front.settings.grpc.stream_requests.get().saturating_sub(1).max(1);
     let (answers, queue) = mpsc::channel(usize::try_from(room).unwrap_or(1));
     let (encoding, metrics) = (context.reply_encoding(), context.front.serving.metrics.clone());
     let reader = Task::spawn(async move {
         let status = read(Arc::new(context), body, &answers).await;
-        // Who does not listen any more has left.
+        // An error means that the client has left.
         let _ = answers.send(Answer::End(status)).await;
     });
     Answered::Many(Answers::new(queue, reader, metrics), encoding)
 }
 
-/// Reads requests and starts to answer them until there are no more; how the call ends then.
+/// Reads requests and starts to answer them until there are no more. Returns the status of the call's end.
 async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<Answer>) -> Status {
     let front = &context.front;
     let ends_at_error = metadata::errors_end_the_stream(&context.metadata);
@@ -46,7 +46,7 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
     let mut guard = front.serving.drain.guard();
     let mut closing = std::pin::pin!(guard.closing());
     loop {
-        // A client that does not read its answers is not read either.
+        // Back pressure: requests of a client that does not read its answers are not read.
         let Ok(place) = answers.reserve().await else { return Status::OK };
         let began = front.serving.tracing.now();
         let next = tokio::select! {
@@ -61,7 +61,7 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
         let received = match next {
             Ok(Some(received)) => received,
             Ok(None) => return Status::OK,
-            // Where the next message begins is not known.
+            // After a broken message the start of the next one is unknown.
             Err(error) => return end(&context, Failure::from(error)),
         };
         let deadline = front.serving.deadline(None).into_iter().chain(ends).min();
@@ -83,7 +83,7 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
     }
 }
 
-/// Ready at that time.
+/// Waits until that time.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time.into()).await,
@@ -91,13 +91,13 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// A failure as the end of the call.
+/// A failure as the status of the call's end.
 fn end(context: &Context, failure: Failure) -> Status {
     failure::log(&context.front.serving.request_ids, context.method, &failure);
     failure::status(&failure)
 }
 
-/// A failure as a response.
+/// A failure as a response message.
 fn error_message(context: &Context, failure: &Failure) -> Encoded {
     failure::log(&context.front.serving.request_ids, context.method, failure);
     let last = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(true)) };

@@ -1,4 +1,4 @@
-//! TensorFlow Serving's calls about models: their signatures, the states of their versions, another configuration.
+//! TensorFlow Serving's calls about models: signatures, states of versions, and a new configuration.
 
 use prost::Message;
 use prost_reflect::prost_types::Any;
@@ -29,10 +29,10 @@ use inference::{
 };
 use protocol::tfs::{SIGNATURE, VersionState, VersionStatus, types};
 
-/// The one thing that metadata are asked for.
+/// The only kind of metadata that a client can request.
 const SIGNATURES: &str = "signature_def";
 
-/// The type of what is in the answer.
+/// The type of the message inside the answer.
 const SIGNATURES_TYPE: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
 pub(super) async fn metadata(

@@ -1,5 +1,5 @@
-//! `ClassificationRequest`, `RegressionRequest` and `MultiInferenceRequest`: examples, whose features are the inputs.
-//! They are read straight into the tensors.
+//! `ClassificationRequest`, `RegressionRequest` and `MultiInferenceRequest`: messages with examples, whose features
+//! are decoded straight into the input tensors.
 
 use backend::NamedTensor;
 use bytes::Bytes;
@@ -25,7 +25,7 @@ const METHODS: [(&str, Method); 2] = [
 
 /// One of these messages.
 pub struct Request<'a> {
-    /// The model that it is for.
+    /// The model that the request is for.
     pub spec: Spec<'a>,
     tasks: Tasks,
     /// The `ExampleList`, with or without context.
@@ -38,7 +38,7 @@ enum Tasks {
     Many(SmallVec<[Method; 2]>),
 }
 
-/// What can be wrong with examples.
+/// The mistakes that examples can have.
 enum Wrong {
     Wire(Problem),
     Value(Error),
@@ -51,10 +51,10 @@ impl<P: Into<Problem>> From<P> for Wrong {
 }
 
 impl<'a> Request<'a> {
-    /// Takes the message of this call apart.
+    /// Parses the message of this call.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where it is no such message, or its tasks are none.
+    /// [`Error::InvalidRequest`] where the message is malformed, or has no valid task.
     pub fn of(call: method::Method, message: &'a Bytes) -> Result<Request<'a>, Error> {
         let (name, method) = match call {
             method::Method::Classify => ("ClassificationRequest", Some(Method::Classify)),
@@ -90,10 +90,10 @@ impl<'a> Request<'a> {
         Ok(Request { spec, tasks, input, bytes: message.len() })
     }
 
-    /// Bytes of memory that decoding takes at most, beside the message.
+    /// Bytes of memory that decoding takes at most, besides the message.
     pub fn expanded(&self, signature: &Signature) -> usize {
-        // An integer may take one byte here, a string two and there four more; a growing list has room for twice its
-        // elements.
+        // An integer may take one byte in the message, a string two bytes there and four more in the tensor. A
+        // growing list has room for twice its elements.
         let sizes = signature.inputs.iter().map(|it| it.dtype.size().unwrap_or(3));
         let most = sizes.max().unwrap_or(1);
         let shared = match lists(self.input) {
@@ -108,7 +108,7 @@ impl<'a> Request<'a> {
     /// The request, and the form of its response.
     ///
     /// # Errors
-    /// When the model cannot do that, and what is wrong with the examples, with the place.
+    /// Why the model cannot run the method, or what is wrong with the examples and where.
     pub fn decode(self, signature: &Signature) -> Result<(InferenceRequest, Form), Error> {
         let form = match &self.tasks {
             Tasks::One(method) => Form::One(Results::of(signature, *method)?),
@@ -149,7 +149,7 @@ fn task(mut rest: &[u8]) -> Result<(Spec<'_>, &str), Problem> {
     Ok((spec, method))
 }
 
-/// The model of all tasks.
+/// The model that all tasks name.
 fn the_spec<'a>(specs: &[Spec<'a>]) -> Result<Spec<'a>, Error> {
     let Some((first, others)) = specs.split_first() else {
         let problem = "tasks: expected at least one, given none";
@@ -181,7 +181,7 @@ fn the_methods(names: &[&str]) -> Result<SmallVec<[Method; 2]>, Error> {
     methods.collect()
 }
 
-/// The list of examples in an `Input`, whichever of the two it is: both have them under one number.
+/// The list of examples in an `Input`. Its two forms have the list under one field number.
 fn examples_of(mut rest: &[u8]) -> Result<&[u8], Problem> {
     let mut list = &[][..];
     while let Some((number, kind)) = wire::field(&mut rest)? {
@@ -193,7 +193,7 @@ fn examples_of(mut rest: &[u8]) -> Result<&[u8], Problem> {
     Ok(list)
 }
 
-/// How many examples there are, and the bytes of their context.
+/// The number of examples, and the bytes of their context.
 fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
     let (mut examples, mut context) = (0, 0);
     while let Some((number, kind)) = wire::field(&mut rest)? {
@@ -202,7 +202,7 @@ fn lists(mut rest: &[u8]) -> Result<(usize, usize), Problem> {
                 wire::delimited(kind, &mut rest)?;
                 examples += 1;
             }
-            // Several are read as one.
+            // A field that is given several times is read as one joined message.
             2 => context = usize::saturating_add(context, wire::delimited(kind, &mut rest)?.len()),
             _ => wire::skip(number, kind, &mut rest)?,
         }
@@ -302,7 +302,8 @@ fn features<'a>(
     Ok(())
 }
 
-/// Reads a `Feature`: one list of strings, floats or integers. A problem with the values, as a sentence, is inside.
+/// Reads a `Feature`: one list of strings, floats or integers. The inner result is a sentence on what is wrong with
+/// the values.
 fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<Result<(), String>, Problem> {
     while let Some((number, kind)) = wire::field(&mut feature)? {
         if !matches!(number, 1..=3) {
@@ -325,7 +326,7 @@ fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<Result<(), Stri
     Ok(column.end_list())
 }
 
-/// Floats, packed or one.
+/// Reads floats, packed or single.
 fn floats(
     column: &mut Column<'_>,
     kind: WireType,
@@ -346,7 +347,7 @@ fn floats(
     Ok(floats.iter().try_for_each(|it| column.builder().push_float(f32::from_le_bytes(*it))))
 }
 
-/// Integers, packed or one.
+/// Reads integers, packed or single.
 fn integers(
     column: &mut Column<'_>,
     kind: WireType,

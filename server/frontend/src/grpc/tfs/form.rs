@@ -1,4 +1,4 @@
-//! How the response of a call is written.
+//! The forms of responses of TensorFlow Serving's calls.
 
 use protocol::tfs::Results;
 

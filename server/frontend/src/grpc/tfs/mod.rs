@@ -1,4 +1,4 @@
-//! TensorFlow Serving's inference calls: a message is taken apart, becomes a request once its model is known, and the
+//! TensorFlow Serving's inference calls. A message is parsed, becomes a request once its model is known, and the
 //! response becomes a message. Pure.
 
 mod examples;
@@ -23,57 +23,57 @@ use inference::{
     signature::Signature,
 };
 
-/// The message of one of these calls, taken apart without a copy.
-pub enum Asked<'a> {
-    /// Of `Predict`.
+/// The message of one of these calls, parsed without a copy.
+pub enum Request<'a> {
+    /// A request of `Predict`.
     Predict(predict::Request<'a>),
-    /// Of `Classify`, `Regress` or `MultiInference`.
+    /// A request of `Classify`, `Regress` or `MultiInference`.
     Examples(examples::Request<'a>),
 }
 
-impl<'a> Asked<'a> {
-    /// Takes the message of this call apart.
+impl<'a> Request<'a> {
+    /// Parses the message of this call.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where it is no such message, or asks for what there is not.
-    pub fn of(method: Method, message: &'a Bytes) -> Result<Asked<'a>, Error> {
+    /// [`Error::InvalidRequest`] where the message is malformed, or asks for something that the server does not have.
+    pub fn of(method: Method, message: &'a Bytes) -> Result<Request<'a>, Error> {
         match method {
-            Method::Predict => predict::Request::of(message).map(Asked::Predict),
-            other => examples::Request::of(other, message).map(Asked::Examples),
+            Method::Predict => predict::Request::of(message).map(Request::Predict),
+            other => examples::Request::of(other, message).map(Request::Examples),
         }
     }
 
-    /// The model that it is for.
+    /// The model that the request is for.
     pub fn spec(&self) -> &Spec<'a> {
         match self {
-            Asked::Predict(request) => &request.spec,
-            Asked::Examples(request) => &request.spec,
+            Request::Predict(request) => &request.spec,
+            Request::Examples(request) => &request.spec,
         }
     }
 
-    /// Bytes of memory that decoding takes at most, beside the message.
+    /// Bytes of memory that decoding takes at most, besides the message.
     pub fn expanded(&self, signature: &Signature) -> usize {
         match self {
-            Asked::Predict(request) => request.expanded(),
-            Asked::Examples(request) => request.expanded(signature),
+            Request::Predict(request) => request.expanded(),
+            Request::Examples(request) => request.expanded(signature),
         }
     }
 
     /// The request, and the form of its response.
     ///
     /// # Errors
-    /// What is wrong, with the name of the input or output, what was expected and what was given.
+    /// The name of the input or output, what is wrong, what was expected and what was given.
     pub fn decode(self, signature: &Signature) -> Result<(InferenceRequest, Form), Error> {
         match self {
-            Asked::Predict(request) => {
+            Request::Predict(request) => {
                 request.decode(signature).map(|request| (request, Form::Predict))
             }
-            Asked::Examples(request) => request.decode(signature),
+            Request::Examples(request) => request.decode(signature),
         }
     }
 }
 
-/// Bytes of the response's outputs that do not go into its message as they are: encoding takes work for them.
+/// Bytes of the response's outputs that have to be encoded: the message cannot hold them as they are in memory.
 pub fn work(form: &Form, response: &InferenceResponse) -> usize {
     let length: usize = response.outputs.iter().map(|it| it.tensor.byte_len()).sum();
     match form {
@@ -82,10 +82,10 @@ pub fn work(form: &Form, response: &InferenceResponse) -> usize {
     }
 }
 
-/// Encodes the response, the prefix of its message included.
+/// Encodes the response with the prefix of its message.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] when the outputs are not what the call takes, or the message is too large.
+/// [`Error::InvalidRequest`] when the outputs do not fit the call, or the message is too large.
 pub fn encode(
     form: &Form,
     signature: &Signature,

@@ -1,4 +1,4 @@
-//! `PredictRequest`: tensors by the names of inputs.
+//! `PredictRequest`: a message with tensors by the names of inputs.
 
 use backend::NamedTensor;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use protocol::kserve_v2::suggestion;
 /// A `PredictRequest`.
 #[derive(Debug, Default)]
 pub struct Request<'a> {
-    /// The model that it is for.
+    /// The model that the request is for.
     pub spec: Spec<'a>,
     inputs: SmallVec<[(&'a str, Given); 1]>,
     /// The outputs that are wanted; none for all.
@@ -23,10 +23,10 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Takes `message` apart.
+    /// Parses `message`.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where it is no such message, or has more parts than should be made of it.
+    /// [`Error::InvalidRequest`] where the message is malformed, or has too many parts.
     pub fn of(message: &'a Bytes) -> Result<Request<'a>, Error> {
         let mut request = Request::default();
         request.read(message).map_err(|problem| problem.error("PredictRequest"))?;
@@ -63,15 +63,15 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Bytes of memory that decoding takes at most, beside the message.
+    /// Bytes of memory that decoding takes at most, besides the message.
     pub fn expanded(&self) -> usize {
         self.inputs.iter().map(|(_, given)| given.expanded()).fold(0, usize::saturating_add)
     }
 
-    /// The request. Whether shapes fit the model, and whether an input is missing, is not looked at.
+    /// The request. Not checked: whether shapes fit the model, and whether an input is missing.
     ///
     /// # Errors
-    /// What is wrong, with the name of the input or output, what was expected and what was given.
+    /// The name of the input or output, what is wrong, what was expected and what was given.
     pub fn decode(self, signature: &Signature) -> Result<InferenceRequest, Error> {
         let model = &signature.model;
         let mut request = InferenceRequest {
@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// As much of a client's text as an error repeats.
+/// The start of a client's text, short enough for an error.
 fn shown(text: &str) -> String {
     text.chars().take(128).collect()
 }

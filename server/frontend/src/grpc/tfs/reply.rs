@@ -1,5 +1,6 @@
-//! `PredictResponse` in pieces. Elements are in the lists of their types, which clients read directly, as TensorFlow
-//! Serving sends them: floats, doubles and booleans look there as they do in memory, and are passed on without a copy.
+//! Encodes a `PredictResponse` in pieces. As from TensorFlow Serving, elements are in the lists of their types, which
+//! clients read directly. Floats, doubles and booleans have the same bytes in these lists as in memory, and are
+//! passed on without a copy.
 
 use std::collections::VecDeque;
 
@@ -16,13 +17,13 @@ use super::{
 use inference::{error::Error, request::InferenceResponse};
 use protocol::tfs::types;
 
-/// Bytes of the response's outputs that are passed on as they are. Encoding takes work for the others.
+/// Bytes of the response's outputs that are passed on as they are. The others have to be encoded.
 pub fn raw_bytes(response: &InferenceResponse) -> usize {
     let raw = response.outputs.iter().filter(|it| raw_list(it.tensor.dtype()).is_some());
     raw.map(|it| it.tensor.byte_len()).sum()
 }
 
-/// The list whose encoding is that of memory.
+/// The list of a type whose encoding has the same bytes as memory; `None` for the other types.
 fn raw_list(dtype: DataType) -> Option<u32> {
     match dtype {
         DataType::Fp32 => Some(5),
@@ -32,9 +33,9 @@ fn raw_list(dtype: DataType) -> Option<u32> {
     }
 }
 
-/// The elements of an output, on the wire.
+/// The elements of an output, as the message has them.
 struct Elements {
-    /// The number of their packed list; `None` where each has a key of its own.
+    /// The field number of their packed list; `None` where each element has a key of its own.
     list: Option<u32>,
     pieces: SmallVec<[Bytes; 1]>,
     /// Bytes of the pieces.
@@ -55,10 +56,10 @@ impl Elements {
         Elements { list, pieces, length }
     }
 
-    /// Bytes with the key of the list.
+    /// Bytes of the elements with the key of their list.
     fn whole(&self) -> usize {
         match self.list {
-            // A list without elements is not written.
+            // An empty list is not written.
             _ if self.length == 0 => 0,
             Some(list) => key_length(list) + encoded_len_varint(self.length as u64) + self.length,
             None => self.length,
@@ -70,14 +71,14 @@ fn key_length(number: u32) -> usize {
     encoded_len_varint(u64::from(number << 3))
 }
 
-/// Elements that look otherwise on the wire than in memory, and their list.
+/// Elements whose encoding differs from memory, with the number of their list.
 fn encoded(tensor: &Tensor) -> (Option<u32>, Vec<u8>) {
     let mut out = Vec::with_capacity(tensor.byte_len());
     let bytes = tensor.to_bytes();
     let list = match tensor.dtype() {
         DataType::Uint8 => varints(&mut out, &bytes, 7, |it: u8| it.into()),
         DataType::Uint16 => varints(&mut out, &bytes, 7, |it: u16| it.into()),
-        // Negative numbers take ten bytes, as everywhere in this format.
+        // Negative numbers take ten bytes, as always in protobuf.
         DataType::Int8 => varints(&mut out, &bytes, 7, |it: i8| i64::from(it).cast_unsigned()),
         DataType::Int16 => varints(&mut out, &bytes, 7, |it: i16| i64::from(it).cast_unsigned()),
         DataType::Int32 => varints(&mut out, &bytes, 7, |it: i32| i64::from(it).cast_unsigned()),
@@ -94,7 +95,7 @@ fn encoded(tensor: &Tensor) -> (Option<u32>, Vec<u8>) {
             }
             return (None, out);
         }
-        // Those are passed on as they are.
+        // `raw_list` passes these types on as they are.
         DataType::Bool | DataType::Fp32 | DataType::Fp64 => return (None, out),
     };
     (Some(list), out)
@@ -112,7 +113,7 @@ fn varints<T: backend::Element>(
     list
 }
 
-/// Encodes the response, and the prefix of its message.
+/// Encodes the response with the prefix of its message.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] when the message would be too large.
@@ -133,7 +134,7 @@ pub fn encode(response: &InferenceResponse) -> Result<VecDeque<Bytes>, Error> {
     let mut pieces = Pieces::with_capacity(PREFIX + spec.len() + small + heads.sum::<usize>());
     let out = pieces.open();
     out.put_u8(0);
-    // No larger than MOST.
+    // The length is at most MOST, so it fits.
     out.put_u32(length as u32);
     for ((NamedTensor { name, tensor }, elements), lengths) in outputs.into_iter().zip(lengths) {
         let out = pieces.open();
@@ -173,7 +174,7 @@ impl Lengths {
     fn of(output: &NamedTensor, elements: &Elements) -> Lengths {
         let dims = output.tensor.shape().dims().iter();
         let shape = dims.map(|&it| field(dim_length(it))).sum();
-        // Numbers of types are one byte.
+        // All numbers of types fit into one byte.
         let tensor = 2 + field(shape) + elements.whole();
         Lengths { entry: field(output.name.len()) + field(tensor), tensor, shape }
     }

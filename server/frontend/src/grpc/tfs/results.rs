@@ -1,4 +1,4 @@
-//! `ClassificationResponse`, `RegressionResponse` and `MultiInferenceResponse`.
+//! Encodes `ClassificationResponse`, `RegressionResponse` and `MultiInferenceResponse`.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ use super::{
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 use protocol::tfs::{Classes, Results, regressions};
 
-/// The response to `Classify` or `Regress`, with the prefix of its message.
+/// Encodes the response to `Classify` or `Regress`, with the prefix of its message.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] when the outputs turn out to have other shapes than it takes.
+/// [`Error::InvalidRequest`] when the outputs of the run have shapes that the call does not allow.
 pub fn encode_one(
     results: &Results,
     signature: &Signature,
@@ -29,7 +29,7 @@ pub fn encode_one(
     })
 }
 
-/// The response to `MultiInference`: a result for each task.
+/// Encodes the response to `MultiInference`, a result for each task.
 ///
 /// # Errors
 /// As [`encode_one`].
@@ -59,7 +59,7 @@ fn message(write: impl FnOnce(&mut Vec<u8>)) -> Result<VecDeque<Bytes>, Error> {
         return Err(too_large(length));
     }
     if let Some(prefix) = out.get_mut(1..PREFIX) {
-        // No larger than MOST.
+        // The length is at most MOST, so it fits.
         prefix.copy_from_slice(&(length as u32).to_be_bytes());
     }
     Ok([Bytes::from(out)].into())
@@ -71,7 +71,7 @@ fn nested(out: &mut Vec<u8>, number: u32, message: &[u8]) {
     out.extend_from_slice(message);
 }
 
-/// A `ClassificationResult` or `RegressionResult`, and its number in an `InferenceResult`.
+/// A `ClassificationResult` or `RegressionResult`, and its field number in an `InferenceResult`.
 fn result(
     results: &Results,
     signature: &Signature,

@@ -1,4 +1,4 @@
-//! Which model is meant: `ModelSpec`, on its way in and out.
+//! `ModelSpec`: the model and version that a request names, and that a response names.
 
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 
@@ -10,12 +10,12 @@ use super::super::{
 use inference::{error::Error, request::InferenceResponse};
 use protocol::tfs::SIGNATURE;
 
-/// A `ModelSpec` as a client gives it.
+/// A `ModelSpec` from a client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spec<'a> {
-    /// Of the model.
+    /// The name of the model.
     pub name: &'a str,
-    /// Which version.
+    /// The version of the model.
     pub version: Version<'a>,
     signature_name: &'a str,
 }
@@ -23,17 +23,17 @@ pub struct Spec<'a> {
 /// Which version of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version<'a> {
-    /// None in particular.
+    /// No particular one.
     #[default]
     Any,
-    /// The one of that number, which may be none.
+    /// The one of that number, which need not exist.
     Number(i64),
-    /// The one that has this label now.
+    /// The one that has this label at present.
     Label(&'a str),
 }
 
 impl<'a> Spec<'a> {
-    /// Reads the message.
+    /// Parses the message.
     pub fn read(mut rest: &'a [u8]) -> Result<Spec<'a>, Problem> {
         let mut spec = Spec::default();
         while let Some((number, kind)) = wire::field(&mut rest)? {
@@ -48,7 +48,7 @@ impl<'a> Spec<'a> {
         Ok(spec)
     }
 
-    /// The same of a message that is decoded already.
+    /// The same for a message that is decoded already.
     pub fn of(message: Option<&'a ModelSpec>) -> Spec<'a> {
         let Some(ModelSpec { name, version_choice, signature_name }) = message else {
             return Spec::default();
@@ -61,10 +61,10 @@ impl<'a> Spec<'a> {
         Spec { name, version, signature_name }
     }
 
-    /// That it names a model, and no signature but the only one.
+    /// Checks that it names a model, and no signature other than the only one.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`], which names the field.
+    /// [`Error::InvalidRequest`] with the name of the field.
     pub fn check(&self) -> Result<(), Error> {
         let problem = match self.signature_name {
             _ if self.name.is_empty() => {
@@ -94,7 +94,7 @@ fn wrapped(mut rest: &[u8]) -> Result<i64, Problem> {
     Ok(value)
 }
 
-/// Appends the `ModelSpec` of a response as the field of that number, which is one of the first 15.
+/// Appends the `ModelSpec` of a response as field `number`, which must be one of the first 15.
 pub fn write(out: &mut Vec<u8>, number: u32, response: &InferenceResponse) {
     let version = 1 + encoded_len_varint(response.version);
     let length = field(response.model.len()) + field(version) + field(SIGNATURE.len());

@@ -1,4 +1,4 @@
-//! A `TensorProto`, on its way in: taken apart without a copy, and made a tensor of once its input is known.
+//! A `TensorProto` from a client: parsed without a copy, and decoded into a tensor once its input is known.
 
 use backend::{DataType, Shape, Tensor};
 use bytes::Bytes;
@@ -12,15 +12,15 @@ use super::super::{
 };
 use protocol::{kserve_v2::find_not_boolean, tfs::types};
 
-/// The lists of elements.
+/// The lists of elements of a `TensorProto`.
 const LISTS: Lists =
     Lists { numbers: &[(7, 4), (10, 8), (11, 1), (13, 4), (16, 4), (17, 8)], strings: STRINGS };
 
-/// Number of `string_val`.
+/// The field number of `string_val`.
 const STRINGS: u32 = 8;
 
-/// Bytes of memory that a string in `tensor_content` takes beside its own: those in front of it, its length, and where
-/// it lies.
+/// Bytes of memory that a string in `tensor_content` takes besides its own: its prefix in the tensor, its length, and
+/// its position.
 const PER_STRING: usize = 4 + size_of::<usize>() + size_of::<&[u8]>();
 
 /// A `TensorProto`.
@@ -29,22 +29,22 @@ pub struct Given {
     dtype: i32,
     shape: SmallVec<[i64; 4]>,
     unknown_rank: bool,
-    /// `tensor_content`; empty where there is none.
+    /// `tensor_content`; empty where the message has none.
     content: Bytes,
     /// The whole message, where it has lists of elements.
     lists: Option<Bytes>,
-    /// How many strings it lists, and the length of the last one.
+    /// The number of strings that it lists, and the length of the last one.
     strings: (usize, usize),
 }
 
 impl Given {
-    /// Takes the message apart, which is a part of `whole`.
+    /// Parses `message`, which is a part of `whole`.
     pub fn read(whole: &Bytes, message: &[u8], parts: &mut Parts) -> Result<Given, Problem> {
         let mut given = Given::default();
         let mut rest = message;
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
-                // Numbers of enums are read as in every other reader: the lower half.
+                // As every protobuf reader does, numbers of enums are cut to their lower half.
                 1 => given.dtype = wire::varint(kind, &mut rest)? as i32,
                 2 => given.read_shape(wire::delimited(kind, &mut rest)?, parts)?,
                 4 => given.content = whole.slice_ref(wire::delimited(kind, &mut rest)?),
@@ -85,13 +85,13 @@ impl Given {
         Ok(())
     }
 
-    /// Bytes of memory that making a tensor of it takes at most, beside the message.
+    /// Bytes of memory that decoding takes at most, besides the message.
     pub fn expanded(&self) -> usize {
         let elements = self.shape().and_then(|it| it.elements()).unwrap_or(0);
         let dtype = types::of_number(self.dtype);
         let Some(size) = dtype.and_then(DataType::size) else {
-            // Each string gets four bytes in front; missing ones are copies of the last. While they are gathered,
-            // where each lies is remembered.
+            // Each string gets a prefix of four bytes; missing ones are copies of the last. While the strings are
+            // gathered, the position of each is kept.
             let (count, last) = self.strings;
             let copies = elements.saturating_sub(count).saturating_mul(last);
             let listed = self
@@ -104,7 +104,7 @@ impl Given {
                 .saturating_add(listed);
         };
         match &self.lists {
-            // A growing list has room for twice its elements, and what is missing is filled in.
+            // A growing list has room for twice its elements, and missing elements are filled in.
             Some(message) => {
                 let listed = wire::expanded(message, &LISTS).saturating_mul(2);
                 listed.saturating_add(elements.saturating_mul(size))
@@ -114,11 +114,11 @@ impl Given {
         }
     }
 
-    /// The tensor, which must be of that type.
+    /// Decodes the tensor, which must be of the type `expected`.
     ///
     /// # Errors
-    /// As a sentence: another type, a shape that is none, another number of elements, an element that the type cannot
-    /// hold.
+    /// A sentence: the type is another, the shape is malformed, the number of elements is another, or the type cannot
+    /// hold an element.
     pub fn tensor(self, expected: DataType) -> Result<Tensor, String> {
         match types::of_number(self.dtype) {
             Some(dtype) if dtype == expected => {}
@@ -153,7 +153,7 @@ impl Given {
                 let tensor = Tensor::new(expected, shape, self.content);
                 tensor.map_err(|error| format!("tensor_content: {error}"))
             }
-            // As TensorFlow writes zeros in its shortest form.
+            // An empty list is zeros, in the shortest form that TensorFlow writes.
             (true, None) => Tensor::zeros(expected, shape).map_err(|error| error.to_string()),
             (true, Some(message)) => {
                 let proto = TensorProto::decode(message).map_err(|error| error.to_string())?;
@@ -168,7 +168,7 @@ impl Given {
     }
 }
 
-/// A tensor of the elements in the list of its type.
+/// Decodes a tensor from the list of its type.
 fn listed(
     dtype: DataType,
     shape: Shape,
@@ -254,7 +254,7 @@ fn list_of(dtype: DataType) -> &'static str {
     }
 }
 
-/// The last value stands for all that follow it.
+/// The last value stands for all elements that the list lacks.
 fn fill<T: Copy + Default>(mut values: Vec<T>, elements: usize) -> Vec<T> {
     let last = values.last().copied().unwrap_or_default();
     values.resize(elements, last);
@@ -271,7 +271,7 @@ fn unfit(dtype: DataType, value: i32) -> String {
     format!("{}: {value} does not fit {}", list_of(dtype), types::name(dtype))
 }
 
-/// Strings from `tensor_content`: first all lengths, then all bytes.
+/// Decodes strings from `tensor_content`: first all lengths, then all bytes.
 fn strings(shape: Shape, elements: usize, content: &Bytes) -> Result<Tensor, String> {
     let cut = || format!("tensor_content: expected {elements} strings, it ends before");
     if content.len() < elements {

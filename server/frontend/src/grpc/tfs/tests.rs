@@ -1,4 +1,4 @@
-//! What TensorFlow Serving's messages become, and what answers to them become.
+//! Facts about decoding requests and encoding responses of TensorFlow Serving's calls.
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use half::{bf16, f16};
@@ -33,7 +33,7 @@ fn signature(inputs: Vec<Port>, outputs: Vec<Port>) -> Signature {
     Signature { model: "m".into(), version: 3, max_batch_size: 8, inputs, outputs }
 }
 
-/// One input and output `x` of that type.
+/// A signature with one input and one output `x` of that type.
 fn one(dtype: DataType) -> Signature {
     let port = || vec![port("x", dtype, &[None], &[])];
     signature(port(), port())
@@ -59,10 +59,10 @@ fn read(
     message: &impl Message,
 ) -> Result<(InferenceRequest, Form), Error> {
     let message = Bytes::from(message.encode_to_vec());
-    Asked::of(method, &message)?.decode(signature)
+    Request::of(method, &message)?.decode(signature)
 }
 
-/// The tensor of a request with that one.
+/// The tensor that a request with `given` is decoded into.
 fn tensor(dtype: DataType, given: TensorProto) -> Result<Tensor, String> {
     let read = read(Method::Predict, &one(dtype), &predict(given));
     let read = read.map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ fn response(outputs: Vec<(&str, Tensor)>) -> InferenceResponse {
     InferenceResponse { model: "m".into(), version: 3, id: None, outputs }
 }
 
-/// What is behind the prefix, whose length must be right.
+/// Decodes the message behind the prefix, and checks the length in the prefix.
 #[track_caller]
 fn message<M: Message + Default>(pieces: &VecDeque<Bytes>) -> M {
     let mut all = pieces.iter().flatten().copied().collect::<Vec<u8>>();
@@ -85,7 +85,7 @@ fn message<M: Message + Default>(pieces: &VecDeque<Bytes>) -> M {
     M::decode(&*message).unwrap()
 }
 
-/// Two elements of each type, the extremes where it has some.
+/// Two elements of each type; the extremes where the type has some.
 fn samples() -> Vec<Tensor> {
     fn of<T: backend::Element + Send>(values: [T; 2]) -> Tensor {
         Tensor::from_vec(Shape::new(&[2]), values.to_vec()).unwrap()
@@ -133,9 +133,9 @@ fn tensor_content_is_the_memory_of_the_tensor_and_not_copied() {
             ..TensorProto::default()
         };
         let bytes = Bytes::from(predict(proto).encode_to_vec());
-        let asked = Asked::of(Method::Predict, &bytes).unwrap();
-        assert_eq!(asked.expanded(&one(dtype)), 0);
-        let (request, _) = asked.decode(&one(dtype)).unwrap();
+        let request = Request::of(Method::Predict, &bytes).unwrap();
+        assert_eq!(request.expanded(&one(dtype)), 0);
+        let (request, _) = request.decode(&one(dtype)).unwrap();
         let read = request.inputs[0].tensor.to_bytes();
         assert_eq!(read, sample.to_bytes(), "{dtype}");
         assert!(bytes.as_ptr_range().contains(&read.as_ptr()), "{dtype}");
@@ -202,8 +202,8 @@ fn what_a_short_message_becomes_is_known_before_it_is_decoded() {
         },
     ] {
         let bytes = Bytes::from(predict(proto).encode_to_vec());
-        let asked = Asked::of(Method::Predict, &bytes).unwrap();
-        assert!(asked.expanded(&one(DataType::Fp32)) >= 4 << 30);
+        let request = Request::of(Method::Predict, &bytes).unwrap();
+        assert!(request.expanded(&one(DataType::Fp32)) >= 4 << 30);
     }
 }
 
@@ -216,8 +216,8 @@ fn strings_in_the_content_count_with_what_gathers_them() {
         ..TensorProto::default()
     };
     let bytes = Bytes::from(predict(proto).encode_to_vec());
-    let asked = Asked::of(Method::Predict, &bytes).unwrap();
-    assert!(asked.expanded(&one(DataType::Bytes)) >= 28 * 1000);
+    let request = Request::of(Method::Predict, &bytes).unwrap();
+    assert!(request.expanded(&one(DataType::Bytes)) >= 28 * 1000);
 }
 
 #[test]
@@ -281,9 +281,9 @@ fn names_and_the_filter_are_checked() {
     let mut early = predict(tensor).encode_to_vec();
     early.pop();
     let early = Bytes::from(early);
-    assert!(Asked::of(Method::Predict, &early).is_err());
+    assert!(Request::of(Method::Predict, &early).is_err());
     let tiny = Bytes::from([0x1a, 0].repeat(20_000));
-    let error = Asked::of(Method::Predict, &tiny).err().unwrap().to_string();
+    let error = Request::of(Method::Predict, &tiny).err().unwrap().to_string();
     assert!(error.contains("at most 16384"), "{error}");
 }
 
@@ -294,8 +294,8 @@ fn fields_for_language_models_are_passed_over() {
     // An empty message, two bytes, and a message with a flag.
     bytes.extend_from_slice(b"\x2a\x00\x32\x02id\x3a\x02\x18\x01");
     let bytes = Bytes::from(bytes);
-    let asked = Asked::of(Method::Predict, &bytes).unwrap();
-    assert_eq!(asked.decode(&one(DataType::Fp32)).unwrap().0.inputs.len(), 1);
+    let request = Request::of(Method::Predict, &bytes).unwrap();
+    assert_eq!(request.decode(&one(DataType::Fp32)).unwrap().0.inputs.len(), 1);
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn classify(examples: Vec<Example>, context: Option<Example>) -> ClassificationR
     ClassificationRequest { model_spec: spec(), input: Some(Input { kind: Some(kind) }) }
 }
 
-/// Takes one feature of each list; its scores have labels.
+/// A signature with one feature of each list; its scores have labels.
 fn classifier() -> Signature {
     let inputs = vec![
         port("f", DataType::Fp64, &[Some(2)], &[]),
@@ -412,9 +412,9 @@ fn a_long_context_is_not_repeated_without_end() {
     let context = example(&[("x", floats(&vec![1.0; 1 << 20]))]);
     let request = classify(vec![Example::default(); 30], Some(context));
     let bytes = Bytes::from(request.encode_to_vec());
-    let asked = Asked::of(Method::Regress, &bytes).unwrap();
-    assert!(asked.expanded(&signature) >= 64 << 20);
-    let error = asked.decode(&signature).err().unwrap().to_string();
+    let request = Request::of(Method::Regress, &bytes).unwrap();
+    assert!(request.expanded(&signature) >= 64 << 20);
+    let error = request.decode(&signature).err().unwrap().to_string();
     assert!(error.starts_with("examples[15]: the context is repeated"), "{error}");
 }
 
@@ -431,8 +431,8 @@ fn a_context_in_several_pieces_is_reckoned_with_whole() {
     prost::encoding::bytes::encode(2, &list, &mut input);
     prost::encoding::bytes::encode(2, &input, &mut message);
     let bytes = Bytes::from(message);
-    let asked = Asked::of(Method::Regress, &bytes).unwrap();
-    assert!(asked.expanded(&signature) >= 30 << 20);
+    let request = Request::of(Method::Regress, &bytes).unwrap();
+    assert!(request.expanded(&signature) >= 30 << 20);
 }
 
 #[test]
@@ -497,10 +497,10 @@ proptest::proptest! {
         }
         for message in [bytes, predict, classify].map(Bytes::from) {
             for method in [Method::Predict, Method::Classify, Method::MultiInference] {
-                if let Ok(asked) = Asked::of(method, &message)
-                    && asked.expanded(&classifier()) < 1 << 20
+                if let Ok(request) = Request::of(method, &message)
+                    && request.expanded(&classifier()) < 1 << 20
                 {
-                    let _ = asked.decode(&classifier());
+                    let _ = request.decode(&classifier());
                 }
             }
         }

@@ -80,13 +80,13 @@ pub struct Runner {
 pub fn queue(settings: &AsyncInvocations, stores: &StoreSettings) -> (Submitter, Runner) {
     // At the bound, clients are told to come back later: they have been promised nothing yet.
     let (sender, receiver) = mpsc::channel(settings.queue.get());
-    let waiting = Runner {
+    let runner = Runner {
         queue: receiver,
         objects: Arc::new(Objects::new(&settings.objects, stores)),
         concurrency: settings.concurrency.get(),
     };
     let (output, inputs) = (settings.output.clone(), settings.inputs.clone());
-    (Submitter { queue: sender, output, inputs }, waiting)
+    (Submitter { queue: sender, output, inputs }, runner)
 }
 
 impl Submitter {
@@ -141,8 +141,8 @@ mod tests {
             timeout: wait,
         };
         assert_eq!(job.late(now + wait), None);
-        let told = job.late(now + wait + Duration::from_millis(1)).unwrap();
-        assert!(told.contains("60 seconds (RequestTTLSeconds)"), "{told}");
+        let reason = job.late(now + wait + Duration::from_millis(1)).unwrap();
+        assert!(reason.contains("60 seconds (RequestTTLSeconds)"), "{reason}");
     }
 
     #[test]
@@ -155,8 +155,8 @@ mod tests {
                 queue: std::num::NonZeroUsize::MIN,
                 concurrency: std::num::NonZeroUsize::MIN,
             };
-            let (later, _) = queue(&settings, &StoreSettings::default());
-            later.result(extension, "x.out").map(|it| it.to_string())
+            let (submitter, _) = queue(&settings, &StoreSettings::default());
+            submitter.result(extension, "x.out").map(|it| it.to_string())
         };
         assert_eq!(result("", None).as_deref(), Some("s3://b/x.out"));
         assert_eq!(result("p/q", None).as_deref(), Some("s3://b/p/q/x.out"));

@@ -292,10 +292,10 @@ mod tests {
         let refused = objects.read(&at("a/b/c"), 10, &budget).await.unwrap_err();
         assert_eq!(refused, Problem::NoRoom);
         drop(permit);
-        let Problem::Other(told) = objects.read(&at("a/b/c"), 8, &budget).await.unwrap_err() else {
+        let Problem::Other(text) = objects.read(&at("a/b/c"), 8, &budget).await.unwrap_err() else {
             panic!("expected words");
         };
-        assert!(told.contains("s3://b/a/b/c: 9 bytes") && told.contains("limit of 8"), "{told}");
+        assert!(text.contains("s3://b/a/b/c: 9 bytes") && text.contains("limit of 8"), "{text}");
         assert_eq!(budget.used(), 0);
         let left = fs::read_dir(spool.0.join("spool/b/a/b")).unwrap().count();
         assert_eq!(left, 1, "a part was left behind");
@@ -311,8 +311,8 @@ mod tests {
         fs::create_dir(b.join("folder")).unwrap();
         for key in ["link", "up/secret", "folder", "none"] {
             let problem = objects.read(&at(key), 100, &budget).await.unwrap_err();
-            let Problem::Other(told) = problem else { panic!("expected words") };
-            assert!(told.contains(&format!("cannot read s3://b/{key}")), "{told}");
+            let Problem::Other(text) = problem else { panic!("expected words") };
+            assert!(text.contains(&format!("cannot read s3://b/{key}")), "{text}");
         }
         for key in ["up/other", "up/more/other"] {
             let problem = objects.write(&at(key), Vec::new(), None).await.unwrap_err();

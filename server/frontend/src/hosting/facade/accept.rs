@@ -58,7 +58,7 @@ pub(super) async fn accept(
     parts: &Parts,
     body: &mut Incoming,
 ) -> Result<Response<Segments>, Refusal> {
-    let Some(later) = &facade.later else {
+    let Some(submitter) = &facade.submitter else {
         return Err(invalid(
             "asynchronous invocations are off: start the server with --async-spool <directory> or --async-output \
              s3://<bucket>/<prefix>",
@@ -71,11 +71,11 @@ pub(super) async fn accept(
     model_of(service, endpoint, parts).await?;
     let headers = &parts.headers;
     let input = text(headers, &INPUT_LOCATION);
-    let input = input.map(|it| input_location(later, it)).transpose()?;
+    let input = input.map(|it| input_location(submitter, it)).transpose()?;
     let wait = seconds(headers, &TIME_TO_LIVE, WAIT)?;
     let timeout = seconds(headers, &TIMEOUT, RUN)?;
     let name = new_uuid();
-    let (output, failure) = results(later, headers, &name)?;
+    let (output, failure) = results(submitter, headers, &name)?;
     let inference_id = text(headers, &INFERENCE_ID).map_or_else(new_uuid, str::to_owned);
     let has_body = body.size_hint().exact() != Some(0);
     let input = match (input, has_body) {
@@ -112,7 +112,7 @@ pub(super) async fn accept(
             headers.insert(name, value);
         }
     }
-    later.push(job)?;
+    submitter.push(job)?;
     Ok(response)
 }
 
@@ -131,7 +131,7 @@ fn inline(error: Error) -> Refusal {
     }
 }
 
-fn input_location(later: &Submitter, given: &str) -> Result<Location, Refusal> {
+fn input_location(submitter: &Submitter, given: &str) -> Result<Location, Refusal> {
     if LONGEST_LOCATION < given.len() {
         return Err(invalid(&format!(
             "header {INPUT_LOCATION}: expected at most {LONGEST_LOCATION} characters, given {}",
@@ -140,7 +140,7 @@ fn input_location(later: &Submitter, given: &str) -> Result<Location, Refusal> {
     }
     let location = Location::parse(given)
         .map_err(|expected| invalid(&format!("header {INPUT_LOCATION}: {expected}")))?;
-    match later.may_read(&location) {
+    match submitter.may_read(&location) {
         true => Ok(location),
         false => Err(invalid(&format!(
             "header {INPUT_LOCATION}: expected an object below one of the places that --async-input names, or without \
@@ -167,7 +167,7 @@ fn seconds(
 
 /// Where the reply goes, and where a failure does.
 fn results(
-    later: &Submitter,
+    submitter: &Submitter,
     headers: &HeaderMap,
     id: &str,
 ) -> Result<(Location, Location), Refusal> {
@@ -190,8 +190,8 @@ fn results(
         None => &format!("{id}.out"),
     };
     let stem = file.strip_suffix(".out").unwrap_or(file);
-    let output = later.result(extension, file);
-    let failure = later.result(extension, &format!("{stem}-error.out"));
+    let output = submitter.result(extension, file);
+    let failure = submitter.result(extension, &format!("{stem}-error.out"));
     output.zip(failure).ok_or_else(|| invalid("the result has no place: see --async-output"))
 }
 

@@ -47,7 +47,7 @@ const ONLY_VARIANT: HeaderValue = HeaderValue::from_static("AllTraffic");
 const LONGEST: usize = 16 << 10;
 
 /// What stands in for the platform, where it is on and the request is for it.
-pub fn asked(service: &Service, parts: &Parts) -> Option<Arc<Facade>> {
+pub fn facade_for(service: &Service, parts: &Parts) -> Option<Arc<Facade>> {
     let facade = service.settings.facade.as_ref()?;
     parts.uri.path().starts_with(aws::PREFIX).then(|| facade.clone())
 }
@@ -139,7 +139,7 @@ pub async fn attempt(service: &Service, endpoint: &str, parts: &Parts, body: Rec
     let refusal = match invoke(service, endpoint, parts, Payload::Here(body)).await {
         Ok(response) if response.status().is_success() => return Attempt::Done(response),
         Ok(response) => {
-            let reason = told(&response);
+            let reason = failure_message(&response);
             return Attempt::Failed(response, reason);
         }
         Err(refusal) => refusal,
@@ -153,7 +153,7 @@ pub async fn attempt(service: &Service, endpoint: &str, parts: &Parts, body: Rec
     let response = failed(service, parts, Some(Family::SageMaker), &failure);
     let reason = match exception {
         Some(_) => error.to_string(),
-        None => told(&response),
+        None => failure_message(&response),
     };
     Attempt::Failed(response, reason)
 }
@@ -169,7 +169,7 @@ fn model_error(endpoint: &str, inner: Response<Segments>) -> Response<Segments> 
 }
 
 /// The sentence for such an answer.
-fn told(inner: &Response<Segments>) -> String {
+fn failure_message(inner: &Response<Segments>) -> String {
     protocol::aws::model_message(inner.status().as_u16(), &text_of(inner))
 }
 

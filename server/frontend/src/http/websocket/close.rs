@@ -4,65 +4,65 @@ use crate::http::websocket::frame::{LONGEST_CONTROL, Violation};
 
 /// What a close frame says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
+pub struct Close {
     /// `None` where nothing is said.
     code: Option<u16>,
     reason: String,
 }
 
-impl Ending {
+impl Close {
     /// 1000: nothing has happened for so many seconds.
-    pub fn idle(seconds: u64) -> Ending {
-        Ending::new(1000, format!("idle for {seconds} seconds (--idle-timeout-secs)"))
+    pub fn idle(seconds: u64) -> Close {
+        Close::new(1000, format!("idle for {seconds} seconds (--idle-timeout-secs)"))
     }
 
     /// 1001: the server stops.
-    pub fn leaving() -> Ending {
-        Ending::new(1001, "the server is shutting down".to_owned())
+    pub fn leaving() -> Close {
+        Close::new(1001, "the server is shutting down".to_owned())
     }
 
     /// 1002: the peer does not keep to the protocol.
-    pub fn violation(what: &'static str) -> Ending {
-        Ending::new(1002, what.to_owned())
+    pub fn violation(what: &'static str) -> Close {
+        Close::new(1002, what.to_owned())
     }
 
     /// 1007: a text is not UTF-8.
-    pub fn not_text() -> Ending {
-        Ending::new(1007, "a text message that is not UTF-8".to_owned())
+    pub fn not_text() -> Close {
+        Close::new(1007, "a text message that is not UTF-8".to_owned())
     }
 
     /// 1008: a message takes too long to come.
-    pub fn slow(seconds: u64) -> Ending {
-        Ending::new(1008, format!("a message did not arrive within {seconds} seconds"))
+    pub fn slow(seconds: u64) -> Close {
+        Close::new(1008, format!("a message did not arrive within {seconds} seconds"))
     }
 
     /// 1009: a message has more than so many bytes.
-    pub fn too_large(limit: u64) -> Ending {
+    pub fn too_large(limit: u64) -> Close {
         let reason = format!("a message of more than {limit} bytes (--http-max-input-size)");
-        Ending::new(1009, reason)
+        Close::new(1009, reason)
     }
 
-    fn new(code: u16, reason: String) -> Ending {
-        Ending { code: Some(code), reason }
+    fn new(code: u16, reason: String) -> Close {
+        Close { code: Some(code), reason }
     }
 
     /// What a peer's close frame says, to be said in return.
     ///
     /// # Errors
     /// What is to be said instead where it says nothing that it may.
-    pub fn read(payload: &[u8]) -> Result<Ending, Ending> {
+    pub fn read(payload: &[u8]) -> Result<Close, Close> {
         let Some((code, reason)) = payload.split_first_chunk() else {
             return match payload.is_empty() {
-                true => Ok(Ending { code: None, reason: String::new() }),
-                false => Err(Ending::violation("half a close code")),
+                true => Ok(Close { code: None, reason: String::new() }),
+                false => Err(Close::violation("half a close code")),
             };
         };
         let code = u16::from_be_bytes(*code);
         let is_allowed = matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999);
         if !is_allowed || std::str::from_utf8(reason).is_err() {
-            return Err(Ending::violation("a close code or reason that nobody may send"));
+            return Err(Close::violation("a close code or reason that nobody may send"));
         }
-        Ok(Ending { code: Some(code), reason: String::new() })
+        Ok(Close { code: Some(code), reason: String::new() })
     }
 
     /// The payload of a close frame that says it.
@@ -76,9 +76,9 @@ impl Ending {
     }
 }
 
-impl From<Violation> for Ending {
-    fn from(Violation(what): Violation) -> Ending {
-        Ending::violation(what)
+impl From<Violation> for Close {
+    fn from(Violation(what): Violation) -> Close {
+        Close::violation(what)
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_peers_code_comes_back_and_a_wrong_one_is_a_violation() {
-        let said = |payload: &[u8]| Ending::read(payload).map(|it| it.payload());
+        let said = |payload: &[u8]| Close::read(payload).map(|it| it.payload());
         assert_eq!(said(&[]), Ok(vec![]));
         assert_eq!(said(&[3, 0xe8]), Ok(vec![3, 0xe8]));
         assert_eq!(said(&[3, 0xe8, b'b', b'y', b'e']), Ok(vec![3, 0xe8]));
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn a_long_reason_is_cut_between_letters() {
-        let ending = Ending::new(1009, "ä".repeat(100));
-        let payload = ending.payload();
+        let close = Close::new(1009, "ä".repeat(100));
+        let payload = close.payload();
         assert!(payload.len() <= LONGEST_CONTROL);
         assert!(std::str::from_utf8(&payload[2..]).unwrap().chars().all(|it| it == 'ä'));
     }

@@ -32,11 +32,11 @@ use tokio::{
 
 use super::{body::Segments, service::Service};
 use crate::{drain::Guard, exchange::intake::Received, hosting::message};
-use close::Ending;
+use close::Close;
 use frame::Opcode;
 use inference::error::Error;
 use queue::Queue;
-use reader::{Event, Inbox, Kind};
+use reader::{Event, Kind, Reader};
 
 /// Requests of a connection that are worked on at once; a further one waits, and nothing is read behind it.
 const MOST_AT_ONCE: usize = 8;
@@ -65,21 +65,21 @@ pub async fn serve(opening: Opening, service: Arc<Service>, guard: &mut Guard) {
         Err(error) => return tracing::debug!(%error, "a connection did not become a WebSocket"),
     };
     let most = if opening.is_in_order { 1 } else { MOST_AT_ONCE };
-    let inbox = Inbox::new(service.settings.body.clone());
+    let reader = Reader::new(service.settings.body.clone());
     let now = Instant::now();
-    let mut talk = Talk {
+    let mut session = Session {
         stream,
-        inbox,
+        reader,
         queue: Queue::new(most),
-        waiting: None,
-        ending: None,
+        pending: None,
+        close: None,
         heard: now,
         since: None,
         parts: opening.parts,
         service,
     };
-    let ended = match talk.run(guard).await {
-        Ok(ending) => talk.close(&ending).await,
+    let ended = match session.run(guard).await {
+        Ok(close) => session.close(&close).await,
         Err(error) => Err(error),
     };
     if let Err(error) = ended {
@@ -89,15 +89,15 @@ pub async fn serve(opening: Opening, service: Arc<Service>, guard: &mut Guard) {
 }
 
 /// A conversation.
-struct Talk {
+struct Session {
     stream: TokioIo<Upgraded>,
-    inbox: Inbox,
+    reader: Reader,
     /// What is worked on, or answered and not written.
     queue: Queue<Response<Segments>>,
     /// A message that the queue has no room for, or why it was refused.
-    waiting: Option<(Kind, Result<Received, Error>)>,
+    pending: Option<(Kind, Result<Received, Error>)>,
     /// Nothing more is read, and this is said when all is answered.
-    ending: Option<Ending>,
+    close: Option<Close>,
     /// When the peer last said anything.
     heard: Instant,
     /// When the message that is coming began to.
@@ -120,32 +120,32 @@ enum Step {
     Leave,
 }
 
-impl Talk {
+impl Session {
     /// How it is to end.
-    async fn run(&mut self, guard: &mut Guard) -> io::Result<Ending> {
+    async fn run(&mut self, guard: &mut Guard) -> io::Result<Close> {
         let mut closing = pin!(guard.closing());
         let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
         loop {
-            let is_done = self.queue.is_empty() && self.waiting.is_none();
-            if let Some(ending) = self.ending.take_if(|_| is_done) {
-                return Ok(ending);
+            let is_done = self.queue.is_empty() && self.pending.is_none();
+            if let Some(close) = self.close.take_if(|_| is_done) {
+                return Ok(close);
             }
             self.wind(timer.as_mut());
-            let is_ending = self.ending.is_some();
+            let is_ending = self.close.is_some();
             if is_ending {
                 // Read on, to no purpose but to see whether the peer leaves.
-                self.inbox.discard();
+                self.reader.discard();
             }
-            let reads = self.waiting.is_none();
+            let reads = self.pending.is_none();
             let step = tokio::select! {
                 biased;
                 () = &mut closing, if !is_ending => Step::Leave,
                 (kind, answer) = poll_fn(|context| self.queue.poll(context)) => Step::Answer(kind, answer),
-                read = self.stream.read(self.inbox.room()), if reads => Step::Read(read?),
+                read = self.stream.read(self.reader.room()), if reads => Step::Read(read?),
                 () = timer.as_mut() => Step::Look,
             };
             match step {
-                Step::Leave => self.ending = Some(Ending::leaving()),
+                Step::Leave => self.close = Some(Close::leaving()),
                 Step::Answer(kind, answer) => {
                     let lost = |error| message::refused(&self.service, &self.parts, error);
                     let response = answer.unwrap_or_else(lost);
@@ -156,34 +156,34 @@ impl Talk {
                 Step::Read(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Step::Read(bytes) => {
                     self.heard = Instant::now();
-                    self.inbox.filled(bytes);
+                    self.reader.filled(bytes);
                 }
                 Step::Look => {
-                    if let Some((due, ending)) = self.due()
+                    if let Some((due, close)) = self.due()
                         && due <= Instant::now()
                     {
-                        return Ok(ending);
+                        return Ok(close);
                     }
                 }
             }
-            if let Some(ending) = self.take_in().await? {
-                return Ok(ending);
+            if let Some(close) = self.take_in().await? {
+                return Ok(close);
             }
         }
     }
 
     /// When the peer must have done something, and how it ends if it has not; `None` while it is not its turn.
-    fn due(&self) -> Option<(Instant, Ending)> {
+    fn due(&self) -> Option<(Instant, Close)> {
         let settings = &self.service.settings;
-        if self.waiting.is_some() || self.ending.is_some() {
+        if self.pending.is_some() || self.close.is_some() {
             return None;
         }
-        if let (Some(since), Some(received)) = (self.since, self.inbox.unfinished()) {
+        if let (Some(since), Some(received)) = (self.since, self.reader.unfinished()) {
             let allowed = settings.body.pace.allowed(received)?;
-            return Some((since + allowed, Ending::slow(allowed.as_secs())));
+            return Some((since + allowed, Close::slow(allowed.as_secs())));
         }
         let idle = settings.timeouts.idle;
-        self.queue.is_empty().then(|| (self.heard + idle, Ending::idle(idle.as_secs())))
+        self.queue.is_empty().then(|| (self.heard + idle, Close::idle(idle.as_secs())))
     }
 
     /// Sets the timer to what is due first.
@@ -197,34 +197,34 @@ impl Talk {
     }
 
     /// Takes in what has come, as far as there is room. How it is to end at once, where it is.
-    async fn take_in(&mut self) -> io::Result<Option<Ending>> {
+    async fn take_in(&mut self) -> io::Result<Option<Close>> {
         loop {
             if self.queue.has_room()
-                && let Some((kind, body)) = self.waiting.take()
+                && let Some((kind, body)) = self.pending.take()
             {
                 self.ask(kind, body);
             }
-            if self.waiting.is_some() || self.ending.is_some() {
+            if self.pending.is_some() || self.close.is_some() {
                 break;
             }
-            match self.inbox.next() {
+            match self.reader.next() {
                 Ok(None) => break,
                 Ok(Some(Event::Message(kind, body))) => {
                     self.since = None;
-                    self.waiting = Some((kind, Ok(body)));
+                    self.pending = Some((kind, Ok(body)));
                 }
                 Ok(Some(Event::Refused(error))) => {
                     self.since = None;
-                    self.waiting = Some((Kind::Text, Err(error)));
+                    self.pending = Some((Kind::Text, Err(error)));
                 }
                 Ok(Some(Event::Ping(payload))) => self.say(Opcode::Pong, &payload).await?,
                 Ok(Some(Event::Pong)) => {}
                 // Who is done waits for nothing more.
                 Ok(Some(Event::Closed(said))) => return Ok(Some(said)),
-                Err(ending) => self.ending = Some(ending),
+                Err(close) => self.close = Some(close),
             }
         }
-        match self.inbox.unfinished().filter(|_| self.waiting.is_none()) {
+        match self.reader.unfinished().filter(|_| self.pending.is_none()) {
             Some(_) => {
                 self.since.get_or_insert_with(Instant::now);
             }
@@ -273,13 +273,13 @@ impl Talk {
     }
 
     /// Says that it ends, and waits a little for the peer to hear it.
-    async fn close(&mut self, ending: &Ending) -> io::Result<()> {
+    async fn close(&mut self, close: &Close) -> io::Result<()> {
         let last = async {
-            self.say(Opcode::Close, &ending.payload()).await?;
+            self.say(Opcode::Close, &close.payload()).await?;
             self.stream.shutdown().await?;
             // A connection that is closed under bytes that nobody has read loses what was said last.
-            self.inbox.discard();
-            while self.stream.read(self.inbox.room()).await? != 0 {}
+            self.reader.discard();
+            while self.stream.read(self.reader.room()).await? != 0 {}
             io::Result::Ok(())
         };
         timeout(LAST_WORDS, last).await.unwrap_or(Ok(()))

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::exchange::intake::{Limits, Received};
 use crate::http::websocket::{
-    Ending,
+    Close,
     frame::{self, Header, Opcode},
 };
 use inference::{
@@ -38,7 +38,7 @@ pub enum Event {
     /// The peer is there.
     Pong,
     /// The peer is done; what is to be said in return.
-    Closed(Ending),
+    Closed(Close),
 }
 
 /// A frame of which the header is known.
@@ -61,7 +61,7 @@ struct Partial {
 impl Partial {
     /// More has come. Each part of a text is looked at when it comes: all of a large one at once would keep other
     /// connections waiting.
-    fn extend(&mut self, chunk: &[u8]) -> Result<(), Ending> {
+    fn extend(&mut self, chunk: &[u8]) -> Result<(), Close> {
         // Read to no purpose where there is no room.
         let Ok((buffer, permit)) = &mut self.content else { return Ok(()) };
         buffer.extend(chunk);
@@ -73,7 +73,7 @@ impl Partial {
                 Ok(text) => self.checked += text.len(),
                 // A part of a letter: the rest may come.
                 Err(error) if error.error_len().is_none() => self.checked += error.valid_up_to(),
-                Err(_) => return Err(Ending::not_text()),
+                Err(_) => return Err(Close::not_text()),
             }
         }
         Ok(())
@@ -81,7 +81,7 @@ impl Partial {
 }
 
 /// Puts messages together.
-pub struct Inbox {
+pub struct Reader {
     limits: Limits,
     /// Bytes that have been read and not been looked at: those from `start` to `end`.
     raw: Box<[u8]>,
@@ -93,14 +93,14 @@ pub struct Inbox {
     message: Option<Partial>,
 }
 
-impl Inbox {
+impl Reader {
     /// An empty one, for messages under these limits.
-    pub fn new(limits: Limits) -> Inbox {
+    pub fn new(limits: Limits) -> Reader {
         let raw = vec![0; BUFFER].into_boxed_slice();
-        Inbox { limits, raw, start: 0, end: 0, frame: None, control: Vec::new(), message: None }
+        Reader { limits, raw, start: 0, end: 0, frame: None, control: Vec::new(), message: None }
     }
 
-    /// Where bytes are to be read to; never empty once [`Inbox::next`] has said that there is nothing.
+    /// Where bytes are to be read to; never empty once [`Reader::next`] has said that there is nothing.
     pub fn room(&mut self) -> &mut [u8] {
         self.raw.get_mut(self.end..).unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl Inbox {
     ///
     /// # Errors
     /// How the conversation is to end, where the peer may not do what it did.
-    pub fn next(&mut self) -> Result<Option<Event>, Ending> {
+    pub fn next(&mut self) -> Result<Option<Event>, Close> {
         loop {
             let Some(frame) = &mut self.frame else {
                 let unread = self.raw.get(self.start..self.end).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Inbox {
     }
 
     /// A frame has begun.
-    fn begin(&mut self, header: Header) -> Result<(), Ending> {
+    fn begin(&mut self, header: Header) -> Result<(), Close> {
         self.frame = Some(Frame { header, received: 0 });
         let kind = match (header.opcode, &self.message) {
             (Opcode::Close | Opcode::Ping | Opcode::Pong, _) => return Ok(()),
@@ -179,17 +179,17 @@ impl Inbox {
             (Opcode::Text, None) => Kind::Text,
             (Opcode::Binary, None) => Kind::Binary,
             (Opcode::Continuation, None) => {
-                return Err(Ending::violation("a continuation of nothing"));
+                return Err(Close::violation("a continuation of nothing"));
             }
             (Opcode::Text | Opcode::Binary, Some(_)) => {
-                return Err(Ending::violation("a message within another one"));
+                return Err(Close::violation("a message within another one"));
             }
         };
         let Limits { limit, budget, .. } = &self.limits;
         let before = self.message.as_ref().map_or(0, |it| it.length);
         let length = before.saturating_add(header.length);
         if *limit < length {
-            return Err(Ending::too_large(*limit));
+            return Err(Close::too_large(*limit));
         }
         let size = usize::try_from(length).unwrap_or(usize::MAX);
         let checked = self.message.as_ref().map_or(0, |it| it.checked);
@@ -209,7 +209,7 @@ impl Inbox {
     }
 
     /// A frame has come whole.
-    fn complete(&mut self, header: Header) -> Result<Option<Event>, Ending> {
+    fn complete(&mut self, header: Header) -> Result<Option<Event>, Close> {
         let control = |control: &mut Vec<u8>| Bytes::from(std::mem::take(control));
         match header.opcode {
             Opcode::Ping => return Ok(Some(Event::Ping(control(&mut self.control)))),
@@ -218,7 +218,7 @@ impl Inbox {
                 return Ok(Some(Event::Pong));
             }
             Opcode::Close => {
-                let said = Ending::read(&control(&mut self.control))?;
+                let said = Close::read(&control(&mut self.control))?;
                 return Ok(Some(Event::Closed(said)));
             }
             Opcode::Continuation | Opcode::Text | Opcode::Binary => {}
@@ -233,7 +233,7 @@ impl Inbox {
         };
         let bytes = buffer.finish();
         if kind == Kind::Text && checked < bytes.len() {
-            return Err(Ending::not_text());
+            return Err(Close::not_text());
         }
         Ok(Some(Event::Message(kind, Received { bytes, permit })))
     }

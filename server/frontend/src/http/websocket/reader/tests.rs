@@ -10,9 +10,9 @@ use inference::limits::Budget;
 
 const LIMIT: u64 = 1000;
 
-fn inbox(budget: &Arc<Budget>) -> Inbox {
+fn reader(budget: &Arc<Budget>) -> Reader {
     let pace = BodyPace { grace: std::time::Duration::from_secs(1), bytes_per_second: 1 };
-    Inbox::new(Limits {
+    Reader::new(Limits {
         limit: LIMIT,
         whole: LIMIT,
         setting: "--http-max-input-size",
@@ -40,7 +40,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// What an event is, in short.
-fn told(event: Event) -> String {
+fn described(event: Event) -> String {
     match event {
         Event::Message(kind, it) => format!("{kind:?} {}", String::from_utf8_lossy(&it.bytes)),
         Event::Refused(error) => format!("Refused {error}"),
@@ -51,17 +51,17 @@ fn told(event: Event) -> String {
 }
 
 /// Everything that comes of these bytes in pieces of that size, and the code with which it ends, if it does.
-fn read(inbox: &mut Inbox, bytes: &[u8], piece: usize) -> (Vec<String>, Option<u16>) {
+fn read(reader: &mut Reader, bytes: &[u8], piece: usize) -> (Vec<String>, Option<u16>) {
     let mut events = Vec::new();
     for piece in bytes.chunks(piece) {
-        inbox.room()[..piece.len()].copy_from_slice(piece);
-        inbox.filled(piece.len());
+        reader.room()[..piece.len()].copy_from_slice(piece);
+        reader.filled(piece.len());
         loop {
-            match inbox.next() {
-                Ok(Some(event)) => events.push(told(event)),
+            match reader.next() {
+                Ok(Some(event)) => events.push(described(event)),
                 Ok(None) => break,
-                Err(ending) => {
-                    let payload = ending.payload();
+                Err(close) => {
+                    let payload = close.payload();
                     return (events, Some(u16::from_be_bytes([payload[0], payload[1]])));
                 }
             }
@@ -74,8 +74,8 @@ fn read(inbox: &mut Inbox, bytes: &[u8], piece: usize) -> (Vec<String>, Option<u
 fn check(bytes: &[u8], expect: &[&str], code: Option<u16>) {
     let budget = Budget::new(2000);
     for piece in [1, 2, 3, 7, bytes.len().max(1)] {
-        let mut inbox = inbox(&budget);
-        let (events, ended) = read(&mut inbox, bytes, piece);
+        let mut reader = reader(&budget);
+        let (events, ended) = read(&mut reader, bytes, piece);
         assert_eq!(
             (events.as_slice(), ended),
             (&*expect.iter().map(|it| it.to_string()).collect::<Vec<_>>(), code),
@@ -132,34 +132,34 @@ fn what_is_too_large_is_seen_in_the_header_and_in_the_sum() {
 fn a_message_without_room_in_memory_is_skipped_and_the_next_one_is_not() {
     let budget = Budget::new(1000);
     let others = budget.take(900).unwrap();
-    let mut inbox = inbox(&budget);
+    let mut reader = reader(&budget);
     let large = [frame(0x02, &[1; 50]), frame(0x80, &[1; 100])].concat();
-    let (events, ended) = read(&mut inbox, &large, 16);
+    let (events, ended) = read(&mut reader, &large, 16);
     assert_eq!((events.len(), ended), (1, None));
     assert!(events[0].contains("--max-inflight-bytes"), "{events:?}");
     assert_eq!(budget.used(), 900);
     drop(others);
-    assert_eq!(read(&mut inbox, &frame(0x81, b"next"), 99).0, ["Text next"]);
+    assert_eq!(read(&mut reader, &frame(0x81, b"next"), 99).0, ["Text next"]);
 }
 
 #[test]
 fn memory_is_asked_for_when_it_is_announced_and_given_back_when_the_peer_is_gone() {
     let budget = Budget::new(1000);
-    let mut inbox = inbox(&budget);
+    let mut reader = reader(&budget);
     let bytes = frame(0x82, &[1; 700]);
-    read(&mut inbox, &bytes[..20], 20);
+    read(&mut reader, &bytes[..20], 20);
     assert_eq!(budget.used(), 700);
-    assert_eq!(inbox.unfinished(), Some(12));
-    drop(inbox);
+    assert_eq!(reader.unfinished(), Some(12));
+    drop(reader);
     assert_eq!(budget.used(), 0);
 }
 
 #[test]
 fn what_comes_in_frames_is_counted_with_the_room_that_its_buffer_has() {
     let budget = Budget::new(10_000);
-    let mut inbox = inbox(&budget);
-    read(&mut inbox, &[frame(0x02, &[1; 600]), frame(0x00, &[1; 100])].concat(), 99);
-    let Some(Partial { content: Ok((buffer, _)), .. }) = &inbox.message else {
+    let mut reader = reader(&budget);
+    read(&mut reader, &[frame(0x02, &[1; 600]), frame(0x00, &[1; 100])].concat(), 99);
+    let Some(Partial { content: Ok((buffer, _)), .. }) = &reader.message else {
         panic!("no message")
     };
     assert!(1000 < buffer.capacity(), "{}", buffer.capacity());
@@ -171,8 +171,8 @@ proptest! {
     #[test]
     fn no_bytes_harm(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1usize..64) {
         let budget = Budget::new(2000);
-        let whole = read(&mut inbox(&budget), &bytes, 400);
-        prop_assert_eq!(read(&mut inbox(&budget), &bytes, piece), whole);
+        let whole = read(&mut reader(&budget), &bytes, 400);
+        prop_assert_eq!(read(&mut reader(&budget), &bytes, piece), whole);
         prop_assert_eq!(budget.used(), 0);
     }
 
@@ -188,8 +188,8 @@ proptest! {
     ) {
         let bytes: Vec<u8> = frames.iter().flat_map(|(first, payload)| frame(*first, payload)).collect();
         let budget = Budget::new(2000);
-        let whole = read(&mut inbox(&budget), &bytes, 4000);
-        prop_assert_eq!(read(&mut inbox(&budget), &bytes, piece), whole);
+        let whole = read(&mut reader(&budget), &bytes, 4000);
+        prop_assert_eq!(read(&mut reader(&budget), &bytes, piece), whole);
         prop_assert_eq!(budget.used(), 0);
     }
 }
