@@ -1,4 +1,4 @@
-//! `GET /invocations-bidirectional-stream`: the way from HTTP to a WebSocket.
+//! `GET /invocations-bidirectional-stream`: the upgrade from HTTP to a WebSocket.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -28,17 +28,17 @@ use crate::{
 };
 use inference::error::Error;
 
-/// What a server puts behind the client's key, by RFC 6455.
+/// The text that a server appends to the client's key, by RFC 6455.
 const PROOF: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The version of the protocol that is spoken: the only one there is.
+/// The version of the WebSocket protocol: the only one.
 const SPOKEN: &str = "13";
 
-/// Keys of the query, and the headers in whose place they are: a browser, and the platform, send no others.
+/// Keys of the query that stand for headers: browsers and the platform cannot send other headers.
 const QUERY: [(&str, HeaderName); 3] =
     [("content-type", CONTENT_TYPE), ("accept", ACCEPT), ("target-model", TARGET_MODEL)];
 
-/// Headers that are about the request for the upgrade, not about its messages.
+/// Headers that belong to the request for the upgrade, not to its messages.
 const OWN: [HeaderName; 11] = [
     ACCEPT_ENCODING,
     CONNECTION,
@@ -53,7 +53,7 @@ const OWN: [HeaderName; 11] = [
     UPGRADE,
 ];
 
-/// Agrees to a conversation. Whoever serves the connection finds the [`Opening`] among the extensions of the answer.
+/// Accepts an upgrade. The task that serves the connection finds the [`Opening`] among the extensions of the answer.
 pub fn open(service: &Service, parts: &Parts) -> Answer {
     if !service.settings.websocket {
         let problem = "there are no WebSockets here (--allow-websocket=false)";
@@ -109,8 +109,8 @@ fn wants_websocket(parts: &Parts) -> bool {
     parts.version == Version::HTTP_11 && has_word(&parts.headers, &UPGRADE, "websocket")
 }
 
-/// Where the page comes from that asks, if it is not from here: browsers let any page open a WebSocket to any server,
-/// and say only whose it is. Other programs say nothing.
+/// The origin of the page that opens the WebSocket, where that is not this server. Browsers let any page open a
+/// WebSocket to any server, and only name the origin. Other programs send no origin.
 fn foreign_origin(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     let host = headers.get(HOST).map(HeaderValue::as_bytes);
     let is_own = |origin: &HeaderValue| {
@@ -121,13 +121,13 @@ fn foreign_origin(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     Some(String::from_utf8_lossy(foreign.as_bytes()))
 }
 
-/// Is the word in the list that a header is?
+/// Is `word` in the comma-separated list of the header?
 fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|it| it.to_str().ok());
     values.flat_map(|it| it.split(',')).any(|it| it.trim().eq_ignore_ascii_case(word))
 }
 
-/// Says what would be spoken.
+/// A refusal that names the protocol to upgrade to.
 fn refuse(problem: &str) -> hyper::Response<crate::http::body::Segments> {
     let mut response = respond::unhealthy(StatusCode::UPGRADE_REQUIRED, problem);
     let headers = response.headers_mut();
@@ -137,7 +137,7 @@ fn refuse(problem: &str) -> hyper::Response<crate::http::body::Segments> {
     response
 }
 
-/// The head that each message is to have.
+/// The head that each message gets.
 fn of_messages(parts: &Parts) -> Result<Parts, Error> {
     let mut parts = parts.clone();
     parts.extensions.clear();
@@ -145,7 +145,7 @@ fn of_messages(parts: &Parts) -> Result<Parts, Error> {
     let query = parts.uri.query().unwrap_or_default().to_owned();
     for pair in query.split('&') {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        // Other keys may be the platform's, or for somebody else.
+        // Other keys may be the platform's, or meant for a proxy.
         let known = QUERY.into_iter().find(|it| it.0 == key);
         let Some((_, header)) = known else { continue };
         let value: Cow<'_, str> = percent_decode(value)?;

@@ -1,4 +1,4 @@
-//! A reply's body as an event stream: what comes of it leaves in frames at once, and what breaks it is told in one.
+//! A reply's body as an event stream: each chunk leaves in frames at once, and an error becomes the last frame.
 
 use std::{
     collections::VecDeque,
@@ -14,18 +14,18 @@ use protocol::eventstream::{self, Broken};
 
 /// The frames of a body.
 pub struct EventStream<B: Body> {
-    /// What is framed; `None` once it has ended.
+    /// The body that is framed; `None` once it has ended.
     inner: Option<B>,
-    /// What has come of it and is in no frame yet.
+    /// The chunk that is not in a frame yet.
     chunk: Bytes,
     /// Pieces of the frame that is sent at present.
     ready: VecDeque<Bytes>,
-    /// What an error of the body is called, and says.
+    /// The kind of an error of the body, and its text.
     describe: fn(B::Error) -> (Broken, String),
 }
 
 impl<B: Body> EventStream<B> {
-    /// Frames `inner`. `describe` says what is wrong where it breaks off.
+    /// Frames `inner`. `describe` turns an error of the body into the last frame's kind and text.
     pub fn new(inner: B, describe: fn(B::Error) -> (Broken, String)) -> EventStream<B> {
         EventStream { inner: Some(inner), chunk: Bytes::new(), ready: VecDeque::new(), describe }
     }
@@ -44,14 +44,14 @@ impl<B: Body<Data = Bytes> + Unpin> Body for EventStream<B> {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             let this = &mut *self;
-            // One at a time: to make the frames of a large chunk takes long, and the writes between them are turns of
-            // other connections.
+            // One frame at a time: framing a large chunk takes long, and other connections take their turn between
+            // the writes.
             if eventstream::part(&mut this.chunk, &mut this.ready) {
                 continue;
             }
             let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
             match ready!(Pin::new(inner).poll_frame(context)) {
-                // Trailers have no place in an event stream.
+                // An event stream has no place for trailers: they are dropped.
                 Some(Ok(frame)) => {
                     this.chunk = frame.into_data().unwrap_or_default();
                 }

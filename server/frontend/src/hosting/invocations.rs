@@ -1,4 +1,4 @@
-//! SageMaker's `/invocations`: one request in whatever format, on the model that it is for.
+//! SageMaker's `/invocations`: one request in any of its formats, on the model that it is for.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Described {
     }
 }
 
-/// Runs a body of whatever format on a model. `sequence` is the one of its session.
+/// Runs a body in any format on a model. `sequence` is the one of its session.
 pub async fn infer(
     service: &Service,
     model: Arc<ServedModel>,
@@ -82,13 +82,13 @@ pub async fn infer(
     let described = Arc::new(Described { content_type, accept, method, objective });
     let is_xgboost = sagemaker::speaks_xgboost(&options, described.head());
     if is_xgboost && body.length().is_none() {
-        // Whether there is anything in it, only its end tells.
+        // A body of unknown length shows only at its end whether it is empty.
         model.admit()?;
         let received = Box::pin(body.receive(json_length, &service.settings.body)).await?;
         body = Payload::Here(received);
     }
     if is_xgboost && body.length() == Some(0) {
-        // So its container says that there is nothing to predict.
+        // XGBoost's container answers an empty body with 204.
         return Ok(respond::empty(StatusCode::NO_CONTENT));
     }
     let observed = Observed::begin(service, &model, parts);
@@ -115,19 +115,19 @@ pub async fn infer(
     if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES)
         && service.settings.hosting.echo_attributes
     {
-        // The platform passes them on to the client only if the container repeats them.
+        // The platform passes these attributes on to the client only if the container repeats them.
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
     }
     Ok(response)
 }
 
-/// What clients of the TensorFlow Serving container say of model, version and method.
+/// The attributes in which clients of the TensorFlow Serving container name model, version and method.
 fn attributes(parts: &Parts) -> Result<Attributes<'_>, Error> {
     let header = text(&parts.headers, &CUSTOM_ATTRIBUTES);
     header.map_or_else(|| Ok(Attributes::default()), Attributes::read)
 }
 
-/// A run that failed is the fault of its rows to XGBoost's container, and its clients look for that status.
+/// XGBoost's container blames a failed run on the rows, with 400, and its clients look for that status.
 fn blame_the_body(failure: Failure) -> Failure {
     let error = match failure.error {
         Error::Backend(BackendError::Execute(problem)) => Error::InvalidRequest(problem),

@@ -20,7 +20,7 @@ pub async fn invocations(service: &Service, parts: &Parts, body: Payload<'_, Inc
     invoke(service, model, parts, body).await
 }
 
-/// Runs a request on a model that is known, for every address that takes what `/invocations` takes.
+/// Runs a request on a chosen model, for every address with the semantics of `/invocations`.
 pub async fn invoke(
     service: &Service,
     model: Arc<ServedModel>,
@@ -28,7 +28,7 @@ pub async fn invoke(
     body: Payload<'_, Incoming>,
 ) -> Answer {
     if parts.headers.contains_key(sessions::SESSION) {
-        // In a box: other requests carry no room for it.
+        // Boxed: the futures of other requests stay small.
         return Box::pin(sessions::answer(service, model, parts, body)).await;
     }
     infer(service, model, parts, body, None).await

@@ -1,4 +1,4 @@
-//! A message of a WebSocket, answered as the body of a request to `/invocations`.
+//! Messages of a WebSocket, each answered as the body of a request to `/invocations`.
 
 use hyper::{Response, http::request::Parts};
 
@@ -17,7 +17,7 @@ use telemetry::metrics::Protocol;
 
 /// Answers a message of a WebSocket as the body of a request to `/invocations` with this head.
 pub async fn message(service: &Service, parts: &Parts, body: Received) -> Response<Segments> {
-    // A conversation may last for days: who might ask when it began need not any more.
+    // A conversation may last for days, and the client may have lost its permission since it began.
     let need = Route::InvocationsStream.need(&parts.method);
     let answer = match service.check(need, &parts.headers) {
         Ok(()) => invocations(service, parts, Payload::Here(body)).await,
@@ -29,7 +29,7 @@ pub async fn message(service: &Service, parts: &Parts, body: Received) -> Respon
     response
 }
 
-/// The answer to such a message that was refused before it came.
+/// The answer to a message that the reader refused.
 pub fn refused(service: &Service, parts: &Parts, error: Error) -> Response<Segments> {
     let response = failed(service, parts, Some(Family::SageMaker), &error.into());
     service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());

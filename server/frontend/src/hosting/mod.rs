@@ -1,5 +1,5 @@
-//! What hosting platforms want around inference: SageMaker's `/invocations` with its sessions, multi-model verbs, event
-//! streams and asynchronous invocations, the runtime in front of them, and Vertex AI's port.
+//! The addresses of hosting platforms around inference: SageMaker's `/invocations` with its sessions, multi-model
+//! verbs, event streams and asynchronous invocations, the local runtime in front of them, and Vertex AI's port.
 
 pub(crate) mod async_invocations;
 pub(crate) mod bidirectional;

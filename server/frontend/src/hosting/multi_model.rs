@@ -1,4 +1,4 @@
-//! Multi-model endpoints of SageMaker: the platform loads, lists, asks and unloads models under keys of its own.
+//! Multi-model endpoints of SageMaker: the platform loads, lists, invokes and unloads models under its own keys.
 
 use hyper::{body::Incoming, http::request::Parts};
 
@@ -81,7 +81,7 @@ async fn ask(service: &Service, name: &str, parts: &Parts, body: &mut Incoming) 
     answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
 }
 
-/// The platform takes 404 for a model that is not loaded, whatever the text says, and this one is.
+/// The platform reads any 404 as: the model is not loaded. This model is loaded, so its 404 becomes another error.
 fn of_loaded(error: Error) -> Error {
     match error.kind() {
         Kind::NotFound => Error::InvalidRequest(error.to_string()),

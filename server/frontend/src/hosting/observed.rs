@@ -1,5 +1,5 @@
-//! What is noted of an invocation beside its answer: counts for lines of metrics, and its data where that is captured.
-//! Both are off unless asked for, and cost nothing then.
+//! Records of an invocation: counts for lines of metrics, and captured data. Both are off by default, and cost
+//! nothing then.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use telemetry::capture::{About, Captured};
 /// The client's name for its request.
 const INFERENCE_ID: HeaderName = HeaderName::from_static("x-amzn-sagemaker-inference-id");
 
-/// What SageMaker passes through from client to client.
+/// A header that SageMaker passes from the client to the container and back.
 pub const CUSTOM_ATTRIBUTES: HeaderName =
     HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
 
@@ -32,7 +32,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// This one, on that model.
+    /// Begins the records of an invocation of that model.
     pub fn begin(service: &Service, model: &ServedModel, parts: &Parts) -> Observed {
         let name = &model.shown_name;
         let counted = service.settings.recorder.as_ref().map(|it| it.begin(name));
@@ -49,12 +49,12 @@ impl Observed {
         Observed { counted, captured }
     }
 
-    /// Where its body is to be shown before it is decoded; `None` where nobody wants to see it.
+    /// The capture that takes the body before it is decoded; `None` where this invocation is not captured.
     pub fn captured(&self) -> Option<Arc<Captured>> {
         self.captured.clone()
     }
 
-    /// It is answered so. Failures are counted and not captured: they have no output.
+    /// Records the answer. A failure is counted but not captured, because it has no output.
     pub fn end(self, answer: &mut Answer) {
         let Observed { counted, captured } = self;
         if let (Some(captured), Ok(response)) = (captured, &*answer) {

@@ -1,4 +1,4 @@
-//! The Vertex AI port: two addresses that the platform chooses, and behind one of them, by a header, the others.
+//! The Vertex AI port: two addresses that the platform chooses. A header redirects one of them to other routes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use protocol::{
     kserve_v2::{self, media},
 };
 
-/// Names another address that the request is for.
+/// The header that names the address to redirect to.
 const REDIRECT: HeaderName = HeaderName::from_static("x-vertex-ai-triton-redirect");
 
 /// The route of a request on this port.
@@ -54,14 +54,14 @@ pub fn route<'a>(routes: &VertexAi, parts: &'a Parts) -> Result<Route<'a>, Error
     }
 }
 
-/// The route that the header names.
+/// The route of the address in the header.
 fn redirect(target: &str) -> Result<Route<'_>, Error> {
     let refused = |error: Error| {
         Error::InvalidRequest(format!("header {REDIRECT}: {error}, given '{target}'"))
     };
-    // A query is ignored, as everywhere.
+    // The query is ignored, as in all routes.
     let path = target.split('?').next().unwrap_or_default();
-    // All come by POST, whatever the address takes elsewhere.
+    // The platform sends only POST, whatever method the address takes on other ports.
     let found = match router::route(&Method::GET, path) {
         Err(Error::MethodNotAllowed { .. }) => router::route(&Method::POST, path),
         found => found,
@@ -89,7 +89,7 @@ fn redirect(target: &str) -> Result<Route<'_>, Error> {
     }
 }
 
-/// Can the platform send requests? Also not while the model is not there that answers those without a name.
+/// May the platform send requests? Not ready either where no model answers requests without a name.
 pub fn health(service: &Service) -> Response<Segments> {
     let reason = service.serving.not_ready().map(str::to_owned);
     match reason.or_else(|| invoked(service).err().map(|it| it.to_string())) {
@@ -98,8 +98,8 @@ pub fn health(service: &Service) -> Response<Segments> {
     }
 }
 
-/// Inference on a model, or on the one that answers requests without a name. Where binary tensors begin is said by the
-/// content type, in both directions.
+/// Inference on a model, or on the one that answers requests without a name. The content type gives the offset of
+/// binary tensors, in both directions.
 pub async fn infer(
     service: &Service,
     path: Option<&ModelPath<'_>>,

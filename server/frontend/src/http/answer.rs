@@ -1,4 +1,4 @@
-//! What a route answers, and what is answered in its place where it fails.
+//! The answer of an HTTP route, and the error reply in its place where the route fails.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use inference::error::{Error, Kind};
 use models::ServedModel;
 use protocol::sagemaker::ErrorForm;
 
-/// What SageMaker tells a container of a request, and the log repeats beside its errors.
+/// SageMaker's headers that the log repeats beside an error.
 const LOGGED_HEADERS: [HeaderName; 5] = [
     TARGET_MODEL,
     HeaderName::from_static("x-amzn-sagemaker-target-variant"),
@@ -34,7 +34,7 @@ const LOGGED_HEADERS: [HeaderName; 5] = [
 /// The answer of a route.
 pub type Answer = Result<Response<Segments>, Failure>;
 
-/// The model that an address names, loaded for the purpose where models are loaded on demand.
+/// The model that an address names. Where models are loaded on demand, it is loaded for this.
 pub async fn find(
     service: &Service,
     path: &ModelPath<'_>,
@@ -44,20 +44,20 @@ pub async fn find(
     service.serving.model(&path.name, path.version, deadline).await
 }
 
-/// The value of a header, where it is there and is text.
+/// The value of a header; `None` where it is absent or not text.
 pub fn owned_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     text(headers, name).map(str::to_owned)
 }
 
-/// Reads the rest of a refused request to no purpose, so that its sender comes to read the reply.
+/// Reads and drops the rest of a refused request, so that the client gets to read the reply.
 pub fn forget(parts: &Parts, body: Incoming) {
-    // Who asked whether to send the body at all has its answer now.
+    // A client that sent `Expect: 100-continue` has its answer now, and sends no body.
     if !body.is_end_stream() && !parts.headers.contains_key(EXPECT) {
         tokio::spawn(body::discard(body));
     }
 }
 
-/// What a failure looks like to a client of that family of addresses. It is logged.
+/// The reply to a failure in the form of that family of addresses. The failure is logged.
 pub fn failed(
     service: &Service,
     parts: &Parts,

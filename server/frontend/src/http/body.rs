@@ -1,4 +1,4 @@
-//! Bodies of HTTP: where a request's comes from, and a reply's, which is written in segments.
+//! Bodies of HTTP: the source of a request's body, and a reply's body in segments.
 
 use std::{
     collections::VecDeque,
@@ -20,14 +20,14 @@ use inference::{
     trace::{Sending, Trace},
 };
 
-/// A reply up to that size is joined into one piece: to copy it costs less than to write it in pieces. It is
-/// not counted while it is being written, as little as the buffers of a connection are.
+/// A reply up to that size is joined into one piece, because a copy costs less than several writes. It is not counted
+/// while it is being written, as the buffers of a connection are not.
 const SMALL: usize = 4 << 10;
 
-/// Bytes of a refused body that are read all the same.
+/// Most bytes of a refused body that are read and dropped.
 const MOST_DISCARDED: usize = 1 << 20;
 
-/// How long that may take.
+/// Longest time for reading a refused body.
 const LONGEST_DISCARD: Duration = Duration::from_secs(5);
 
 /// The body of a request over HTTP.
@@ -37,7 +37,7 @@ impl Source for Incoming {
             let frame = frame.map_err(|error| {
                 Error::InvalidRequest(format!("the body cannot be read: {error}"))
             })?;
-            // Trailers are not data; there is nothing in them that we need.
+            // The server has no use for trailers.
             if let Ok(data) = frame.into_data()
                 && !data.is_empty()
             {
@@ -52,9 +52,8 @@ impl Source for Incoming {
     }
 }
 
-/// Reads a refused request's body to no purpose but that its sender comes to read the reply: closing the
-/// connection under a client that is still sending hides the reply from most of them. Large and slow bodies
-/// are not worth it.
+/// Reads and drops a refused request's body, so that the client gets to read the reply: most clients lose the reply
+/// when the connection closes while they are still sending. Large and slow bodies are not worth it.
 pub async fn discard(mut body: Incoming) {
     let all = async {
         let mut length = 0;
@@ -65,27 +64,27 @@ pub async fn discard(mut body: Incoming) {
             }
         }
     };
-    // Too slow: the connection closes.
+    // After the timeout the connection closes.
     let _ = tokio::time::timeout(LONGEST_DISCARD, all).await;
 }
 
-/// The body of a reply: segments that are written as they are, without being joined.
+/// The body of a reply: segments that are written one by one, without being joined.
 #[derive(Debug, Default)]
 pub struct Segments {
     bytes: VecDeque<Bytes>,
-    /// What comes behind them, as it comes; its length is not known.
+    /// A part that is made while it is sent, behind the segments; its length is not known.
     coming: Option<Coming>,
-    /// Notes when the last of them has gone.
+    /// Notes in the trace when the last byte has left.
     sending: Option<Sending>,
-    /// Is counted until then.
+    /// Counts the invocation until then.
     invocation: Option<Invocation>,
-    /// Is the reader not to know how long it is?
+    /// Sent in chunks, so that the client does not learn the length?
     is_stream: bool,
 }
 
 impl Segments {
-    /// Keeps `permit`, which covers this body from now on, until the last byte is written: with a client
-    /// that reads slowly, that is long after the server is done with the request.
+    /// Keeps `permit`, which covers this body, until the last byte is written. With a slow reader that is long after
+    /// the request is done.
     pub fn hold(&mut self, mut permit: Permit) {
         let length = self.length();
         if length <= SMALL {
@@ -102,27 +101,28 @@ impl Segments {
         Segments { coming: Some(Coming(Box::pin(body))), ..Segments::default() }
     }
 
-    /// Has an invocation counted until this body has gone.
+    /// Counts an invocation until this body has left.
     pub fn count(&mut self, invocation: Invocation) {
         self.invocation = Some(invocation);
     }
 
-    /// The pieces that have not been written, all of them where nothing has.
+    /// The segments that are not written yet.
     pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
         self.bytes.iter()
     }
 
-    /// Bytes that have not been written.
+    /// Bytes that are not written yet.
     pub fn length(&self) -> usize {
         self.bytes.iter().map(Bytes::len).sum()
     }
 
-    /// Is written in chunks, as a stream: its reader is to take each part when it comes, and to expect another one.
+    /// Sends the body in chunks, as a stream: the client then handles each part when it comes, and expects further
+    /// ones.
     pub fn stream(&mut self) {
         self.is_stream = true;
     }
 
-    /// Notes in `trace` when this body has gone.
+    /// Notes in `trace` when this body has left.
     pub fn trace(&mut self, trace: Arc<Trace>) {
         self.sending = Some(trace.sending());
     }
@@ -137,7 +137,7 @@ impl std::fmt::Debug for Coming {
     }
 }
 
-/// The end of a body, and the permit for all of it.
+/// The last piece of a body, and the permit for all of it.
 struct Held {
     bytes: Bytes,
     _permit: Permit,
@@ -202,7 +202,7 @@ mod tests {
         let body = Segments::from(vec![large.clone(), Bytes::new(), Bytes::from_static(b"ab")]);
         assert_eq!(body.size_hint().exact(), Some(SMALL as u64 + 2));
         assert_eq!(body.bytes.len(), 2);
-        // Nothing large was copied.
+        // The large segment was not copied.
         assert_eq!(body.bytes[0].as_ptr(), large.as_ptr());
         assert!(Segments::from(Bytes::new()).is_end_stream());
     }

@@ -1,4 +1,4 @@
-//! A reply made smaller, for a client that asks for it.
+//! Compression of a reply, for a client that asks for it.
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -11,8 +11,8 @@ pub fn length(reply: &EncodedReply) -> usize {
     reply.body.iter().map(Bytes::len).sum()
 }
 
-/// The reply in that encoding, with the headers that say so; as it is where it does not become smaller. Takes
-/// some milliseconds for each MiB.
+/// The reply in that encoding, with the headers that name the encoding. A reply that would not become smaller stays
+/// as it is. Takes some milliseconds for each MiB.
 pub fn compress(mut reply: EncodedReply, encoding: Encoding, level: Compression) -> EncodedReply {
     if let Some(smaller) = deflated(&reply.body, encoding, level) {
         reply.body = vec![smaller];
@@ -66,7 +66,7 @@ mod tests {
             .map(|it| (it.wrapping_mul(2_654_435_761).rotate_left(it % 31) >> 13) as u8)
             .collect();
         let mut plain = reply(&[&noise]);
-        // Noise that has been compressed once is noise indeed.
+        // Compressed noise does not become smaller a second time.
         if let Some(once) = deflated(&plain.body, Encoding::Deflate, Compression::fast()) {
             plain.body = vec![once];
         }

@@ -30,7 +30,7 @@ use crate::{drain::Guard, net::Accepted};
 use inference::error::Error;
 use protocol::sagemaker::ErrorForm;
 
-/// When the server closes, an idle connection is kept for that long: its next request may be under way.
+/// When the server closes, an idle connection is kept for that long, because its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// Serves a connection to its end.
@@ -41,7 +41,7 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
         Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
     };
     let _counted = service.serving.metrics.connection();
-    // A reply is written whole, or its rest as soon as there is room: there is nothing to wait for.
+    // Nagle's algorithm would only delay: a reply is written whole, or as soon as there is room for its rest.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
@@ -51,7 +51,7 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
             let longest = service.settings.timeouts.head;
             match acceptor.accept(stream, longest, &mut guard).await {
                 Ok(stream) => speak(stream, guard, service).await,
-                // Clients of plain HTTP, scanners, and certificates that are not ours: no news.
+                // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
                 Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
             }
         }
@@ -73,7 +73,8 @@ where
             let _idle = IdleAtEnd(&progress);
             let mut response = dispatch::answer(&service, request).await;
             if !service.serving.drain.is_serving() {
-                // A client that is told goes elsewhere in time; one that is cut off sees an error.
+                // `connection: close` lets the client use another server in time; a connection that is cut off is an
+                // error to it.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             if let Some(opening) = response.extensions_mut().remove::<Opening>() {
@@ -82,8 +83,8 @@ where
             Ok::<Response<Segments>, Infallible>(response)
         }
     });
-    // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and
-    // loses the reply to a head that cannot be read.
+    // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and loses
+    // the reply to a head that cannot be read.
     let connection = http1::Builder::new().serve_connection(io, answer).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -98,18 +99,18 @@ where
         },
     };
     if let Err(error) = ended {
-        // Clients come and go as they like; that is no news.
+        // Clients come and go as they like: a debug line is enough.
         return tracing::debug!(%error, "a connection ended early");
     }
     let opening = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(opening) = opening {
-        // It looks at its clock itself.
+        // A WebSocket has an idle timeout of its own.
         progress.busy();
         websocket::serve(opening, service, &mut guard).await;
     }
 }
 
-/// Marks the connection as idle when a request is done or given up.
+/// Marks the connection as idle when a request is answered or dropped.
 struct IdleAtEnd<'a>(&'a Progress);
 
 impl Drop for IdleAtEnd<'_> {
@@ -118,8 +119,8 @@ impl Drop for IdleAtEnd<'_> {
     }
 }
 
-/// Says that there are too many connections, and closes this one; without a word where that would take a
-/// handshake.
+/// Answers that there are too many connections, and closes this one. A TLS port closes it without an answer, because
+/// a handshake would cost too much.
 pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
     if matches!(service.door, Listener::Tls(_)) {
         return;
@@ -133,6 +134,6 @@ pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
          connection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    // Best effort: who does not read it learns the same from the closed connection.
+    // Best effort: a client that does not read this sees the closed connection.
     let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
 }

@@ -1,4 +1,4 @@
-//! The way in and out of every request over HTTP: its route, whether it may be made, its answer, its count.
+//! The way of every HTTP request: its route, its permission, its handler, its answer, its count.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use telemetry::metrics::Protocol;
 pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
     let (parts, mut body) = request.into_parts();
     if let Some(facade) = runtime::facade_for(service, &parts) {
-        // In a box: other requests carry no room for it.
+        // Boxed: the futures of other requests stay small.
         return Box::pin(runtime::answer(service, &facade, parts, body)).await;
     }
     let route = match &service.settings.vertex_ai {
-        // Its address is a setting, and no part of the table.
+        // The address of these metrics is a setting, and not in the table of routes.
         None if service.settings.tensorflow_metrics.as_deref() == Some(parts.uri.path()) => {
             metrics::route(&parts.method)
         }
@@ -53,7 +53,7 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
     response
 }
 
-/// Nothing else is looked at before it is known that who asks may do so.
+/// Checks the permission before anything else of the request is read.
 async fn admit(
     service: &Arc<Service>,
     route: Route<'_>,

@@ -1,4 +1,4 @@
-//! Which encoding a body has, and which one a reply may have, by their headers. Pure.
+//! The encoding of a request's body and of its reply, by the headers. Pure.
 
 use hyper::{
     HeaderMap,
@@ -8,7 +8,7 @@ use hyper::{
 use crate::exchange::compression::Encoding;
 use inference::error::Error;
 
-/// What a client may send, for the header `Accept-Encoding` of a refusal.
+/// The encodings that a client may send, for the header `Accept-Encoding` of a refusal.
 const ACCEPTED: &str = "gzip, deflate";
 
 fn named(text: &str) -> Option<Encoding> {
@@ -20,10 +20,11 @@ fn named(text: &str) -> Option<Encoding> {
     }
 }
 
-/// How a request's body is compressed; `None` where it is not. `allowed` is whether it may be.
+/// The encoding of a request's body; `None` where it is plain. `allowed`: are compressed bodies accepted?
 ///
 /// # Errors
-/// [`Error::UnsupportedEncoding`] for another encoding, for several, and for any that is not allowed.
+/// [`Error::UnsupportedEncoding`] for an unknown encoding, for several encodings, and for any encoding where none is
+/// allowed.
 pub fn of_body(headers: &HeaderMap, allowed: bool) -> Result<Option<Encoding>, Error> {
     let mut lines = headers.get_all(&CONTENT_ENCODING).iter();
     let Some(first) = lines.next() else { return Ok(None) };
@@ -57,8 +58,8 @@ fn shown(name: &str) -> String {
     format!("'{name}'")
 }
 
-/// The encoding that a client prefers for its reply; `None` where that is none. The highest weight wins, and
-/// of equal ones what is named first; what is not named is not wanted.
+/// The encoding that a client prefers for its reply; `None` for a plain reply. The highest weight wins, and among
+/// equal weights the first name. An encoding that is not named is not accepted.
 pub fn wanted(headers: &HeaderMap) -> Option<Encoding> {
     let lines = headers.get_all(&ACCEPT_ENCODING).iter().map(HeaderValue::to_str);
     let mut best = (None, 0.0);
@@ -77,7 +78,7 @@ pub fn wanted(headers: &HeaderMap) -> Option<Encoding> {
     best.0
 }
 
-/// The value of `q` among an entry's parameters, from 0 to 1; 1 without one, `None` where it is no weight.
+/// The value of `q` among an entry's parameters, from 0 to 1; 1 without one, `None` where it is not a weight.
 fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> Option<f32> {
     let text = parameters.find_map(|it| {
         let (name, value) = it.split_once('=')?;

@@ -1,5 +1,5 @@
-//! Inference over HTTP, whatever the protocol: the exchange, with what HTTP says of a request, and its answer as a
-//! response. And the address of KServe v2 for it.
+//! Inference over HTTP, for every protocol: the exchange with the head of an HTTP request, and its answer as an HTTP
+//! response.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use ::inference::{
 use ::models::ServedModel;
 use protocol::{EncodedReply, kserve_v2};
 
-/// Shorter replies, in bytes, are not compressed: a packet has to be sent in any case.
+/// Replies of fewer bytes are not compressed: one packet has to be sent in any case.
 const SMALLEST_COMPRESSED: usize = 1 << 10;
 
-/// HTTP, as the exchange sees it.
+/// The wire of HTTP.
 const WIRE: &Wire = &Wire {
     transport: Transport::Http,
     ok: 200,
@@ -45,20 +45,20 @@ pub fn of_request(failed: kserve_v2::DecodeError) -> Failure {
 pub struct HttpCodec<X, D, F> {
     /// Bytes of the body in front of raw tensors; `None` where there are none.
     pub header_length: Option<usize>,
-    /// Bytes of memory that decoding takes at most, beside the body.
+    /// Bytes of memory that decoding takes at most, besides the body.
     pub expanded: X,
-    /// What of the body is read byte by byte.
+    /// The part of the body that is read byte by byte.
     pub work: Work,
-    /// Makes a request of the body, and the form of its reply.
+    /// Decodes the body into a request and the form of its reply.
     pub decode: D,
-    /// Writes the response in that form.
+    /// Encodes the response in that form.
     pub encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
 }
 
-/// What of a body is read byte by byte, as a measure of the time that it takes.
+/// The part of a body that is read byte by byte, as a measure of the time for it.
 #[derive(Debug, Clone, Copy)]
 pub enum Work {
-    /// So many bytes.
+    /// That many bytes.
     Bytes(usize),
     /// All of it.
     Body,
@@ -66,7 +66,7 @@ pub enum Work {
     SparseBody,
 }
 
-/// Time for a byte of a body that need not spell out all its elements, in bytes of one that does.
+/// The time for a byte of a sparse body, in bytes of a body that spells out all its elements.
 const SPARSE: usize = 64;
 
 impl<X, D, F> Codec for HttpCodec<X, D, F>
@@ -128,13 +128,13 @@ where
     }
 }
 
-/// The form of a reply, and how it is written.
+/// The form of a reply, and the function that encodes it.
 pub struct Format<F> {
     format: F,
     encode: fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>,
 }
 
-/// Runs a request on `model`. `sequence` is the one that it is a part of, whatever its body says.
+/// Runs a request on `model`. `sequence` is the one that the request belongs to, whatever its body says.
 pub async fn inference<X, D, F>(
     service: &Service,
     model: Arc<ServedModel>,
@@ -156,7 +156,7 @@ where
         began: serving.tracing.now(),
         deadline: service.deadline(&parts.headers)?,
         encoding: encoding::of_body(&parts.headers, settings.compression)?,
-        // Clients wait for it: the fastest level, which finds most of what repeats.
+        // Clients wait for the compression: the fastest level finds most of the repetitions.
         compression: settings.compression.then(Compression::fast),
         forwarding: settings.forwarding.as_deref(),
         sequence,

@@ -1,4 +1,4 @@
-//! HTTP: connections, routes, handlers, the status table.
+//! The HTTP front: connections, routes, handlers, the table of statuses.
 
 pub(crate) mod answer;
 pub(crate) mod body;
@@ -23,7 +23,7 @@ pub use timeouts::Timeouts;
 
 use crate::net::{Accepted, Front, Served};
 
-/// What speaks HTTP on a port.
+/// The front that serves HTTP on a port.
 impl Front for Service {
     fn fork(&self) -> Arc<dyn Front> {
         Arc::new(self.clone())

@@ -1,4 +1,4 @@
-//! Replies: what a codec encoded, or what went wrong.
+//! HTTP replies: a codec's result, or an error.
 
 use bytes::Bytes;
 use hyper::{
@@ -16,10 +16,10 @@ use protocol::{
     sagemaker::{self, ErrorForm},
 };
 
-/// How a reply without room for it in its body says what the request is called in the log.
+/// The header with the request's name in the log, for replies without room for it in the body.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The type of events, which are a stream, however many there are.
+/// The type of a stream of server-sent events, even of a single one.
 const EVENTS: &str = "text/event-stream";
 
 /// A reply with status 200.
@@ -47,7 +47,7 @@ pub fn empty(status: StatusCode) -> Response<Segments> {
     response
 }
 
-/// A reply of status 200 that is already encoded.
+/// A reply of status 200 with an encoded body.
 pub fn raw(content_type: &'static str, body: Bytes) -> Response<Segments> {
     let mut response = Response::new(Segments::from(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -59,7 +59,7 @@ pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segme
     failure(error, request_id, status(error.kind()), error_body(error, Some(request_id), form))
 }
 
-/// The same as TensorFlow Serving has it: nothing but the sentence in the body, the request's name in a header.
+/// The error reply of TensorFlow Serving: only the sentence in the body, and the request's name in a header.
 pub fn tensorflow_error(error: &Error, request_id: &str) -> Response<Segments> {
     let body = error_body(error, None, ErrorForm::Plain);
     let mut response = failure(error, request_id, tensorflow(error.kind()), body);
@@ -71,7 +71,7 @@ fn failure(error: &Error, request_id: &str, status: StatusCode, body: Bytes) -> 
     let mut response = raw("application/json", body);
     *response.status_mut() = status;
     if let Some(after) = error.retry_after() {
-        // Clients that were refused together should not come back together.
+        // Spreads the retries of clients that were refused together.
         let jitter = u64::from(request_id.bytes().fold(0u8, u8::wrapping_add) % 3);
         let seconds = after.as_secs().max(1) + jitter;
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -79,7 +79,7 @@ fn failure(error: &Error, request_id: &str, status: StatusCode, body: Bytes) -> 
     response
 }
 
-/// The same status and text, but as a state, not a fault: for health checks.
+/// A reply that reports a state, not a fault: for health checks.
 pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {
     let body = kserve_v2::error_body(reason, None).body.concat();
     let mut response = raw("application/json", body.into());

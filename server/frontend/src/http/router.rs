@@ -36,7 +36,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["v2"] => (GET, Route::ServerMetadata),
         ["v2", "health", "live"] => (GET, Route::Live),
         ["v2", "health", "ready"] => (GET, Route::Ready),
-        // A repository's name is not looked at, as in Triton.
+        // The name of the repository is ignored, as in Triton.
         ["v2", "repository", "index"] | ["v2", "repository", _, "index"] => {
             (POST, Route::RepositoryIndex)
         }
@@ -51,7 +51,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
                 "a repository cannot be named here; leave its name out of the address".into(),
             ));
         }
-        // Before the models, one of which could have such a name.
+        // Before the routes of models, because a model could have such a name.
         ["v2", "models", "stats"] => (GET, Route::Statistics(None)),
         ["v2", "trace", "setting"] => (ANY, Route::TraceSetting(None)),
         ["v2", "models", name, "trace", "setting"] => {
@@ -79,7 +79,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
             (allowed, make(model_path(name, version)?))
         }
         ["ping"] => (ANY, Route::Ping),
-        // MLflow's names of health and of the version.
+        // MLflow's addresses of health and of the version.
         ["health"] => (GET, Route::Ping),
         ["version"] => (GET, Route::Version),
         ["invocations"] => (POST, Route::Invocations),

@@ -1,4 +1,4 @@
-//! What the handlers work with: the models, the limits, the settings of the HTTP front.
+//! The state that HTTP handlers share: the models, the limits, the settings of the HTTP front.
 
 use std::{
     num::NonZeroUsize,
@@ -38,9 +38,9 @@ use telemetry::capture::Capture;
 pub struct HttpSettings {
     /// How slow a peer may be.
     pub timeouts: Timeouts,
-    /// What a request's body may take.
+    /// Limits of a request's body.
     pub body: Limits,
-    /// Who answers `/invocations`; `None` for the only model.
+    /// The model that answers `/invocations`; `None` for the only model.
     pub default_model: Option<Arc<str>>,
     /// How a hosting platform is answered beside inference.
     pub hosting: Hosting,
@@ -48,59 +48,59 @@ pub struct HttpSettings {
     pub first_of_several: bool,
     /// How `/invocations` chooses formats.
     pub sagemaker: Arc<sagemaker::Options>,
-    /// Counts invocations; `None` where nobody asks.
+    /// Counts invocations; `None` where the lines of metrics are off.
     pub recorder: Option<Recorder>,
-    /// Writes down some of them; `None` where none are.
+    /// Captures the data of some invocations; `None` where capture is off.
     pub capture: Option<Capture>,
-    /// The sessions of `/invocations`, on whichever port they are used; `None` where there are none.
+    /// The sessions of `/invocations`, shared by all ports; `None` where they are off.
     pub sessions: Option<Arc<SessionTable>>,
-    /// Are WebSockets taken?
+    /// Are WebSockets accepted?
     pub websocket: bool,
-    /// Are bodies and replies compressed for clients that ask for it?
+    /// Are compressed bodies accepted, and replies compressed for clients that ask for it?
     pub compression: bool,
     /// Processors of this machine.
     pub cpus: NonZeroUsize,
-    /// Who may do what.
+    /// The tokens of clients, and the access that each gives.
     pub access: Access,
     /// Headers that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
-    /// What stands in for SageMaker around `/invocations`; `None` where nothing does.
+    /// The local SageMaker runtime; `None` where it is off.
     pub facade: Option<Arc<Facade>>,
-    /// Where metrics are shown with TensorFlow Serving's names; `None` for nowhere.
+    /// The address of metrics with TensorFlow Serving's names; `None` where there is none.
     pub tensorflow_metrics: Option<Arc<str>>,
-    /// On the Vertex AI port, its routes, which are then all that there is; `None` on the others.
+    /// The only routes of the Vertex AI port; `None` on the other ports.
     pub vertex_ai: Option<VertexAi>,
 }
 
 /// How a port is entered.
 #[derive(Clone)]
 pub enum Listener {
-    /// Plainly.
+    /// Plain text.
     Plain,
-    /// Plainly, beside others that have TLS: only what keeps no secret is answered, health and metrics.
+    /// Plain text while other ports have TLS: only health and metrics are answered, which hold no secret.
     HealthOnly,
-    /// By TLS.
+    /// TLS.
     Tls(Acceptor),
 }
 
 /// Everything that a handler needs. Each I/O thread has a clone of its own.
 #[derive(Clone)]
 pub struct Service {
-    /// What serves, whatever the protocol.
+    /// The part that all protocols share.
     pub serving: Serving,
-    /// The rest.
+    /// The settings of the HTTP front.
     pub settings: HttpSettings,
-    /// How its port is entered.
+    /// The encryption of its port.
     pub door: Listener,
 }
 
-/// Headers that carry a client's name for its request, the first one that is there wins.
+/// Headers with a client's name for its request; the first one that is present counts.
 const ID_HEADERS: [HeaderName; 2] = [
     HeaderName::from_static("x-amzn-sagemaker-inference-id"),
     HeaderName::from_static("x-request-id"),
 ];
 
-/// Headers that carry the time a client gives its request, in milliseconds.
+/// Headers with the time that a client gives its request, in milliseconds.
 const TIMEOUT_HEADERS: [HeaderName; 2] = [
     HeaderName::from_static("x-request-timeout-ms"),
     HeaderName::from_static("x-envoy-expected-rq-timeout-ms"),
@@ -110,17 +110,17 @@ const TIMEOUT_HEADERS: [HeaderName; 2] = [
 pub const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-model");
 
 impl Service {
-    /// A service over these models.
+    /// A service for these models.
     pub fn new(serving: Serving, settings: HttpSettings, door: Listener) -> Service {
         Service { serving, settings, door }
     }
 
-    /// The same service on a port that is entered otherwise.
+    /// The same service on a port with another encryption.
     pub fn behind(&self, door: Listener) -> Service {
         Service { door, ..self.clone() }
     }
 
-    /// May a request that needs this, and has these headers, be answered on this port?
+    /// May a request that needs this access, with these headers, be answered on this port?
     pub fn check(&self, need: Need, headers: &HeaderMap) -> Result<(), Error> {
         let is_public = matches!(need.category(), Category::Health | Category::Metrics);
         if matches!(self.door, Listener::HealthOnly) && !is_public {
@@ -133,8 +133,8 @@ impl Service {
         self.settings.access.check(need, |name| headers.get(name).map(HeaderValue::as_bytes))
     }
 
-    /// Why `/ping` is not answered with 200; `None` when it is. One bad model among several does not count,
-    /// unless it is the default one.
+    /// Why `/ping` is not answered with 200; `None` when it is. One failed model among several does not count, unless
+    /// it is the default one.
     pub fn ping_fails(&self) -> Option<String> {
         if !self.serving.drain.is_serving() {
             return Some("the server is shutting down".to_owned());
@@ -155,8 +155,8 @@ impl Service {
         }
     }
 
-    /// The model that answers `/invocations`: the one that the target header names, if there is one of that
-    /// name; the default; the only one. `version` is the one that is wanted.
+    /// The model that answers `/invocations`: the one that the target header names, if it exists; else the default
+    /// model; else the only model. `version` is the wanted one.
     pub async fn invoked(
         &self,
         headers: &HeaderMap,
@@ -172,9 +172,9 @@ impl Service {
         let deadline = || self.deadline(headers);
         if let Some(target) = text(headers, &TARGET_MODEL) {
             match self.serving.model(target, version, deadline).await {
-                // On other platforms the header names something else.
+                // Other platforms use the header for other names.
                 Err(Error::NotFound(_)) => {}
-                // One that is there and cannot answer is not to be answered for by another.
+                // A named model that exists but cannot answer is not replaced by another.
                 outcome => return outcome,
             }
         }
@@ -192,20 +192,20 @@ impl Service {
         }
     }
 
-    /// The name of the model that answers where a request names none; `None` for the only one.
+    /// The name of the model for requests that name none; `None` for the only model.
     fn default_model(&self) -> Option<Arc<str>> {
         match &self.settings.default_model {
             Some(name) => Some(name.clone()),
             None if self.settings.first_of_several => {
                 let models = &self.serving.models;
-                // Where none serves, one of them says why.
+                // Where no model is ready, the error of the first one says why.
                 models.first_ready().or_else(|| models.names().into_iter().next())
             }
             None => None,
         }
     }
 
-    /// When the answer to a request that has just arrived stops being of use.
+    /// When the answer to a request that has just arrived becomes useless.
     pub fn deadline(&self, headers: &HeaderMap) -> Result<Option<Instant>, Error> {
         let mut shortest: Option<Duration> = None;
         for name in &TIMEOUT_HEADERS {
@@ -226,7 +226,7 @@ impl Service {
     }
 }
 
-/// The value of a header, where it is there and is text.
+/// The value of a header; `None` where it is absent or not text.
 pub fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).map(HeaderValue::to_str).and_then(Result::ok)
 }

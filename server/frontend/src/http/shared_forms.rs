@@ -1,13 +1,13 @@
-//! Which forms of replies over HTTP may lie in shared memory in part.
+//! The forms of HTTP replies whose outputs may lie in shared memory.
 
 use protocol::{
     kserve_v2::{self, SharedParts, generate::Framing},
     sagemaker, tfs,
 };
 
-/// The form of a reply, which may lie in shared memory in part.
+/// A form of a reply whose outputs may lie in shared memory.
 pub trait TakeShared {
-    /// What of request and reply does.
+    /// Takes the list of inputs and outputs that lie in shared memory out of the form.
     fn take_shared(&mut self) -> Option<Box<SharedParts>> {
         None
     }

@@ -1,4 +1,4 @@
-//! Kind of failure → HTTP status: one table for each family of protocols that has its own.
+//! The tables from kind of failure to HTTP status: one for each family of protocols with its own statuses.
 
 use hyper::StatusCode;
 
@@ -7,7 +7,7 @@ use inference::error::Kind;
 /// The status of a failure.
 pub fn status(kind: Kind) -> StatusCode {
     match kind {
-        // As Triton has it: a name that is taken is a mistake in the request.
+        // As in Triton, a name that is taken is a mistake in the request.
         Kind::InvalidArgument | Kind::AlreadyExists => StatusCode::BAD_REQUEST,
         Kind::Conflict => StatusCode::CONFLICT,
         Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -21,20 +21,20 @@ pub fn status(kind: Kind) -> StatusCode {
         Kind::Unavailable | Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
         Kind::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
         Kind::OutOfMemory => StatusCode::INSUFFICIENT_STORAGE,
-        // What SageMaker's clients of sessions expect.
+        // SageMaker's clients of sessions expect this status.
         Kind::FailedDependency => StatusCode::FAILED_DEPENDENCY,
         Kind::Unimplemented => StatusCode::NOT_IMPLEMENTED,
         Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
-/// The status of a failure as TensorFlow Serving has it.
+/// The status of a failure in TensorFlow Serving's table.
 pub fn tensorflow(kind: Kind) -> StatusCode {
     match kind {
         Kind::AlreadyExists => StatusCode::CONFLICT,
-        // Its word for whatever has run out.
+        // TensorFlow Serving answers 429 for any exhausted resource.
         Kind::OutOfMemory => StatusCode::TOO_MANY_REQUESTS,
-        // A full queue is no lack of resources there, but a server that cannot answer now.
+        // A full queue is not an exhausted resource there: the server cannot answer at present.
         Kind::InvalidArgument
         | Kind::NotFound
         | Kind::Unauthenticated

@@ -1,8 +1,8 @@
-//! A connection that gives up on slow peers: while it is idle, while a request's head arrives, and while a
-//! reply is taken. (Bodies have a pace of their own, see `body.rs`.)
+//! A connection that gives up on slow peers: while it is idle, while a request's head arrives, and while a reply is
+//! written. (Bodies have a pace of their own, see `exchange/intake.rs`.)
 //!
-//! One timer per connection, moved only when it fires: a busy connection pays for comparing two times per
-//! read, not for the timer.
+//! One timer per connection, moved only when it fires: a busy connection pays for comparing two times per read, not
+//! for the timer.
 
 use std::{
     future::Future,
@@ -21,18 +21,18 @@ use tokio::{
     time::Sleep,
 };
 
-/// How long a peer may take.
+/// The longest times that a peer may take.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// Between requests.
+    /// Between two requests.
     pub idle: Duration,
     /// From the first byte of a request's head to its last.
     pub head: Duration,
-    /// Between two parts of a reply, without the peer taking anything.
+    /// Between two writes of a reply, while the peer takes nothing.
     pub stall: Duration,
 }
 
-/// What a connection is doing, as far as its timeouts are concerned.
+/// The phase of a connection, which decides its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum Phase {
@@ -42,10 +42,10 @@ enum Phase {
     Busy = 1,
 }
 
-/// Tells the connection what its requests are doing. Shared by the connection and its service.
+/// The phase of a connection, set by its requests. Shared by the connection and its service.
 ///
-/// The phase in the lowest bit, above it a count of the changes: a request that came and was answered
-/// between two looks is noticed, too.
+/// The lowest bit is the phase, the other bits count the changes. Because of the count, a request that came and was
+/// answered between two looks is noticed, too.
 #[derive(Debug, Default)]
 pub struct Progress(AtomicU32);
 
@@ -61,7 +61,7 @@ impl Progress {
     }
 
     fn change(&self, phase: Phase) {
-        // Only the connection's own task writes.
+        // Only the connection's own task writes, so load and store need not be one operation.
         let changes = self.0.load(Ordering::Relaxed) >> 1;
         self.0.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
     }
@@ -80,19 +80,18 @@ pub struct TimedStream<S> {
     timeouts: Timeouts,
     progress: Arc<Progress>,
     timer: Pin<Box<Sleep>>,
-    /// When the present wait for the peer began: the first byte of a head, or the moment from which nothing
-    /// came at all.
+    /// When the present wait for the peer began: at the first byte of a head, or when the peer last sent anything.
     waiting_since: Instant,
     /// Has a part of a head arrived?
     in_head: bool,
-    /// When the peer last took a part of a reply that it has not taken whole.
+    /// When the peer last took a part of a reply that it has not taken completely.
     writing_since: Option<Instant>,
-    /// The last that was seen of `progress`.
+    /// The value of `progress` at the last look.
     seen: u32,
 }
 
 impl<S> TimedStream<S> {
-    /// Watches over `stream`.
+    /// A stream with these timeouts.
     pub fn new(stream: S, timeouts: Timeouts, progress: Arc<Progress>) -> TimedStream<S> {
         TimedStream {
             stream,
@@ -106,7 +105,7 @@ impl<S> TimedStream<S> {
         }
     }
 
-    /// Starts the wait anew when a request has moved on.
+    /// Restarts the wait when a request has begun or ended since the last look.
     fn notice(&mut self) {
         let progress = self.progress.0.load(Ordering::Relaxed);
         if progress != self.seen {
@@ -116,7 +115,7 @@ impl<S> TimedStream<S> {
         }
     }
 
-    /// When the peer must have done something; `None` while it is not its turn.
+    /// When the peer must have done something; `None` while the server has to act.
     fn due(&self, phase: Phase) -> Option<Instant> {
         if let Some(since) = self.writing_since {
             return Some(since + self.timeouts.stall);
@@ -128,7 +127,7 @@ impl<S> TimedStream<S> {
         }
     }
 
-    /// Fails when the time is over; else makes sure that the task is woken by then.
+    /// Fails when the time is over; otherwise makes sure that the task is woken by then.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         loop {
             if self.timer.as_mut().poll(context).is_pending() {
@@ -139,7 +138,7 @@ impl<S> TimedStream<S> {
             if due.is_some_and(|it| it <= now) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            // Nothing is due yet; the next look is at the earliest time at which something could be.
+            // Nothing is due yet: the next look is at the earliest time at which something could be due.
             let soonest = self.timeouts.head.min(self.timeouts.stall).min(self.timeouts.idle);
             let next = due.map_or(now + soonest, |it| it.min(now + soonest));
             self.timer.as_mut().reset(next.into());
@@ -173,7 +172,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
 }
 
 impl<S> TimedStream<S> {
-    /// What came of writing, flushing or shutting down; an error where the peer has let it wait for too long.
+    /// Passes on the outcome of writing, flushing or shutting down; an error where the peer has let it wait for too
+    /// long.
     fn wrote<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -181,7 +181,7 @@ impl<S> TimedStream<S> {
     ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             if self.writing_since.take().is_some() {
-                // A peer that has just taken a part of a reply has not been idle while it was on its way.
+                // A peer that has just taken a part of a reply was not idle in that time.
                 self.waiting_since = Instant::now();
             }
             return outcome;
@@ -216,7 +216,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // TLS takes a part of a reply before the peer does, and waits for it here.
+        // TLS buffers a part of a reply before the peer takes it, so the wait shows in the flush.
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
         self.wrote(context, flushed)
     }
@@ -293,7 +293,7 @@ mod tests {
         assert!(is_timeout(&stream.write_all(&vec![0; 64 << 20]).await));
     }
 
-    /// Takes all that it is given, as TLS does up to a bound, and never gets rid of it.
+    /// Accepts all bytes, as TLS does up to a bound, but never finishes a flush.
     struct Full;
 
     impl AsyncWrite for Full {

@@ -1,5 +1,5 @@
-//! Asynchronous invocations: a bounded queue of them between the clients that are answered at once and the thread that
-//! runs them and writes what becomes of them.
+//! Asynchronous invocations: a bounded queue between the request, which is answered at once, and the thread that runs
+//! the invocation and writes its result.
 
 mod objects;
 mod work;
@@ -19,7 +19,7 @@ use models::stores::StoreSettings;
 use objects::Objects;
 use protocol::aws::Location;
 
-/// An invocation that was taken.
+/// An invocation that was accepted.
 pub struct Job {
     /// The endpoint's name.
     pub endpoint: String,
@@ -27,30 +27,30 @@ pub struct Job {
     pub parts: Parts,
     /// Its body.
     pub input: Input,
-    /// Where the reply goes; the note on what became of the invocation beside it, with `.json` behind its name.
+    /// Where the reply goes. The note on the outcome lies beside it, under the same name with `.json` at the end.
     pub output: Location,
-    /// Where a failure goes.
+    /// Where a failure goes instead.
     pub failure: Location,
-    /// The client's name for it, or the one that it was given.
+    /// The client's name for it, or a generated one.
     pub inference_id: String,
-    /// It must have begun by then.
+    /// The invocation fails where it has not begun by then.
     pub until: Instant,
-    /// The time from its arrival to that.
+    /// The longest wait: the time from its arrival to `until`.
     pub wait: Duration,
-    /// How long it may run.
+    /// The longest run.
     pub timeout: Duration,
 }
 
 /// The body of an invocation.
 pub enum Input {
-    /// It came with the request.
+    /// The body came with the request.
     Here(Received),
-    /// It is to be fetched.
+    /// The body lies in an object that is read when the invocation runs.
     At(Location),
 }
 
 impl Job {
-    /// Why it is not begun at that time any more; `None` when it may be.
+    /// Why it may not begin at that time any more; `None` when it may.
     fn late(&self, now: Instant) -> Option<String> {
         let late = self.until < now;
         late.then(|| {
@@ -60,7 +60,7 @@ impl Job {
     }
 }
 
-/// The entrance of the queue.
+/// The sending end of the queue.
 pub struct Submitter {
     queue: mpsc::Sender<Job>,
     /// Bucket and prefix of all results.
@@ -69,16 +69,16 @@ pub struct Submitter {
     inputs: Vec<(String, String)>,
 }
 
-/// The other end of it: what waits to be run.
+/// The receiving end of the queue, with what it takes to run invocations.
 pub struct Runner {
     queue: mpsc::Receiver<Job>,
     objects: Arc<Objects>,
     concurrency: usize,
 }
 
-/// A queue as the settings say.
+/// Both ends of a queue with these settings.
 pub fn queue(settings: &AsyncInvocations, stores: &StoreSettings) -> (Submitter, Runner) {
-    // At the bound, clients are told to come back later: they have been promised nothing yet.
+    // At the bound, a new invocation is refused with a retry time: the client has no promise yet.
     let (sender, receiver) = mpsc::channel(settings.queue.get());
     let runner = Runner {
         queue: receiver,
@@ -90,10 +90,10 @@ pub fn queue(settings: &AsyncInvocations, stores: &StoreSettings) -> (Submitter,
 }
 
 impl Submitter {
-    /// Puts an invocation behind the others.
+    /// Queues an invocation behind the others.
     ///
     /// # Errors
-    /// When too many wait, or the server is on its way out.
+    /// [`Error::OutOfBudget`] when the queue is full, [`Error::ShuttingDown`] when the server stops.
     pub fn push(&self, job: Job) -> Result<(), Error> {
         self.queue.try_send(job).map_err(|refused| match refused {
             TrySendError::Full(_) => Error::OutOfBudget(format!(
@@ -104,14 +104,14 @@ impl Submitter {
         })
     }
 
-    /// May clients have this read?
+    /// May clients name this object as an input?
     pub fn may_read(&self, input: &Location) -> bool {
         let mut inputs = self.inputs.iter();
         self.inputs.is_empty() || inputs.any(|(bucket, prefix)| input.is_below(bucket, prefix))
     }
 
-    /// The place of a result with that name, below an extension of the path of all results; `None` where that is no
-    /// place.
+    /// The place of a result with that name. `extension` is a path below the prefix of all results. `None` where the
+    /// two make no valid place.
     pub fn result(&self, extension: Option<&str>, name: &str) -> Option<Location> {
         let (bucket, prefix) = &self.output;
         let extension = extension.unwrap_or_default().trim_matches('/');

@@ -1,5 +1,5 @@
-//! Objects that asynchronous invocations read and write: files below a directory, or objects of S3. Nothing else can
-//! be reached through it.
+//! Objects that asynchronous invocations read and write: files below a directory, or objects of S3. Nothing outside
+//! of that directory or those buckets can be reached.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ use protocol::aws::Location;
 /// Bytes that are read from a file at once.
 const STEP: usize = 1 << 20;
 
-/// What addresses of S3 mean.
+/// The store that addresses of S3 stand for.
 pub enum Objects {
     /// Files below this directory.
     Folder(Arc<Path>),
@@ -31,22 +31,22 @@ pub enum Objects {
     Stores(stores::Objects),
 }
 
-/// Why an object could not be had.
+/// Why an object could not be read or written.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
-    /// There is no room for it in memory now.
+    /// The budget has no room for it at present.
     #[error("there is no memory")]
     NoRoom,
-    /// There is one of that name already, which stays as it is.
+    /// An object of that name exists already, and stays as it is.
     #[error("there is an object of that name already")]
     Taken,
-    /// Anything else, in words.
+    /// Any other reason, as a sentence.
     #[error("{0}")]
     Other(String),
 }
 
 impl Objects {
-    /// As the settings say. Nothing is opened yet.
+    /// The store of these settings. Nothing is opened yet.
     pub fn new(settings: &ObjectsAt, stores: &StoreSettings) -> Objects {
         match settings {
             ObjectsAt::Folder(path) => Objects::Folder(path.as_path().into()),
@@ -56,10 +56,10 @@ impl Objects {
         }
     }
 
-    /// Reads an object of at most `limit` bytes, which takes a part of the `budget`.
+    /// Reads an object of at most `limit` bytes. Its permit is taken from `budget`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why it cannot be read.
     pub async fn read(
         &self,
         location: &Location,
@@ -85,7 +85,7 @@ impl Objects {
         }
     }
 
-    /// Writes an object, unless there is one of that name. Nobody sees a part of it.
+    /// Writes an object, unless one of that name exists. Readers see the whole object or none.
     ///
     /// # Errors
     /// Why it could not be written.
@@ -117,7 +117,7 @@ fn lost(error: &tokio::task::JoinError) -> Problem {
     Problem::Other(format!("a thread was lost: {error}"))
 }
 
-/// An object on its way into memory.
+/// An object that is being read into memory.
 struct Reading<'a> {
     location: &'a Location,
     buffer: AlignedBuffer,
@@ -145,7 +145,7 @@ impl<'a> Reading<'a> {
         if self.limit < length as u64 {
             return Err(too_large(self.location, length as u64, self.limit));
         }
-        // It may have grown since it was looked at.
+        // The file may have grown since its length was read.
         if !self.permit.grow_to(length) {
             return Err(Problem::NoRoom);
         }
@@ -164,7 +164,7 @@ fn too_large(location: &Location, length: u64, limit: u64) -> Problem {
     ))
 }
 
-/// A file's content.
+/// The content of a file.
 fn read_file(
     root: &Path,
     location: &Location,
@@ -191,14 +191,14 @@ fn read_file(
     }
 }
 
-/// Writes a file beside its place, and then puts it there.
+/// Writes a file under a temporary name in the same directory, and then gives it its name.
 fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), Problem> {
     let failed = |it: io::Error| Problem::Other(format!("cannot write {location}: {it}"));
     let path = path_of(root, location);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     };
-    // What is there already may be a link: directories are made only once it is known where they would be.
+    // An existing part of the path may be a link: directories are made only after its real place is known.
     if let Some(above) = parent.ancestors().find(|it| it.symlink_metadata().is_ok()) {
         inside(root, above).map_err(failed)?;
     }
@@ -211,7 +211,7 @@ fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), Pr
         put_new(&part, &parent.join(name))
     };
     let written = write();
-    // Its content has another name now, or is of no use; that it cannot be removed is no news.
+    // The content has its final name, or the write failed. A temporary file that cannot be removed does no harm.
     let _ = fs::remove_file(&part);
     written.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Problem::Taken,
@@ -219,11 +219,11 @@ fn write_file(root: &Path, location: &Location, body: &[Bytes]) -> Result<(), Pr
     })
 }
 
-/// Gives what is in `part` the name `path`, unless there is something of that name.
+/// Gives the file `part` the name `path`, unless a file of that name exists.
 fn put_new(part: &Path, path: &Path) -> io::Result<()> {
     match fs::hard_link(part, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            // Not every file system has such links. There the name is taken first, and is an empty file for a moment.
+            // Some file systems have no hard links. Then an empty file takes the name first, and exists for a moment.
             fs::File::create_new(path)?;
             fs::rename(part, path)
         }
@@ -231,12 +231,12 @@ fn put_new(part: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The parts of a location never lead upwards: its type says so.
+/// The file of a location. It lies below `root`, because the type of locations has no parts that lead upwards.
 fn path_of(root: &Path, location: &Location) -> PathBuf {
     root.join(location.bucket()).join(location.key())
 }
 
-/// The real place of what is at `path`, if that is below `root`: links may lead anywhere.
+/// The real path behind `path`, if that is below `root`: links may lead anywhere.
 fn inside(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let (root, real) = (root.canonicalize()?, path.canonicalize()?);
     match real.starts_with(&root) {
@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// A spool, removed at the end, and what is beside it.
+    /// A spool in a temporary directory, which is removed at the end, and a directory beside it.
     struct Spool(PathBuf);
 
     impl Spool {
@@ -320,7 +320,7 @@ mod tests {
         }
         assert!(!spool.0.join("other").exists());
         assert!(!spool.0.join("more").exists(), "a directory was made outside");
-        // A link in the place of a result is not followed either.
+        // A link in the place of a result is not followed when writing, either.
         let taken = objects.write(&at("link"), vec![Bytes::from_static(b"x")], None).await;
         assert_eq!(taken, Err(Problem::Taken));
         assert_eq!(fs::read_to_string(spool.0.join("secret")).unwrap(), "secret");

@@ -1,4 +1,4 @@
-//! The thread that runs asynchronous invocations, several at a time, and writes what becomes of each: the reply or the
+//! The thread that runs asynchronous invocations, several at a time, and writes the outcome of each: the reply or the
 //! failure, and a note.
 
 use std::{
@@ -35,20 +35,20 @@ use protocol::{
     sagemaker::ErrorForm,
 };
 
-/// What is written beside each reply.
+/// The ending of a note's name.
 const NOTE: &str = ".json";
 
-/// How long to wait before memory is asked for again.
+/// How long to wait before the budget is asked for memory again.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
-/// The part of the server's patience in which the notes on what it gave up must be written: a store may say nothing
-/// for longer than the process has.
+/// The last notes must be written within this fraction of the server's patience: a store may stay silent for longer
+/// than the process lives.
 const LAST_NOTES: u32 = 8;
 
-/// What becomes of invocations that the server has no time for.
+/// The reason of failure of invocations that the server has no time for.
 const STOPPED: &str = "the server stopped before the invocation was done";
 
-/// What a job needs of its surroundings.
+/// The service that runs jobs, and the store of their inputs and results.
 struct Work {
     service: Service,
     objects: Arc<Objects>,
@@ -56,20 +56,20 @@ struct Work {
 
 /// How a job ended.
 enum Ended {
-    /// With this body of that type, and a permit where the body has none of its own.
+    /// With this body of that type. The permit is for a body that has none of its own.
     Reply { body: Vec<Bytes>, content_type: Option<String>, _held: Option<Permit> },
-    /// With this body, and for that reason.
+    /// With this body, for that reason.
     Failure { body: Bytes, reason: String },
 }
 
 impl Runner {
-    /// Runs what comes on a thread of its own, until the server closes. What has not begun by then is noted as failed,
-    /// and so is what has not ended after `patience`.
+    /// Runs the queued jobs on a thread of its own, until the server closes. A job that has not begun by then is
+    /// noted as failed, and so is a job that has not ended after `patience`.
     ///
     /// # Errors
     /// When the system refuses a thread.
     pub fn start(self, mut service: Service, patience: Duration) -> io::Result<()> {
-        // The queue ends with the services that fill it; this one only empties it.
+        // The queue ends when all services with a sender are gone: this service must not hold one.
         service.settings.facade = None;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let guard = service.serving.drain.guard();
@@ -117,7 +117,7 @@ impl Runner {
 }
 
 impl Work {
-    /// Runs a job and writes what becomes of it.
+    /// Runs a job and writes its outcome.
     async fn finish(self: Arc<Self>, job: Job, mut stopped: watch::Receiver<bool>) {
         let allowed = job.timeout;
         let ended = match job.late(Instant::now()) {
@@ -129,7 +129,7 @@ impl Work {
                         allowed.as_secs()
                     ))
                 }),
-                // An error means that nobody is left to say so.
+                // An error means that the sender is gone, which also ends the job.
                 _ = stopped.wait_for(|it| *it) => failure(STOPPED),
             },
         };
@@ -141,7 +141,7 @@ impl Work {
         self.write(&job, failure(STOPPED)).await;
     }
 
-    /// Tries until there is room for it.
+    /// Runs a job, and tries again while the server has no room for it.
     async fn run(&self, job: &Job) -> Ended {
         loop {
             let body = match self.body(&job.input).await {
@@ -154,7 +154,7 @@ impl Work {
             };
             match attempt(&self.service, &job.endpoint, &job.parts, body).await {
                 Attempt::Done(response) => return self.reply(response).await,
-                // What was fetched is fetched again then: memory is not for those that wait.
+                // A fetched body is fetched again for the next try, so that waiting jobs hold no memory.
                 Attempt::Again(after) => sleep(after).await,
                 Attempt::Failed(response, reason) => {
                     let body = response.body().pieces().flatten().copied().collect::<Vec<u8>>();
@@ -165,11 +165,11 @@ impl Work {
         }
     }
 
-    /// The body of a request.
+    /// The body of a job.
     async fn body(&self, input: &Input) -> Result<Received, Problem> {
         let limits = &self.service.settings.body;
         let (bytes, permit) = match input {
-            // The job has a permit for it.
+            // The job holds the permit of these bytes.
             Input::Here(received) => {
                 (received.bytes.clone(), limits.budget.take(0).ok_or(Problem::NoRoom)?)
             }
@@ -180,11 +180,11 @@ impl Work {
         Ok(Received { bytes, permit })
     }
 
-    /// All of a reply.
+    /// Reads a reply to its end.
     async fn reply(&self, response: Response<Segments>) -> Ended {
         let content_type = text(response.headers(), &CONTENT_TYPE).map(str::to_owned);
         let mut inner = response.into_body();
-        // One that is here already has its permit with it.
+        // A body of known length is in memory already, with a permit of its own.
         let mut held = match inner.size_hint().exact() {
             Some(_) => None,
             None => self.service.settings.body.budget.take(0),
@@ -201,7 +201,7 @@ impl Work {
         Ended::Reply { body, content_type, _held: held }
     }
 
-    /// Writes what became of a job, and the note on that. What cannot be written is logged.
+    /// Writes the outcome of a job and its note. A failed write is logged.
     async fn write(&self, job: &Job, ended: Ended) {
         let (location, body, content_type, reason) = match ended {
             Ended::Reply { body, content_type, _held } => (&job.output, body, content_type, None),
@@ -210,7 +210,7 @@ impl Work {
             }
         };
         let written = self.put(job, location, body, content_type.as_deref()).await;
-        // A note of a reply that is not there would mislead.
+        // Without the reply, a note that names it would mislead.
         let (location, reason) = match written {
             Ok(location) => (location, reason),
             Err(error) => (location.clone(), Some(error)),
@@ -230,7 +230,7 @@ impl Work {
         };
         let note = vec![Bytes::from(note.encode())];
         let beside = job.output.with_suffix(NOTE);
-        // That it could not be written is in the log already.
+        // The failed write is in the log already.
         let _ = self.put(job, &beside, note, Some("application/json")).await;
         let inference_id = &*job.inference_id;
         match reason {
@@ -241,7 +241,8 @@ impl Work {
         }
     }
 
-    /// Writes an object: there, or beside what is there already, since clients may give two results one name.
+    /// Writes an object under its name. Where the name is taken, writes it beside, because clients may give two
+    /// results one name.
     async fn put(
         &self,
         job: &Job,
@@ -263,7 +264,7 @@ impl Work {
     }
 }
 
-/// The end of a job of which no model has answered.
+/// The outcome of a job that no model has answered.
 fn failure(reason: &str) -> Ended {
     let body = respond::error_body(&Error::Unavailable(reason.to_owned()), None, ErrorForm::Plain);
     Ended::Failure { body, reason: reason.to_owned() }

@@ -17,28 +17,28 @@ fn count(name: &'static str, value: u64) -> Metric {
     Metric { name, unit: "Count", value: value.into() }
 }
 
-/// The state of the process and of what it may use.
+/// The use of the process and of the machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Usage {
-    /// Of one processor's time; two busy ones are 200.
+    /// Percent of one processor's time; two busy processors are 200.
     pub(super) cpu_percent: Option<f64>,
-    /// Of the memory that the process may use.
+    /// Percent of the memory that the process may use.
     pub(super) memory_percent: Option<f64>,
-    /// Of the file system at the root.
+    /// Percent of the file system at the root.
     pub(super) disk_percent: Option<f64>,
     /// Summed over all GPUs.
     pub(super) gpu_percent: Option<f64>,
     pub(super) gpu_memory_percent: Option<f64>,
     /// Models that serve.
     pub(super) models: u64,
-    /// Microseconds from the start of the process until it was ready; said once.
+    /// Microseconds from the start of the process until it was ready; only in the first lines after that.
     pub(super) setup: Option<u64>,
-    /// Microseconds that loads and unloads took.
+    /// Microseconds that each load took, and that each unload took.
     pub(super) loads: Vec<u64>,
     pub(super) unloads: Vec<u64>,
 }
 
-/// The line of one model, with its end. `at` in milliseconds since 1970.
+/// The line of one model, with its line break. `at` is in milliseconds since 1970.
 pub(super) fn of_model(namespace: &str, at: u64, model: &str, window: &Window) -> String {
     let mut metrics = vec![
         count("Invocations", window.invocations),
@@ -53,7 +53,7 @@ pub(super) fn of_model(namespace: &str, at: u64, model: &str, window: &Window) -
     line(namespace, at, Some(model), metrics)
 }
 
-/// The line of the process, with its end.
+/// The line of the process, with its line break.
 pub(super) fn of_process(namespace: &str, at: u64, usage: &Usage) -> String {
     let percents = [
         ("CPUUtilization", usage.cpu_percent),
@@ -62,7 +62,7 @@ pub(super) fn of_process(namespace: &str, at: u64, usage: &Usage) -> String {
         ("GPUUtilization", usage.gpu_percent),
         ("GPUMemoryUtilization", usage.gpu_memory_percent),
     ];
-    // Two digits behind the point are more than these numbers are worth.
+    // Two decimals: these numbers are not more exact.
     let percent = |(name, value): (_, Option<f64>)| {
         let value = (value? * 100.0).round() / 100.0;
         Some(Metric { name, unit: "Percent", value: value.into() })

@@ -1,6 +1,6 @@
-//! Metrics where nobody can scrape them: at every interval one line for each model that was invoked and one for the
+//! Metrics for machines that cannot be scraped: at every interval one line for each invoked model and one for the
 //! process, on standard output, in CloudWatch's embedded metric format. A thread of its own writes them, so that
-//! neither a request nor a health check waits for whoever reads the lines.
+//! neither a request nor a health check waits for the reader of the lines.
 
 mod document;
 mod window;
@@ -21,26 +21,26 @@ use models::ModelManager;
 use telemetry::metrics::{Metrics, Resources};
 use window::{MOST_VALUES, Window};
 
-/// Models with a line of their own; further ones share one.
+/// Most models with a line of their own; all further models share one line.
 const MOST_MODELS: usize = 200;
 
-/// What they share.
+/// The name of the shared line.
 const OTHERS: &str = "_other";
 
-/// Counts invocations. Clones count into the same place.
+/// Counts invocations. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder(Arc<Mutex<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
     models: BTreeMap<Arc<str>, Window>,
-    /// Microseconds, these and those that follow.
+    /// In microseconds, as are `loads` and `unloads`.
     setup: Option<u64>,
     loads: Vec<u64>,
     unloads: Vec<u64>,
 }
 
-/// One invocation, counted until it is dropped: when its reply is written, or its client has gone.
+/// One invocation. It counts as in flight until it is dropped: when its reply is written, or its client has left.
 #[derive(Debug)]
 pub struct Invocation {
     recorder: Recorder,
@@ -50,7 +50,7 @@ pub struct Invocation {
 }
 
 impl Recorder {
-    /// Counts an invocation of this model, from now on.
+    /// Counts an invocation of this model, which begins now.
     pub fn begin(&self, model: &Arc<str>) -> Invocation {
         let mut counted = self.lock();
         let is_full = MOST_MODELS <= counted.models.len() && !counted.models.contains_key(model);
@@ -60,17 +60,17 @@ impl Recorder {
         Invocation { recorder: self.clone(), model, began: Instant::now(), status: None }
     }
 
-    /// Notes how long it took from the start of the process until it was ready.
+    /// Records the time from the start of the process until it was ready.
     pub fn ready(&self, spent: Duration) {
         self.lock().setup = Some(microseconds(spent));
     }
 
-    /// Notes how long the load of a model took.
+    /// Records how long the load of a model took.
     pub fn loaded(&self, spent: Duration) {
         note(&mut self.lock().loads, spent);
     }
 
-    /// Notes how long it took to unload one.
+    /// Records how long the unload of a model took.
     pub fn unloaded(&self, spent: Duration) {
         note(&mut self.lock().unloads, spent);
     }
@@ -79,7 +79,7 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted since it was asked last. Models without requests are forgotten.
+    /// The counts since the last call. Models without requests are forgotten.
     fn take(&self) -> Counted {
         let mut counted = self.lock();
         let models = counted.models.iter_mut().map(|(name, it)| (name.clone(), it.take()));
@@ -102,7 +102,7 @@ fn microseconds(time: Duration) -> u64 {
 }
 
 impl Invocation {
-    /// It is answered with this status.
+    /// The invocation is answered with this status.
     pub fn answered(&mut self, status: u16) {
         self.status = Some(status);
     }
@@ -117,22 +117,22 @@ impl Drop for Invocation {
     }
 }
 
-/// What the lines are made of.
+/// The sources of the lines.
 pub struct Sources {
-    /// What was invoked.
+    /// The counts of invocations.
     pub recorder: Recorder,
-    /// What the process uses.
+    /// The use of the process and of the machine.
     pub metrics: Metrics,
-    /// Which models serve.
+    /// The models that serve.
     pub models: Arc<ModelManager>,
-    /// Bytes that the process may use; `None` where nobody says.
+    /// Bytes that the process may use; `None` where no limit is known.
     pub memory: Option<u64>,
 }
 
-/// Writes until it is dropped; the last lines, then, too.
+/// Writes the lines until it is dropped, and the last lines then.
 pub struct Emf {
     stop: Sender<()>,
-    /// Closed when the thread has ended.
+    /// Closes when the thread has ended.
     ended: Receiver<()>,
 }
 
@@ -152,10 +152,10 @@ impl Emf {
         Ok(Emf { stop, ended })
     }
 
-    /// Has the last lines written, and waits for that, for so long at most. Blocking.
+    /// Has the last lines written, and waits for that at most for `patience`. Blocking.
     pub fn finish(self, patience: Duration) {
         drop(self.stop);
-        // A reader of the lines that has stopped must not keep the process.
+        // A reader of the lines that has stopped must not keep the process alive.
         let _ = self.ended.recv_timeout(patience);
     }
 }
@@ -181,7 +181,8 @@ fn write(config: &EmfSettings, sources: &Sources, stopped: &Receiver<()>) {
         (usage.setup, usage.loads, usage.unloads) = (counted.setup, counted.loads, counted.unloads);
         lines += &document::of_process(&config.namespace, at, &usage);
         last = (Instant::now(), resources.cpu_seconds);
-        // In one piece, between the lines of the log; a reader who has gone is no reason to stop.
+        // One write for all lines, so that they do not mix with the log. An error means that the reader has left,
+        // which is no reason to stop.
         let _ = io::stdout().lock().write_all(lines.as_bytes());
         if ended {
             return;
@@ -197,7 +198,7 @@ fn usage(resources: &Resources, memory: Option<u64>) -> Usage {
     };
     let mut gpus: Vec<&str> = resources.gpus.iter().map(|it| &*it.0).collect();
     gpus.dedup();
-    // Of no GPU nothing is known, which is not 0.
+    // Without a GPU the value is absent, which is not 0.
     let sum = |share: &dyn Fn(&str) -> Option<f64>| {
         gpus.iter().filter_map(|it| share(it)).reduce(|sum, it| sum + it).map(|it| it * 100.0)
     };

@@ -1,21 +1,21 @@
-//! What was counted of one model's invocations since the last lines were written. Pure.
+//! The counts of one model's invocations since the last lines were written. Pure.
 
 use std::time::Duration;
 
-/// As many values as one metric of a line may have.
+/// Most values that one metric of a line may have.
 pub(super) const MOST_VALUES: usize = 100;
 
-/// Counts, and a fair choice of the times.
+/// Counts, and a fair sample of the times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Window {
     pub(super) invocations: u64,
-    /// Answered with a status from 400 to 499.
+    /// Invocations with a status from 400 to 499.
     pub(super) client_errors: u64,
-    /// Answered with 500 and above.
+    /// Invocations with a status of 500 and above.
     pub(super) server_errors: u64,
-    /// All that were not answered with success, those without any answer included.
+    /// Invocations without success, including those without any answer.
     pub(super) model_errors: u64,
-    /// In flight now, and at most since the last lines.
+    /// Invocations in flight now, and the most at one time since the last lines.
     pub(super) in_flight: u64,
     pub(super) most_in_flight: u64,
     pub(super) latency: Reservoir,
@@ -28,7 +28,7 @@ impl Window {
         self.most_in_flight = self.most_in_flight.max(self.in_flight);
     }
 
-    /// `status` is `None` where nobody got an answer.
+    /// `status` is `None` where the client got no answer.
     pub(super) fn end(&mut self, status: Option<u16>, latency: Duration) {
         self.in_flight = self.in_flight.saturating_sub(1);
         match status {
@@ -42,7 +42,7 @@ impl Window {
         self.latency.add(latency.as_micros().try_into().unwrap_or(u64::MAX));
     }
 
-    /// What there is, and a new beginning.
+    /// Takes the counts, and begins anew.
     pub(super) fn take(&mut self) -> Window {
         let in_flight = self.in_flight;
         let next = Window { in_flight, most_in_flight: in_flight, ..Window::default() };
@@ -55,13 +55,13 @@ impl Window {
     }
 }
 
-/// A choice of [`MOST_VALUES`] among all values, each with the same chance. Source: Vitter, "Random Sampling with a
+/// A sample of [`MOST_VALUES`] among all values, each with the same chance. Source: Vitter, "Random Sampling with a
 /// Reservoir", 1985, algorithm R.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Reservoir {
     pub(super) values: Vec<u64>,
     seen: u64,
-    /// Of a generator that need not be unpredictable, only even.
+    /// The state of a generator that must be even, but need not be unpredictable.
     state: u64,
 }
 

@@ -1,4 +1,4 @@
-//! An asynchronous invocation is taken: what its headers say, and where its result will be.
+//! Accepts an asynchronous invocation: reads its headers, and chooses the place of its result.
 
 use std::time::{Duration, Instant};
 
@@ -43,10 +43,10 @@ const FILE_NAME: HeaderName = HeaderName::from_static("x-amzn-sagemaker-filename
 /// Most bytes of a body that comes with the request.
 const MOST_INLINE: u64 = 128_000;
 
-/// Most characters of an address.
+/// Most characters of an object's address.
 const LONGEST_LOCATION: usize = 1024;
 
-/// Seconds that an invocation may wait, and that it may run; at least, at most, and where the client does not say.
+/// Seconds that an invocation may wait, and that it may run: least, most, and default.
 const WAIT: [u64; 3] = [60, 21_600, 21_600];
 const RUN: [u64; 3] = [1, 3600, 900];
 
@@ -67,7 +67,7 @@ pub(super) async fn accept(
     if !service.serving.drain.is_serving() {
         return Err(Error::ShuttingDown.into());
     }
-    // Unknown endpoints are told now; the model is looked up again when it is the invocation's turn.
+    // An unknown endpoint is refused at once. The model is looked up again when the invocation runs.
     model_of(service, endpoint, parts).await?;
     let headers = &parts.headers;
     let input = text(headers, &INPUT_LOCATION);
@@ -120,7 +120,7 @@ fn invalid(text: &str) -> Refusal {
     Refusal::Platform(Exception::Validation, Error::InvalidRequest(text.to_owned()))
 }
 
-/// The limit of such a body is another one than the server's.
+/// An inline body has a limit of its own, not the server's.
 fn inline(error: Error) -> Refusal {
     match error {
         Error::BodyTooLarge { given, .. } => invalid(&format!(
@@ -165,7 +165,7 @@ fn seconds(
     })
 }
 
-/// Where the reply goes, and where a failure does.
+/// The place of the reply, and the place of a failure.
 fn results(
     submitter: &Submitter,
     headers: &HeaderMap,
@@ -222,7 +222,7 @@ fn inner_parts(parts: &Parts, input: &Input, inference_id: &str) -> Parts {
         headers.remove(name);
     }
     if matches!(input, Input::At(_)) {
-        // These were of this request's own body, and it has none.
+        // These headers describe the body of this request, which is empty.
         headers.remove(CONTENT_ENCODING);
         headers.remove(CONTENT_TYPE);
     }

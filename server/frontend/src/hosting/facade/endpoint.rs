@@ -1,4 +1,4 @@
-//! The model that an endpoint stands for, and whose failure it is when it does not answer.
+//! The model behind an endpoint, and the attribution of its failures to the model or to the platform.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{exchange::Failure, hosting::invocations, http::service::Service};
 use inference::error::Error;
 use models::{ServedModel, State};
 
-/// The model that an endpoint stands for: the one of its name, else the one that `/invocations` would ask.
+/// The model behind an endpoint: the one of its name, else the one that `/invocations` would choose.
 pub async fn model_of(
     service: &Service,
     endpoint: &str,
@@ -34,7 +34,7 @@ pub async fn model_of(
     Err(of_model(service, error.into()))
 }
 
-/// Whose failure it is: that of the model, or of the platform that has it.
+/// Attributes a failure to the model, or to the platform that hosts it.
 pub fn of_model(service: &Service, failure: Failure) -> Refusal {
     let models = &service.serving.models;
     let is_loading = |name: &str| {

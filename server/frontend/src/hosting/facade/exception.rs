@@ -1,5 +1,5 @@
-//! What clients of AWS see of a failure: an exception with a name, by which their libraries choose a type. The only
-//! such table.
+//! The exceptions that clients of AWS get for failures. Their libraries choose an error type by the exception's name.
+//! This is the only such table.
 
 use bytes::Bytes;
 use hyper::{
@@ -20,29 +20,29 @@ pub(super) const MODEL_ERROR: StatusCode = StatusCode::FAILED_DEPENDENCY;
 /// An exception of the platform itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exception {
-    /// The request cannot be for any endpoint that there is.
+    /// No endpoint could take this request.
     Validation,
-    /// The model will be there in a moment.
+    /// The model is being loaded.
     ModelNotReady,
-    /// There is no room, or the server is on its way out.
+    /// The server has no room, or is stopping.
     ServiceUnavailable,
-    /// A defect, or a disk or store that does not do its part.
+    /// A defect of the server, or a failure of a disk or store.
     InternalFailure,
-    /// Who asks may not.
+    /// The client lacks permission.
     AccessDenied,
-    /// There is no such address.
+    /// The address is unknown.
     UnknownOperation,
 }
 
 /// Why an endpoint did not answer.
 pub(super) enum Refusal {
-    /// The platform does not let the request through.
+    /// The platform refuses the request.
     Platform(Exception, Error),
-    /// The model's container answers so.
+    /// The model's container fails.
     Model(Failure),
 }
 
-/// A failure before any model was asked.
+/// A failure before a model was chosen.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         Refusal::Platform(Exception::of(error.kind()), error)
@@ -50,7 +50,7 @@ impl From<Error> for Refusal {
 }
 
 impl Refusal {
-    /// What failed, and what the platform calls it; `None` where it is the model that failed.
+    /// The failure, and the platform's exception; `None` where the model failed.
     pub(super) fn into_parts(self) -> (Failure, Option<Exception>) {
         match self {
             Refusal::Platform(exception, error) => (error.into(), Some(exception)),
@@ -60,7 +60,7 @@ impl Refusal {
 }
 
 impl Exception {
-    /// What a failure of that sort is called that has no model in it.
+    /// The exception for a failure that involves no model.
     fn of(kind: Kind) -> Exception {
         match kind {
             Kind::InvalidArgument
@@ -82,7 +82,7 @@ impl Exception {
         }
     }
 
-    /// Its name, by which clients choose a type.
+    /// The name by which clients choose an error type.
     fn name(self) -> &'static str {
         match self {
             Exception::Validation => "ValidationError",
@@ -94,7 +94,7 @@ impl Exception {
         }
     }
 
-    /// The reply in place of `plain`, which is what would be answered without the platform around it.
+    /// The reply in place of `plain`, which would be the answer without the facade.
     pub(super) fn respond(self, plain: Response<Segments>, error: &Error) -> Response<Segments> {
         let status = match self {
             Exception::Validation => StatusCode::BAD_REQUEST,
@@ -113,14 +113,14 @@ impl Exception {
     }
 }
 
-/// A reply of JSON with this status.
+/// A JSON reply with this status.
 pub fn json(status: hyper::StatusCode, body: Vec<u8>) -> Response<Segments> {
     let mut response = crate::http::respond::raw("application/json", Bytes::from(body));
     *response.status_mut() = status;
     response
 }
 
-/// A reply that is the exception of that name.
+/// A reply with the exception of that name.
 pub(super) fn respond(name: &'static str, status: StatusCode, body: Vec<u8>) -> Response<Segments> {
     let mut response = json(status, body);
     response.headers_mut().insert(ERROR_TYPE, HeaderValue::from_static(name));

@@ -1,4 +1,5 @@
-//! Headers of the platform: how long they may be, and those that say something of what is inside a stream or a file.
+//! Headers of SageMaker's runtime: their longest values, and the headers that describe the content of a stream or a
+//! file.
 
 use hyper::{
     HeaderMap,
@@ -8,15 +9,15 @@ use hyper::{
 use crate::http::service::text;
 use inference::error::Error;
 
-/// The variant that a client asks.
+/// The header that names the variant to invoke.
 pub const TARGET_VARIANT: HeaderName = HeaderName::from_static("x-amzn-sagemaker-target-variant");
 
-/// What `Accept` and `Content-Type` are called where these say something of the event stream or of the request around
-/// the body.
+/// The headers for the types of the content, where `Accept` and `Content-Type` are those of the event stream or of
+/// the request around it.
 const INNER_ACCEPT: HeaderName = HeaderName::from_static("x-amzn-sagemaker-accept");
 pub const INNER_CONTENT_TYPE: HeaderName = HeaderName::from_static("x-amzn-sagemaker-content-type");
 
-/// The most characters that the platform takes in a header.
+/// Most characters that the platform accepts in a header.
 const LENGTHS: [(HeaderName, usize); 10] = [
     (CONTENT_TYPE, 1024),
     (ACCEPT, 1024),
@@ -30,8 +31,8 @@ const LENGTHS: [(HeaderName, usize); 10] = [
     (HeaderName::from_static("x-amzn-sagemaker-target-container-hostname"), 63),
 ];
 
-/// Puts what is said of the body where `/invocations` looks for it. What is inside an event stream or a file is not
-/// compressed.
+/// Moves the types of the content to the headers that `/invocations` reads. The content of an event stream or of a
+/// file is not compressed.
 pub fn take_inner_types(headers: &mut HeaderMap) {
     headers.remove(ACCEPT_ENCODING);
     for (inner, plain) in [(INNER_ACCEPT, ACCEPT), (INNER_CONTENT_TYPE, CONTENT_TYPE)] {
@@ -41,7 +42,7 @@ pub fn take_inner_types(headers: &mut HeaderMap) {
     }
 }
 
-/// Are the headers as the platform takes them?
+/// Does the platform accept these headers?
 pub fn check_headers(headers: &HeaderMap) -> Result<(), Error> {
     for (name, most) in &LENGTHS {
         let Some(value) = headers.get(name) else { continue };

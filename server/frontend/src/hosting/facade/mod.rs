@@ -1,4 +1,4 @@
-//! A local SageMaker runtime: the addresses that clients of AWS call, in front of what `/invocations` does.
+//! A local SageMaker runtime: the addresses that clients of AWS call, in front of `/invocations`.
 
 mod accept;
 mod endpoint;

@@ -1,5 +1,5 @@
-//! A local SageMaker runtime: the addresses that clients of AWS call, in front of what `/invocations` does, with the
-//! platform's headers and exceptions around it. Signatures are not checked.
+//! The endpoint calls of a local SageMaker runtime: `/invocations` with the platform's headers and exceptions around
+//! it. Signatures are not checked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,19 +34,19 @@ use inference::{error::Kind, identifier::new_uuid};
 use protocol::{self, eventstream};
 use telemetry::metrics::Protocol;
 
-/// The name of a request, which the platform gives it.
+/// The platform's name for a request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amzn-requestid");
 
-/// Who answered, and who was asked to.
+/// The header that names the variant that answered.
 const INVOKED_VARIANT: HeaderName = HeaderName::from_static("x-amzn-invoked-production-variant");
 
-/// Who answers where there is no choice.
+/// The variant where the client named none.
 const ONLY_VARIANT: HeaderValue = HeaderValue::from_static("AllTraffic");
 
-/// Longest text of a failure that is repeated.
+/// Most bytes of a failure's text that are repeated.
 const LONGEST: usize = 16 << 10;
 
-/// What stands in for the platform, where it is on and the request is for it.
+/// The facade, where it is on and the request is for it.
 pub fn facade_for(service: &Service, parts: &Parts) -> Option<Arc<Facade>> {
     let facade = service.settings.facade.as_ref()?;
     parts.uri.path().starts_with(aws::PREFIX).then(|| facade.clone())
@@ -69,7 +69,7 @@ pub async fn answer(
     };
     let mut response = outcome.unwrap_or_else(|refusal| {
         let (failure, exception) = refusal.into_parts();
-        // As without the platform around it: with its line in the log.
+        // As without the facade, the failure gets its line in the log.
         forget(&parts, body);
         let inner = failed(service, &parts, Some(Family::SageMaker), &failure);
         match exception {
@@ -112,7 +112,7 @@ async fn run(
     Ok(response)
 }
 
-/// What `/invocations` answers, on the model that the endpoint stands for.
+/// The answer of `/invocations`, on the model behind the endpoint.
 async fn invoke(
     service: &Service,
     endpoint: &str,
@@ -128,13 +128,13 @@ async fn invoke(
 pub enum Attempt {
     /// With a reply.
     Done(Response<Segments>),
-    /// There is no room for it now; perhaps after that time.
+    /// The server has no room at present; a retry makes sense after that time.
     Again(Duration),
-    /// With this, which says why in JSON, and in a sentence.
+    /// With this reply, whose body says why in JSON, and with the reason as a sentence.
     Failed(Response<Segments>, String),
 }
 
-/// The same for an invocation whose body is here, and for whose reply nobody waits.
+/// Runs an asynchronous invocation once. Its body is in memory, and no client waits for the reply.
 pub async fn attempt(service: &Service, endpoint: &str, parts: &Parts, body: Received) -> Attempt {
     let refusal = match invoke(service, endpoint, parts, Payload::Here(body)).await {
         Ok(response) if response.status().is_success() => return Attempt::Done(response),
@@ -158,7 +158,7 @@ pub async fn attempt(service: &Service, endpoint: &str, parts: &Parts, body: Rec
     Attempt::Failed(response, reason)
 }
 
-/// `ModelError` around what the model's container would have answered.
+/// `ModelError` around the answer of the model's container.
 fn model_error(endpoint: &str, inner: Response<Segments>) -> Response<Segments> {
     let body = protocol::aws::model_error(endpoint, inner.status().as_u16(), &text_of(&inner));
     let mut response = exception::respond("ModelError", exception::MODEL_ERROR, body);
@@ -168,7 +168,7 @@ fn model_error(endpoint: &str, inner: Response<Segments>) -> Response<Segments> 
     response
 }
 
-/// The sentence for such an answer.
+/// The sentence that describes a failed answer.
 fn failure_message(inner: &Response<Segments>) -> String {
     protocol::aws::model_message(inner.status().as_u16(), &text_of(inner))
 }
@@ -178,7 +178,7 @@ fn text_of(response: &Response<Segments>) -> String {
     String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
 }
 
-/// The reply as an event stream, whose parts leave as they come.
+/// The reply as an event stream: each part leaves as soon as it is there.
 fn framed(response: Response<Segments>) -> Response<Segments> {
     if !response.status().is_success() {
         return response;

@@ -1,4 +1,4 @@
-//! What stands in for SageMaker's own side around `/invocations`.
+//! The state of the local SageMaker runtime.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use models::stores::StoreSettings;
 
 /// The state of the addresses below `/endpoints`, one for the whole server.
 pub struct Facade {
-    /// Asynchronous invocations; `None` where there are none.
+    /// The queue of asynchronous invocations; `None` where they are off.
     pub submitter: Option<Submitter>,
 }
 
 impl Facade {
-    /// As the settings say; and what waits to be run asynchronously, for who runs it.
+    /// The state by the settings, and the runner that the caller has to start.
     pub fn new(config: &AwsFacade, stores: &StoreSettings) -> (Arc<Facade>, Option<Runner>) {
         let made = config.async_invocations.as_ref().map(|it| async_invocations::queue(it, stores));
         let (submitter, runner) = made.unzip();

@@ -29,16 +29,16 @@ use inference::{
 use models::ServedModel;
 use protocol::sagemaker::{self, session::Control};
 
-/// The session that a request belongs to, or the wish for one.
+/// The header with the session's id, or with the wish for a new session.
 pub const SESSION: HeaderName = HeaderName::from_static("x-amzn-sagemaker-session-id");
 
 const NEW: HeaderName = HeaderName::from_static("x-amzn-sagemaker-new-session-id");
 const CLOSED: HeaderName = HeaderName::from_static("x-amzn-sagemaker-closed-session-id");
 
-/// What the header says where there is no session yet.
+/// The header's value that asks for a new session.
 const WISH: &str = "NEW_SESSION";
 
-/// Answers a request whose header speaks of a session.
+/// Answers a request with the session header.
 pub async fn answer(
     service: &Service,
     model: Arc<ServedModel>,
@@ -55,7 +55,7 @@ pub async fn answer(
     match (given, Control::of(&received.bytes)) {
         (WISH, Some(Control::New)) => {
             let opened = table.open(models, &model)?;
-            // The platform's name for it, and that of AWS's own containers.
+            // Two headers: the platform's, and that of AWS's own containers.
             said([(NEW, opened.clone()), (SESSION, opened)])
         }
         (WISH, _) => Err(invalid(
@@ -102,7 +102,7 @@ async fn run(
         ))
         .into());
     }
-    // The version at the opening has the state, as long as it serves.
+    // The version at the opening of the session has its state, as long as that version serves.
     let own = || service.serving.models.get(&session.model, Some(session.version)).ok();
     let model = match model.signature.version == session.version {
         true => model,
@@ -114,8 +114,8 @@ async fn run(
     invocations::infer(service, model, parts, body, Some(&place)).await
 }
 
-/// The first request of a session, until it is answered or its client leaves: if it has begun no sequence by then, the
-/// next one is the first.
+/// The first request of a session, until it is answered or its client leaves. If the request has begun no sequence by
+/// then, the next request counts as the first.
 struct First<'a> {
     table: &'a SessionTable,
     id: &'a str,

@@ -1,5 +1,4 @@
-//! SageMaker's stateful sessions: which are open, on which model, until when, and the requests that open, use and close
-//! them.
+//! SageMaker's stateful sessions: the table of open sessions, and the requests that open, use and close them.
 
 pub mod handler;
 mod open;

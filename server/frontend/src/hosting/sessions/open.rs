@@ -1,4 +1,4 @@
-//! Stateful sessions: which are open, on which model, and until when. Pure: ids and the time come from outside.
+//! The open sessions, each with its model and its end. Pure: ids and the time come from outside.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,39 +8,39 @@ use std::{
 
 use inference::request::SequenceId;
 
-/// Most letters of an id, as the platform has it.
+/// Most letters of an id; the platform's limit.
 const LONGEST_ID: usize = 256;
 
 /// How many sessions there may be, and how long each lives.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// From its opening to its end, however it is used.
+    /// The time from the opening to the end, whatever the use.
     pub life: Duration,
-    /// Open at once.
+    /// Most sessions that are open at the same time.
     pub most: usize,
 }
 
-/// What stands behind the id of a session.
+/// The data of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// Name of its model.
     pub model: Arc<str>,
-    /// The model's version at its opening.
+    /// The model's version when the session was opened.
     pub version: u64,
-    /// What the model calls its sequence.
+    /// The id of the sequence that the model sees.
     pub sequence: SequenceId,
 }
 
-/// A session that is used.
+/// A session that a request uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Used {
-    /// Which.
+    /// The session.
     pub session: Session,
-    /// Is it used for the first time?
+    /// Is this its first request?
     pub is_first: bool,
 }
 
-/// So many sessions are open, and no more may be.
+/// That many sessions are open, and no more may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full(pub usize);
 
@@ -54,19 +54,19 @@ struct Entry {
 /// The sessions of a server.
 pub struct Sessions {
     bounds: Bounds,
-    /// In the order of their opening, which is that of their ends: all live equally long.
+    /// In the order of opening, which is also the order of their ends: all live equally long.
     entries: BTreeMap<u64, Entry>,
     by_id: HashMap<Arc<str>, u64>,
     next: u64,
 }
 
 impl Sessions {
-    /// None are open.
+    /// An empty table.
     pub fn new(bounds: Bounds) -> Sessions {
         Sessions { bounds, entries: BTreeMap::new(), by_id: HashMap::new(), next: 0 }
     }
 
-    /// Opens a session under an id that nobody has.
+    /// Opens a session under an id that is new.
     ///
     /// # Errors
     /// [`Full`].
@@ -82,15 +82,15 @@ impl Sessions {
         Ok(())
     }
 
-    /// A number for the sequence of the next session, for models that are told numbers: no other session has it, and
-    /// every integer type can hold it. `salt` sets it apart from those of another server, and from those that clients
-    /// think of themselves.
+    /// A number for the sequence of the next session, for models that identify sequences by number. No other session
+    /// has it, and every integer type can hold it. `salt` makes it differ from the numbers of another server, and
+    /// from those that clients choose.
     pub fn number(&self, salt: u32) -> u64 {
         const MOST: u64 = i32::MAX as u64;
         1 + (u64::from(salt) + self.next) % MOST
     }
 
-    /// The session of that id, which is used now; `None` where there is none, or its time is over.
+    /// Uses the session of that id; `None` where none is open, or its time is over.
     pub fn find(&mut self, id: &str, now: Instant) -> Option<Used> {
         let entry = self.entries.get_mut(self.by_id.get(id)?)?;
         if entry.ends <= now {
@@ -100,7 +100,7 @@ impl Sessions {
         Some(Used { session: entry.session.clone(), is_first })
     }
 
-    /// The first use of that session came to nothing: the next one is the first.
+    /// The first request of the session began no sequence: the next request counts as the first.
     pub fn forget_use(&mut self, id: &str) {
         let entry = self.by_id.get(id).and_then(|it| self.entries.get_mut(it));
         if let Some(entry) = entry {
@@ -108,7 +108,7 @@ impl Sessions {
         }
     }
 
-    /// Closes the session of that id; `None` where there is none, or its time is over.
+    /// Closes the session of that id; `None` where none is open, or its time is over.
     pub fn close(&mut self, id: &str, now: Instant) -> Option<Session> {
         let number = *self.by_id.get(id)?;
         self.entries.get(&number).filter(|it| now < it.ends)?;
@@ -116,7 +116,7 @@ impl Sessions {
         self.entries.remove(&number).map(|it| it.session)
     }
 
-    /// Takes those out whose time is over. Costs nothing where there are none.
+    /// Removes the sessions whose time is over. Cheap where there are none.
     pub fn expire(&mut self, now: Instant) -> Vec<Session> {
         let mut expired = Vec::new();
         while let Some(first) = self.entries.first_entry().filter(|it| it.get().ends <= now) {

@@ -1,4 +1,4 @@
-//! The table of sessions with its lock and its clocks, and where their ids come from.
+//! The locked table of sessions, with the clock and the source of ids.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,29 +14,29 @@ use protocol::sagemaker::session;
 
 /// The sessions of a server.
 pub struct SessionTable {
-    /// Held for a look or a change.
+    /// Guards the open sessions. Held for a look or a change, never while a model is called.
     sessions: Mutex<Sessions>,
     random: SystemRandom,
     bounds: Bounds,
-    /// Sets the numbers of sequences apart from those that clients choose.
+    /// Makes the numbers of sequences differ from those that clients choose.
     salt: u32,
 }
 
 impl SessionTable {
-    /// An empty one for so many sessions, each of which lives so long.
+    /// An empty table for at most `most` sessions, each of which lives for `life`.
     pub fn new(life: Duration, most: usize) -> SessionTable {
         let (random, mut salt) = (SystemRandom::new(), [0; 4]);
-        // Where there is no randomness no session will be opened either.
+        // Without randomness no session can be opened, so a salt of zeros does no harm.
         let _ = random.fill(&mut salt);
         let bounds = Bounds { life, most };
         let sessions = Mutex::new(Sessions::new(bounds));
         SessionTable { sessions, random, bounds, salt: u32::from_ne_bytes(salt) }
     }
 
-    /// Opens a session on that model. Its id, and what the header of the reply says of it.
+    /// Opens a session on that model, and returns its id.
     ///
     /// # Errors
-    /// [`Error::SessionFailed`] where there are too many, or there is no randomness for an id.
+    /// [`Error::SessionFailed`] where too many are open, or the system has no randomness for an id.
     pub fn open(&self, models: &ModelManager, model: &ServedModel) -> Result<String, Error> {
         let id = self.id()?;
         let mut sessions = self.current(models);
@@ -57,15 +57,15 @@ impl SessionTable {
         Ok(session::opened(&id, end.as_secs()))
     }
 
-    /// The session of that id, which is used now.
+    /// Uses the session of that id.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where there is none, or its time is over.
+    /// [`Error::InvalidRequest`] where none is open, or its time is over.
     pub fn find(&self, models: &ModelManager, id: &str) -> Result<Used, Error> {
         self.current(models).find(id, Instant::now()).ok_or_else(|| self.unknown(id))
     }
 
-    /// The first use of that session came to nothing.
+    /// The first request of the session began no sequence.
     pub fn forget_use(&self, id: &str) {
         self.lock().forget_use(id);
     }
@@ -80,12 +80,12 @@ impl SessionTable {
         Ok(())
     }
 
-    /// The table without those whose time is over.
+    /// The table without the sessions whose time is over.
     fn current(&self, models: &ModelManager) -> MutexGuard<'_, Sessions> {
         let mut sessions = self.lock();
         let expired = sessions.expire(Instant::now());
         if !expired.is_empty() {
-            // The lock is released meanwhile: schedulers have locks of their own.
+            // The lock is released meanwhile, because schedulers have locks of their own.
             drop(sessions);
             expired.iter().for_each(|it| leave(models, it));
             sessions = self.lock();
@@ -94,11 +94,11 @@ impl SessionTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, Sessions> {
-        // Nothing that panics runs under this lock; if it did, the data would still be whole.
+        // Code under this lock does not panic; even after a panic the data would be whole.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An id that nobody can guess: whoever knows it has the session.
+    /// A new id, which is unguessable because it is the only key to the session.
     fn id(&self) -> Result<String, Error> {
         let mut bytes = [0; 16];
         self.random.fill(&mut bytes).map_err(|_| {
@@ -116,7 +116,7 @@ impl SessionTable {
     }
 }
 
-/// A session is over: so is its sequence. A model that is gone has none.
+/// Ends the sequence of a session that is over. A model that is unloaded has no sequence.
 fn leave(models: &ModelManager, session: &Session) {
     if let Ok(model) = models.get(&session.model, Some(session.version)) {
         model.leave_sequence(&session.sequence);

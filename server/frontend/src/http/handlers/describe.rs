@@ -1,4 +1,4 @@
-//! What the server and its models are, as each protocol says it.
+//! Metadata and configuration of the server and its models, in the form of each protocol.
 
 use hyper::{HeaderMap, Response, http::request::Parts};
 
@@ -32,19 +32,19 @@ pub async fn config(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> A
     Ok(respond::raw("application/json", model.config_json.clone()))
 }
 
-/// What MLflow's image says of itself.
+/// The version that MLflow's image reports.
 pub fn version() -> Response<Segments> {
     respond::raw("text/plain; charset=utf-8", env!("CARGO_PKG_VERSION").into())
 }
 
 /// How a batch transform job should send its records.
 pub async fn execution_parameters(service: &Service) -> Response<Segments> {
-    /// Of all payloads at the same time, in MB.
+    /// Most bytes of all concurrent payloads, in MB.
     const TOGETHER: u64 = 100;
     let model = service.invoked(&HeaderMap::new(), None).await.ok();
     let instances = model.map_or(1, |it| it.instances());
     let concurrent = instances.max(service.settings.cpus.get()).clamp(1, 16);
-    // No more than would be taken.
+    // A payload must not exceed the limit of a body.
     let taken = (service.settings.body.limit >> 20).max(1);
     let payload = service.settings.hosting.max_payload_mb.min(taken);
     let payload = payload.min(TOGETHER / concurrent as u64);

@@ -30,7 +30,7 @@ pub async fn events(
     answer(service, path, parts, body, Framing::Events).await
 }
 
-/// Engines give one response to a request, so that its status is known before the stream begins.
+/// Engines give one response to a request, so the status is known before the stream begins.
 async fn answer(
     service: &Service,
     path: &ModelPath<'_>,

@@ -1,4 +1,4 @@
-//! Is the server there, is it ready, is a model?
+//! Health over HTTP: is the server alive, is it ready, is a model ready?
 
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
@@ -38,7 +38,7 @@ fn yes(body: &'static str) -> Response<Segments> {
 }
 
 pub fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
-    // Who asks whether a model is ready does not want it loaded.
+    // A question for readiness does not load the model.
     service.serving.models.get(&path.name, path.version)?;
     Ok(respond::empty(StatusCode::OK))
 }

@@ -17,7 +17,7 @@ use crate::http::{
 use ::inference::{error::Error, signature::Signature};
 use protocol::kserve_v2;
 
-/// Where the JSON of a KServe request ends and its tensors begin.
+/// The header with the length of a KServe request's JSON, behind which its tensors begin.
 const HEADER_LENGTH: HeaderName = HeaderName::from_static(kserve_v2::HEADER_LENGTH);
 
 pub async fn infer_v2(
@@ -52,13 +52,13 @@ pub async fn infer_v2(
     inference(service, model, parts, body, codec, None).await
 }
 
-/// The header that says where the JSON ends.
+/// The header with the length of the JSON, which must be there at most once.
 fn header_length(headers: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
     let mut headers = headers.get_all(&HEADER_LENGTH).iter();
     let header = headers.next().cloned();
     match headers.next() {
         None => Ok(header),
-        // A proxy that believes the other one would see another request than the one that runs.
+        // With two such headers, a proxy could see another request than the server runs.
         Some(_) => {
             let problem =
                 format!("{}: expected one such header, found several", kserve_v2::HEADER_LENGTH);

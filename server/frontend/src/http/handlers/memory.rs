@@ -1,4 +1,4 @@
-//! Memory that clients share: registering regions, listing them, taking them off the list.
+//! Shared memory over HTTP: registering, listing and unregistering regions.
 
 use hyper::{StatusCode, body::Incoming};
 

@@ -1,4 +1,4 @@
-//! What Prometheus reads.
+//! The pages that Prometheus reads.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn route<'a>(method: &Method) -> Result<Route<'a>, Error> {
     }
 }
 
-/// Everything, with Triton's names and our own.
+/// All metrics, with Triton's names and muster's own.
 pub async fn ours(service: &Arc<Service>) -> Answer {
     let budget = &service.settings.body.budget;
     service.serving.metrics.bytes_in_flight().set(budget.used() as u64);
@@ -31,7 +31,7 @@ pub async fn ours(service: &Arc<Service>) -> Answer {
     Ok(respond::raw(CONTENT_TYPE, text))
 }
 
-/// The models, with TensorFlow Serving's names.
+/// The metrics of models, with TensorFlow Serving's names.
 pub async fn tensorflow(service: &Arc<Service>) -> Answer {
     let metrics = service.serving.metrics.clone();
     let text = offload(move || metrics.render_tensorflow()).await?;

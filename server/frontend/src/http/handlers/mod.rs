@@ -1,5 +1,5 @@
-//! The routes of KServe, TensorFlow Serving and of operators: each decodes, makes one call of the core, and encodes.
-//! Those of hosting platforms are in `hosting`.
+//! The handlers of KServe, TensorFlow Serving and of operators: each decodes, makes one call of the core, and
+//! encodes. The handlers of hosting platforms are in `hosting`.
 
 pub mod describe;
 pub mod generate;

@@ -1,4 +1,4 @@
-//! The model repository: what is in it, loading and unloading.
+//! The model repository over HTTP: its index, loading and unloading.
 
 use hyper::body::Incoming;
 
@@ -29,7 +29,7 @@ pub async fn load(service: &Service, path: &ModelPath<'_>, body: &mut Incoming) 
     let Received { bytes, permit } = received;
     let given = move || {
         let request = kserve_v2::load_request(&bytes)?;
-        // The files that came are less than the text that they came in, which the permit covers.
+        // The permit of the body suffices: the decoded files are smaller than their text.
         Ok(LoadOverride { config: request.config, files: request.files })
     };
     admin::load(&service.serving, path.name.to_string(), permit, given).await?;

@@ -1,4 +1,4 @@
-//! Settings that clients read, and change while the server runs: of traces and of the log.
+//! Settings of traces and of the log, which clients read and change while the server runs.
 
 use hyper::{Method, body::Incoming, http::request::Parts};
 

@@ -1,4 +1,4 @@
-//! What has been counted of models, as Triton's statistics extension shows it.
+//! Counts of models in the form of Triton's statistics extension.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use inference::error::Error;
 use models::ServedModel;
 use protocol::kserve_v2;
 
-/// Of the versions of a model that are ready, or of the one that is asked for; of all models.
+/// The statistics of the named version, of all ready versions of a model, or of all models.
 pub fn of(service: &Service, path: Option<&ModelPath<'_>>) -> Answer {
     let models = match path {
         None => {
@@ -29,11 +29,11 @@ pub fn of(service: &Service, path: Option<&ModelPath<'_>>) -> Answer {
 
 fn versions(service: &Service, name: &str) -> Vec<Arc<ServedModel>> {
     let versions = service.serving.models.ready_versions(name).into_iter();
-    // One may have been unloaded since.
+    // A version may have been unloaded since it was listed.
     versions.filter_map(|it| service.serving.models.get(name, Some(it)).ok()).collect()
 }
 
-/// A model that is ready. For this extension any other is a mistake of the client.
+/// A model that is ready. This extension treats any other model as a mistake of the client.
 fn one(service: &Service, name: &str, version: Option<u64>) -> Result<Arc<ServedModel>, Error> {
     let found = service.serving.models.get(name, version);
     found.map_err(|error| Error::InvalidRequest(error.to_string()))

@@ -1,4 +1,4 @@
-//! TensorFlow Serving's REST API: what is asked of a model, the states of its versions, and its signature.
+//! TensorFlow Serving's REST API: inference, the states of a model's versions, and its signature.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ async fn find(
     service.serving.model(&path.name, number(service, path)?, deadline).await
 }
 
-/// The number of the version, if one is named.
+/// The number of the version, where one is named.
 fn number(service: &Service, path: &VersionPath<'_>) -> Result<Option<u64>, Error> {
     match &path.version {
         VersionChoice::Any => Ok(None),

@@ -1,4 +1,4 @@
-//! The addresses of SageMaker's runtime, below `/endpoints`. They are there only where they were asked for.
+//! The addresses of SageMaker's runtime, below `/endpoints`. They exist only with `--aws-facade`.
 
 use std::borrow::Cow;
 
@@ -10,33 +10,33 @@ use inference::{
     error::Error,
 };
 
-/// What such addresses begin with.
+/// The prefix of these addresses.
 pub const PREFIX: &str = "/endpoints/";
 
-/// What a request to them must be allowed to do.
+/// The access that these addresses need.
 pub const NEED: Need = Need::reading(Category::Inference);
 
-/// What is asked of an endpoint.
+/// The operations of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// A reply.
+    /// Invoke it, and answer with a reply.
     Invoke,
-    /// A reply as an event stream.
+    /// Invoke it, and answer with an event stream.
     InvokeStream,
-    /// A reply that is written where others can read it.
+    /// Invoke it, and write the reply to a store.
     InvokeAsync,
 }
 
-/// An endpoint as an address names it.
+/// An endpoint and an operation, from an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     /// Its name, percent-decoded; not empty.
     pub name: Cow<'a, str>,
-    /// What is asked of it.
+    /// The operation.
     pub operation: Operation,
 }
 
-/// The endpoint that a request is for.
+/// Parses the address of a request.
 ///
 /// # Errors
 /// [`Error::NotFound`] for an unknown address, [`Error::MethodNotAllowed`] for a known one,

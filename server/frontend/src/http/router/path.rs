@@ -1,4 +1,4 @@
-//! Parts of addresses: names, versions, and what is not there.
+//! Parts of addresses: names, versions, and the errors of unknown addresses.
 
 use std::borrow::Cow;
 
@@ -7,23 +7,23 @@ use hyper::Method;
 use super::route::ModelPath;
 use inference::error::Error;
 
-/// Methods of what is read.
+/// The methods of addresses that are only read.
 pub const GET: &[Method] = &[Method::GET, Method::HEAD];
-/// Methods of what is done.
+/// The methods of addresses that act.
 pub const POST: &[Method] = &[Method::POST];
-/// Methods of what is read and done.
+/// The methods of addresses that are read and that act.
 pub const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
-/// Methods of what is read and deleted.
+/// The methods of addresses that are read and deleted.
 pub const GET_OR_DELETE: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
 
-/// A model, and its version where the address holds one.
+/// A model, and its version where the address names one.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for a version that is no number, and a name that is not percent-encoded.
+/// [`Error::InvalidRequest`] for a version that is not a number, and a name that is not percent-encoded.
 pub fn model_path<'a>(name: &'a str, version: Option<&str>) -> Result<ModelPath<'a>, Error> {
     let name = percent_decode(name)?;
     let parse = |text: &str| {
-        // A sign is no digit, though the standard library would read one.
+        // A sign is not a digit, though the standard library would accept one.
         let digits = text.bytes().all(|it| it.is_ascii_digit());
         text.parse().ok().filter(|_| digits).ok_or_else(|| {
             Error::InvalidRequest(format!(
@@ -34,10 +34,10 @@ pub fn model_path<'a>(name: &'a str, version: Option<&str>) -> Result<ModelPath<
     Ok(ModelPath { name, version: version.map(parse).transpose()? })
 }
 
-/// Undoes percent-encoding. Decoded once, and only inside one part of the path or of the query.
+/// Decodes percent-encoding, once, and only inside one part of the path or of the query.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] for what is not percent-encoded UTF-8.
+/// [`Error::InvalidRequest`] for text that is not percent-encoded UTF-8.
 pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, Error> {
     if !text.contains('%') {
         return Ok(Cow::Borrowed(text));
@@ -58,7 +58,7 @@ pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, Error> {
     String::from_utf8(decoded).map(Cow::Owned).map_err(|_| invalid())
 }
 
-/// The error of an address that is not there.
+/// The error of an unknown address.
 pub fn unknown(path: &str) -> Error {
     let shown: String = path.chars().take(100).collect();
     Error::NotFound(format!("there is nothing at '{shown}'"))

@@ -1,4 +1,4 @@
-//! What addresses ask for, to which protocol it belongs, and who may.
+//! The routes: the operation of an address, the protocol that it belongs to, and the access that it needs.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use hyper::Method;
 use inference::access::{Category, Need};
 use protocol::tfs;
 
-/// A model as an address names it.
+/// A model from an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelPath<'a> {
     /// Name of the model, percent-decoded.
     pub name: Cow<'a, str>,
-    /// The version, where the address holds one.
+    /// The version, where the address names one.
     pub version: Option<u64>,
 }
 
-/// What an address and a method ask for.
+/// The operation of an address and a method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Route<'a> {
@@ -31,19 +31,19 @@ pub enum Route<'a> {
     RepositoryIndex,
     LoadModel(ModelPath<'a>),
     UnloadModel(ModelPath<'a>),
-    // Triton's extensions of it
+    // Triton's extensions of KServe v2
     Generate(ModelPath<'a>),
     GenerateStream(ModelPath<'a>),
-    /// Of one model, or of all.
+    /// Statistics of one model, or of all.
     Statistics(Option<ModelPath<'a>>),
-    /// Of one model, or of the server; read or changed.
+    /// Trace settings of one model, or of the server; read or changed.
     TraceSetting(Option<ModelPath<'a>>),
-    /// Read or changed.
+    /// Settings of the log; read or changed.
     Logging,
     SharedMemory(MemoryPath<'a>),
     // Vertex AI
     VertexHealth,
-    /// Inference on that model, or on the default one.
+    /// Inference on that model, or on the model for requests without a name.
     VertexInfer(Option<ModelPath<'a>>),
     // TensorFlow Serving
     Apply(tfs::Method, VersionPath<'a>),
@@ -52,7 +52,7 @@ pub enum Route<'a> {
     // SageMaker
     Ping,
     Invocations,
-    /// Over a WebSocket.
+    /// Invocations over a WebSocket.
     InvocationsStream,
     ExecutionParameters,
     MultiModel(MultiModelPath<'a>),
@@ -60,11 +60,11 @@ pub enum Route<'a> {
     Version,
     // Prometheus
     Metrics,
-    /// With TensorFlow Serving's names.
+    /// Metrics with TensorFlow Serving's names.
     TensorFlowMetrics,
 }
 
-/// The protocol that a route belongs to, as a label of metrics and as the dialect of errors.
+/// A family of addresses: a label of metrics, and the dialect of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Family {
@@ -75,14 +75,14 @@ pub enum Family {
 }
 
 impl Family {
-    /// The protocol of an address that has no route.
+    /// The family of an address without a route.
     pub fn of(path: &str) -> Option<Family> {
         is_below(path).then_some(Family::TensorFlowServing)
     }
 }
 
 impl Route<'_> {
-    /// The protocol that this route belongs to.
+    /// The family of this route.
     pub fn family(&self) -> Family {
         match self {
             Route::Live
@@ -116,7 +116,7 @@ impl Route<'_> {
         }
     }
 
-    /// What a request must be allowed to come here, on whichever port.
+    /// The access that a request needs for this route, on every port.
     pub fn need(&self, method: &Method) -> Need {
         let by_method = |category| match *method {
             Method::POST => Need::changing(category),
@@ -156,7 +156,7 @@ impl Route<'_> {
     }
 }
 
-/// Which memory.
+/// The kind of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Shared memory objects of the system.
@@ -165,7 +165,7 @@ pub enum MemoryKind {
     Cuda,
 }
 
-/// What is to be done.
+/// The operation on regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum MemoryAction {
@@ -174,18 +174,18 @@ pub enum MemoryAction {
     Unregister,
 }
 
-/// A region, or all of them, as an address names them.
+/// A region, or all of them, from an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryPath<'a> {
-    /// Which memory.
+    /// The kind of memory.
     pub kind: MemoryKind,
     /// The region's name, percent-decoded; `None` for all regions, and never for [`MemoryAction::Register`].
     pub region: Option<Cow<'a, str>>,
-    /// What is to be done.
+    /// The operation.
     pub action: MemoryAction,
 }
 
-/// What is to be done, with which model; names are percent-decoded.
+/// An operation on the models of a multi-model endpoint; names are percent-decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum MultiModelPath<'a> {
@@ -197,7 +197,7 @@ pub enum MultiModelPath<'a> {
 }
 
 impl MultiModelPath<'_> {
-    /// What a request must be allowed to come here.
+    /// The access that a request needs for this operation.
     pub(super) fn need(&self) -> Need {
         match self {
             MultiModelPath::Load | MultiModelPath::Unload(_) => {
@@ -211,23 +211,23 @@ impl MultiModelPath<'_> {
     }
 }
 
-/// A model, and which of its versions.
+/// A model and a choice of its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionPath<'a> {
     /// Name of the model, percent-decoded.
     pub name: Cow<'a, str>,
-    /// The version.
+    /// The choice of the version.
     pub version: VersionChoice<'a>,
 }
 
-/// Which version of a model.
+/// A choice among the versions of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionChoice<'a> {
-    /// None in particular: the highest, or all.
+    /// No particular one: the highest, or all.
     Any,
-    /// The one of that number.
+    /// The version of that number.
     Number(u64),
-    /// The one that has this label now, percent-decoded.
+    /// The version that has this label at present, percent-decoded.
     Label(Cow<'a, str>),
 }
 

@@ -1,4 +1,4 @@
-//! The addresses of TensorFlow Serving, below `/v1/models`. Their words may be written in any case.
+//! The addresses of TensorFlow Serving, below `/v1/models`. Upper and lower case are equal in its fixed words.
 
 use hyper::Method;
 
@@ -33,7 +33,7 @@ pub(super) fn route<'a>(
         }
         _ => return Err(malformed(path)),
     };
-    // The verb hangs on the last part: the version where there is one, else the name.
+    // The verb follows the last part: the version where the address has one, else the name.
     let last = which.map_or(name, |(_, which)| which);
     let (last, verb) = last.rsplit_once(':').map_or((last, None), |(it, verb)| (it, Some(verb)));
     let name = if which.is_some() { name } else { last };
@@ -66,7 +66,7 @@ pub(super) fn route<'a>(
     }
 }
 
-/// What TensorFlow Serving says of an address that is nearly one of its own is 400, not 404.
+/// For an address that is nearly one of its own, TensorFlow Serving answers 400, not 404.
 fn malformed(path: &str) -> Error {
     let shown: String = path.chars().take(100).collect();
     Error::InvalidRequest(format!(

@@ -1,17 +1,17 @@
-//! How a conversation over WebSocket ends: a code, and a reason for whoever reads it. Pure.
+//! The close frames of a WebSocket: a code, and a reason for a human reader. Pure.
 
 use crate::http::websocket::frame::{LONGEST_CONTROL, Violation};
 
-/// What a close frame says.
+/// The content of a close frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
-    /// `None` where nothing is said.
+    /// `None` for an empty close frame.
     code: Option<u16>,
     reason: String,
 }
 
 impl Close {
-    /// 1000: nothing has happened for so many seconds.
+    /// 1000: nothing has happened for that many seconds.
     pub fn idle(seconds: u64) -> Close {
         Close::new(1000, format!("idle for {seconds} seconds (--idle-timeout-secs)"))
     }
@@ -21,7 +21,7 @@ impl Close {
         Close::new(1001, "the server is shutting down".to_owned())
     }
 
-    /// 1002: the peer does not keep to the protocol.
+    /// 1002: the peer violates the protocol.
     pub fn violation(what: &'static str) -> Close {
         Close::new(1002, what.to_owned())
     }
@@ -36,7 +36,7 @@ impl Close {
         Close::new(1008, format!("a message did not arrive within {seconds} seconds"))
     }
 
-    /// 1009: a message has more than so many bytes.
+    /// 1009: a message has more than `limit` bytes.
     pub fn too_large(limit: u64) -> Close {
         let reason = format!("a message of more than {limit} bytes (--http-max-input-size)");
         Close::new(1009, reason)
@@ -46,10 +46,10 @@ impl Close {
         Close { code: Some(code), reason }
     }
 
-    /// What a peer's close frame says, to be said in return.
+    /// Parses a peer's close frame, and returns the frame to answer with.
     ///
     /// # Errors
-    /// What is to be said instead where it says nothing that it may.
+    /// The frame to answer with where the peer's frame is invalid.
     pub fn read(payload: &[u8]) -> Result<Close, Close> {
         let Some((code, reason)) = payload.split_first_chunk() else {
             return match payload.is_empty() {
@@ -65,7 +65,7 @@ impl Close {
         Ok(Close { code: Some(code), reason: String::new() })
     }
 
-    /// The payload of a close frame that says it.
+    /// The payload of this close frame.
     pub fn payload(&self) -> Vec<u8> {
         let Some(code) = self.code else { return Vec::new() };
         let mut bytes = code.to_be_bytes().to_vec();

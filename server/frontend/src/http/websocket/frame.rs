@@ -1,24 +1,24 @@
-//! The frames of WebSocket (RFC 6455) as bytes: headers, and the mask over what clients send. Pure.
+//! The frames of WebSocket (RFC 6455) as bytes: headers, and the mask over the payloads of clients. Pure.
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
-    /// More of the message before it.
+    /// The continuation of a message.
     Continuation,
-    /// The start of a message of UTF-8.
+    /// The start of a text message, in UTF-8.
     Text,
-    /// The start of a message of bytes.
+    /// The start of a binary message.
     Binary,
-    /// The end of the conversation.
+    /// The end of the connection.
     Close,
-    /// A question whether the other side is there.
+    /// A question whether the peer is there.
     Ping,
-    /// The answer to that.
+    /// The answer to a ping.
     Pong,
 }
 
 impl Opcode {
-    /// Is the frame about the conversation, not a part of a message?
+    /// Is it a control frame, not a part of a message?
     pub fn is_control(self) -> bool {
         match self {
             Opcode::Continuation | Opcode::Text | Opcode::Binary => false,
@@ -50,20 +50,20 @@ impl Opcode {
     }
 }
 
-/// What stands before the payload of a client's frame.
+/// The header of a client's frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the frame is.
+    /// The kind of the frame.
     pub opcode: Opcode,
-    /// Is it the last one of its message?
+    /// Is it the last frame of its message?
     pub is_last: bool,
     /// Bytes of the payload.
     pub length: u64,
-    /// What the payload is masked with.
+    /// The mask of the payload.
     pub mask: [u8; 4],
 }
 
-/// What a client must not do.
+/// A violation of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Violation(pub &'static str);
 
@@ -73,20 +73,20 @@ pub const LONGEST_HEADER: usize = 14;
 /// Most bytes of a control frame's payload.
 pub const LONGEST_CONTROL: usize = 125;
 
-/// The last bit of a message, and the three bits that mean nothing without an extension.
+/// The bit of a message's last frame, and the three bits that only extensions use.
 const LAST: u8 = 0x80;
 const RESERVED: u8 = 0x70;
 const OPCODE: u8 = 0x0f;
-/// Is the payload masked? Beside it its length, or where that is.
+/// The bit of a masked payload. The other bits are its length, or say where the length is.
 const MASKED: u8 = 0x80;
 const LENGTH: u8 = 0x7f;
 const IN_TWO_BYTES: u8 = 126;
 const IN_EIGHT_BYTES: u8 = 127;
 
-/// The header of a client's frame at the start of `bytes`, and its length; `None` where there is more to come.
+/// The header of a client's frame at the start of `bytes`, and its length; `None` where bytes are missing.
 ///
 /// # Errors
-/// What no client may send, as soon as it can be seen.
+/// A violation of the protocol, as soon as it can be seen.
 pub fn read_header(bytes: &[u8]) -> Result<Option<(Header, usize)>, Violation> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     if first & RESERVED != 0 {
@@ -120,7 +120,7 @@ pub fn read_header(bytes: &[u8]) -> Result<Option<(Header, usize)>, Violation> {
     Ok(Some((header, bytes.len() - rest.len())))
 }
 
-/// The header of a whole message of ours, or of a control frame; ours are not masked.
+/// The header of a frame from the server, which holds a whole message or is a control frame. It has no mask.
 pub fn header(opcode: Opcode, length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(LONGEST_HEADER);
     bytes.push(LAST | opcode.number());
@@ -138,7 +138,7 @@ pub fn header(opcode: Opcode, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Takes the mask off a part of a payload that begins at `offset` in it; or puts it on.
+/// Applies or removes the mask on a part of a payload that begins at `offset` in it.
 pub fn unmask(bytes: &mut [u8], mask: [u8; 4], offset: u64) {
     let mut turned = mask;
     turned.rotate_left((offset % 4) as usize);

@@ -1,8 +1,8 @@
-//! A conversation over WebSocket: each message is a request to `/invocations`, each answer a message, in the order of
+//! A session over a WebSocket: each message is a request to `/invocations`, each answer is a message, in the order of
 //! the requests.
 //!
-//! The protocol is spoken by hand: a library would take the memory that a frame announces before anybody could refuse
-//! it, and copy each reply into a buffer of its own.
+//! The protocol is implemented by hand: a library would allocate the memory that a frame announces before the budget
+//! could refuse it, and would copy each reply into a buffer of its own.
 
 mod close;
 mod frame;
@@ -38,27 +38,27 @@ use inference::error::Error;
 use queue::Queue;
 use reader::{Event, Kind, Reader};
 
-/// Requests of a connection that are worked on at once; a further one waits, and nothing is read behind it.
+/// Requests of a connection that run at the same time. A further request waits, and nothing is read behind it.
 const MOST_AT_ONCE: usize = 8;
 
 /// A reply up to that size is written with its header, in one piece.
 const SMALL: usize = 4 << 10;
 
-/// How long a peer may take to hear that it ends, and to close.
+/// How long a peer may take to read the close frame and to close.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A conversation that has been agreed upon.
+/// A WebSocket that was agreed upon.
 #[derive(Clone)]
 pub struct Opening {
     /// The connection, once the answer to its request is written.
     pub upgrade: OnUpgrade,
-    /// The head of that request, as each message is to have it.
+    /// The head of that request, which each message gets.
     pub parts: Arc<Parts>,
-    /// Does each message need what the one before it has left? Then one is worked on at a time.
+    /// Does each message depend on the state after the one before it? Then they run one at a time.
     pub is_in_order: bool,
 }
 
-/// Talks to a peer until one of the two is done.
+/// Serves a session until the peer or the server ends it.
 pub async fn serve(opening: Opening, service: Arc<Service>, guard: &mut Guard) {
     let stream = match opening.upgrade.await {
         Ok(upgraded) => TokioIo::new(upgraded),
@@ -83,45 +83,45 @@ pub async fn serve(opening: Opening, service: Arc<Service>, guard: &mut Guard) {
         Err(error) => Err(error),
     };
     if let Err(error) = ended {
-        // Clients come and go as they like; that is no news.
+        // Clients come and go as they like: a debug line is enough.
         tracing::debug!(%error, "a WebSocket ended early");
     }
 }
 
-/// A conversation.
+/// A session over one WebSocket.
 struct Session {
     stream: TokioIo<Upgraded>,
     reader: Reader,
-    /// What is worked on, or answered and not written.
+    /// Requests that run, and answers that are not written yet.
     queue: Queue<Response<Segments>>,
-    /// A message that the queue has no room for, or why it was refused.
+    /// A message that the queue has no room for, or why the message was refused.
     pending: Option<(Kind, Result<Received, Error>)>,
-    /// Nothing more is read, and this is said when all is answered.
+    /// Once set, no message is taken any more. The frame is sent when all requests are answered.
     close: Option<Close>,
-    /// When the peer last said anything.
+    /// When the peer last sent anything, or was last sent an answer.
     heard: Instant,
-    /// When the message that is coming began to.
+    /// When the unfinished message began.
     since: Option<Instant>,
     parts: Arc<Parts>,
     service: Arc<Service>,
 }
 
-/// What is next.
-// Made and taken apart at once.
+/// The next step of a session.
+// A large variant costs nothing: a step is matched where it is made.
 #[allow(clippy::large_enum_variant)]
 enum Step {
-    /// So many bytes were read.
+    /// That many bytes were read.
     Read(usize),
-    /// To write an answer.
+    /// Write an answer.
     Answer(Kind, Result<Response<Segments>, Error>),
-    /// To look at the clock.
+    /// Look at the clock.
     Look,
-    /// To end: the server stops.
+    /// Close, because the server stops.
     Leave,
 }
 
 impl Session {
-    /// How it is to end.
+    /// Runs the session, and returns the frame to close it with.
     async fn run(&mut self, guard: &mut Guard) -> io::Result<Close> {
         let mut closing = pin!(guard.closing());
         let mut timer = pin!(tokio::time::sleep(Duration::ZERO));
@@ -133,7 +133,7 @@ impl Session {
             self.wind(timer.as_mut());
             let is_ending = self.close.is_some();
             if is_ending {
-                // Read on, to no purpose but to see whether the peer leaves.
+                // Bytes are read and dropped, only to see whether the peer leaves.
                 self.reader.discard();
             }
             let reads = self.pending.is_none();
@@ -150,7 +150,7 @@ impl Session {
                     let lost = |error| message::refused(&self.service, &self.parts, error);
                     let response = answer.unwrap_or_else(lost);
                     self.write(kind, response).await?;
-                    // It was not idle until now.
+                    // The idle time begins when the answer is written.
                     self.heard = Instant::now();
                 }
                 Step::Read(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -172,7 +172,8 @@ impl Session {
         }
     }
 
-    /// When the peer must have done something, and how it ends if it has not; `None` while it is not its turn.
+    /// When the peer must have sent something, and the frame that closes the session otherwise; `None` while the
+    /// server has to act.
     fn due(&self) -> Option<(Instant, Close)> {
         let settings = &self.service.settings;
         if self.pending.is_some() || self.close.is_some() {
@@ -186,17 +187,17 @@ impl Session {
         self.queue.is_empty().then(|| (self.heard + idle, Close::idle(idle.as_secs())))
     }
 
-    /// Sets the timer to what is due first.
+    /// Sets the timer to the time that is due first.
     fn wind(&self, timer: std::pin::Pin<&mut Sleep>) {
         let later = || Instant::now() + self.service.settings.timeouts.idle;
         let due = self.due().map_or_else(later, |it| it.0);
-        // Moved forward only: a timer that fires early costs a look.
+        // Only moved to an earlier time: a timer that fires early costs one look.
         if timer.is_elapsed() || due < timer.deadline().into_std() {
             timer.reset(due.into());
         }
     }
 
-    /// Takes in what has come, as far as there is room. How it is to end at once, where it is.
+    /// Takes messages in, as far as the queue has room. Returns a frame where the session closes at once.
     async fn take_in(&mut self) -> io::Result<Option<Close>> {
         loop {
             if self.queue.has_room()
@@ -219,7 +220,7 @@ impl Session {
                 }
                 Ok(Some(Event::Ping(payload))) => self.say(Opcode::Pong, &payload).await?,
                 Ok(Some(Event::Pong)) => {}
-                // Who is done waits for nothing more.
+                // After the peer's close frame no answer is owed any more.
                 Ok(Some(Event::Closed(said))) => return Ok(Some(said)),
                 Err(close) => self.close = Some(close),
             }
@@ -233,7 +234,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Has a message answered, behind those before it.
+    /// Queues a request behind those before it.
     fn ask(&mut self, kind: Kind, body: Result<Received, Error>) {
         let (service, parts) = (self.service.clone(), self.parts.clone());
         let answer = async move {
@@ -245,8 +246,8 @@ impl Session {
         self.queue.push(kind, answer);
     }
 
-    /// Writes an answer as one message: text to a text, if it is one, and bytes to bytes. What went wrong is always
-    /// text.
+    /// Writes an answer as one message. An error is a text. Otherwise a text is answered by a text if the reply is
+    /// UTF-8, and bytes are answered by bytes.
     async fn write(&mut self, asked: Kind, response: Response<Segments>) -> io::Result<()> {
         let is_error = !response.status().is_success();
         let is_text = is_error || (asked == Kind::Text && is_text(&response));
@@ -272,12 +273,12 @@ impl Session {
         self.stream.flush().await
     }
 
-    /// Says that it ends, and waits a little for the peer to hear it.
+    /// Sends the close frame, and waits for a moment until the peer has read it.
     async fn close(&mut self, close: &Close) -> io::Result<()> {
         let last = async {
             self.say(Opcode::Close, &close.payload()).await?;
             self.stream.shutdown().await?;
-            // A connection that is closed under bytes that nobody has read loses what was said last.
+            // Closing a connection with unread bytes resets it, and the peer would lose the close frame.
             self.reader.discard();
             while self.stream.read(self.reader.room()).await? != 0 {}
             io::Result::Ok(())
@@ -286,7 +287,7 @@ impl Session {
     }
 }
 
-/// Is the body of that type UTF-8?
+/// Is a body of that type UTF-8?
 fn is_text(response: &Response<Segments>) -> bool {
     let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let Some(given) = content_type else { return true };

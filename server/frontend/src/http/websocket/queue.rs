@@ -1,4 +1,4 @@
-//! Answers on their way, taken in the order of their questions.
+//! Answers that are being made, returned in the order of their requests.
 
 use std::{
     collections::VecDeque,
@@ -11,35 +11,36 @@ use crate::http::websocket::reader::Kind;
 use crate::net::Task;
 use inference::error::Error;
 
-/// Answers on their way. Each goes on by itself, whether or not somebody looks: what it holds of a model others wait
-/// for, and they must not wait for the peer that is to read it. Dropping it ends them, which withdraws their requests.
+/// Answers that are being made, at most `most`. Each runs as a task of its own, whether it is polled or not: it holds
+/// an instance of a model, and a slow peer must not keep that from other clients. Dropping the queue ends the tasks,
+/// which withdraws their requests.
 pub struct Queue<T> {
     answers: VecDeque<(Kind, Task<T>)>,
     most: usize,
 }
 
 impl<T: Send + 'static> Queue<T> {
-    /// For so many at once.
+    /// An empty queue for that many answers.
     pub fn new(most: usize) -> Queue<T> {
         Queue { answers: VecDeque::new(), most }
     }
 
-    /// Is nothing on its way?
+    /// Is no answer in the queue?
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
 
-    /// May another one be pushed?
+    /// May another answer be pushed?
     pub fn has_room(&self) -> bool {
         self.answers.len() < self.most
     }
 
-    /// The answer to a question of that kind comes behind the others.
+    /// Queues the answer to a message of that kind behind the others.
     pub fn push(&mut self, kind: Kind, answer: impl Future<Output = T> + Send + 'static) {
         self.answers.push_back((kind, Task::spawn(answer)));
     }
 
-    /// The next answer, once it is there; an error where it never will be.
+    /// The next answer, once it is ready; an error where its task has panicked.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<(Kind, Result<T, Error>)> {
         let Some((kind, answer)) = self.answers.front_mut() else { return Poll::Pending };
         let kind = *kind;
@@ -69,7 +70,7 @@ mod tests {
             2
         });
         assert!(!queue.has_room());
-        // The other one goes on though nobody asks for it.
+        // The second answer makes progress without being polled.
         other.await.unwrap();
         first.send(1).unwrap();
         for expect in [(Kind::Text, 1), (Kind::Binary, 2)] {

@@ -1,5 +1,5 @@
-//! What comes over a WebSocket, put together: bytes → frames → messages, under the limits of bodies. Where a message
-//! has its length announced, its memory is asked for before any is taken.
+//! Reads messages from a WebSocket: bytes → frames → messages, under the limits of bodies. A message of announced
+//! length takes its permit before any of its memory.
 
 use bytes::Bytes;
 
@@ -14,10 +14,10 @@ use inference::{
     limits::{Permit, out_of_bytes},
 };
 
-/// Bytes that are read at once.
+/// Bytes that are read at a time.
 const BUFFER: usize = 16 << 10;
 
-/// What a message is made of.
+/// The type of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// UTF-8.
@@ -26,52 +26,52 @@ pub enum Kind {
     Binary,
 }
 
-/// Something that came.
+/// Something that the peer sent.
 #[derive(Debug)]
 pub enum Event {
     /// A message.
     Message(Kind, Received),
-    /// A message for which there was no memory: it was read to no purpose.
+    /// A message for which the budget had no room: its bytes were dropped.
     Refused(Error),
-    /// The peer asks whether we are there, and wants these bytes back.
+    /// The peer asks whether the server is there, and expects these bytes in the answer.
     Ping(Bytes),
     /// The peer is there.
     Pong,
-    /// The peer is done; what is to be said in return.
+    /// The peer closes the session. Holds the frame to answer with.
     Closed(Close),
 }
 
-/// A frame of which the header is known.
+/// A frame whose header is known.
 struct Frame {
     header: Header,
-    /// Bytes of its payload that have come.
+    /// Bytes of its payload that have arrived.
     received: u64,
 }
 
-/// A message whose last frame has not come.
+/// A message without its last frame.
 struct Partial {
     kind: Kind,
     /// Bytes announced so far.
     length: u64,
     content: Result<(AlignedBuffer, Permit), Error>,
-    /// Bytes of a text that have been found to be UTF-8.
+    /// Bytes of a text that are known to be UTF-8.
     checked: usize,
 }
 
 impl Partial {
-    /// More has come. Each part of a text is looked at when it comes: all of a large one at once would keep other
-    /// connections waiting.
+    /// Adds a part. A text is checked part by part: checking all of a large one at once would delay other
+    /// connections.
     fn extend(&mut self, chunk: &[u8]) -> Result<(), Close> {
-        // Read to no purpose where there is no room.
+        // A message that was refused: its bytes are dropped.
         let Ok((buffer, permit)) = &mut self.content else { return Ok(()) };
         buffer.extend(chunk);
-        // What comes in several frames has a buffer that outgrows what was announced.
+        // A message of several frames has a buffer that may outgrow the announced length.
         permit.cover(buffer.capacity());
         if self.kind == Kind::Text {
             let unchecked = buffer.bytes().get(self.checked..).unwrap_or_default();
             match std::str::from_utf8(unchecked) {
                 Ok(text) => self.checked += text.len(),
-                // A part of a letter: the rest may come.
+                // The part ends within a letter: the next one may complete it.
                 Err(error) if error.error_len().is_none() => self.checked += error.valid_up_to(),
                 Err(_) => return Err(Close::not_text()),
             }
@@ -80,42 +80,42 @@ impl Partial {
     }
 }
 
-/// Puts messages together.
+/// Puts frames together into messages.
 pub struct Reader {
     limits: Limits,
-    /// Bytes that have been read and not been looked at: those from `start` to `end`.
+    /// The buffer for reading. The bytes from `start` to `end` are read and not parsed yet.
     raw: Box<[u8]>,
     start: usize,
     end: usize,
     frame: Option<Frame>,
-    /// The payload of the control frame that comes.
+    /// The payload of an unfinished control frame.
     control: Vec<u8>,
     message: Option<Partial>,
 }
 
 impl Reader {
-    /// An empty one, for messages under these limits.
+    /// An empty reader for messages under these limits.
     pub fn new(limits: Limits) -> Reader {
         let raw = vec![0; BUFFER].into_boxed_slice();
         Reader { limits, raw, start: 0, end: 0, frame: None, control: Vec::new(), message: None }
     }
 
-    /// Where bytes are to be read to; never empty once [`Reader::next`] has said that there is nothing.
+    /// The free part of the buffer; never empty after [`Reader::next`] has returned `None`.
     pub fn room(&mut self) -> &mut [u8] {
         self.raw.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// So many bytes have been read.
+    /// Adds that many bytes, which were read into [`Reader::room`].
     pub fn filled(&mut self, bytes: usize) {
         self.end = self.raw.len().min(self.end + bytes);
     }
 
-    /// Forgets what was read: nothing more is wanted.
+    /// Drops the bytes that were read and not parsed.
     pub fn discard(&mut self) {
         (self.start, self.end) = (0, 0);
     }
 
-    /// Bytes that have come of what is not complete; `None` where nothing has begun.
+    /// Bytes of the unfinished message that have arrived; `None` where no message has begun.
     pub fn unfinished(&self) -> Option<u64> {
         let of_message = self.message.as_ref().map(|it| match &it.content {
             Ok((buffer, _)) => buffer.len() as u64,
@@ -125,10 +125,10 @@ impl Reader {
         of_message.or(begun.then_some(0))
     }
 
-    /// The next event in what has been read; `None` until more is read.
+    /// The next event in the bytes that were read; `None` where more bytes are needed.
     ///
     /// # Errors
-    /// How the conversation is to end, where the peer may not do what it did.
+    /// The frame to close the session with, where the peer violates the protocol or a limit.
     pub fn next(&mut self) -> Result<Option<Event>, Close> {
         loop {
             let Some(frame) = &mut self.frame else {
@@ -139,7 +139,7 @@ impl Reader {
                         self.begin(header)?;
                     }
                     None => {
-                        // A part of a header, or nothing: the rest needs room.
+                        // A part of a header, or nothing: the rest needs room in the buffer.
                         self.raw.copy_within(self.start..self.end, 0);
                         (self.start, self.end) = (0, self.end - self.start);
                         return Ok(None);
@@ -170,7 +170,7 @@ impl Reader {
         }
     }
 
-    /// A frame has begun.
+    /// Begins a frame.
     fn begin(&mut self, header: Header) -> Result<(), Close> {
         self.frame = Some(Frame { header, received: 0 });
         let kind = match (header.opcode, &self.message) {
@@ -208,7 +208,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A frame has come whole.
+    /// Ends a frame.
     fn complete(&mut self, header: Header) -> Result<Option<Event>, Close> {
         let control = |control: &mut Vec<u8>| Bytes::from(std::mem::take(control));
         match header.opcode {

@@ -1,4 +1,4 @@
-//! Messages in frames, frames in pieces, and what nobody may send.
+//! Facts about reading messages: frames, pieces of frames, and violations of the protocol.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What an event is, in short.
+/// A short description of an event.
 fn described(event: Event) -> String {
     match event {
         Event::Message(kind, it) => format!("{kind:?} {}", String::from_utf8_lossy(&it.bytes)),
@@ -50,7 +50,7 @@ fn described(event: Event) -> String {
     }
 }
 
-/// Everything that comes of these bytes in pieces of that size, and the code with which it ends, if it does.
+/// All events of these bytes, read in pieces of that size, and the code of the close frame, if there is one.
 fn read(reader: &mut Reader, bytes: &[u8], piece: usize) -> (Vec<String>, Option<u16>) {
     let mut events = Vec::new();
     for piece in bytes.chunks(piece) {
@@ -108,10 +108,10 @@ fn what_breaks_the_protocol_ends_it_with_the_code_for_that() {
     check(&[0x81, 0x01, b'x'], &[], Some(1002));
     check(&frame(0x81, &[0xff]), &[], Some(1007));
     check(&frame(0x88, &[0]), &[], Some(1002));
-    // Before the rest has come, and where the rest never does.
+    // A violation is seen before the rest has come, and also where the rest never comes.
     check(&frame(0x01, b"\xff "), &[], Some(1007));
     check(&frame(0x81, &[b'x', 0xc3]), &[], Some(1007));
-    // Half a letter may come in one frame, and the rest in the next.
+    // A letter may be split between two frames.
     check(&[frame(0x01, &[0xc3]), frame(0x80, &[0xa4])].concat(), &["Text ä"], None);
 }
 
@@ -167,7 +167,7 @@ fn what_comes_in_frames_is_counted_with_the_room_that_its_buffer_has() {
 }
 
 proptest! {
-    /// Whatever comes, in whatever pieces, the same comes of it, and nothing is lost of the budget.
+    /// The same bytes give the same events in all pieces, and the budget gets everything back.
     #[test]
     fn no_bytes_harm(bytes in prop::collection::vec(any::<u8>(), 0..400), piece in 1usize..64) {
         let budget = Budget::new(2000);
@@ -176,7 +176,7 @@ proptest! {
         prop_assert_eq!(budget.used(), 0);
     }
 
-    /// The same for what looks more like frames.
+    /// The same for bytes that look more like frames.
     #[test]
     fn no_frames_harm(
         frames in prop::collection::vec(
