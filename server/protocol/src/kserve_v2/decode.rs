@@ -8,7 +8,9 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat, header_beyond_body,
+    DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat,
+    booleans::check_booleans,
+    header_beyond_body,
     parameters::Parameters,
     shared::{RegionKeys, SharedInput, SharedParts},
     suggestion,
@@ -384,20 +386,4 @@ fn datatype(reader: &mut Reader<'_>) -> Result<DataType, Error> {
 
 fn unknown_key(reader: &Reader<'_>, key: &str, known: &[&str]) -> Error {
     reader.error(format_args!("unknown key{}", suggestion(key, known.iter().copied())))
-}
-
-/// That each byte of a BOOL tensor is a truth value: engines take them at their word.
-pub fn check_booleans(name: &str, dtype: DataType, data: &[u8]) -> Result<(), Error> {
-    find_not_boolean(dtype, data).map_or(Ok(()), |(index, byte)| {
-        let problem = format!("element {index} of BOOL data is the byte {byte}, expected 0 or 1");
-        Err(Error::input(name, problem))
-    })
-}
-
-/// The first byte of a BOOL tensor that is no truth value, and its index; `None` for other types.
-pub fn find_not_boolean(dtype: DataType, data: &[u8]) -> Option<(usize, u8)> {
-    match dtype {
-        DataType::Bool => data.iter().copied().enumerate().find(|(_, byte)| *byte > 1),
-        _ => None,
-    }
 }

@@ -1,6 +1,7 @@
 //! The KServe v2 protocol over HTTP, as Triton speaks it: inference with JSON and with the binary tensor
 //! extension, and the small JSON bodies of metadata and repository.
 
+mod booleans;
 pub mod classify;
 mod control;
 mod decode;
@@ -19,8 +20,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use booleans::{check_booleans, find_not_boolean};
 pub use control::{LoadRequest, load_request, unload_request};
-pub use decode::{check_booleans, find_not_boolean};
 pub use describe::{
     EXTENSIONS, IndexEntry, error_body, index_request, model_metadata, repository_index,
     server_metadata,

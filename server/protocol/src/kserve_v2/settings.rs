@@ -7,8 +7,7 @@ use crate::{
     EncodedReply,
     json::{Reader, Token, write},
 };
-use inference::error::Error;
-use telemetry::logging::LogValue;
+use inference::{error::Error, log_value::LogValue};
 
 /// The one trace setting that is a list also where it has one value.
 const TRACE_LEVEL: &str = "trace_level";

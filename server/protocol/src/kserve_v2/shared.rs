@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backend::{DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 use bytes::Bytes;
 
-use super::decode::check_booleans;
+use super::booleans::check_booleans;
 use crate::json::Reader;
 use inference::{error::Error, signature::Port};
 

@@ -1,7 +1,7 @@
 //! The reply of the statistics extension.
 
 use crate::{EncodedReply, json::write};
-use telemetry::metrics::{BatchStatistics, MemoryUsage, Statistics, Total};
+use inference::statistics::{BatchStatistics, MemoryUsage, Statistics, Total};
 
 /// `{"model_stats": [..]}`: model, version and what has been counted of it.
 pub fn model_statistics<'a>(

@@ -8,27 +8,7 @@ use std::sync::{
 use super::log_settings::{LogFormat, LogSettings};
 use inference::signature::nearest;
 
-/// The value of one setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogValue {
-    /// A switch.
-    Bool(bool),
-    /// A level.
-    Number(u32),
-    /// A name.
-    Text(String),
-}
-
-impl LogValue {
-    /// What it is, for errors that expected another one.
-    fn sort(&self) -> &'static str {
-        match self {
-            LogValue::Bool(_) => "a boolean",
-            LogValue::Number(_) => "a number",
-            LogValue::Text(_) => "a text",
-        }
-    }
-}
+pub use inference::log_value::LogValue;
 
 /// Why a setting was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
