@@ -1,10 +1,10 @@
-//! Compiles the gRPC services: Rust types of their messages, and descriptors, which clients ask for.
+//! Compiles the definitions of the gRPC services into Rust types and into descriptors, which clients can ask for.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-/// The services, and what they import.
+/// The definitions of the services. Their imports follow.
 const SERVICES: [&str; 5] = [
     "grpc_service.proto",
     "health.proto",
@@ -18,10 +18,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let mut files = protox::compile(SERVICES, ["../proto"])?;
     let mut config = prost_build::Config::new();
-    // Tensors are slices of the message that they came in.
+    // Tensors are slices of the received message.
     config.btree_map(["."]).bytes(["."]);
     config.extern_path(".google.protobuf.Any", "::prost_reflect::prost_types::Any");
-    // Which models there are, and a model's configuration, have their types already.
+    // These messages have Rust types already, generated elsewhere.
     config.extern_path(
         ".tensorflow.serving.ModelServerConfig",
         "::textproto::tensorflow::raw::ModelServerConfig",
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     config.compile_fds(files.clone())?;
-    // Comments and positions are for the generated code only.
+    // Comments and positions serve only the generated code.
     files.file.iter_mut().for_each(|file| file.source_code_info = None);
     fs::write(out.join("services.bin"), files.encode_to_vec())?;
     Ok(())

@@ -1,5 +1,5 @@
-//! The server as a whole: open the ports, load the models, serve, stop. Everything is made here and passed
-//! down as values.
+//! The server as a whole: open the ports, load the models, serve, stop. Every part is created here and passed on as a
+//! value.
 
 mod announce;
 mod error;
@@ -43,15 +43,15 @@ use models::{
 };
 use telemetry::{logging::LogControl, metrics::Metrics};
 
-/// Longest wait for the last traces to be written or sent, and again for what observers have to write.
+/// Longest wait for the last traces to be written or sent, and again for the observers to write their data.
 const LAST_TRACES: Duration = Duration::from_secs(2);
 
 /// The numbers of the fronts: HTTP, HTTP on plain ports where others have TLS, and gRPC.
 const HTTP: usize = 0;
-const HTTP_ASIDE: usize = 1;
+const HTTP_HEALTH_ONLY: usize = 1;
 const GRPC: usize = 2;
 
-/// The number of the front that has the routes of Vertex AI, entered as its port is, where that is on.
+/// The number of the front with the routes of Vertex AI, where that is on. Its port may have TLS.
 const VERTEX_AI: usize = 3;
 
 /// A server whose ports are open.
@@ -60,21 +60,21 @@ pub struct App {
     serving: Serving,
     io: IoThreads,
     listeners: Vec<(&'static str, TcpListener)>,
-    /// Are there sensors of GPUs to be read?
+    /// Are there sensors of GPUs to read?
     samples_gpus: bool,
-    /// What is read again when its files change.
+    /// The sources that are read again when their files change.
     watched: Vec<refresh::Watched>,
-    /// Where answers are kept.
+    /// The cache of answers.
     cache: Option<Arc<Cache>>,
     observers: Observers,
 }
 
 impl App {
-    /// Opens the ports and starts the I/O threads. No model is loaded yet, and no connection accepted. `log` is what
-    /// clients change when they change the log's settings.
+    /// Opens the ports and starts the I/O threads. No model is loaded yet, and no connection accepted. `log` lets
+    /// clients change the log's settings.
     ///
     /// # Errors
-    /// When a port is taken, or the system refuses something.
+    /// When a port is taken, or the system refuses a resource.
     pub fn build(
         config: ServerConfig,
         machine: &Machine,
@@ -102,7 +102,8 @@ impl App {
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
         let loader = Loader::new(engines, settings, manager.clone(), metrics.clone())
-            // A session must not lose its state before its time only because a model says nothing.
+            // Keeps the state of a session for the whole life of the session, where the model names no idle time of
+            // its own.
             .keeping_sequences(config.sessions.map(|it| it.life));
         let loader = Arc::new(loader);
         let control = control(&config, loader, manager.clone())
@@ -139,12 +140,12 @@ impl App {
             config.aws.as_ref().map(|it| Facade::new(it, &config.stores)).unzip();
         let settings = http_settings(&config, &serving, &observers, tokens.clone(), cpus);
         let settings = HttpSettings { facade, ..settings };
-        let door = tls.map_or(Listener::Plain, Listener::Tls);
-        let vertex_ai_door = match &config.tls {
+        let listener = tls.map_or(Listener::Plain, Listener::Tls);
+        let vertex_ai_listener = match &config.tls {
             Some(tls) if !tls.ports.has("vertex-ai") => Listener::HealthOnly,
-            _ => door.clone(),
+            _ => listener.clone(),
         };
-        let http = Service::new(serving.clone(), settings.clone(), door);
+        let http = Service::new(serving.clone(), settings.clone(), listener);
         if let Some(runner) = runner.flatten() {
             runner.start(http.clone(), config.lifecycle.patience())?;
         }
@@ -156,7 +157,7 @@ impl App {
         if config.vertex_ai.is_some() {
             let vertex_ai = config.vertex_ai.clone();
             let settings = HttpSettings { vertex_ai, facade: None, ..settings };
-            fronts.push(Arc::new(Service::new(serving.clone(), settings, vertex_ai_door)));
+            fronts.push(Arc::new(Service::new(serving.clone(), settings, vertex_ai_listener)));
         }
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
@@ -164,7 +165,7 @@ impl App {
         Ok(App { config, serving, io, listeners, samples_gpus, watched, cache, observers })
     }
 
-    /// The addresses that are listened on, by service; with the real numbers of ports given as 0.
+    /// The addresses of the open ports, by service. A port given as 0 has its real number.
     pub fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
         let address = |(service, listener): &(&'static str, TcpListener)| {
             listener.local_addr().ok().map(|it| (*service, it))
@@ -175,15 +176,15 @@ impl App {
     /// Serves until `stop` is ready, then drains. Blocking.
     ///
     /// # Errors
-    /// When no model could be loaded, or something was left to do when the time to stop was up.
+    /// When no model could be loaded, or work was left when the time to stop was over.
     pub fn run(self, stop: impl Future<Output = ()>) -> Result<(), AppError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            // Models are loaded on its blocking threads.
+            // The blocking threads of this runtime load the models.
             .thread_stack_size(MODEL_STACK)
             .build()?;
         let outcome = runtime.block_on(self.serve(stop));
-        // A load that is still going on must not keep the process.
+        // A load that is still going on must not keep the process alive.
         runtime.shutdown_background();
         outcome
     }
@@ -201,7 +202,7 @@ impl App {
             let front = match &self.config.tls {
                 _ if service == "grpc" || service == "tfs-grpc" => GRPC,
                 _ if service == "vertex-ai" => VERTEX_AI,
-                Some(tls) if !tls.ports.has(service) => HTTP_ASIDE,
+                Some(tls) if !tls.ports.has(service) => HTTP_HEALTH_ONLY,
                 _ => HTTP,
             };
             tasks.spawn(async move { io.accept(listener, front).await });
@@ -233,7 +234,7 @@ impl App {
                 serving.models.finish_start();
                 self.observers.ready();
                 announce::serving(&serving, &addresses, &self.config);
-                // Looks at the repository until it is dropped.
+                // Polls the repository until it is dropped.
                 let _following = follow::start(&self.config, &serving)?;
                 stop.await;
             }
@@ -255,17 +256,17 @@ async fn sample_process(metrics: Metrics, interval: Duration) {
     }
 }
 
-/// Samples the GPUs for ever. By itself: a driver that does not come back keeps nothing else from being sampled.
+/// Samples the GPUs for ever, in a task of its own: a driver that hangs must not stop the other samples.
 async fn sample_gpus(metrics: Metrics, interval: Duration) {
     loop {
-        // Drivers take their time, and this thread accepts connections.
+        // Drivers are slow, and this thread accepts connections.
         let reading = metrics.clone();
         let _ = tokio::task::spawn_blocking(move || reading.sample_gpus()).await;
         tokio::time::sleep(interval).await;
     }
 }
 
-/// Stops in order: not ready, still serving; nothing new; what is in flight finishes; models close.
+/// Stops in order: not ready but still serving; nothing new; what is in flight finishes; models close.
 async fn drain(
     lifecycle: &Lifecycle,
     serving: &Serving,
@@ -280,7 +281,7 @@ async fn drain(
     tokio::time::sleep(lifecycle.drain_delay.min(lifecycle.exit_timeout)).await;
     tracing::info!("stopping: nothing new is accepted");
     serving.drain.advance(Stage::Closing);
-    // Few will come that a batch could wait for.
+    // Few further requests will come, so a batch should not wait for them.
     serving.models.hurry();
     while let Some(ended) = accepting.join_next().await {
         if let Ok(Err(error)) = ended {
@@ -334,7 +335,7 @@ fn control(
     Ok(Control::new(config.control.clone(), loader, manager, catalogue))
 }
 
-/// Loads the models of the start on a thread of its own.
+/// Loads the first models on a thread of its own.
 async fn load(control: Arc<Control>, exit_on_error: bool) -> Result<(), AppError> {
     let work = tokio::task::spawn_blocking(move || control.start(exit_on_error));
     let outcome = work.await.unwrap_or_else(|error| Err(format!("loading models failed: {error}")));

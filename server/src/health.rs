@@ -1,4 +1,4 @@
-//! Asks a running server whether it is healthy: one request over a socket, with a short patience.
+//! Asks a running server whether it is healthy: one request over a socket, with a short time limit.
 
 mod tls;
 
@@ -10,9 +10,9 @@ use std::{
 
 use crate::config::HealthCheck;
 
-/// Longest time for all of it. Platforms give a health check 2 seconds.
+/// Longest time for the whole check. Platforms give a health check 2 seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest reply that is read, in bytes. More is only text that says why not.
+/// Most bytes of a reply that are read. The rest is only text.
 const LONGEST: u64 = 4096;
 
 /// Why a server is not healthy, in one line.
@@ -21,7 +21,7 @@ pub enum Unhealthy {
     /// There was no reply.
     #[error("not healthy: {check}: {error}")]
     Silent {
-        /// Who was asked.
+        /// The address that was asked.
         check: HealthCheck,
         /// What happened instead.
         error: io::Error,
@@ -29,18 +29,18 @@ pub enum Unhealthy {
     /// The reply was not 200.
     #[error("not healthy: {check}: expected status 200, given {reply}")]
     Refused {
-        /// Who was asked.
+        /// The address that was asked.
         check: HealthCheck,
         /// Status and reason.
         reply: String,
     },
 }
 
-/// Ready when the server answered 200. Blocks for at most 2 seconds, and as long as a name takes to be
-/// looked up.
+/// Succeeds when the server answers 200. Blocks for at most 2 seconds, and for as long as a name takes to be looked
+/// up.
 ///
 /// # Errors
-/// When there is no answer in time, or another one.
+/// When there is no answer in time, or another answer than 200.
 pub fn ask(check: &HealthCheck) -> Result<(), Unhealthy> {
     let until = Instant::now() + PATIENCE;
     match fetch(check, until).map(|it| judge(&it)) {
@@ -62,14 +62,14 @@ fn fetch(check: &HealthCheck, until: Instant) -> io::Result<Vec<u8>> {
 fn exchange(check: &HealthCheck, mut stream: impl Read + Write) -> io::Result<Vec<u8>> {
     let (path, host) = (&check.path, check.authority());
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    // In one piece: `write!` to a socket would send it word by word.
+    // One write: `write!` to a socket would send it word by word.
     stream.write_all(request.as_bytes())?;
     let mut reply = Vec::new();
     stream.take(LONGEST).read_to_end(&mut reply)?;
     Ok(reply)
 }
 
-/// To the first address of the host that takes the connection: a name may have several.
+/// Connects to the first address of the host that accepts: a name may have several.
 fn connect(check: &HealthCheck, until: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::other("the name has no address");
     for address in (&*check.host, check.port).to_socket_addrs()? {
@@ -81,7 +81,7 @@ fn connect(check: &HealthCheck, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Reads and writes as long as there is time.
+/// A stream whose reads and writes end at a deadline.
 struct Deadline {
     stream: TcpStream,
     until: Instant,
@@ -107,13 +107,13 @@ impl Write for Deadline {
 
 fn in_words(error: io::Error) -> io::Error {
     match error.kind() {
-        // What the system calls a time-out of a socket.
+        // The system's error for a time-out of a socket.
         io::ErrorKind::WouldBlock => too_late(),
         _ => error,
     }
 }
 
-/// Never zero, which sockets take for no limit.
+/// The remaining time, never zero: sockets take zero for no limit.
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(too_late()) } else { Ok(left) }
@@ -123,7 +123,7 @@ fn too_late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", PATIENCE.as_secs()))
 }
 
-/// Is it a 200? Else the status, and the first line of the body.
+/// Is the status 200? Otherwise the status, and the first line of the body.
 fn judge(reply: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(reply);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));

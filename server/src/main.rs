@@ -24,12 +24,12 @@ use tokio::sync::mpsc::UnboundedReceiver;
 fn main() -> ExitCode {
     onnxruntime::disable_telemetry();
     onnxruntime::number_gpus_by_bus();
-    // Before anything that may take time: process 1 of a container gets no signal that it has not asked for.
+    // Before anything that takes time: process 1 of a container gets no signal without a handler.
     let signals = Signals::start();
     let machine = Machine::read();
     match config::read(std::env::args_os(), &ProcessEnvironment, &machine) {
         Ok(Command::Print(text)) => {
-            // Whoever closed the pipe has read enough.
+            // An error means that the reader has closed the pipe.
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -76,7 +76,7 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Lines of the other output are written first: the reason is what one reads last.
+            // Pending log lines are written first, so that the reason is the last line.
             log.flush();
             tracing::error!("{error}");
             ExitCode::FAILURE
@@ -102,7 +102,7 @@ async fn signalled(mut signals: UnboundedReceiver<()>, log: Arc<LogGuard>) {
 fn ask(check: &HealthCheck) -> ExitCode {
     match health::ask(check) {
         Ok(()) => {
-            // Who asks by the exit code need not read.
+            // The caller may use only the exit code: a failed write does not matter.
             let _ = writeln!(std::io::stdout(), "healthy: {check}");
             ExitCode::SUCCESS
         }

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT, from the first moment of the process on: before there is a server, they end it.
+//! Handling of SIGTERM and SIGINT, from the start of the process. Before there is a server, they end the process.
 
 use std::{
     io,
@@ -11,21 +11,21 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-/// Hears them, on a thread of its own.
+/// Handles the signals, on a thread of its own.
 pub(super) struct Signals(Arc<Mutex<Then>>);
 
-/// What a signal does.
+/// The effect of a signal.
 enum Then {
-    /// The process ends, with 0 at SIGTERM: nothing was begun.
+    /// The process ends, with 0 at SIGTERM, because no work has begun.
     End,
-    /// The process ends as if nobody heard.
+    /// The process ends as without a handler.
     EndAsUsual,
-    /// The server is told.
+    /// The server gets a message.
     Tell(UnboundedSender<()>),
 }
 
 impl Signals {
-    /// Hears signals from when it returns. Where the system does not let it, they do what they do by themselves.
+    /// Handles signals from its return on. Where the system refuses a handler, signals keep their usual effect.
     pub(super) fn start() -> Signals {
         let then = Arc::new(Mutex::new(Then::End));
         let (begun, has_begun) = mpsc::channel();
@@ -37,7 +37,7 @@ impl Signals {
                 eprintln!("cannot listen for signals, SIGKILL will stop this process: {error}");
             }
         };
-        // Whoever listens or cannot lets go of the other end.
+        // The thread drops its sender once it listens, and also where it cannot.
         let started = thread::Builder::new().name("signals".to_owned()).spawn(hear);
         if started.is_ok() {
             let _ = has_begun.recv();
@@ -45,14 +45,14 @@ impl Signals {
         Signals(then)
     }
 
-    /// From now on each is told here.
+    /// From now on each signal is a message to the returned receiver.
     pub(super) fn tell(&self) -> UnboundedReceiver<()> {
         let (tell, signals) = unbounded_channel();
         self.set(Then::Tell(tell));
         signals
     }
 
-    /// From now on they end the process as they do where nobody hears them.
+    /// From now on signals end the process as without a handler.
     pub(super) fn end_as_usual(&self) {
         self.set(Then::EndAsUsual);
     }
@@ -62,7 +62,7 @@ impl Signals {
     }
 }
 
-/// Hears for ever.
+/// Handles signals for ever.
 async fn hear(then: &Mutex<Then>, begun: mpsc::Sender<()>) -> io::Result<()> {
     let both = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
     let [mut terminate, mut interrupt]: [Signal; 2] = match both {

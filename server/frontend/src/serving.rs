@@ -1,5 +1,5 @@
-//! What serves, whatever the protocol: the models and what is done with them, budgets, counters, the way to the
-//! end. Every front has a clone of it.
+//! The state that all fronts share: the models and the operations on them, budgets, counters, the stage of the stop.
+//! Every front has a clone of it.
 
 use std::{
     sync::Arc,
@@ -15,8 +15,8 @@ use inference::{error::Error, limits::Budget, trace::Tracing};
 use models::{Control, ModelManager, ServedModel, infer::Inference};
 use telemetry::{logging::LogControl, metrics::Metrics};
 
-/// The version in the server's metadata: that of Triton whose contract it keeps, by which clients choose what to use,
-/// and behind it muster's own.
+/// The version in the server's metadata. It begins with the version of Triton whose contract the server keeps,
+/// because clients choose features by it. Muster's own version follows.
 pub const VERSION: &str = concat!("2.70.0+muster.", env!("CARGO_PKG_VERSION"));
 
 /// Settings that hold for every protocol.
@@ -30,20 +30,20 @@ pub struct ServingSettings {
     pub strict_readiness: bool,
 }
 
-/// Everything that answering takes. Each I/O thread has a clone of its own.
+/// Everything that answering a request needs. Each I/O thread has a clone of its own.
 #[derive(Clone)]
 pub struct Serving {
-    /// The models, to look them up.
+    /// The table of models, for lookups.
     pub models: Arc<ModelManager>,
-    /// The models, to load and unload them.
+    /// The control of models, to load and unload them.
     pub control: Arc<Control>,
-    /// Where `control` is asked for what takes long.
+    /// The threads for operations of `control` that take long.
     pub control_threads: ControlThreads,
-    /// Names for requests whose clients gave none.
+    /// Makes names for requests without a client's name.
     pub request_ids: Arc<RequestIds>,
-    /// How a request is run on a model.
+    /// Runs requests on models.
     pub inference: Inference,
-    /// Memory that clients share with the server.
+    /// Shared memory that clients have registered.
     pub memory: Arc<SharedMemory>,
     /// Which requests are traced.
     pub tracing: Arc<Tracing>,
@@ -51,13 +51,13 @@ pub struct Serving {
     pub log: LogControl,
     /// Counters.
     pub metrics: Metrics,
-    /// How far the stop is.
+    /// The stage of the stop.
     pub drain: Drain,
-    /// Connections that may be open.
+    /// Limits the open connections.
     pub connections: Arc<Budget>,
-    /// Bytes of bodies and replies that may be in memory.
+    /// Limits the bytes of bodies and replies in memory.
     pub bytes: Arc<Budget>,
-    /// The rest.
+    /// The settings.
     pub settings: ServingSettings,
 }
 
@@ -75,8 +75,8 @@ impl Serving {
         }
     }
 
-    /// The model that a request is for, loaded for the purpose where models are loaded on demand; only then is
-    /// the `deadline` asked for.
+    /// The model that a request is for. Where models are loaded on demand, it is loaded for this; only then is
+    /// `deadline` called.
     ///
     /// # Errors
     /// Those of `deadline` and of [`models::OnDemand::model`].
@@ -92,8 +92,8 @@ impl Serving {
         }
     }
 
-    /// When the answer to a request that has just arrived stops being of use: the shorter of what the server
-    /// allows and what the client `asked` for.
+    /// When the answer to a request that has just arrived becomes useless: after the shorter of the server's limit
+    /// and the time that the client `asked` for.
     pub fn deadline(&self, asked: Option<Duration>) -> Option<Instant> {
         let timeout = self.settings.request_timeout.into_iter().chain(asked).min();
         timeout.and_then(|it| Instant::now().checked_add(it))

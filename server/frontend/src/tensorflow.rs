@@ -1,13 +1,13 @@
-//! TensorFlow Serving, whichever way it is asked: the states of a model's versions.
+//! The states of a model's versions in TensorFlow Serving's terms, for its gRPC and REST calls.
 
 use inference::error::Error;
 use models::{IndexEntry, ModelManager, State};
 use protocol::tfs::{VersionState, VersionStatus};
 
-/// The states of a model's versions, the highest first; of `version` only, where one is named.
+/// The states of a model's versions, the highest first; only of `version`, where one is named.
 ///
 /// # Errors
-/// Those of [`ModelManager::get`] where nothing is known of them.
+/// Those of [`ModelManager::get`] where no state is known.
 pub fn version_states(
     models: &ModelManager,
     name: &str,

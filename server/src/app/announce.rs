@@ -1,5 +1,4 @@
-//! What the server says at its start, what it found, and when it is ready: where it is, and a request that works
-//! when pasted.
+//! The log lines of the start: the GPUs, the models, the addresses, and a request that works when pasted.
 
 use std::net::SocketAddr;
 
@@ -14,7 +13,7 @@ use machine::{
 };
 use models::{ServedModel, request_of_zeros};
 
-/// Logs the GPUs that models may use. That there is no driver is said in debug lines only: most machines are so.
+/// Logs the GPUs that models may use. A missing driver is only a debug line, because most machines have none.
 pub(super) fn gpus(gpus: &Gpus) {
     for Gpu { number, uuid, name, memory, capability } in &gpus.found {
         let memory = memory.map_or("unknown".to_owned(), bytes_text);
@@ -42,7 +41,7 @@ pub(super) fn serving(
     let known = serving.models.index().len();
     tracing::info!(models = ready.len(), known, "ready to serve");
     let models = ready.iter().filter_map(|name| serving.models.get(name, None).ok());
-    // The shortest request is the friendliest.
+    // The shortest request is the easiest to try.
     let easiest =
         models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));
     if let Some(line) = easiest.and_then(|model| curl(&model, addresses, config)) {
@@ -59,7 +58,7 @@ fn curl(
         |service| addresses.iter().find(|(it, _)| *it == service).map(|(_, it)| it.port());
     let body = request_body(&model.signature)?.replace('\'', "'\\''");
     let name = &model.signature.model;
-    // The certificate is hardly one for localhost.
+    // The certificate is hardly one for localhost, so the request skips the check.
     let curl = |service| match config.tls.as_ref().is_some_and(|it| it.ports.has(service)) {
         true => "curl -sk https",
         false => "curl -s http",
@@ -80,7 +79,7 @@ fn curl(
     })
 }
 
-/// A request of zeros in JSON; `None` where there are too many of them to be read.
+/// A request of zeros in JSON; `None` where it would have too many values for a reader.
 fn request_body(signature: &Signature) -> Option<String> {
     const MOST: usize = 64;
     let request = request_of_zeros(signature, 1)?;

@@ -12,12 +12,12 @@ pub enum AppError {
     Listen {
         /// What the port is for.
         service: &'static str,
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A file that says who may ask, or how to encrypt, is not good.
+    /// The file of tokens, a certificate or a key is not valid.
     #[error("cannot start: {0}")]
     File(String),
     /// The system refused a thread or a runtime.
@@ -26,10 +26,10 @@ pub enum AppError {
     /// No model can be served, or one could not and `--exit-on-error` is set.
     #[error("{0}")]
     Models(String),
-    /// Traces cannot be written where they should.
+    /// Traces cannot be written to their target.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// Requests or runs were left when the time was up.
+    /// Requests or runs were left when the time was over.
     #[error(
         "{connections} connections and {threads} model threads were still busy when the time was up"
     )]

@@ -1,5 +1,5 @@
-//! What is looked at again and again while the server runs, so that models come and go: their directories, and the file
-//! that names them.
+//! Polling of the model directories, and of the file that names models, so that models come and go while the server
+//! runs.
 
 use std::{io, sync::mpsc, thread};
 
@@ -7,7 +7,7 @@ use crate::config::ServerConfig;
 use frontend::serving::Serving;
 use models::settings::{ControlMode, ModelsFrom, NamedModels};
 
-/// Starts to follow the repository and the model config file, where that is wished, until what is returned is
+/// Starts to follow the repository and the model config file, where the settings say so, until the returned value is
 /// dropped.
 pub(super) fn start(config: &ServerConfig, serving: &Serving) -> io::Result<Vec<mpsc::Sender<()>>> {
     let mut following = Vec::new();

@@ -1,5 +1,5 @@
-//! Who watches invocations: lines of metrics, and data capture. Started before the first request, ended behind the
-//! last.
+//! The observers of invocations: lines of metrics, and data capture. They start before the first request and end
+//! after the last.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use frontend::{
 use machine::Machine;
 use telemetry::capture::Capture;
 
-/// Those that the operator has asked for.
+/// The observers that the operator has switched on.
 pub(super) struct Observers {
     /// Counts invocations.
     pub(super) recorder: Option<Recorder>,
-    /// Writes invocations down.
+    /// Captures the data of invocations.
     pub(super) capture: Option<Capture>,
     emf: Option<Emf>,
     started: Instant,
 }
 
 impl Observers {
-    /// Starts them.
+    /// Starts the observers.
     ///
     /// # Errors
     /// When the folder for captured data cannot be made, or the system refuses a thread.
@@ -46,14 +46,14 @@ impl Observers {
         Ok(Observers { recorder, capture, emf: emf.transpose()?, started: Instant::now() })
     }
 
-    /// The server is ready from now on.
+    /// Records that the server is ready from now on.
     pub(super) fn ready(&self) {
         if let Some(recorder) = &self.recorder {
             recorder.ready(self.started.elapsed());
         }
     }
 
-    /// Has what they know written, and waits for that, for so long at most. Blocking.
+    /// Has the observers write their data, and waits for that at most for `patience`. Blocking.
     pub(super) fn finish(self, patience: Duration) {
         let until = Instant::now() + patience;
         if let Some(emf) = self.emf {

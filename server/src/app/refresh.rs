@@ -1,23 +1,23 @@
-//! Files that say who may ask and how connections are encrypted, read again while the server runs: whoever
-//! renews a certificate or takes a token back need not restart it.
+//! Refreshes the tokens and certificates from their files while the server runs, so that renewing or revoking one
+//! needs no restart.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use frontend::net::tls::Acceptor;
 use inference::access::TokenFile;
 
-/// How often files are looked at. They are small, and comparing them takes some microseconds.
+/// How often files are compared. They are small, and a comparison takes some microseconds.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Something that comes from files.
+/// Content that comes from files.
 pub(super) struct Watched {
-    /// What it is, for the log.
+    /// Its name, for the log.
     what: &'static str,
-    /// Reads it again, and says whether it has changed, or why what is in use stays so.
+    /// Reads it again. True when it has changed; an error says why the old content stays in use.
     refresh: Box<dyn Fn() -> Result<bool, String> + Send>,
 }
 
-/// What there is to watch: tokens, and certificates with their names for the log, as `the certificate of HTTP`.
+/// The content to watch: tokens, and certificates with their names for the log, as `the certificate of HTTP`.
 pub(super) fn watched<'a>(
     tokens: Option<&Arc<TokenFile>>,
     tls: impl IntoIterator<Item = (&'static str, &'a Acceptor)>,
@@ -34,11 +34,11 @@ pub(super) fn watched<'a>(
 
 /// Watches for ever.
 pub(super) async fn watch(mut all: Vec<Watched>) {
-    // What was wrong at the last look: it is logged once.
+    // The problem of each at the last look, so that it is logged once.
     let mut problems: HashMap<&'static str, String> = HashMap::new();
     loop {
         tokio::time::sleep(EVERY).await;
-        // Files may lie on a disk that takes its time, and this thread accepts connections.
+        // Files may lie on a slow disk, and this thread accepts connections.
         let looked = tokio::task::spawn_blocking(move || {
             let outcomes: Vec<_> = all.iter().map(|it| (it.what, (it.refresh)())).collect();
             (all, outcomes)

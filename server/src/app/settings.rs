@@ -1,4 +1,4 @@
-//! The configuration → the settings of each part of the server.
+//! Copies the configuration into the settings of each part of the server.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -24,18 +24,18 @@ use models::{
 use schedule::ratelimit::RateLimiter;
 use telemetry::metrics::MetricsSettings;
 
-/// Models of a multi-model endpoint that have metrics of their own: the platform reads the page from outside, and has
-/// any number of models.
+/// Most models of a multi-model endpoint with metrics of their own. The platform reads the page from outside, and may
+/// load any number of models.
 const MULTI_MODEL_SERIES: usize = 200;
 
-/// What is counted, and what of it is shown.
+/// The settings of metrics: what is counted, and what is shown.
 pub(super) fn metrics_settings(config: &ServerConfig) -> MetricsSettings {
     let is_multi_model = config.control.multi_model.is_some();
     let max_models = if is_multi_model { MULTI_MODEL_SERIES } else { config.metrics.max_models };
     MetricsSettings { max_models, ..config.metrics.clone() }
 }
 
-/// What models are loaded with.
+/// The settings of loading.
 pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpus) -> LoadSettings {
     LoadSettings {
         defaults: config.model_defaults.clone(),
@@ -49,7 +49,7 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
     }
 }
 
-/// What the HTTP ports need to know, but for what only some of them have.
+/// The settings of all HTTP ports, without those that only some ports have.
 pub(super) fn http_settings(
     config: &ServerConfig,
     serving: &Serving,
@@ -92,7 +92,7 @@ pub(super) fn http_settings(
     }
 }
 
-/// The same of the gRPC ports.
+/// The settings of the gRPC ports.
 pub(super) fn grpc_settings(
     config: &ServerConfig,
     serving: &Serving,

@@ -1,4 +1,4 @@
-//! What ends a hosted start that would otherwise look well: scripts that would not run, loads that take too long.
+//! Checks of the start on a hosting platform: scripts that would not run, and loads that take too long.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -9,13 +9,14 @@ use crate::config::Startup;
 use frontend::serving::Serving;
 use models::Control;
 
-/// How often it is looked whether a load takes too long.
+/// How often the duration of loads is checked.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Warns of scripts that came with the model: nobody runs them. An empty one, or one of comments alone, is none.
+/// Warns of scripts that came with the model, because the server does not run them. A script that is empty or only
+/// comments does not count.
 ///
 /// # Errors
-/// The same, where that is asked for.
+/// The warning, where `--fail-on-user-script` makes it an error.
 pub(super) fn user_scripts(startup: &Startup) -> Result<(), AppError> {
     let with_content = startup.user_scripts.iter().filter(|it| has_content(it));
     for script in with_content.map(|it| it.display()) {
@@ -31,7 +32,7 @@ pub(super) fn user_scripts(startup: &Startup) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Says more of an error at the start: who wants a model from a hub has perhaps put none here.
+/// Adds an explanation to an error of the start: an operator who names a model of a hub may have no model here.
 pub(super) fn explain(startup: &Startup, error: AppError, serving: &Serving) -> AppError {
     match (error, &startup.hub_model) {
         (AppError::Models(text), Some(model)) if serving.models.index().is_empty() => {
@@ -44,7 +45,7 @@ pub(super) fn explain(startup: &Startup, error: AppError, serving: &Serving) -> 
     }
 }
 
-/// What cannot be read cannot be told to be empty.
+/// Has the script any code? An unreadable script counts as one with code.
 fn has_content(script: &Path) -> bool {
     let Ok(text) = fs::read(script) else { return true };
     let mut lines = text.split(|it| *it == b'\n').map(<[u8]>::trim_ascii);

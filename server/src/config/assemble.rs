@@ -1,4 +1,4 @@
-//! Texts → [`ServerConfig`]: each part reads its own; what concerns several parts is settled in between.
+//! Texts → [`ServerConfig`]: each part reads its own settings; this file settles those that concern several parts.
 
 use super::{
     engines, lifecycle,
@@ -35,7 +35,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("id", "triton", "Name of the server in its metadata. Clients of Triton may look for its name, hence the default"),
 ];
 
-/// Makes the configuration. With `problems` found it is not to be used.
+/// Makes the configuration. If there are `problems`, it must not be used.
 pub(super) fn resolve(
     serve: &Serve,
     mut sources: Sources<'_>,
@@ -57,7 +57,7 @@ pub(super) fn resolve(
     let listeners = listeners::resolve(&mut sources, hosted, vertex_ai, problems);
     let grpc = grpc::resolve(&mut sources, problems);
     let sagemaker = sagemaker::resolve(&sources, environment, problems);
-    sources.notices.extend(sagemaker.vendor.as_ref().map(|it| Notice::info(it.told())));
+    sources.notices.extend(sagemaker.vendor.as_ref().map(|it| Notice::info(it.notice())));
     let aws = aws::resolve(&sources, environment, problems);
     let opens_stores = has_remote(&from) || aws.as_ref().is_some_and(AwsFacade::needs_store);
     let are_named = matches!(from, ModelsFrom::Named(_));
@@ -112,7 +112,7 @@ pub(super) fn resolve(
     }
 }
 
-/// As CUDA and the container's runtime left it: an empty text says something, too.
+/// The variables as CUDA and the container's runtime read them: an empty text has a meaning, too.
 fn gpu_visibility(environment: &dyn Environment) -> Visibility {
     let text = |name| environment.variable(name).map(|it| it.to_string_lossy().into_owned());
     Visibility { cuda: text("CUDA_VISIBLE_DEVICES"), container: text("NVIDIA_VISIBLE_DEVICES") }

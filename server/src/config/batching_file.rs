@@ -1,4 +1,4 @@
-//! A batching parameters file of TensorFlow Serving → defaults of models whose configuration does not say.
+//! A batching parameters file of TensorFlow Serving → defaults for models whose configuration sets none.
 
 use configuration::{Environment, Flag, Given, Notice, Origin, Sources, value};
 use textproto::tensorflow::{batching_parameters, raw::BatchingParameters};
@@ -9,20 +9,20 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("batching-parameters-file", "", "File in the text format of protobufs that says how requests become batches of models whose configuration does not say: max_batch_size { value: 32 } batch_timeout_micros { value: 1000 }"),
 ];
 
-/// What TensorFlow Serving has where nothing is said.
+/// TensorFlow Serving's defaults.
 const MAX_BATCH_SIZE: i64 = 1000;
 const MAX_ENQUEUED_BATCHES: i64 = 10;
 
-/// What such a file comes to.
+/// The content of such a file, as muster's settings.
 #[derive(Debug, Default, PartialEq)]
 struct Batching {
     /// Field, setting, text.
     settings: Vec<(&'static str, &'static str, String)>,
-    /// What has no effect, and why.
+    /// Fields without effect, each with the reason.
     ignored: Vec<&'static str>,
 }
 
-/// Takes in what the batching parameters file says, where nobody has said anything else.
+/// Offers the content of the batching parameters file as defaults of the settings.
 pub(super) fn offer(
     sources: &mut Sources,
     environment: &dyn Environment,
@@ -50,8 +50,8 @@ pub(super) fn offer(
     }
 }
 
-/// Behind the name of TensorFlow Serving's command: parameters of batches count only where batching is on, and have
-/// defaults of their own there.
+/// Defaults of TensorFlow Serving's command: parameters of batches count only where batching is on, and have defaults
+/// of their own there.
 pub(super) fn offer_defaults(sources: &mut Sources, problems: &mut Vec<String>) {
     let on = sources.last("default-dynamic-batching").map(|it| value::boolean(&it.text));
     let file = sources.last("batching-parameters-file");
@@ -82,7 +82,7 @@ fn in_file(file: &str, problems: Vec<String>) -> Vec<String> {
 }
 
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems of the file.
 fn batching(parameters: &BatchingParameters) -> Result<Batching, Vec<String>> {
     let mut problems = Vec::new();
     let mut number = |field: &str, value: Option<i64>, least: i64| {

@@ -1,4 +1,4 @@
-//! What the process is to do, by the command line and the environment. Nothing else in the server reads the
+//! The command of the process, from the command line and the environment. Nothing else in the server reads the
 //! environment.
 
 use std::ffi::OsString;
@@ -17,12 +17,12 @@ use configuration::{
 };
 use machine::Machine;
 
-/// What the process is to do.
+/// The command of the process.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Serve models: `muster`, `muster serve`.
     Serve(Box<ServerConfig>),
-    /// `muster bench`, with everything that follows the word.
+    /// `muster bench`, with all arguments after the word.
     Bench(Vec<OsString>),
     /// Ask a running server: `muster health`.
     Health(HealthCheck),

@@ -1,4 +1,4 @@
-//! Where the engines find what they load, and what they keep.
+//! Where the engines find their libraries, and where they keep optimised models.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("model-cache-dir", "", "Directory in which optimised forms of models of 16 MiB or more are kept, so that later starts are faster and processes share their weights. It must belong to the server alone. Default: none are kept"),
 ];
 
-/// Where the engines find what they load, and what they keep.
+/// Where the engines find their libraries, and where they keep optimised models.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Engines {
-    /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one that came along.
+    /// `--onnxruntime-library`, `ORT_DYLIB_PATH`: the shared library; `None` for the one in the package.
     pub onnxruntime_library: Option<PathBuf>,
-    /// `--pytorch-plugin`: the libtorch engine's shared library; `None` for the one that came along.
+    /// `--pytorch-plugin`: the libtorch engine's shared library; `None` for the one in the package.
     pub pytorch_plugin: Option<PathBuf>,
     /// `--model-cache-dir`: where optimised forms of large models are kept; `None` for nowhere.
     pub model_cache_dir: Option<PathBuf>,
 }
 
-/// Reads it.
+/// Reads the settings.
 pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Engines {
     Engines {
         onnxruntime_library: sources.read("onnxruntime-library", value::path, problems),

@@ -1,5 +1,5 @@
-//! `muster health`: where to ask, by the settings that the server was started with. The two processes share
-//! the environment; the server's command line is that of process 1, if muster is what a container runs.
+//! `muster health`: finds the address to ask, from the settings that the server was started with. The two processes
+//! share the environment; the server's command line is that of process 1, if process 1 of the container is muster.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -16,21 +16,21 @@ use configuration::{
 };
 use frontend::settings::listeners;
 
-/// Whom to ask.
+/// The address that a health check asks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HealthCheck {
-    /// By TLS, whatever the certificate.
+    /// Over TLS, with any certificate.
     pub tls: bool,
     /// A name, or an address without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Begins with a slash.
+    /// The path, which begins with a slash.
     pub path: String,
 }
 
 impl HealthCheck {
-    /// Host and port, as the header `Host` has them.
+    /// Host and port in the form of the header `Host`.
     pub fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -46,7 +46,7 @@ impl fmt::Display for HealthCheck {
     }
 }
 
-/// Where to ask; `None`, with a problem more, where that cannot be told.
+/// The address to ask; `None`, with a further problem, where it is unknown.
 pub(super) fn resolve(
     asked: Health,
     flags: &FlagTable,
@@ -58,7 +58,7 @@ pub(super) fn resolve(
     }
     let typed = |setting: &str| asked.settings.iter().any(|it| it.name == setting);
     let typed = listeners::PORTS.into_iter().find(|it| typed(it));
-    // Of two texts the later one counts: what was typed here.
+    // Of two values the later one counts, which is the one typed for this command.
     let server = first_process(flags, environment);
     let settings: Vec<_> = server.settings.iter().cloned().chain(asked.settings).collect();
     let mut sources = gather(&settings, flags, environment, problems);
@@ -72,7 +72,7 @@ pub(super) fn resolve(
     })
 }
 
-/// What `--url` says.
+/// The address from `--url`.
 fn given(url: &OsStr, problems: &mut Vec<String>) -> Option<HealthCheck> {
     let text = url.to_string_lossy();
     match value::any_url(&text) {
@@ -87,8 +87,8 @@ fn given(url: &OsStr, problems: &mut Vec<String>) -> Option<HealthCheck> {
     }
 }
 
-/// The command line of process 1, if that is a server; behind the name of an init program, as in
-/// `docker-init -- /muster serve`, too.
+/// The command line of process 1, if that is a server, also behind the name of an init program, as in `docker-init --
+/// /muster serve`.
 fn first_process(flags: &FlagTable, environment: &dyn Environment) -> Serve {
     let args = environment.first_process().unwrap_or_default();
     let is_muster = |it: &OsString| {
@@ -96,7 +96,7 @@ fn first_process(flags: &FlagTable, environment: &dyn Environment) -> Serve {
         name == Some(OsStr::new("muster")) || tensorflow_command::is_name(it)
     };
     let args = args.into_iter().skip_while(|it| !is_muster(it)).collect();
-    // What is wrong there is for the server itself to tell.
+    // Problems in that command line are the server's to report.
     match command_line::parse(args, flags, &mut Vec::new()) {
         Parsed::Serve(serve) => serve,
         _ => Serve::default(),

@@ -1,4 +1,4 @@
-//! `muster env`: what the environment comes to, as a text for people.
+//! `muster env`: the effect of the environment, as a text for a human reader.
 
 use std::fmt::Write as _;
 
@@ -13,8 +13,8 @@ use machine::Machine;
 /// The text.
 ///
 /// # Errors
-/// Everything that would keep a server with this environment and these options from starting, but for models that
-/// are not there.
+/// All problems that would keep a server with this environment and these options from starting, except missing
+/// models.
 pub(super) fn of(
     settings: Vec<Typed>,
     flags: &FlagTable,
@@ -34,7 +34,7 @@ pub(super) fn of(
     Ok(text)
 }
 
-/// What became of each variable that is set.
+/// The effect of each variable that is set.
 fn variables(sources: &Sources, environment: &dyn Environment) -> String {
     let given = sources.given();
     let counted = given.iter().flat_map(|it| it.1);
@@ -63,7 +63,7 @@ fn variables(sources: &Sources, environment: &dyn Environment) -> String {
     }
 }
 
-/// The settings that somebody has given another text than the default.
+/// The settings that differ from their defaults.
 fn write_settings(text: &mut String, sources: &Sources) {
     let flags = sources.flags();
     let differs = |it: &&Given| flags.flag(it.name).is_none_or(|own| own.default != it.text);
@@ -79,7 +79,7 @@ fn write_settings(text: &mut String, sources: &Sources) {
     write_list(text, "Settings that differ from the default", &shown.collect::<Vec<_>>());
 }
 
-/// What follows from all of it.
+/// The consequences of all settings together.
 fn write_outcome(text: &mut String, config: &ServerConfig) {
     let Listeners { http, sagemaker, vertex_ai, metrics, grpc, .. } = &config.listeners;
     let ports = [
@@ -91,7 +91,7 @@ fn write_outcome(text: &mut String, config: &ServerConfig) {
     ];
     let open = ports.iter().filter_map(|(name, it)| it.map(|it| format!("{name} {it}")));
     write_list(text, "`muster serve` listens on", &open.collect::<Vec<_>>());
-    let vendor = config.sagemaker.vendor.as_ref().map(Vendor::told);
+    let vendor = config.sagemaker.vendor.as_ref().map(Vendor::notice);
     write_list(text, "Dialect", vendor.as_slice());
     let warnings = config.notices.iter().filter(|it| it.level == NoticeLevel::Warning);
     let warnings: Vec<String> = warnings.map(|it| it.text.clone()).collect();
@@ -109,7 +109,7 @@ fn write_list(text: &mut String, heading: &str, lines: &[String]) {
     }
 }
 
-/// The variable and what it says; `None` for what was typed.
+/// The variable and its text; `None` for a typed setting.
 fn variable(given: &Given) -> Option<String> {
     let shown = |text| given.shown_of(text).to_owned();
     match &given.origin {
@@ -124,7 +124,7 @@ fn option(given: &Given) -> String {
     format!("--{} {}", given.name, given.shown()).trim_end().to_owned()
 }
 
-/// Where it came from.
+/// The source of the setting.
 fn source(given: &Given) -> String {
     match &given.origin {
         Origin::CommandLine => "the command line".to_owned(),

@@ -1,4 +1,4 @@
-//! How the server starts, stops, and calls itself ready.
+//! Settings of the server's start, stop and readiness.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub const FLAGS: &[Flag] = &[
 pub struct Lifecycle {
     /// `--exit-on-error`: one model that fails to load ends the start.
     pub exit_on_error: bool,
-    /// `--strict-readiness`: ready only when every model asked for at the start is.
+    /// `--strict-readiness`: ready only when every model of the start is.
     pub strict_readiness: bool,
     /// `--exit-timeout-secs`: from the signal to the end, all steps together.
     pub exit_timeout: Duration,
@@ -28,14 +28,14 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// How long what runs may go on when nothing new is accepted any more, so that there is time to write what becomes
-    /// of it.
+    /// How long running work may go on after nothing new is accepted. The rest of the time is for writing its
+    /// results.
     pub fn patience(&self) -> Duration {
         self.exit_timeout.saturating_sub(self.drain_delay).mul_f64(0.8)
     }
 }
 
-/// Reads it.
+/// Reads the settings.
 pub(super) fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Lifecycle {
     let exit_timeout = sources
         .read("exit-timeout-secs", value::seconds, problems)

@@ -1,4 +1,4 @@
-//! What the operator wants: the command line and the environment, as plain values.
+//! The operator's wishes: the command line and the environment, as plain values.
 
 mod assemble;
 mod batching_file;
@@ -26,8 +26,7 @@ pub use startup::Startup;
 
 use configuration::compat::sagemaker::{VariableState, known_variables};
 
-/// Every variable of SageMaker's containers that is known, and what becomes of it; `*` at the end of a name stands for
-/// any letters.
+/// Every known variable of SageMaker's containers, and its effect. A `*` at the end of a name stands for any letters.
 pub fn sagemaker_variables() -> Vec<(String, VariableState)> {
     known_variables(&flags::table())
 }

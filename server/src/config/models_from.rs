@@ -1,4 +1,4 @@
-//! Where models are: what was typed or set, else where they usually are.
+//! Where models are: the typed or set place, else the usual one.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use models::{
     stores::StoreUrl,
 };
 
-/// Where SageMaker puts the model.
+/// The folder in which SageMaker puts the model.
 const HOSTED_MODEL: &str = "/opt/ml/model";
 
-/// Beside the place where the server was started.
+/// The usual repository, relative to the working directory.
 const LOCAL_REPOSITORY: &str = "model_repository";
 
 /// Where models are, and whether that is the platform's folder.
@@ -135,7 +135,7 @@ fn platform_folder(
         .or_else(|| path(variables::BASE_DIR).map(|it| (variables::BASE_DIR, it.join("model"))))
 }
 
-/// The models of the start: none. To name some is a mistake.
+/// The models of the start: none. Naming some is a mistake.
 fn of_multi_model(
     path: Option<&PathBuf>,
     sources: &Sources,

@@ -1,4 +1,4 @@
-//! A monitoring config file of TensorFlow Serving → whether and where metrics are shown as it has them.
+//! A monitoring config file of TensorFlow Serving → whether and where metrics are shown with its names.
 
 use configuration::{Environment, Flag, Given, Origin, Sources, value};
 use textproto::tensorflow::monitoring_config;
@@ -9,7 +9,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("monitoring-config-file", "", "File in the text format of protobufs that says both: prometheus_config { enable: true path: \"/metrics\" }"),
 ];
 
-/// Takes in what the monitoring config file says, where nobody has said anything else.
+/// Offers the content of the monitoring config file as defaults of the settings.
 pub(super) fn offer(
     sources: &mut Sources,
     environment: &dyn Environment,

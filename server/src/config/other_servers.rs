@@ -1,9 +1,9 @@
-//! Called by the name of another server, muster has its defaults.
+//! Defaults of other servers: muster has them when it is started under another server's name.
 
 use super::batching_file;
 use configuration::{Environment, Sources, command_line::Serve, compat::triton_command};
 
-/// Where nothing is given, it is as the server has it by whose name muster was called.
+/// Offers the defaults of the server under whose name muster was started.
 pub(super) fn offer_defaults(
     serve: &Serve,
     sources: &mut Sources,

@@ -1,4 +1,4 @@
-//! The result: what a server is made from. Values have units in their types; nothing is left to parse.
+//! The whole configuration of a server, which it is made from. Units are in the types; no text is left to parse.
 
 use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
 use configuration::Notice;
@@ -16,39 +16,39 @@ use models::{
 use schedule::{SchedulingSettings, ratelimit::Supply};
 use telemetry::{capture::CaptureSettings, logging::LogSettings, metrics::MetricsSettings};
 
-/// Everything that a server is told at its start.
+/// Everything that a server learns at its start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
     /// `--id`: the server's name in its metadata.
     pub id: String,
-    /// Started by a hosting platform (`serve`, with its port or its model folder): one port, unless
-    /// more are asked for.
+    /// Started by a hosting platform (`serve`, with its port or its model folder): only one port, unless others are
+    /// requested.
     pub hosted: bool,
-    /// Where to listen.
+    /// The addresses to listen on.
     pub listeners: Listeners,
-    /// How gRPC is served.
+    /// Settings of gRPC.
     pub grpc: Grpc,
-    /// Which models.
+    /// The models.
     pub repository: Repository,
-    /// When they are loaded and unloaded.
+    /// When models are loaded and unloaded.
     pub control: ModelControl,
     /// How repositories in object stores are opened.
     pub stores: StoreSettings,
-    /// What a model gets that does not say.
+    /// Defaults for models whose configuration sets none.
     pub model_defaults: ModelDefaults,
-    /// What a client may use up.
+    /// Limits of what clients may use.
     pub limits: Limits,
-    /// Who may do what.
+    /// Access of clients, by tokens.
     pub access: AccessSettings,
     /// TLS of the HTTP ports; `None` where they are plain.
     pub tls: Option<HttpTls>,
     /// How requests wait and run.
     pub scheduling: SchedulingSettings,
-    /// Resources that instances share; `None` where they are not looked at.
+    /// Resources that instances share; `None` where they are ignored.
     pub rate_limit: Option<Vec<Supply>>,
-    /// `--cache-config`: where answers are kept; `None` for nowhere.
+    /// `--cache-config`: the cache of answers; `None` for no cache.
     pub cache: Option<CacheSettings>,
-    /// How to start, stop, and call oneself ready.
+    /// Start, stop and readiness.
     pub lifecycle: Lifecycle,
     /// The routes of the SageMaker port.
     pub sagemaker: SageMakerSettings,
@@ -58,7 +58,7 @@ pub struct ServerConfig {
     pub clients: ClientSettings,
     /// The addresses of SageMaker's runtime; `None` where they are off.
     pub aws: Option<AwsFacade>,
-    /// How a hosting platform is answered beside inference.
+    /// The answers that a hosting platform gets beside inference.
     pub hosting: Hosting,
     /// What ends a start on a hosting platform.
     pub startup: Startup,
@@ -68,16 +68,16 @@ pub struct ServerConfig {
     pub metrics: MetricsSettings,
     /// `--emf`: metrics as lines on standard output; `None` where there are none.
     pub emf: Option<EmfSettings>,
-    /// `--data-capture-dir`: which invocations are written down; `None` where none are.
+    /// `--data-capture-dir`: which invocations are captured; `None` where none are.
     pub capture: Option<CaptureSettings>,
     /// `CUDA_VISIBLE_DEVICES` and the like.
     pub gpu_visibility: Visibility,
-    /// Where log lines go, and which.
+    /// The level and the target of log lines.
     pub log: LogSettings,
     /// Which requests are traced, and where the traces go.
     pub trace: TraceConfig,
-    /// Where the engines find what they load.
+    /// Where the engines find their libraries.
     pub engines: Engines,
-    /// Lines for the log: foreign variables that were applied, options without effect.
+    /// Lines for the log: variables of other servers that were applied, and options without effect.
     pub notices: Vec<Notice>,
 }

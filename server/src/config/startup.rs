@@ -1,4 +1,4 @@
-//! What ends a start on a hosting platform: time that is up, a script that nothing would run.
+//! Settings that end a start on a hosting platform: a time limit, and a script that the server would not run.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,25 +15,25 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("model-load-timeout", "none", "Seconds that the load of one model may take at the start, then the start ends with an error; 0 or none for any"),
 ];
 
-/// What the user's script is called unless somebody says otherwise.
+/// The default name of the user's script.
 const SCRIPT: &str = "inference.py";
 
-/// When the start ends.
+/// The conditions that end the start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Startup {
     /// `--startup-timeout`: how long loading may take at the start; `None` for any time.
     pub startup_timeout: Option<Duration>,
     /// `--model-load-timeout`: how long one model may take at the start; `None` for any time.
     pub model_load_timeout: Option<Duration>,
-    /// Where a user's script would lie: it is not run.
+    /// Files that may be a user's script, which the server does not run.
     pub user_scripts: Vec<PathBuf>,
     /// `--fail-on-user-script`.
     pub fail_on_user_script: bool,
-    /// `HF_MODEL_ID`: a model that is to come from a hub, which is not asked.
+    /// `HF_MODEL_ID`: the name of a model on a hub. The server fetches nothing from a hub.
     pub hub_model: Option<String>,
 }
 
-/// Reads it. `from` is where models are. `hosted`: a hosting platform started the process.
+/// Reads the settings. `from` is where models are. `hosted`: a hosting platform started the process.
 pub(super) fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
@@ -56,7 +56,7 @@ pub(super) fn resolve(
     }
 }
 
-/// Where the user's script would be: in the folder that is named, and beside the model.
+/// The places of a user's script: the named folder, and the folder of the model.
 fn user_scripts(
     environment: &dyn Environment,
     from: &ModelsFrom,
@@ -65,7 +65,7 @@ fn user_scripts(
     let program = variable_text(environment, variables::PROGRAM, problems);
     let program = program.unwrap_or_else(|| SCRIPT.to_owned());
     let submitted = variable_text(environment, variables::SUBMIT_DIRECTORY, problems);
-    // Training jobs leave the address of an archive there.
+    // Training jobs leave the address of an archive in this variable.
     let submitted = submitted.as_deref().map(|it| it.strip_prefix("file://").unwrap_or(it));
     let submitted = submitted.filter(|it| !it.contains("://")).map(PathBuf::from);
     let model = match from {

@@ -1,4 +1,4 @@
-//! Tables over a made-up environment: what is given, what becomes of it.
+//! Tables over a made-up environment: the settings, and the configuration that results.
 
 mod cache;
 mod grpc;
@@ -224,7 +224,7 @@ fn the_command_lines_of_tritons_containers_work_behind_its_name() {
     for command in ["tritonserver", "/opt/tritonserver/bin/tritonserver"] {
         let config = config(&format!("{command} --http-port 9000 --log-verbose=true"), &[]);
         assert_eq!((ports(&config)[0], config.log.verbose), (9000, 1));
-        // Its defaults, where its users would miss them.
+        // The defaults of the other server, where its users would miss them.
         assert_eq!((config.listeners.sagemaker, config.log.format), (None, LogFormat::Default));
     }
 }

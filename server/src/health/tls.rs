@@ -1,5 +1,6 @@
-//! TLS for a health check: to a server on this machine, by an address that no certificate is made for. Who it is
-//! was settled by asking there; the question is only whether it answers, so any certificate will do.
+//! TLS for a health check of a server on this machine. No certificate is made for the address that is used, and the
+//! address itself says which server it is. Any certificate will do, because the only question is whether the server
+//! answers.
 
 use std::{
     io::{self, Read, Write},
@@ -13,7 +14,7 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-/// `stream` by TLS. Nothing is sent yet.
+/// A TLS stream over `stream`. Nothing is sent yet.
 ///
 /// # Errors
 /// When `host` is neither a name nor an address.
@@ -30,7 +31,7 @@ pub(super) fn wrap<S: Read + Write>(stream: S, host: &str) -> io::Result<impl Re
     Ok(StreamOwned::new(connection, stream))
 }
 
-/// Takes every certificate.
+/// Accepts every certificate.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

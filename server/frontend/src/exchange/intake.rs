@@ -71,8 +71,8 @@ impl<'a, S: Source> From<&'a mut S> for Payload<'a, S> {
 }
 
 impl<S: Source> Payload<'_, S> {
-    /// Receives the body whole. `header_length` is the number of bytes in front of raw tensors; `None` for a body without
-    /// them.
+    /// Receives the body whole. `header_length` is the number of bytes in front of raw tensors; `None` where it has
+    /// none.
     ///
     /// # Errors
     /// Those of [`read`].

@@ -149,14 +149,14 @@ pub struct Watch {
     /// When bytes from the peer were last seen, and the count of reads at that time.
     heard: (Instant, u32),
     /// When a ping was sent that the peer has not answered.
-    asked: Option<Instant>,
+    pinged: Option<Instant>,
 }
 
 impl Watch {
     /// The watch of a connection that was accepted at `now`.
     pub fn new(patience: Patience, now: Instant) -> Watch {
         let (called, heard) = ((now, 0), (now, 0));
-        Watch { patience, born: now, retired: None, stalled: None, called, heard, asked: None }
+        Watch { patience, born: now, retired: None, stalled: None, called, heard, pinged: None }
     }
 
     /// When to look for the first time.
@@ -190,16 +190,16 @@ impl Watch {
         // Before its preface a peer cannot be pinged: the limit on that time is `greeting`.
         if !seen.greeted || self.heard.1 != seen.heard {
             self.heard = (now, seen.heard);
-            self.asked = None;
+            self.pinged = None;
         }
         let due = self.heard.0 + silence;
-        match self.asked {
-            Some(asked) if asked + echo <= now => {
+        match self.pinged {
+            Some(pinged) if pinged + echo <= now => {
                 Verdict::Drop("its peer does not answer whether it still lives")
             }
-            Some(asked) => Verdict::Keep(next.min(asked + echo)),
+            Some(pinged) => Verdict::Keep(next.min(pinged + echo)),
             None if due <= now => {
-                self.asked = Some(now);
+                self.pinged = Some(now);
                 Verdict::Ask(next.min(now + echo))
             }
             None => Verdict::Keep(next.min(due)),

@@ -45,7 +45,7 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    match service.door.clone() {
+    match service.listener.clone() {
         Listener::Plain | Listener::HealthOnly => speak(stream, guard, service).await,
         Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
@@ -122,7 +122,7 @@ impl Drop for IdleAtEnd<'_> {
 /// Answers that there are too many connections, and closes this one. A TLS port closes it without an answer, because
 /// a handshake would cost too much.
 pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
-    if matches!(service.door, Listener::Tls(_)) {
+    if matches!(service.listener, Listener::Tls(_)) {
         return;
     }
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };

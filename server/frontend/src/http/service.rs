@@ -42,9 +42,9 @@ pub struct HttpSettings {
     pub body: Limits,
     /// The model that answers `/invocations`; `None` for the only model.
     pub default_model: Option<Arc<str>>,
-    /// How a hosting platform is answered beside inference.
+    /// The answers that a hosting platform gets beside inference.
     pub hosting: Hosting,
-    /// Without a default model the first by name of those that serve is meant.
+    /// Without a default model, is the first ready model by name the default?
     pub first_of_several: bool,
     /// How `/invocations` chooses formats.
     pub sagemaker: Arc<sagemaker::Options>,
@@ -72,7 +72,7 @@ pub struct HttpSettings {
     pub vertex_ai: Option<VertexAi>,
 }
 
-/// How a port is entered.
+/// The encryption of a port.
 #[derive(Clone)]
 pub enum Listener {
     /// Plain text.
@@ -91,7 +91,7 @@ pub struct Service {
     /// The settings of the HTTP front.
     pub settings: HttpSettings,
     /// The encryption of its port.
-    pub door: Listener,
+    pub listener: Listener,
 }
 
 /// Headers with a client's name for its request; the first one that is present counts.
@@ -111,19 +111,19 @@ pub const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-t
 
 impl Service {
     /// A service for these models.
-    pub fn new(serving: Serving, settings: HttpSettings, door: Listener) -> Service {
-        Service { serving, settings, door }
+    pub fn new(serving: Serving, settings: HttpSettings, listener: Listener) -> Service {
+        Service { serving, settings, listener }
     }
 
     /// The same service on a port with another encryption.
-    pub fn behind(&self, door: Listener) -> Service {
-        Service { door, ..self.clone() }
+    pub fn behind(&self, listener: Listener) -> Service {
+        Service { listener, ..self.clone() }
     }
 
     /// May a request that needs this access, with these headers, be answered on this port?
     pub fn check(&self, need: Need, headers: &HeaderMap) -> Result<(), Error> {
         let is_public = matches!(need.category(), Category::Health | Category::Metrics);
-        if matches!(self.door, Listener::HealthOnly) && !is_public {
+        if matches!(self.listener, Listener::HealthOnly) && !is_public {
             return Err(Error::Forbidden(
                 "this port is not encrypted and answers health checks and metrics only; ask on a port that \
                  has TLS (--http-tls-ports)"
@@ -139,7 +139,7 @@ impl Service {
         if !self.serving.drain.is_serving() {
             return Some("the server is shutting down".to_owned());
         }
-        // Its models come and go, and none of them is the platform's condition for more.
+        // Models of a multi-model endpoint come and go. The platform must be able to send requests without any.
         if self.serving.control.is_multi_model() || self.settings.hosting.ping == PingMode::Live {
             return None;
         }

@@ -1,12 +1,12 @@
 //! Names of shared memory objects. Pure.
 
-/// Objects of Triton's Python backend, which are nobody else's business.
+/// Prefix of the objects of Triton's Python backend, which clients must not register.
 const RESERVED: &str = "triton_python_backend_shm_region_";
 
-/// The name of the object's file in its directory: the key without the slashes in front of it.
+/// The name of the object's file in its directory: the key without its leading slashes.
 ///
 /// # Errors
-/// A sentence, for what is no name of a file, and for names that are reserved.
+/// A sentence, for a key that is not the name of a file, and for reserved names.
 pub(super) fn object_name(key: &str) -> Result<&str, String> {
     let name = key.trim_start_matches('/');
     let shown: String = key.chars().take(128).collect();

@@ -1,7 +1,7 @@
 //! Memory that clients share with the server, by name: Triton's system shared memory extension.
 //!
-//! Objects are not mapped but read and written as the files that they are. That is one copy of each tensor, and a
-//! client that makes its object smaller while it is in use gets an error where a mapping would end the server.
+//! Objects are not mapped but read and written as files. That is one copy of each tensor. In return, a client that
+//! makes its object smaller while it is in use gets an error, where a mapping would end the server.
 
 mod key;
 mod region;
@@ -23,10 +23,10 @@ pub use region::Region;
 use region::{Registered, refused};
 pub use window::Window;
 
-/// Where the objects of `shm_open` are.
+/// The directory of the objects of `shm_open`.
 const DIRECTORY: &str = "/dev/shm";
 
-/// Most regions at one time. Each has a file open, which connections then cannot have.
+/// Most regions at one time. Each has an open file, which takes a descriptor from the connections.
 const MOST_REGIONS: usize = 4096;
 
 /// Bytes of a `cudaIpcMemHandle_t`.
@@ -36,17 +36,17 @@ const CUDA_HANDLE: usize = 64;
 #[derive(Debug, Default)]
 pub struct SharedMemory {
     allowed: bool,
-    /// Guards which regions there are. Held for a look or a change, never while bytes are copied.
+    /// Guards the table of regions. Held for a look or a change, never while bytes are copied.
     regions: Mutex<BTreeMap<String, Arc<Registered>>>,
 }
 
 impl SharedMemory {
-    /// No regions. With `allowed` clients may register some: `--allow-client-shm`.
+    /// No regions. `allowed` is `--allow-client-shm`: whether clients may register some.
     pub fn new(allowed: bool) -> SharedMemory {
         SharedMemory { allowed, regions: Mutex::default() }
     }
 
-    /// Registers a region. Blocking, shortly.
+    /// Registers a region. Blocks for a moment.
     ///
     /// # Errors
     /// [`Error::Unimplemented`] where clients may not; [`Error::AlreadyExists`]; [`Error::InvalidRequest`] for an
@@ -62,7 +62,8 @@ impl SharedMemory {
             let Region { offset, byte_size, .. } = &region;
             problem(format!("offset {offset} and byte_size {byte_size} do not add up to a size"))
         })?;
-        // Opened without the lock; two clients that take one name at once are told apart below.
+        // The object is opened without the lock. If two clients register one name at once, the insertion below
+        // refuses one.
         self.check_free(&self.lock(), &region.name)?;
         let object = open(&Path::new(DIRECTORY).join(key)).map_err(|error| {
             problem(format!("the shared memory object '{}' cannot be opened: {error}", region.key))
@@ -85,10 +86,10 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Why memory of a GPU cannot be registered: this server does not map it. `handle` is what names the memory.
+    /// Why memory of a GPU cannot be registered: this server does not map it. `handle` names the memory.
     ///
     /// # Errors
-    /// Always: [`Error::Unimplemented`], or [`Error::InvalidRequest`] for a handle that is none.
+    /// Always: [`Error::Unimplemented`], or [`Error::InvalidRequest`] for a malformed handle.
     pub fn register_cuda(&self, name: &str, handle: &[u8]) -> Result<(), Error> {
         self.check_allowed()?;
         if handle.len() != CUDA_HANDLE {
@@ -102,8 +103,8 @@ impl SharedMemory {
         )))
     }
 
-    /// Takes a region off the list, or all of them. An unknown one is no error. Who uses it at the moment may do so
-    /// to the end of its request.
+    /// Unregisters one region, or all of them. An unknown name is no error. A request that uses the region may do so
+    /// to its end.
     pub fn unregister(&self, name: Option<&str>) {
         let removed: BTreeMap<_, _> = match name {
             Some(name) => self.lock().remove_entry(name).into_iter().collect(),
@@ -113,10 +114,10 @@ impl SharedMemory {
         drop(removed);
     }
 
-    /// One region, or all of them by name.
+    /// The region of that name, or all of them, by name.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] for an unknown name.
     pub fn status(&self, name: Option<&str>) -> Result<Vec<Region>, Error> {
         let regions = self.lock();
         match name {
@@ -165,9 +166,9 @@ impl SharedMemory {
     }
 }
 
-/// Opens an object to read and write it; nothing but a plain file, and no link to elsewhere.
+/// Opens an object to read and write it. It must be a plain file, not a link.
 fn open(path: &Path) -> io::Result<File> {
-    // A pipe of that name must not make the server wait for its other end.
+    // Opening a pipe must not wait for its other end.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).custom_flags(flags.bits() as i32).open(path)?;

@@ -17,16 +17,16 @@ pub struct Region {
     pub byte_size: u64,
 }
 
-/// A region and its object, open for as long as somebody uses it.
+/// A region and its object, which stays open while anything uses it.
 #[derive(Debug)]
 pub struct Registered {
     /// The region.
     pub region: Region,
-    /// The object that it is a part of.
+    /// The open object.
     pub object: File,
 }
 
-/// The error of what cannot be done with a region.
+/// The error of a region that cannot be used as wanted.
 pub fn refused(region: &str, problem: String) -> Error {
     Error::InvalidRequest(format!("shared memory region '{region}': {problem}"))
 }

@@ -1,4 +1,4 @@
-//! Regions of shared memory, against objects of the system.
+//! Facts about regions of shared memory, against objects of the system.
 
 use std::{
     fs,
@@ -102,7 +102,7 @@ fn an_object_that_its_client_makes_smaller_is_an_error_and_is_not_made_larger_ag
     let error = text(window.write(&[Bytes::from(vec![1; 4096])]).unwrap_err());
     assert!(error.contains("its object now has 5000 bytes"), "{error}");
     assert_eq!(fs::metadata(&object.0).unwrap().len(), 5000);
-    // What is still there may be used.
+    // The part of the object that still exists may be used.
     window.write(&[Bytes::from(vec![1; 904])]).unwrap();
 }
 

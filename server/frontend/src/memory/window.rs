@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 use super::region::{Registered, refused};
 use inference::error::Error;
 
-/// Engines read memory at such an address without copying it once more.
+/// The alignment at which engines read memory without another copy.
 const ALIGNMENT: usize = 64;
 
-/// A part of a region, kept until it is dropped, though the region be unregistered.
+/// A part of a region. It stays usable until it is dropped, even if the region is unregistered.
 #[derive(Debug, Clone)]
 pub struct Window {
     registered: Arc<Registered>,
@@ -20,7 +20,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// `byte_size` bytes of the region, from its byte `offset` on.
+    /// The window of `byte_size` bytes from byte `offset` of the region.
     pub(super) fn of(
         registered: Arc<Registered>,
         offset: u64,
@@ -28,7 +28,7 @@ impl Window {
     ) -> Result<Window, Error> {
         let region = &registered.region;
         let inside = offset.checked_add(byte_size).is_some_and(|end| end <= region.byte_size);
-        // The region fitted into the object when it was registered: the sum is a size.
+        // The region fitted into the object when it was registered, so the sum does not overflow.
         let place = region.offset.checked_add(offset).zip(usize::try_from(byte_size).ok());
         match place.filter(|_| inside) {
             Some((start, length)) => Ok(Window { registered, start, length }),
@@ -47,8 +47,8 @@ impl Window {
         self.length
     }
 
-    /// Its bytes, copied, to an address at which engines can read. Blocking for as long as the copy takes, and as
-    /// many bytes of memory: for a window that a client chose, ask for both first.
+    /// Copies its bytes to an address at which engines can read. Blocks for as long as the copy takes, and allocates
+    /// as many bytes: for a window that a client chose, take a permit for the bytes and decide on the thread first.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] where the client has made the object smaller.
@@ -62,10 +62,10 @@ impl Window {
         Ok(buffer.freeze())
     }
 
-    /// Writes these pieces one behind the other, from its start. Blocking for as long as the copy takes.
+    /// Writes these pieces one after another, from its start. Blocks for as long as the copy takes.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] where there is not room enough; nothing is written then.
+    /// [`Error::InvalidRequest`] where the pieces do not fit; then nothing is written.
     pub fn write(&self, pieces: &[Bytes]) -> Result<(), Error> {
         let needed = pieces.iter().map(Bytes::len).sum::<usize>();
         if needed > self.length {
@@ -73,7 +73,7 @@ impl Window {
             return Err(self.problem(format!("has {given} bytes, and {needed} are needed")));
         }
         let failed = |error: std::io::Error| self.problem(format!("cannot be written: {error}"));
-        // A write behind the end would make an object larger that its client has made smaller.
+        // A write behind the end would enlarge an object that its client has made smaller.
         let length = self.registered.object.metadata().map_err(failed)?.len();
         if length < self.start.saturating_add(needed as u64) {
             return Err(self.problem(format!("is gone: its object now has {length} bytes")));

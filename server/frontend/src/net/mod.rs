@@ -1,9 +1,8 @@
-//! Ports and the threads behind them: accept, spread connections over I/O threads, let each be served by what
-//! speaks on its port, stop gracefully.
+//! Ports and the threads behind them: accept connections, spread them over I/O threads, serve each by the front of
+//! its port, and stop gracefully.
 //!
-//! One thread per core that does I/O, each with a runtime of its own: a connection stays on its thread, and
-//! a request that its task runs in place never crosses to another. The accepting task hands connections to
-//! the threads in turn.
+//! One thread per core does I/O, each with a runtime of its own: a connection stays on its thread, and a request that
+//! its task runs in place never crosses to another. The accepting task hands connections to the threads in turn.
 
 mod task;
 pub mod tls;
@@ -28,16 +27,16 @@ pub use task::Task;
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: i32 = 4096;
 
-/// Pause after a failed accept: descriptors or memory are short, and trying at once would spin.
+/// Pause after a failed accept: descriptors or memory are short, and an immediate retry would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Opens a port.
 ///
 /// # Errors
-/// When the address is taken or not ours.
+/// When the address is in use, or not one of this machine.
 pub fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // Without it a restart would wait for old connections to time out.
+    // Without this option a restart would wait for old connections to time out.
     socket.set_reuse_address(true)?;
     if reuse_port {
         socket.set_reuse_port(true)?;
@@ -48,26 +47,26 @@ pub fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> 
     Ok(socket.into())
 }
 
-/// What is done with one connection, to its end.
+/// The service of one connection, to its end.
 pub type Served = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What speaks on a port: one protocol, and everything that it needs.
+/// The front of a port: one protocol, and everything that it needs.
 pub trait Front: Send + Sync {
-    /// A copy for one I/O thread, so that the threads do not count references in one place.
+    /// A copy for one I/O thread, so that the threads do not share reference counts.
     fn fork(&self) -> Arc<dyn Front>;
 
     /// Serves a connection to its end.
     fn serve(self: Arc<Self>, accepted: Accepted) -> Served;
 
-    /// Says that there are too many connections, if the protocol has a word for it, and closes this one.
+    /// Closes a connection because too many are open. Says so first, if the protocol has a way to.
     fn refuse(self: Arc<Self>, stream: std::net::TcpStream) -> Served;
 }
 
 /// A connection on its way to the thread that serves it.
 pub struct Accepted {
-    /// The connection, not blocking.
+    /// The socket, set to non-blocking.
     pub stream: std::net::TcpStream,
-    /// Of the connections that may be open; held while it is.
+    /// Counts against the open connections, for as long as the connection lives.
     pub permit: Permit,
     /// Keeps the server from stopping before the connection is done.
     pub guard: Guard,
@@ -75,19 +74,19 @@ pub struct Accepted {
 
 /// The threads that serve connections.
 pub struct IoThreads {
-    /// What speaks on the ports, by the number that [`IoThreads::accept`] is given.
+    /// The fronts, by the number that [`IoThreads::accept`] gets.
     fronts: Vec<Arc<dyn Front>>,
-    inboxes: Vec<mpsc::UnboundedSender<(usize, Accepted)>>,
+    senders: Vec<mpsc::UnboundedSender<(usize, Accepted)>>,
     threads: Vec<JoinHandle<()>>,
-    /// Nothing is sent; each thread closes its end when it is done.
+    /// Nothing is sent on it: it closes when all threads have ended.
     ended: mpsc::Receiver<()>,
     drain: Drain,
     connections: Arc<Budget>,
 }
 
 impl IoThreads {
-    /// Starts `count` threads that serve every connection they are given. `cpus` is the number of processors,
-    /// `connections` how many may be open.
+    /// Starts `count` threads that serve connections. `cpus` is the number of processors, `connections` limits the
+    /// open connections.
     ///
     /// # Errors
     /// When the system refuses a thread or a runtime.
@@ -98,15 +97,15 @@ impl IoThreads {
         drain: Drain,
         connections: Arc<Budget>,
     ) -> io::Result<IoThreads> {
-        let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
+        let (mut senders, mut threads) = (Vec::new(), Vec::new());
         let (running, ended) = mpsc::channel(1);
         for number in 0..count.get() {
-            // Unbounded, but each entry has a permit of the connection budget.
-            let (inbox, mut arrivals) = mpsc::unbounded_channel::<(usize, Accepted)>();
+            // Unbounded, but each entry holds a permit of the connection budget.
+            let (sender, mut arrivals) = mpsc::unbounded_channel::<(usize, Accepted)>();
             let name = format!("http-{number}");
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
-                // What is offloaded computes: more threads than processors would only take turns.
+                // Offloaded work computes: more threads than processors would only take turns.
                 .max_blocking_threads(cpus.get())
                 .thread_name(format!("{name}-offload"))
                 .build()?;
@@ -119,20 +118,19 @@ impl IoThreads {
                         let Some(front) = fronts.get(front) else { continue };
                         tokio::spawn(front.clone().serve(accepted));
                     }
-                    // The inbox closes when the server is closing; connections finish first.
+                    // The channel closes when the server is closing; connections finish first.
                     drain.finished(Duration::MAX).await;
                 });
-                // What is still offloaded has lost its client.
+                // The clients of work that is still offloaded have left.
                 runtime.shutdown_background();
             };
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
-            inboxes.push(inbox);
+            senders.push(sender);
         }
-        Ok(IoThreads { fronts, inboxes, threads, ended, drain, connections })
+        Ok(IoThreads { fronts, senders, threads, ended, drain, connections })
     }
 
-    /// Accepts connections for the front of that number until the server closes, and spreads them over the
-    /// threads.
+    /// Accepts connections for front number `front` until the server closes, and spreads them over the threads.
     pub async fn accept(&self, listener: TcpListener, front: usize) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let mut closing = self.drain.guard();
@@ -153,7 +151,7 @@ impl IoThreads {
             turn = turn.wrapping_add(1);
             self.hand_over(stream, turn, front);
         }
-        // Whoever got through to the port before it closes has been promised an answer.
+        // The kernel has accepted these connections before the port closes, so their clients expect an answer.
         let listener = listener.into_std()?;
         while let Ok((stream, _)) = listener.accept() {
             stream.set_nonblocking(true)?;
@@ -163,7 +161,7 @@ impl IoThreads {
         Ok(())
     }
 
-    /// Gives a connection to the thread whose turn it is, unless there are too many.
+    /// Hands a connection to the next thread in turn, or refuses it if too many are open.
     fn hand_over(&self, stream: std::net::TcpStream, turn: usize, front: usize) {
         let Some(permit) = self.connections.take(1) else {
             if let Some(front) = self.fronts.get(front) {
@@ -171,17 +169,17 @@ impl IoThreads {
             }
             return;
         };
-        let Some(inbox) = self.inboxes.get(turn % self.inboxes.len().max(1)) else { return };
+        let Some(sender) = self.senders.get(turn % self.senders.len().max(1)) else { return };
         let guard = self.drain.guard();
-        // A thread that is gone has panicked as a whole; its connections go to nobody.
-        if inbox.send((front, Accepted { stream, permit, guard })).is_err() {
+        // Sending fails only after a panic of the whole thread. The connection is dropped.
+        if sender.send((front, Accepted { stream, permit, guard })).is_err() {
             tracing::error!("an I/O thread has ended");
         }
     }
 
-    /// Lets the threads end once their connections are done, and waits for them, at most for `patience`.
+    /// Lets the threads end once their connections are done, and waits for that at most for `patience`.
     pub async fn join(mut self, patience: Duration) {
-        drop(self.inboxes);
+        drop(self.senders);
         let is_late = tokio::time::timeout(patience, self.ended.recv()).await.is_err();
         for thread in self.threads {
             if is_late && !thread.is_finished() {
@@ -193,8 +191,8 @@ impl IoThreads {
     }
 }
 
-/// Threads that do I/O where nobody says how many: one for each processor, since they also run the models
-/// that are fast, and a thread less would leave a processor to the slow ones alone.
+/// Default number of I/O threads: one for each processor. They also run the fast models, and with one thread less a
+/// processor would serve the slow models alone.
 pub fn default_threads(cpus: usize) -> NonZeroUsize {
     NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN)
 }
@@ -208,7 +206,7 @@ mod tests {
         let listener = listen(([127, 0, 0, 1], 0).into(), false).unwrap();
         let address = listener.local_addr().unwrap();
         for at in 0..1024 {
-            // One that is closed again keeps its place until it is accepted, which nobody does here.
+            // A closed connection keeps its place until it is accepted, and this test accepts none.
             let made = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1));
             assert!(made.is_ok(), "connection {at}: {made:?}");
         }

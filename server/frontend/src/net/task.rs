@@ -1,4 +1,4 @@
-//! Work of an I/O thread that goes on by itself for as long as somebody waits for it.
+//! A task of an I/O thread that ends when its handle is dropped.
 
 use std::{
     future::Future,
@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 
 use inference::error::Error;
 
-/// A task that ends when nobody waits for it any more. It goes on whether or not it is polled: polling it says what has
-/// come of it, [`Error::Internal`] where it fell over.
+/// A task that is aborted when this handle is dropped. It makes progress whether or not the handle is polled. Polling
+/// gives its result, or [`Error::Internal`] where it has panicked.
 #[derive(Debug)]
 pub struct Task<T>(JoinHandle<T>);
 
 impl<T: Send + 'static> Task<T> {
-    /// Starts it.
+    /// Starts the task.
     pub fn spawn(work: impl Future<Output = T> + Send + 'static) -> Task<T> {
         Task(tokio::spawn(work))
     }

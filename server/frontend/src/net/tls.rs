@@ -18,7 +18,7 @@ use tokio_rustls::{
 use crate::drain::Guard;
 use crate::settings::tls::{PemFile, TlsFiles};
 
-/// When the server closes, a handshake is given that long to end: a request may follow it.
+/// When the server closes, a handshake gets that long to end, because a request may follow it.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// A TLS connection, on the server's side.
@@ -35,7 +35,7 @@ struct Shared {
     current: ArcSwap<Current>,
 }
 
-/// The content of the files, and what was made of it.
+/// The content of the files, and the configuration that was made of it.
 struct Current {
     content: Content,
     config: Arc<ServerConfig>,
@@ -49,8 +49,8 @@ struct Content {
 }
 
 impl Acceptor {
-    /// TLS by these files, offering these protocols (`http/1.1`, `h2`) by ALPN. With authorities for
-    /// clients, who has no certificate of theirs is not let in. Blocking.
+    /// TLS with these files. Offers these protocols (`http/1.1`, `h2`) by ALPN. With a file of authorities, clients
+    /// need a certificate that one of them has signed. Blocking.
     ///
     /// # Errors
     /// The option, the file, and what is wrong with it.
@@ -60,11 +60,10 @@ impl Acceptor {
         Ok(Acceptor(Arc::new(Shared { files, protocols, current })))
     }
 
-    /// Reads the files again; true when they have changed, and connections are now made with what is in them.
-    /// Blocking.
+    /// Reads the files again. True when they have changed; new connections then use the new content. Blocking.
     ///
     /// # Errors
-    /// As [`Acceptor::new`]; what was good stays in use.
+    /// As [`Acceptor::new`]; the last good content stays in use.
     pub fn refresh(&self) -> Result<bool, String> {
         let Shared { files, protocols, current } = &*self.0;
         let content = read(files)?;
@@ -75,10 +74,10 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// The handshake, which may take so long, and not much longer than the server serves.
+    /// Does the handshake, in at most `longest`, and soon after the server has begun to close.
     ///
     /// # Errors
-    /// When the peer does not speak TLS, shows no certificate that is asked for, leaves, or is too slow.
+    /// When the peer does not speak TLS, lacks a required certificate, leaves, or is too slow.
     pub async fn accept(
         &self,
         stream: TcpStream,
@@ -113,7 +112,7 @@ fn load(files: &TlsFiles, protocols: &[Vec<u8>], content: Content) -> Result<Cur
     let provider = Arc::new(ring::default_provider());
     let chain = certificates(&files.certificate, &content.certificate)?;
     let key = private_key(&files.key, &content.key)?;
-    // By itself first, so that the error is about the right file.
+    // The certificate is parsed by itself first, so that an error names the right file.
     provider
         .key_provider
         .load_private_key(key.clone_key())
@@ -167,7 +166,7 @@ fn private_key(file: &PemFile, content: &[u8]) -> Result<PrivateKeyDer<'static>,
     })
 }
 
-/// Lets in who shows a certificate that one of the authorities in the file has signed.
+/// Accepts clients with a certificate that one of the authorities in the file has signed.
 fn verifier(
     file: &PemFile,
     content: &[u8],

@@ -1,4 +1,4 @@
-//! Who may do what, as the operator says it.
+//! Settings of access: the tokens of clients, and what they may do.
 
 use std::path::PathBuf;
 
@@ -19,10 +19,10 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("grpc-header-forward-pattern", "", "The same for the metadata of gRPC"),
 ];
 
-/// Who may do what.
+/// The access of clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessSettings {
-    /// `--auth-tokens-file`: who may ask; `None` for everybody.
+    /// `--auth-tokens-file`: the tokens of clients; `None` where every client may ask.
     pub tokens_file: Option<PathBuf>,
     /// `--auth-open`: what needs no token.
     pub open: Categories,

@@ -19,24 +19,24 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("async-concurrency", "4", "Asynchronous invocations that run at the same time"),
 ];
 
-/// Where results go in a spool, unless it is said.
+/// The prefix of results in a spool, by default.
 const SPOOL_OUTPUT: &str = "s3://muster/async";
 
-/// Invocations that may wait, and that run at the same time, unless it is said.
+/// Invocations that may wait, and that run at the same time, by default.
 const QUEUE: usize = 64;
 const CONCURRENCY: usize = 4;
 
 /// The addresses below `/endpoints`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AwsFacade {
-    /// How asynchronous invocations are run; `None` where they are not.
+    /// The settings of asynchronous invocations; `None` where they are off.
     pub async_invocations: Option<AsyncInvocations>,
 }
 
-/// How asynchronous invocations are run.
+/// Settings of asynchronous invocations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AsyncInvocations {
-    /// What addresses of S3 mean.
+    /// The store that addresses of S3 stand for.
     pub objects: ObjectsAt,
     /// `--async-output`: the bucket and the prefix below which results are written; the latter may be empty.
     pub output: (String, String),
@@ -48,7 +48,7 @@ pub struct AsyncInvocations {
     pub concurrency: NonZeroUsize,
 }
 
-/// What addresses of S3 mean.
+/// The store that addresses of S3 stand for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectsAt {
     /// `--async-spool`: files below this directory, `<bucket>/<key>`.
@@ -58,13 +58,13 @@ pub enum ObjectsAt {
 }
 
 impl AwsFacade {
-    /// Are objects of S3 read and written?
+    /// Does it read and write objects of S3?
     pub fn needs_store(&self) -> bool {
         matches!(&self.async_invocations, Some(AsyncInvocations { objects: ObjectsAt::S3(_), .. }))
     }
 }
 
-/// Reads it; `None` where it is off.
+/// Reads the settings; `None` where the addresses are off.
 pub fn resolve(
     sources: &Sources,
     environment: &dyn Environment,
@@ -77,7 +77,7 @@ pub fn resolve(
     let queue = sources.read("async-queue", value::count, problems);
     let concurrency = sources.read("async-concurrency", value::count, problems);
     if !on {
-        // Whoever says where results go expects some.
+        // An operator who says where results go expects results.
         for (name, is_given) in [
             ("async-spool", spool.is_some()),
             ("async-output", output.is_some()),
@@ -100,7 +100,7 @@ pub fn resolve(
     };
     let output = output.or_else(|| StoreUrl::parse(SPOOL_OUTPUT).ok());
     let output = output.map(|it| (it.bucket, it.prefix)).unwrap_or_default();
-    // A spool has nothing in it that is not meant for this; the credentials for a store may open much more.
+    // A spool holds only files for this purpose; the credentials of a store may open much more.
     let inputs = match &objects {
         ObjectsAt::S3(_) if inputs.is_empty() => vec![(output.0.clone(), String::new())],
         _ => inputs,
@@ -114,13 +114,13 @@ pub fn resolve(
     })
 }
 
-/// A place in S3.
+/// Parses an address of S3.
 fn output(text: &str) -> Parse<StoreUrl> {
     let url = StoreUrl::parse(text).ok().filter(|it| it.provider == Provider::S3);
     url.ok_or_else(|| "s3://bucket/prefix or s3://[https://]host:port/bucket/prefix".to_owned())
 }
 
-/// A place in the store of the results.
+/// Parses an address in the store of the results.
 fn input(text: &str) -> Parse<(String, String)> {
     let url = StoreUrl::parse(text).ok();
     let url = url.filter(|it| it.provider == Provider::S3 && it.endpoint.is_none());

@@ -1,4 +1,4 @@
-//! Metrics in the log's stead, where nobody scrapes: `--emf`.
+//! Settings of metrics as lines on standard output, for machines that cannot be scraped: `--emf`.
 
 use std::time::Duration;
 

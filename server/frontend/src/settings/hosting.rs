@@ -1,4 +1,4 @@
-//! How a hosting platform is answered beside inference.
+//! Settings of the answers that a hosting platform gets beside inference.
 
 use configuration::{
     Flag, Sources,
@@ -20,7 +20,7 @@ pub struct Hosting {
     pub ping: PingMode,
     /// `--sagemaker-echo-custom-attributes`.
     pub echo_attributes: bool,
-    /// `--sagemaker-max-payload-mb`: what batch jobs are told before the product is looked at. At least 1.
+    /// `--sagemaker-max-payload-mb`: the payload that batch jobs are advised to send, before its product with the requests is limited. At least 1.
     pub max_payload_mb: u64,
 }
 

@@ -101,8 +101,8 @@ pub fn resolve(sources: &mut Sources, machine: &Machine, problems: &mut Vec<Stri
     }
 }
 
-/// The limit of one body and that of all of them. One body must fit into the budget, or a client would
-/// be told to come back for ever; what was not given yields to what was.
+/// The limit of one body and that of all of them. One body must fit into the budget, because otherwise its client
+/// would retry for ever. A default yields to a given limit.
 fn bytes_limits(
     sources: &mut Sources,
     machine: &Machine,

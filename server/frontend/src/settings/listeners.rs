@@ -215,8 +215,8 @@ pub fn to_ask(sources: &Sources, named: Option<&str>, problems: &mut Vec<String>
     Some(ToAsk { address, tls: has_tls(service), sagemaker: at == 0 })
 }
 
-/// Moves ports that nobody chose into the platform's range, lowest first and in this order, and complains about
-/// chosen ones outside it. The platform's own port need not be inside.
+/// Moves default ports into the platform's range, lowest first and in this order, and warns of chosen ports outside
+/// of it. The platform's own port need not be inside.
 fn fit_into(
     (low, high): (u16, u16),
     sagemaker_port: u16,

@@ -1,4 +1,4 @@
-//! What the operator wants of the ports: each file has the settings of one part, its flags, and how they are read.
+//! Settings of the ports. Each file has the settings of one part, its flags, and the code that reads them.
 
 pub mod access;
 pub mod aws;

@@ -1,4 +1,4 @@
-//! SageMaker: who answers `/invocations`, and how.
+//! Settings of SageMaker: the model that answers `/invocations`, and the form of the answers.
 
 use super::xgboost;
 use configuration::{
@@ -24,7 +24,7 @@ pub const FLAGS: &[Flag] = &[
 /// The routes of the SageMaker port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SageMakerSettings {
-    /// `--sagemaker-default-model`: who answers `/invocations`; `None` for the only model.
+    /// `--sagemaker-default-model`: the model that answers `/invocations`; `None` for the only model.
     pub default_model: Option<String>,
     /// `--sagemaker-dialect`: what bodies are taken for where their content leaves a choice; `None` for `auto`.
     pub dialect: Option<Dialect>,
@@ -68,7 +68,7 @@ pub struct Vendor {
 
 impl Vendor {
     /// What follows, for the log.
-    pub fn told(&self) -> String {
+    pub fn notice(&self) -> String {
         let container = match self.dialect {
             Dialect::Tfs => "TensorFlow Serving's container reads",
             Dialect::Triton => "Triton's container reads",

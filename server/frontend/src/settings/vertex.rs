@@ -33,7 +33,7 @@ pub struct VertexAi {
     pub predict_route: String,
     /// `--vertex-ai-health-route`, `AIP_HEALTH_ROUTE`: where readiness is asked by GET. Another one than the former.
     pub health_route: String,
-    /// `--vertex-ai-default-model`: who answers requests without a name; `None` for the only model.
+    /// `--vertex-ai-default-model`: the model that answers requests without a name; `None` for the only model.
     pub default_model: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Where answers are kept, by flags and variables.
+//! Facts about the cache of answers: its flags and variables.
 
 use super::*;
 use models::cache::{CacheSettings, RedisSettings};

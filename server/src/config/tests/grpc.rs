@@ -1,4 +1,4 @@
-//! Settings of gRPC: its ports, its TLS, its connections.
+//! Facts about settings of gRPC: its ports, its TLS, its connections.
 
 use super::*;
 use frontend::settings::{Compression, ConnectionAge, PemFile, TlsFiles};

@@ -1,8 +1,8 @@
-//! Facts about whom `muster health` asks.
+//! Facts about the address that `muster health` asks.
 
 use super::*;
 
-/// Whom `muster health` asks, in a container that was started with `first_process`.
+/// The address that `muster health` asks, in a container that was started with `first_process`.
 fn asked(first_process: &'static str, args: &str, variables: &[&str]) -> Result<String, String> {
     let variables = variables.iter().filter_map(|it| it.split_once('='));
     let variables = variables.map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -20,7 +20,7 @@ fn health_is_asked_where_the_environment_lets_the_server_listen() {
     for (variables, expect) in [
         (&[][..], "http://127.0.0.1:8080/ping"),
         (&["SAGEMAKER_BIND_TO_PORT=9001"], "http://127.0.0.1:9001/ping"),
-        // For a platform's server, which has this port alone, this is no clash.
+        // A platform's server has this port alone, so this is no clash.
         (&["SAGEMAKER_BIND_TO_PORT=8000"], "http://127.0.0.1:8000/ping"),
         (&["MUSTER_HTTP_ADDRESS=10.0.0.7"], "http://10.0.0.7:8080/ping"),
         (&["MUSTER_HTTP_ADDRESS=::"], "http://[::1]:8080/ping"),

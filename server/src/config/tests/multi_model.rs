@@ -1,4 +1,4 @@
-//! Multi-model endpoints, by flags and by the platform's variables.
+//! Facts about multi-model endpoints: their flags and the platform's variables.
 
 use super::*;
 use models::settings::{ControlMode, MultiModel};

@@ -1,4 +1,4 @@
-//! Whose container is meant, and what its bodies are.
+//! Facts about the choice of a container's dialect, and of the forms of bodies.
 
 use super::config;
 use protocol::sagemaker::{Dialect, InferenceType};
@@ -13,11 +13,11 @@ fn the_dialect_is_given_or_told_from_the_variables_of_a_container() {
     assert_eq!(read("--sagemaker-dialect=HF", &[]), (Some(Dialect::HuggingFace), None));
     let tfs = Some(Dialect::Tfs);
     assert_eq!(read("--sagemaker-dialect=auto", &["SAGEMAKER_TFS_VERSION=2"]), (None, tfs));
-    // The toolkits' variables are set in containers that are made with them, too.
+    // Containers that are made with the toolkits have these variables set, too.
     let both = ["SAGEMAKER_PROGRAM=inference.py", "HF_TASK=fill-mask"];
     assert_eq!(read("", &both), (None, Some(Dialect::HuggingFace)));
     assert_eq!(read("", &["HF_TASK="]), (None, None));
-    // Whoever gives a dialect needs no hint.
+    // An operator who chooses a dialect needs no hint.
     assert_eq!(
         read("--sagemaker-dialect=mlflow", &["HF_TASK=fill-mask"]),
         (Some(Dialect::Mlflow), None)

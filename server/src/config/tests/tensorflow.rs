@@ -1,4 +1,5 @@
-//! What operators of TensorFlow Serving give: models that are named, its command line, its image's environment.
+//! Facts about the settings of TensorFlow Serving's operators: named models, its command line, its image's
+//! environment.
 
 use super::*;
 use models::settings::{ControlMode, LabelRule, NamedModels};
@@ -134,7 +135,7 @@ fn its_image_names_the_model_in_the_environment() {
     );
     let named = started("tf_serving_entrypoint.sh --model_config_file=models.config", &variables);
     assert_eq!((&named.repository.from, ports(&named)[0]), (&file(None), 8501));
-    // They mean nothing to muster by its own name.
+    // Under the name `muster` these variables have no effect.
     let own = config("", &variables);
     assert_eq!(own.repository.from, ModelsFrom::Repositories(vec!["model_repository".into()]));
 }

@@ -1,4 +1,4 @@
-//! Settings of traces.
+//! Facts about settings of traces.
 
 use inference::trace::{Collector, TraceConfig, TraceLevels, TraceMode};
 
@@ -84,7 +84,7 @@ fn a_collector_is_tritons_by_default_and_the_command_line_beats_the_environment(
     assert_eq!(both.resource, [pair("service.name", "z"), pair("zone", "a")]);
     assert_eq!((both.max_queue, both.max_batch), (99, 2));
     assert_eq!(both.schedule_delay, Duration::from_millis(1));
-    // Without the mode they are none of our business.
+    // Without the mode these settings have no effect.
     assert!(trace("", &["OTEL_BSP_MAX_QUEUE_SIZE=x"]).mode == trace("", &[]).mode);
 }
 

@@ -1,4 +1,4 @@
-//! Settings of the port of Vertex AI.
+//! Facts about settings of the port of Vertex AI.
 
 use super::*;
 
