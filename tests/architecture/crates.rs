@@ -23,7 +23,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("configuration", &["inference"]),
     ("telemetry", &["configuration", "inference", "machine"]),
     ("schedule", &["backend", "configuration", "inference", "telemetry"]),
-    ("protocol", &["backend", "inference", "telemetry"]),
+    ("protocol", &["backend", "inference"]),
     (
         "models",
         &["backend", "configuration", "inference", "machine", "schedule", "telemetry", "textproto"],

@@ -144,6 +144,19 @@ impl Separators {
         }
     }
 
+    fn count(self, text: &[u8]) -> usize {
+        let all = count(text, |it| self.is_separator(it));
+        match self {
+            Separators::Document | Separators::Fields => all,
+            // Of several blanks, only the last one can be in front of an element.
+            Separators::Documents => {
+                let blank = |it: u8| matches!(it, b' ' | b'\n' | b'\r' | b'\t');
+                let pairs = text.iter().zip(text.iter().skip(1));
+                all - pairs.filter(|it| blank(*it.0) && blank(*it.1)).count()
+            }
+        }
+    }
+
     /// The byte without which each string is borrowed from the text.
     fn escape(self) -> u8 {
         match self {
@@ -190,7 +203,7 @@ impl Text {
         let strings =
             if escapes || separators == Separators::Fields { text.len() } else { quoted(text) };
         Text {
-            values: rough.values.min(1 + count(text, |it| separators.is_separator(it))),
+            values: rough.values.min(1 + separators.count(text)),
             keys: rough.keys.min(count(text, |it| it == b':')),
             strings,
             escapes,
