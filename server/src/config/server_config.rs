@@ -3,8 +3,8 @@
 use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
 use configuration::Notice;
 use frontend::settings::{
-    AccessSettings, AwsFacade, ClientSettings, EmfSettings, Grpc, Hosting, HttpTls, Limits,
-    Listeners, SageMakerSettings, SessionSettings, VertexAi,
+    AccessSettings, AwsFacade, ClientSettings, EmfSettings, GrpcOptions, HostingSettings, HttpTls,
+    LimitSettings, Listeners, SageMakerSettings, SessionSettings, VertexAi,
 };
 use inference::trace::TraceConfig;
 use machine::gpus::Visibility;
@@ -27,7 +27,7 @@ pub struct ServerConfig {
     /// The addresses to listen on.
     pub listeners: Listeners,
     /// Settings of gRPC.
-    pub grpc: Grpc,
+    pub grpc: GrpcOptions,
     /// The models.
     pub repository: Repository,
     /// When models are loaded and unloaded.
@@ -37,7 +37,7 @@ pub struct ServerConfig {
     /// Defaults for models whose configuration sets none.
     pub model_defaults: ModelDefaults,
     /// Limits of what clients may use.
-    pub limits: Limits,
+    pub limits: LimitSettings,
     /// Access of clients, by tokens.
     pub access: AccessSettings,
     /// TLS of the HTTP ports; `None` where they are plain.
@@ -59,7 +59,7 @@ pub struct ServerConfig {
     /// The addresses of SageMaker's runtime; `None` where they are off.
     pub aws: Option<AwsFacade>,
     /// The answers that a hosting platform gets beside inference.
-    pub hosting: Hosting,
+    pub hosting: HostingSettings,
     /// What ends a start on a hosting platform.
     pub startup: Startup,
     /// The routes of the Vertex AI port; `None` where it is off.

@@ -9,7 +9,7 @@ use inference::access::{Access, Forwarding};
 #[derive(Clone)]
 pub struct GrpcSettings {
     /// The operator's settings of gRPC.
-    pub grpc: crate::settings::grpc::Grpc,
+    pub grpc: crate::settings::grpc::GrpcOptions,
     /// Limits of a message.
     pub messages: Limits,
     /// How slow a peer may be.

@@ -17,7 +17,7 @@ use crate::{
     net::tls::Acceptor,
     serving::Serving,
     settings::{
-        hosting::{Hosting, PingMode},
+        hosting::{HostingSettings, PingMode},
         vertex::VertexAi,
     },
 };
@@ -43,7 +43,7 @@ pub struct HttpSettings {
     /// The model that answers `/invocations`; `None` for the only model.
     pub default_model: Option<Arc<str>>,
     /// The answers that a hosting platform gets beside inference.
-    pub hosting: Hosting,
+    pub hosting: HostingSettings,
     /// Without a default model, is the first ready model by name the default?
     pub first_of_several: bool,
     /// How `/invocations` chooses formats.

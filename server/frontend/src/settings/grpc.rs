@@ -24,7 +24,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// How gRPC is served.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grpc {
+pub struct GrpcOptions {
     /// `--grpc-infer-response-compression-level`.
     pub compression: Compression,
     /// `--grpc-max-concurrent-streams`: calls at the same time on one connection.
@@ -72,7 +72,7 @@ pub struct ConnectionAge {
 }
 
 /// Reads it.
-pub fn resolve(sources: &mut Sources, problems: &mut Vec<String>) -> Grpc {
+pub fn resolve(sources: &mut Sources, problems: &mut Vec<String>) -> GrpcOptions {
     let compression = sources.read("grpc-infer-response-compression-level", compression, problems);
     let keepalive = Keepalive {
         time: sources
@@ -87,7 +87,7 @@ pub fn resolve(sources: &mut Sources, problems: &mut Vec<String>) -> Grpc {
     let grace = sources.read("grpc-max-connection-age-grace", age, problems).flatten();
     let streams = sources.read("grpc-max-concurrent-streams", number, problems);
     let requests = sources.read("grpc-stream-requests", number, problems);
-    Grpc {
+    GrpcOptions {
         compression: compression.unwrap_or(Compression::None),
         max_streams: streams.or(NonZeroU32::new(256)).unwrap_or(NonZeroU32::MIN),
         stream_requests: requests.or(NonZeroU32::new(16)).unwrap_or(NonZeroU32::MIN),

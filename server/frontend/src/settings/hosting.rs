@@ -15,7 +15,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// How the platform is answered.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Hosting {
+pub struct HostingSettings {
     /// `--sagemaker-ping-mode`.
     pub ping: PingMode,
     /// `--sagemaker-echo-custom-attributes`.
@@ -34,11 +34,11 @@ pub enum PingMode {
 }
 
 /// Reads it.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> Hosting {
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> HostingSettings {
     let echo = sources.read("sagemaker-echo-custom-attributes", value::boolean, problems);
     let ping = sources.read("sagemaker-ping-mode", ping_mode, problems);
     let payload = sources.read("sagemaker-max-payload-mb", value::count, problems);
-    Hosting {
+    HostingSettings {
         ping: ping.unwrap_or(PingMode::Ready),
         echo_attributes: echo.unwrap_or(true),
         max_payload_mb: payload.and_then(|it| it.get().try_into().ok()).unwrap_or(6),

@@ -20,7 +20,7 @@ pub const FLAGS: &[Flag] = &[
 
 /// What clients may use up.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
+pub struct LimitSettings {
     /// `--http-max-input-size`: bytes of one body. At most `inflight_bytes`.
     pub body_bytes: u64,
     /// `--max-inflight-bytes`: bytes of all bodies and replies in memory at one time.
@@ -70,7 +70,11 @@ const MOST_CONNECTIONS: u64 = 65_536;
 const RESERVED_FILES: u64 = 256;
 
 /// Reads them.
-pub fn resolve(sources: &mut Sources, machine: &Machine, problems: &mut Vec<String>) -> Limits {
+pub fn resolve(
+    sources: &mut Sources,
+    machine: &Machine,
+    problems: &mut Vec<String>,
+) -> LimitSettings {
     let (body_bytes, inflight_bytes) = bytes_limits(sources, machine, problems);
     let by_files = machine.open_files.map_or(MOST_CONNECTIONS, |files| {
         files.saturating_sub(RESERVED_FILES.min(files / 2)).min(MOST_CONNECTIONS)
@@ -82,7 +86,7 @@ pub fn resolve(sources: &mut Sources, machine: &Machine, problems: &mut Vec<Stri
     let header_timeout = time("header-timeout-secs", value::seconds_above_zero, 10);
     let idle_timeout = time("idle-timeout-secs", value::seconds_above_zero, 75);
     let grace = time("body-grace-secs", value::seconds_above_zero, 10);
-    Limits {
+    LimitSettings {
         body_bytes,
         inflight_bytes,
         connections: sources
