@@ -20,7 +20,8 @@ pub struct HostingSettings {
     pub ping: PingMode,
     /// `--sagemaker-echo-custom-attributes`.
     pub echo_attributes: bool,
-    /// `--sagemaker-max-payload-mb`: the payload that batch jobs are advised to send, before its product with the requests is limited. At least 1.
+    /// `--sagemaker-max-payload-mb`: the payload that batch jobs are advised to send, before its product with the
+    /// requests is limited. At least 1.
     pub max_payload_mb: u64,
 }
 

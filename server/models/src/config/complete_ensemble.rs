@@ -57,7 +57,7 @@ mod tests {
 
     fn problems(outer: &str, steps: &[String]) -> Vec<String> {
         let text = format!("{outer} ensemble_scheduling {{ {} }}", steps.concat());
-        let raw = ConfigReader::default().from_text("config.pbtxt", &text).unwrap();
+        let raw = ConfigReader::default().parse_text("config.pbtxt", &text).unwrap();
         complete(&raw, "e", &Engines::default()).err().map(|it| it.problems).unwrap_or_default()
     }
 

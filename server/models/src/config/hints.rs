@@ -87,7 +87,7 @@ mod tests {
     use crate::config::pbtxt::ConfigReader;
 
     fn hints_of(text: &str) -> Hints {
-        hints(&ConfigReader::default().from_text("config.pbtxt", text).unwrap())
+        hints(&ConfigReader::default().parse_text("config.pbtxt", text).unwrap())
     }
 
     #[test]

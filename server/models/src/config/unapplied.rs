@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn shown(text: &str, options: &[(&str, &str)]) -> Vec<String> {
-        let raw = ConfigReader::default().from_text("m", text).unwrap();
+        let raw = ConfigReader::default().parse_text("m", text).unwrap();
         let options = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
         let choice = EngineChoice {
             platform: String::new(),
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_it_does_not_say_is_applied_without_a_word() {
-        let raw = ConfigReader::default().from_text("m", "dynamic_batching { }").unwrap();
+        let raw = ConfigReader::default().parse_text("m", "dynamic_batching { }").unwrap();
         let completed = RawConfig { max_batch_size: 16, ..raw };
         let choice = EngineChoice {
             platform: String::new(),

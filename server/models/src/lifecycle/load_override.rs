@@ -54,7 +54,7 @@ impl ReadOverride {
                 ))),
             };
         };
-        let mut raw = reader.from_json("config", &json).map_err(|it| {
+        let mut raw = reader.parse_json("config", &json).map_err(|it| {
             Error::InvalidRequest(format!("parameter 'config' is not valid: {it}"))
         })?;
         if raw.name.is_empty() {

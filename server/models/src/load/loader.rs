@@ -130,7 +130,7 @@ impl Loader {
         let Some(path) = config_file(found, name) else { return Ok(None) };
         let file = path.display().to_string();
         let text = fs::read_to_string(&path).map_err(|it| format!("cannot read {file}: {it}"))?;
-        let mut raw = self.reader.from_text(&file, &text).map_err(|it| it.to_string())?;
+        let mut raw = self.reader.parse_text(&file, &text).map_err(|it| it.to_string())?;
         if found.renamed {
             raw.name.clone_from(&found.name);
         }

@@ -169,7 +169,7 @@ mod tests {
     fn buckets_are_whole_milliseconds_and_those_of_triton_where_the_model_says_nothing() {
         let buckets = |bounds: &[f64]| {
             let read = ConfigReader::default();
-            let raw = read.from_text("m", "name: 'm' backend: 'identity'").unwrap();
+            let raw = read.parse_text("m", "name: 'm' backend: 'identity'").unwrap();
             let mut config = check(&raw, &usual(), &mut Report::default());
             if !bounds.is_empty() {
                 config.histograms.insert(FIRST_RESPONSE.to_owned(), bounds.to_vec());

@@ -61,7 +61,7 @@ mod tests {
 
     /// Versions of a model that has 1, 2 and 3, by the policy in this text.
     fn wanted(text: &str) -> Result<(Vec<u64>, Vec<u64>), String> {
-        let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+        let raw = ConfigReader::default().parse_text("config.pbtxt", text).unwrap();
         let versions = (1..=3).map(|it| (it, PathBuf::from(it.to_string()))).collect();
         let found = FoundModel {
             name: "m".into(),

@@ -233,7 +233,7 @@ mod tests {
 
     /// The model of that configuration.
     fn model(text: &str) -> (Signature, ModelConfig) {
-        let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+        let raw = ConfigReader::default().parse_text("config.pbtxt", text).unwrap();
         let choice = EngineChoice {
             platform: String::new(),
             backend: "identity".into(),

@@ -9,7 +9,7 @@ fn chosen(
     files: &[&str],
     completion: Completion,
 ) -> Result<EngineChoice, ConfigErrors> {
-    let raw = text.map(|it| ConfigReader::default().from_text("", it).unwrap());
+    let raw = text.map(|it| ConfigReader::default().parse_text("", it).unwrap());
     let files: Vec<String> = files.iter().map(|&it| it.to_owned()).collect();
     let found = Found { model, directory: Path::new("/repository/m/1"), files: &files };
     choose(raw.as_ref(), found, &usual(), completion)

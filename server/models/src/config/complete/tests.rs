@@ -43,7 +43,7 @@ fn completed(
     spec: Option<&ModelSpec>,
     defaults: &Defaults,
 ) -> Result<Completed, ConfigErrors> {
-    let raw = ConfigReader::default().from_text("config.pbtxt", text).unwrap();
+    let raw = ConfigReader::default().parse_text("config.pbtxt", text).unwrap();
     let files = ["model.onnx".to_owned()];
     let found = Found { model: name, directory: Path::new("/repository/m/1"), files: &files };
     let choice = choose(Some(&raw), found, &usual(), Completion::On)?;

@@ -25,7 +25,7 @@ pub struct ConfigReader {
 
 impl ConfigReader {
     /// Reads `config.pbtxt` text. `file` is what errors call it.
-    pub fn from_text(&self, file: &str, text: &str) -> Result<RawConfig, ReadError> {
+    pub fn parse_text(&self, file: &str, text: &str) -> Result<RawConfig, ReadError> {
         textproto::parse(self.descriptor().clone(), WHOLE, text)
             .map(|it| typed(&it))
             .map_err(|problems| ReadError { file: file.to_owned(), problems })
@@ -33,7 +33,7 @@ impl ConfigReader {
 
     /// Reads JSON with the names of the text format or their `lowerCamelCase` forms. `file` is what
     /// errors call it. Names of enum values may be in any case.
-    pub fn from_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
+    pub fn parse_json(&self, file: &str, json: &str) -> Result<RawConfig, ReadError> {
         self.read_json(file, json).or_else(|error| match with_enum_names(json, self.descriptor()) {
             Some(renamed) => self.read_json(file, &renamed),
             None => Err(error),

@@ -10,7 +10,7 @@ const USUAL: &str = include_str!("../testdata/usual.pbtxt");
 const EVERYTHING: &str = include_str!("../testdata/everything.pbtxt");
 
 fn read(text: &str) -> Result<RawConfig, ReadError> {
-    ConfigReader::default().from_text("config.pbtxt", text)
+    ConfigReader::default().parse_text("config.pbtxt", text)
 }
 
 #[track_caller]
@@ -195,10 +195,10 @@ fn json_reads_back_in_both_spellings() {
     for text in [USUAL, EVERYTHING] {
         let config = read(text).unwrap();
         let json = reader.to_json(&config).to_string();
-        assert_eq!(reader.from_json("config", &json).unwrap(), config);
+        assert_eq!(reader.parse_json("config", &json).unwrap(), config);
     }
     let camel = r#"{"maxBatchSize": 4, "versionPolicy": {"specific": {"versions": ["1", 2]}}}"#;
-    let config = reader.from_json("config", camel).unwrap();
+    let config = reader.parse_json("config", camel).unwrap();
     assert_eq!(
         config,
         read("max_batch_size: 4 version_policy { specific { versions: [1, 2] } }").unwrap()
@@ -224,8 +224,8 @@ fn json_takes_names_of_enum_values_in_any_case_and_leaves_all_other_text_as_it_i
         .replace(r#""kind": "kind_cpu""#, r#""kind": "KIND_CPU""#)
         .replace(r#""data_type": "type_fp32""#, r#""data_type": "TYPE_FP32""#);
     let reader = ConfigReader::default();
-    let config = reader.from_json("config", json).unwrap();
-    assert_eq!(config, reader.from_json("config", &capitals).unwrap());
+    let config = reader.parse_json("config", json).unwrap();
+    assert_eq!(config, reader.parse_json("config", &capitals).unwrap());
     assert_eq!([&config.name, &config.backend], ["kind_cpu", "type_fp32"]);
     assert_eq!(config.input[0].name, "type_fp32");
     assert_eq!(config.input[0].data_type, raw::DataType::TypeInt64 as i32);
@@ -239,7 +239,7 @@ fn json_takes_names_of_enum_values_in_any_case_and_leaves_all_other_text_as_it_i
 #[test]
 fn an_error_in_json_with_enum_values_in_small_letters_names_its_place() {
     let refused =
-        |json: &str| ConfigReader::default().from_json("config", json).unwrap_err().to_string();
+        |json: &str| ConfigReader::default().parse_json("config", json).unwrap_err().to_string();
     let error = refused("{\"input\": [{\"data_type\": \"type_fp32\"}],\n \"max_batchsize\": 4}");
     assert!(error.starts_with("config:2:"), "{error}");
     assert!(error.contains("did you mean 'max_batch_size'?"), "{error}");
@@ -253,7 +253,7 @@ fn an_error_in_json_with_enum_values_in_small_letters_names_its_place() {
 #[test]
 fn json_errors_name_the_place_and_the_nearest_field() {
     let refused =
-        |json: &str| ConfigReader::default().from_json("config", json).unwrap_err().to_string();
+        |json: &str| ConfigReader::default().parse_json("config", json).unwrap_err().to_string();
     let error = refused("{\n \"max_batchsize\": 4}");
     assert!(error.starts_with("config:2:"), "{error}");
     assert!(
@@ -325,16 +325,16 @@ proptest! {
     fn any_configuration_survives_printing_and_reading(config in any_config()) {
         let reader = ConfigReader::default();
         let printed = reader.dynamic(&config).to_text_format();
-        prop_assert_eq!(&reader.from_text("", &printed).unwrap(), &config, "{}", printed);
+        prop_assert_eq!(&reader.parse_text("", &printed).unwrap(), &config, "{}", printed);
         let json = reader.to_json(&config).to_string();
-        prop_assert_eq!(&reader.from_json("", &json).unwrap(), &config);
+        prop_assert_eq!(&reader.parse_json("", &json).unwrap(), &config);
     }
 
     #[test]
     fn no_text_makes_the_readers_panic(text in ".{0,200}") {
         let reader = ConfigReader::default();
-        drop(reader.from_text("", &text));
-        drop(reader.from_json("", &text));
+        drop(reader.parse_text("", &text));
+        drop(reader.parse_json("", &text));
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
             label: None,
         };
         let reader = crate::config::pbtxt::ConfigReader::default();
-        (found, Some(reader.from_text("config.pbtxt", config).unwrap()))
+        (found, Some(reader.parse_text("config.pbtxt", config).unwrap()))
     }
 
     fn ensemble(name: &str, member: &str) -> Read {

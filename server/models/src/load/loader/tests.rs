@@ -241,7 +241,7 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     let loading = Loading::new("order", groups, 1, Broken::Nothing);
     assert_eq!(loading.made(), [0, -1]);
     let (served, settings) = (loading.manager.get("m", None).unwrap(), settings(1));
-    let raw = ConfigReader::default().from_text("config.pbtxt", groups).unwrap();
+    let raw = ConfigReader::default().parse_text("config.pbtxt", groups).unwrap();
     let places = Places { cpus: settings.cpus, gpus: Ok(&settings.gpus.found), thread_keys: &[] };
     let plan = plan(&raw.instance_group, &BTreeMap::new(), &settings.defaults, places).unwrap();
     let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };

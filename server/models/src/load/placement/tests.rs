@@ -26,7 +26,7 @@ fn gpus(count: u32) -> Vec<Gpu> {
 
 /// The groups in a configuration of this text.
 fn groups(text: &str) -> Vec<ModelInstanceGroup> {
-    ConfigReader::default().from_text("config.pbtxt", text).unwrap().instance_group
+    ConfigReader::default().parse_text("config.pbtxt", text).unwrap().instance_group
 }
 
 /// Settings of engines for their threads.

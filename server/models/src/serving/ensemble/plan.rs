@@ -283,7 +283,7 @@ mod tests {
                {{ model_name: 'n' model_version: -1 input_map {{ key: 'a' value: 't' }}
                   output_map {{ key: 'b' value: 'y' }} }} ] }}"
         );
-        let raw = ConfigReader::default().from_text("config.pbtxt", &text).unwrap();
+        let raw = ConfigReader::default().parse_text("config.pbtxt", &text).unwrap();
         let (completed, config) =
             complete(&raw, "e", &crate::config::engines::Engines::default()).unwrap();
         compile(&config, &completed.config, &[m, n])

@@ -262,7 +262,7 @@ fn a_completed_configuration_is_complete() {
     for text in ["", "max_batch_size: 8", "output { name: 'scores' }"] {
         let first = accepted(text, &classifier());
         let json = ConfigReader::default().to_json(&first.raw).to_string();
-        let raw = ConfigReader::default().from_json("", &json).unwrap();
+        let raw = ConfigReader::default().parse_json("", &json).unwrap();
         let choice = EngineChoice {
             platform: raw.platform.clone(),
             backend: raw.backend.clone(),

@@ -312,7 +312,7 @@ fn a_warm_up_must_be_a_request_that_the_model_takes() {
 
 #[test]
 fn numbers_that_no_enum_has_are_refused() {
-    let mut raw = ConfigReader::default().from_text("", FULL).unwrap();
+    let mut raw = ConfigReader::default().parse_text("", FULL).unwrap();
     raw.input[0].data_type = 77;
     raw.input[0].format = 7;
     raw.instance_group.push(ModelInstanceGroup { kind: -1, ..Default::default() });
