@@ -67,5 +67,6 @@ mod sessions; // stateful sessions on /invocations
 
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve
+mod expansion; // what small bodies become, counted before it is there
 mod faults; // what clients and models do wrong
 mod limits; // what one client may take

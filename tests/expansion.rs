@@ -1,0 +1,234 @@
+//! What small bodies become: on every wire and in every format it is counted before it is there, so that 64 such
+//! requests at once take no more memory than the budget and a little.
+
+use std::{fs, io::Write, net::SocketAddr};
+
+use flate2::{Compression, Crc, write::DeflateEncoder, write::GzEncoder};
+use frontend::grpc::proto::{
+    InferTensorContents, ModelInferRequest, ModelInferResponse,
+    model_infer_request::InferInputTensor,
+};
+use tonic::{Request, codegen::CompressionEncoding, codegen::http::uri::PathAndQuery};
+use tonic_prost::ProstCodec;
+
+use crate::{
+    grpc::client,
+    support::{Client, Page, Process, Repository, infer, wait_for},
+};
+
+const BUDGET: u64 = 64 << 20;
+
+/// What the server may take beside its budget: buffers of connections, copies of a batch, threads.
+const BESIDE: u64 = 64 << 20;
+
+const AT_ONCE: usize = 64;
+
+/// Elements of a tensor that takes 16 MiB.
+const ELEMENTS: usize = 2 << 20;
+
+fn start() -> Process {
+    let port = |put: &str, name: &str| {
+        format!("{put} {{ name: \"{name}\" data_type: TYPE_INT64 dims: [ -1 ] }}\n")
+    };
+    let config = format!("backend: \"identity\"\n{}{}", port("input", "x"), port("output", "y"));
+    let flags = [
+        format!("--max-inflight-bytes={BUDGET}"),
+        format!("--http-max-input-size={BUDGET}"),
+        "--http-thread-count=4".to_owned(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let mut server = Process::start(&Repository::new().model("m", &config), &flags, &[]);
+    server.wait_ready();
+    server
+}
+
+/// Bytes of memory that the process has now, and the most that it has had.
+fn resident(server: &Process) -> (u64, u64) {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let value = |name: &str| {
+        let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    };
+    (value("VmRSS:"), value("VmHWM:"))
+}
+
+/// Has 64 requests sent at once, each by a thread, and looks at the memory that the server has had meanwhile. Each is
+/// answered, or refused in words; one by itself is answered.
+#[track_caller]
+fn check(server: &mut Process, send: impl Fn() -> bool + Sync) {
+    let http = server.address("http");
+    let (before, _) = resident(server);
+    assert!(send(), "one by itself is answered");
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(&send);
+        }
+    });
+    let (_, most) = resident(server);
+    let more = most.saturating_sub(before);
+    assert!(more < BUDGET + BESIDE, "{} MiB more", more >> 20);
+    wait_for("the budget to be whole", || {
+        (Page::read(http).value("muster_bytes_in_flight") == 0.0).then_some(())
+    });
+}
+
+/// Sends a body; was it answered? What is refused has a status of its own.
+fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) -> bool {
+    let reply = Client::connect(address).post(path, headers, body);
+    assert!([200, 413, 503].contains(&reply.status), "{}: {}", reply.status, reply.text());
+    reply.status == 200
+}
+
+/// `0,0,…`
+fn zeros(count: usize) -> String {
+    let mut text = "0,".repeat(count);
+    text.pop();
+    text
+}
+
+fn kserve(count: usize) -> String {
+    format!(
+        r#"{{"inputs":[{{"name":"x","datatype":"INT64","shape":[{count}],"data":[{}]}}],"outputs":[{{"name":"y","parameters":{{"binary_data":true}}}}]}}"#,
+        zeros(count)
+    )
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn json_of_short_numbers() {
+    let mut server = start();
+    let (address, body) = (server.address("http"), kserve(ELEMENTS));
+    check(&mut server, || post(address, &infer("m"), &[], body.as_bytes()));
+}
+
+#[test]
+fn rows_of_tensorflow_serving() {
+    let mut server = start();
+    let address = server.address("http");
+    let body = format!(r#"{{"instances":[{}]}}"#, zeros(ELEMENTS));
+    check(&mut server, || post(address, "/v1/models/m:predict", &[], body.as_bytes()));
+}
+
+#[test]
+fn rows_of_csv() {
+    let mut server = start();
+    let address = server.address("sagemaker");
+    let body = "0\n".repeat(ELEMENTS);
+    let headers = [("content-type", "text/csv")];
+    check(&mut server, || post(address, "/invocations", &headers, body.as_bytes()));
+}
+
+#[test]
+fn compressed_json() {
+    let mut server = start();
+    let (address, body) = (server.address("http"), gzip(kserve(ELEMENTS).as_bytes()));
+    let headers = [("content-encoding", "gzip")];
+    check(&mut server, || post(address, &infer("m"), &headers, &body));
+}
+
+#[test]
+fn archives_of_deflated_tensors() {
+    let mut server = start();
+    let (address, body) = (server.address("sagemaker"), npz("x.npy", &npy(ELEMENTS)));
+    let headers = [("content-type", "application/x-npz")];
+    check(&mut server, || post(address, "/invocations", &headers, &body));
+}
+
+/// A tensor of so many zeros, as NumPy writes it.
+fn npy(count: usize) -> Vec<u8> {
+    let header = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({count},), }}");
+    let padded = format!("{header:<117}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(padded.len()).unwrap().to_le_bytes());
+    bytes.extend(padded.as_bytes());
+    // Not all the same: deflate would make a thousandth of it, which is refused.
+    bytes.extend((0..count as u64).flat_map(|it| (it / 64 * 7919 % 65_521).to_le_bytes()));
+    bytes
+}
+
+/// A ZIP archive of one deflated file.
+fn npz(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::fast());
+    deflate.write_all(content).unwrap();
+    let packed = deflate.finish().unwrap();
+    let mut crc = Crc::new();
+    crc.update(content);
+    let small = |number: u16| number.to_le_bytes().to_vec();
+    let large = |number: usize| u32::try_from(number).unwrap().to_le_bytes().to_vec();
+    let sizes = [crc.sum().to_le_bytes().to_vec(), large(packed.len()), large(content.len())];
+    let common = [
+        [small(20), small(0), small(8), small(0), small(0)].concat(),
+        sizes.concat(),
+        small(u16::try_from(name.len()).unwrap()),
+        small(0),
+    ]
+    .concat();
+    let mut archive = [b"PK\x03\x04".to_vec(), common.clone(), name.into(), packed].concat();
+    let start = archive.len();
+    let rest = [small(0), small(0), small(0), large(0), large(0)].concat();
+    archive.extend([b"PK\x01\x02".to_vec(), small(20), common, rest, name.into()].concat());
+    let length = archive.len() - start;
+    let end = [small(0), small(0), small(1), small(1), large(length), large(start), small(0)];
+    archive.extend([b"PK\x05\x06".to_vec(), end.concat()].concat());
+    archive
+}
+
+fn grpc_request(data: impl FnOnce(&mut ModelInferRequest)) -> ModelInferRequest {
+    let shape = vec![ELEMENTS as i64];
+    let mut request = ModelInferRequest {
+        model_name: "m".to_owned(),
+        inputs: vec![InferInputTensor {
+            name: "x".to_owned(),
+            datatype: "INT64".to_owned(),
+            shape,
+            ..InferInputTensor::default()
+        }],
+        ..ModelInferRequest::default()
+    };
+    data(&mut request);
+    request
+}
+
+/// Sends a request over a connection of its own; was it answered?
+fn call(address: SocketAddr, request: ModelInferRequest, compressed: bool) -> bool {
+    let client::Client { runtime, mut grpc } = client::Client::connect(address);
+    if compressed {
+        grpc = grpc.send_compressed(CompressionEncoding::Gzip);
+    }
+    let path = PathAndQuery::from_static("/inference.GRPCInferenceService/ModelInfer");
+    let codec = ProstCodec::<ModelInferRequest, ModelInferResponse>::default();
+    let answer = runtime.block_on(async {
+        grpc.ready().await.unwrap();
+        grpc.unary(Request::new(request), path, codec).await
+    });
+    match answer {
+        Ok(_) => true,
+        Err(status) => {
+            assert!(status.message().contains("--max-inflight-bytes"), "{status}");
+            false
+        }
+    }
+}
+
+#[test]
+fn compressed_messages_of_grpc() {
+    let mut server = start();
+    let address = server.address("grpc");
+    let raw = npy(ELEMENTS).split_off(128);
+    let request = grpc_request(|it| it.raw_input_contents = vec![raw.into()]);
+    check(&mut server, || call(address, request.clone(), true));
+}
+
+#[test]
+fn typed_contents_of_grpc() {
+    let mut server = start();
+    let address = server.address("grpc");
+    let contents = InferTensorContents { int64_contents: vec![0; ELEMENTS], ..Default::default() };
+    let request = grpc_request(|it| it.inputs[0].contents = Some(contents));
+    check(&mut server, || call(address, request.clone(), false));
+}
