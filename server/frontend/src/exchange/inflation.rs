@@ -78,7 +78,7 @@ pub struct Inflation {
     frame: Frame,
     inflate: Decompress,
     plain: AlignedBuffer,
-    /// Bytes that `plain` can hold in its present buffer.
+    /// What `plain` can hold where it is, which the permit covers.
     room: usize,
     /// The offset in the plain body that lies at an aligned address.
     aligned_at: usize,
@@ -113,8 +113,8 @@ impl Inflation {
             Frame::Gzip => Decompress::new_gzip(15),
             Frame::Zlib => Decompress::new(true),
         };
-        let permit = limits.budget.take(0).ok_or_else(|| out_of_bytes(&limits.budget))?;
-        let room = compressed.len().saturating_mul(4).clamp(STEP, FIRST);
+        let room = first_room(frame, &compressed, limits);
+        let permit = limits.budget.take(room).ok_or_else(|| out_of_bytes(&limits.budget))?;
         let plain = AlignedBuffer::new(room, aligned_at);
         let limits = limits.clone();
         Ok(Inflation {
@@ -173,14 +173,17 @@ impl Inflation {
         }
         let sent = self.compressed.len();
         COMPRESSED.check(sent, length)?;
-        if !self.permit.grow_to(length) {
-            return Err(out_of_bytes(&self.limits.budget));
-        }
         if self.room < length {
-            self.room = length.max(self.room.saturating_mul(2));
-            let larger = AlignedBuffer::new(self.room, self.aligned_at);
+            let room = length.max(self.room.saturating_mul(2));
+            // Both are there while the bytes are copied.
+            if !self.permit.grow_by(room) {
+                return Err(out_of_bytes(&self.limits.budget));
+            }
+            let larger = AlignedBuffer::new(room, self.aligned_at);
             let smaller = std::mem::replace(&mut self.plain, larger);
             self.plain.extend(&smaller.finish());
+            self.room = room;
+            self.permit.resize(room);
         }
         self.plain.extend(made);
         Ok(())
@@ -191,6 +194,20 @@ impl Inflation {
         Error::InvalidRequest(format!(
             "body: its {frame} data cannot be read at byte {at}: {problem}"
         ))
+    }
+}
+
+/// The first size of the buffer: what a gzip frame says of its length, where that may be true, else a few times the
+/// length of what was sent.
+fn first_room(frame: Frame, compressed: &[u8], limits: &Limits) -> usize {
+    let length = match (frame, compressed.last_chunk()) {
+        (Frame::Gzip, Some(length)) => u32::from_le_bytes(*length) as usize,
+        _ => usize::MAX,
+    };
+    let is_likely = length as u64 <= limits.limit && length <= COMPRESSED.bytes(compressed.len());
+    match is_likely {
+        true => length.max(STEP),
+        false => compressed.len().saturating_mul(4).clamp(STEP, FIRST),
     }
 }
 
@@ -260,8 +277,9 @@ mod tests {
                 let limits = limits(1 << 20, 1 << 21);
                 let received = inflate(&body, &limits, 0).unwrap();
                 assert_eq!(received.bytes, plain);
-                // The permit of the compressed body is given back, that of the plain body is kept.
-                assert_eq!(limits.budget.used(), length);
+                // What was compressed is given back, what is plain is not.
+                let used = limits.budget.used();
+                assert!(length <= used && used <= (2 * length).max(4 * STEP), "{used}");
                 drop(received);
                 assert_eq!(limits.budget.used(), 0);
             }
