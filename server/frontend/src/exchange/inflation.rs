@@ -113,7 +113,7 @@ impl Inflation {
             Frame::Gzip => Decompress::new_gzip(15),
             Frame::Zlib => Decompress::new(true),
         };
-        let room = first_room(frame, &compressed, limits);
+        let room = first_room(frame, &compressed, limits)?;
         let permit = limits.budget.take(room).ok_or_else(|| out_of_bytes(&limits.budget))?;
         let plain = AlignedBuffer::new(room, aligned_at);
         let limits = limits.clone();
@@ -199,15 +199,19 @@ impl Inflation {
 
 /// The first size of the buffer: what a gzip frame says of its length, where that may be true, else a few times the
 /// length of what was sent.
-fn first_room(frame: Frame, compressed: &[u8], limits: &Limits) -> usize {
-    let length = match (frame, compressed.last_chunk()) {
-        (Frame::Gzip, Some(length)) => u32::from_le_bytes(*length) as usize,
-        _ => usize::MAX,
-    };
-    let is_likely = length as u64 <= limits.limit && length <= COMPRESSED.bytes(compressed.len());
-    match is_likely {
-        true => length.max(STEP),
-        false => compressed.len().saturating_mul(4).clamp(STEP, FIRST),
+///
+/// # Errors
+/// [`Error::BodyTooLarge`] where the frame says so itself.
+fn first_room(frame: Frame, compressed: &[u8], limits: &Limits) -> Result<usize, Error> {
+    let usual = compressed.len().saturating_mul(4).clamp(STEP, FIRST);
+    let (Frame::Gzip, Some(length)) = (frame, compressed.last_chunk()) else { return Ok(usual) };
+    let length = u32::from_le_bytes(*length) as usize;
+    if limits.limit < length as u64 && length <= COMPRESSED.bytes(compressed.len()) {
+        return Err(limits.too_large(length, limits.limit));
+    }
+    match length <= COMPRESSED.bytes(compressed.len()) {
+        true => Ok(length.max(STEP)),
+        false => Ok(usual),
     }
 }
 
@@ -279,7 +283,7 @@ mod tests {
                 assert_eq!(received.bytes, plain);
                 // What was compressed is given back, what is plain is not.
                 let used = limits.budget.used();
-                assert!(length <= used && used <= (2 * length).max(4 * STEP), "{used}");
+                assert!(length <= used && used <= 4 * length + 4 * STEP, "{used}");
                 drop(received);
                 assert_eq!(limits.budget.used(), 0);
             }
