@@ -40,7 +40,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/loadgen/src",
         ],
     ),
-    ("chrono::", &["server/telemetry/src/capture"]),
+    ("chrono::", &["server/telemetry/src/capture", "server/protocol/src/sagemaker/session.rs"]),
     ("object_store::", &["server/models/src/stores"]),
     ("futures_util::", &["server/models/src/stores"]),
     ("md5::", &["server/models/src"]),

@@ -1,6 +1,8 @@
 //! What opens and closes a session on `/invocations`: bodies that are about the session itself, and what is said of it
 //! in headers. Pure.
 
+use chrono::{DateTime, SecondsFormat, Utc};
+
 use crate::json::Reader;
 
 /// What a body asks for that is no inference.
@@ -42,24 +44,9 @@ impl Control {
 
 /// A session's id and its end, `seconds` after the beginning of 1970, as the header of its opening has them.
 pub fn opened(id: &str, seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{id}; Expires={year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Year, month and day so many days after the first of January 1970.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years are counted from March on, so that the odd day of a leap year is the last one; eras are of 400 years, which
-    // all have the same number of days.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + next, month, day)
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let end = DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::<Utc>::MAX_UTC);
+    format!("{id}; Expires={}", end.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
 
 #[cfg(test)]
