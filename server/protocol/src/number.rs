@@ -2,6 +2,7 @@
 //! out. Every element type is rounded from the decimal text directly, never by way of a wider type.
 
 mod digits;
+mod fault;
 mod float;
 mod half;
 mod integer;
@@ -13,19 +14,8 @@ use std::fmt;
 
 use backend::{DataType, Element};
 
+pub use fault::Fault;
 use scan::scan;
-
-/// Why a text is not a number of the wanted type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// It does not begin with a number as JSON writes it.
-    Syntax,
-    /// It has a fraction or an exponent, and the type is an integer. `1.0` is refused, too: a client that
-    /// writes it means another type.
-    Fraction,
-    /// It is a number, but the type ends before it.
-    Range,
-}
 
 /// An element type that is written as a number.
 pub trait Number: Element {

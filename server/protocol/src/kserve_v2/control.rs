@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 
-use super::suggestion;
+use super::format::suggestion;
 use crate::json::{Reader, Token};
 use inference::error::Error;
 

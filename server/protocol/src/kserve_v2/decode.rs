@@ -8,12 +8,12 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat,
     booleans::check_booleans,
-    header_beyond_body,
+    format::{
+        DecodeError, HEADER_LENGTH, OutputFormat, ReplyFormat, header_beyond_body, suggestion,
+    },
     parameters::Parameters,
     shared::{RegionKeys, SharedInput, SharedParts},
-    suggestion,
 };
 use crate::{
     elements::TensorBuilder,

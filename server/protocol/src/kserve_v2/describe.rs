@@ -1,6 +1,6 @@
 //! What the server says about itself and its models, and how it says that something went wrong.
 
-use super::suggestion;
+use super::format::suggestion;
 use crate::{
     EncodedReply,
     json::{Reader, write},

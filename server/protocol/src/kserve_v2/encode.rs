@@ -4,7 +4,10 @@
 use backend::{DataType, NamedTensor, Tensor};
 use bytes::Bytes;
 
-use super::{HEADER_LENGTH, ReplyFormat, classify::classify};
+use super::{
+    classify::classify,
+    format::{HEADER_LENGTH, ReplyFormat},
+};
 use crate::{
     EncodedReply,
     json::write::{self, BytesAs, NotText},

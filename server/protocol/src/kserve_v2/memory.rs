@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::suggestion;
+use super::format::suggestion;
 use crate::{
     EncodedReply,
     json::{Reader, write},

@@ -3,7 +3,7 @@
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
-use super::ReplyFormat;
+use super::format::ReplyFormat;
 use crate::expansion;
 use inference::{
     error::Error,

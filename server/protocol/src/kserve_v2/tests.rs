@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::EncodedReply;
 use inference::{
+    error::Error,
     request::{InferenceResponse, Parameter, Sequence, SequenceId},
     signature::{Port, Signature},
 };

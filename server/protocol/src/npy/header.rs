@@ -6,8 +6,10 @@ use std::fmt::Write;
 use backend::{DataType, Shape};
 use bytes::Bytes;
 
-use super::MAGIC;
 use inference::signature::Port;
+
+/// The bytes that every file begins with.
+pub const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// What a header says.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,10 +8,8 @@ use bytes::Bytes;
 use half::{bf16, f16};
 
 use header::Header;
+pub use header::MAGIC;
 use inference::{error::Error, signature::Port};
-
-/// The bytes that every file begins with.
-pub const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The array of `body` as a tensor of the input's type and the array's own shape.
 ///

@@ -1,6 +1,7 @@
 //! NumPy's `.npz`: arrays by name in a ZIP archive, each an input; or one of SciPy's sparse matrices, as dense rows of
 //! the only input.
 
+mod array;
 mod sparse;
 mod zip;
 
@@ -9,10 +10,10 @@ use bytes::Bytes;
 
 use crate::{
     expansion::{self, Elements, OMITTED, Room},
-    npy,
     number::Excerpt,
     rows, shapes,
 };
+use array::array;
 use inference::{
     error::Error,
     signature::{Port, Signature},
@@ -76,12 +77,6 @@ pub fn expanded(signature: &Signature, body: &[u8], limit: Option<u64>) -> usize
         .saturating_add(sizes.inflated)
         .saturating_add(sizes.list)
         .saturating_add(expansion::of_ports(signature))
-}
-
-/// The array in a file. What it takes as a tensor of the input's type is taken off `room`.
-fn array(port: &Port, file: &File, room: &mut Room) -> Result<Tensor, Error> {
-    room.take(npy::length(port, &file.data)?)?;
-    npy::decode(port, &file.data)
 }
 
 fn port_of<'s>(signature: &'s Signature, file: &File) -> Result<&'s Port, Error> {

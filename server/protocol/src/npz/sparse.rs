@@ -2,7 +2,7 @@
 
 use backend::{DataType, Shape, Tensor};
 
-use super::{array, zip::File};
+use super::{array::array, zip::File};
 use crate::expansion::{OMITTED, Room};
 use inference::{
     error::{Error, HTTP_BODY_LIMIT},

@@ -7,7 +7,10 @@ use flate2::{Compression, Crc, write::DeflateEncoder};
 use proptest::prelude::*;
 
 use super::*;
-use crate::samples::{model, show_inputs};
+use crate::{
+    npy,
+    samples::{model, show_inputs},
+};
 use inference::error::Kind;
 
 /// A file of an archive: its name, what is in it, and whether it is deflated.

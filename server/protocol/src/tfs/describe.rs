@@ -1,6 +1,6 @@
 //! What TensorFlow Serving tells about a model: the state of its versions, and its signature.
 
-use super::{SIGNATURE, types};
+use super::{predict::SIGNATURE, types};
 use crate::{EncodedReply, json::write};
 use inference::signature::{Port, Signature};
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::samples::{body, model, only, respond, show};
-use inference::request::InferenceResponse;
+use inference::{error::Error, request::InferenceResponse};
 
 /// `y`'s classes have these names.
 fn labelled(mut signature: Signature, labels: &[&str]) -> Signature {

@@ -3,7 +3,10 @@
 
 use backend::{NamedTensor, Shape};
 
-use super::{Method, Results, check_signature, decode_predict};
+use super::{
+    predict::{Method, check_signature, decode_predict},
+    results::Results,
+};
 use crate::{
     elements::TensorBuilder,
     expansion::{self, Elements, KEY, REPEATED, Separators, Text},

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use backend::{DataType, NamedTensor, Tensor};
 use half::{bf16, f16};
 
-use super::{Form, Method, encode};
+use super::predict::{Form, Method, encode};
 use crate::{
     EncodedReply,
     json::write::{self, BytesAs},

@@ -1,0 +1,113 @@
+//! `:predict`, in rows and in columns.
+
+use backend::NamedTensor;
+
+use crate::{
+    EncodedReply,
+    json::{Reader, Token},
+    number::Excerpt,
+    reply,
+    rows::{self, List},
+};
+use inference::{
+    error::Error,
+    request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
+};
+
+/// The one signature that every model has.
+pub const SIGNATURE: &str = "serving_default";
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Tensors in, tensors out.
+    Predict,
+    /// Examples in, labels with scores out.
+    Classify,
+    /// Examples in, a number for each out.
+    Regress,
+}
+
+/// Which form a request had, and its reply will have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `instances` in, `predictions` out: one element per row.
+    Row,
+    /// `inputs` in, `outputs` out: one element per tensor.
+    Column,
+}
+
+/// The request in the body of `:predict`.
+///
+/// # Errors
+/// When it is not JSON, has both forms or neither, names another signature than [`SIGNATURE`], or a value
+/// does not fit its input. Each names the place.
+pub fn decode_predict(
+    signature: &Signature,
+    body: &[u8],
+) -> Result<(InferenceRequest, Form), Error> {
+    let (inputs, form) = Reader::document(body, |reader| read_predict(signature, reader))?;
+    Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, form))
+}
+
+/// Reads the object with `instances` or `inputs` that stands at the reader.
+pub(crate) fn read_predict(
+    signature: &Signature,
+    reader: &mut Reader<'_>,
+) -> Result<(Vec<NamedTensor>, Form), Error> {
+    let mut found: Option<(Vec<NamedTensor>, Form)> = None;
+    reader.object(|reader, key| {
+        let form = match &*key {
+            "instances" => Form::Row,
+            "inputs" => Form::Column,
+            "signature_name" => return check_signature(reader),
+            _ => return reader.skip_value(),
+        };
+        if found.is_some() {
+            let problem = "expected either 'instances' or 'inputs', found both";
+            return Err(Error::InvalidRequest(problem.to_owned()));
+        }
+        let inputs = match form {
+            Form::Row if reader.peek()? != Token::Array => {
+                let given = reader.peek()?;
+                return Err(reader.error(format_args!("expected an array of rows, found {given}")));
+            }
+            Form::Row => rows::read_list(signature, reader, List::Rows)?,
+            Form::Column => rows::read_columns(signature, reader)?,
+        };
+        found = Some((inputs, form));
+        Ok(())
+    })?;
+    found.ok_or_else(|| {
+        Error::InvalidRequest("expected the key 'instances' or 'inputs', found neither".to_owned())
+    })
+}
+
+pub(super) fn check_signature(reader: &mut Reader<'_>) -> Result<(), Error> {
+    let start = reader.mark();
+    match &*reader.string()? {
+        // Clients that name none may send an empty one.
+        SIGNATURE | "" => Ok(()),
+        other => {
+            let other = Excerpt(other);
+            let problem = format!("expected '{SIGNATURE}', the only signature, found '{other}'");
+            Err(reader.error_about(&start, problem))
+        }
+    }
+}
+
+/// The reply in the form of its request.
+///
+/// # Errors
+/// Only for a defect of the server.
+pub fn encode(
+    form: Form,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    match form {
+        Form::Row => reply::predictions(signature, response),
+        Form::Column => reply::columns(response),
+    }
+}
