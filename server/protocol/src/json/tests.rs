@@ -1,10 +1,13 @@
 //! JSON values, and the tensors that they become.
 
+use std::{borrow::Cow, fmt};
+
 use backend::{DataType, Shape, Tensor};
 use proptest::prelude::*;
 
 use super::*;
 use crate::elements::TensorBuilder;
+use inference::error::Error;
 
 #[track_caller]
 fn refused<'a, T: fmt::Debug>(

@@ -2,6 +2,7 @@
 //! over logits, are models of their own; here are bodies and replies. Source:
 //! <https://github.com/aws/sagemaker-huggingface-inference-toolkit>.
 
+mod pipeline;
 mod reply;
 
 use backend::{DataType, NamedTensor, Tensor};
@@ -20,33 +21,12 @@ use inference::{
     signature::{Port, Signature},
 };
 
+pub use pipeline::Pipeline;
+use pipeline::Top;
 pub(super) use reply::{encode, encode_csv, encode_lines};
 
 /// The name under which a model with one input takes a text, where that is not the input's own.
 const TEXT: &str = "text";
-
-/// The form of the reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pipeline {
-    /// Was the request one object or one text, and no list?
-    one: bool,
-    /// How many classes are wanted of each text.
-    top: Top,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Top {
-    /// The best one, by itself.
-    #[default]
-    Best,
-    /// The best ones, as a list of at most that many.
-    Most(usize),
-}
-
-impl Pipeline {
-    /// Of one image: its best five classes.
-    pub(super) const IMAGE: Pipeline = Pipeline { one: true, top: Top::Most(5) };
-}
 
 /// Do all inputs that a request must give take one text each?
 pub(super) fn is_pipeline(signature: &Signature) -> bool {

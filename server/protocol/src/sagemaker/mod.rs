@@ -6,6 +6,7 @@ mod attributes;
 mod bodies;
 mod dialect;
 mod errors;
+mod form;
 mod huggingface;
 mod json;
 mod mlflow;
@@ -14,7 +15,7 @@ mod objects;
 pub mod session;
 mod sniff;
 
-use backend::{DataType, NamedTensor};
+use backend::DataType;
 use bytes::Bytes;
 
 use crate::{
@@ -22,9 +23,9 @@ use crate::{
     kserve_v2::{self, generate},
     libsvm,
     negotiate::{self, Declared, LinesName, Media},
-    npy, npz, recordio, reply, rows, tfs,
-    xgboost::{self, XgboostOptions},
+    npy, npz, recordio, reply, rows, tfs, xgboost,
 };
+use form::{Decoded, choose, on_a_line};
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
@@ -36,112 +37,8 @@ use sniff::Content;
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
 pub use errors::{ErrorForm, error_body};
+pub use form::{Head, Options, ReplyFormat};
 pub use huggingface::Pipeline;
-
-/// What the operator has set, and what the environment tells.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
-    /// `--sagemaker-dialect`; `None` where each request decides.
-    pub dialect: Option<Dialect>,
-    /// Whose container this one takes the place of: it decides where a request leaves a choice.
-    pub vendor: Option<Dialect>,
-    /// What bodies of KServe v2 are.
-    pub inference_type: InferenceType,
-    /// `SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`: the type of replies to clients that accept any. Ignored where
-    /// it cannot carry the reply.
-    pub default_accept: Option<String>,
-    /// A batch job, whose replies are put together line by line: each record has one, and each reply ends with one.
-    pub batch: bool,
-    /// Most bytes of a body whose parts are compressed, when they are not; `None` for any number.
-    pub largest_body: Option<u64>,
-    /// Bodies and replies in XGBoost's dialect.
-    pub xgboost: XgboostOptions,
-}
-
-impl Options {
-    /// What a request is in that may be in several dialects; `None` where nobody says.
-    fn spoken(&self) -> Option<Dialect> {
-        self.dialect.or(self.vendor)
-    }
-}
-
-/// What the head of a request says of its body and of the reply.
-#[derive(Debug, Clone, Copy)]
-pub struct Head<'a> {
-    /// `Content-Type`.
-    pub content_type: Option<&'a str>,
-    /// `Accept`.
-    pub accept: Option<&'a str>,
-    /// What is to be done with it, as the attributes say.
-    pub method: tfs::Method,
-    /// The model's parameter [`xgboost::PARAMETER`]: what it was trained for.
-    pub objective: Option<&'a str>,
-}
-
-/// The form that the reply will have.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ReplyFormat {
-    /// A KServe v2 response, each output as its request wanted it.
-    KserveV2(kserve_v2::ReplyFormat),
-    /// A flat object of Triton's generate extension, or an event with one.
-    Generate(generate::Framing),
-    /// Classes or values of examples.
-    Results(tfs::Results),
-    /// What Hugging Face's pipeline would say.
-    HuggingFace(Pipeline),
-    /// The same, one line of JSON per row, sent as that type.
-    HuggingFaceLines(Pipeline, Media),
-    /// The same as CSV, under the names of the columns.
-    HuggingFaceCsv,
-    /// `{"predictions": [..]}`.
-    Rows,
-    /// `{"outputs": ..}`.
-    Columns,
-    /// The value of the only output, or an object by output.
-    Bare,
-    /// One line of JSON per row, sent as that type.
-    JsonLines(Media),
-    /// One line per row, the elements of all outputs in it.
-    Csv,
-    /// One NumPy array.
-    Npy,
-    /// An object for each row, as AWS's algorithms answer.
-    Objects(Media),
-    /// As XGBoost's container answers.
-    Xgboost(xgboost::Reply),
-    /// JSON of that form on a line of its own, for who puts replies together.
-    Line(Box<ReplyFormat>),
-}
-
-/// A body that is not KServe v2, decoded.
-struct Decoded {
-    inputs: Vec<NamedTensor>,
-    /// The form of a JSON reply.
-    envelope: ReplyFormat,
-    /// Does the body itself say what that form is? Otherwise the dialect does.
-    stated: bool,
-    /// The format that a reply has by itself.
-    family: Media,
-    /// Has the body one line for each row?
-    lines: bool,
-}
-
-impl Decoded {
-    /// Rows that stand on lines of their own.
-    fn rows(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
-        Decoded { inputs, envelope: ReplyFormat::Rows, stated: false, family, lines: true }
-    }
-
-    /// Values without a key around them.
-    fn whole(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
-        Decoded { inputs, envelope: ReplyFormat::Bare, stated: false, family, lines: false }
-    }
-
-    /// A JSON document that says what it is.
-    fn stated(inputs: Vec<NamedTensor>, envelope: ReplyFormat) -> Decoded {
-        Decoded { inputs, envelope, stated: true, family: Media::Json, lines: false }
-    }
-}
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?
 pub fn speaks_xgboost(options: &Options, head: Head<'_>) -> bool {
@@ -402,23 +299,6 @@ fn family(options: &Options, own: Media) -> Media {
         Some(Dialect::Toolkit) if options.dialect.is_some() => Media::Json,
         Some(Dialect::Toolkit | Dialect::Triton | Dialect::Xgboost) | None => own,
     }
-}
-
-/// In a batch job, the same on a line of its own.
-fn on_a_line(options: &Options, format: ReplyFormat) -> ReplyFormat {
-    match options.batch {
-        true => ReplyFormat::Line(Box::new(format)),
-        false => format,
-    }
-}
-
-fn choose(
-    head: Head<'_>,
-    options: &Options,
-    family: Media,
-    offered: &[Media],
-) -> Result<Media, Error> {
-    negotiate::choose(head.accept, options.default_accept.as_deref(), family, offered)
 }
 
 /// The formats that a reply of this model can have.

@@ -2,7 +2,7 @@
 
 use backend::{DataType, NamedTensor, Tensor};
 
-use super::{Pipeline, Top};
+use super::pipeline::{Pipeline, Top};
 use crate::{
     EncodedReply,
     json::write,

@@ -1,0 +1,449 @@
+//! A pull reader of JSON.
+
+use std::{borrow::Cow, collections::HashSet, fmt};
+
+use smallvec::SmallVec;
+
+use crate::number::{self, Excerpt, Fault, Number};
+use inference::error::Error;
+
+/// Deepest nesting that is read. What lies deeper is refused.
+pub const MAX_DEPTH: usize = 100;
+
+/// What sort of value stands next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Token {
+    Object,
+    Array,
+    String,
+    /// A number, or one of the bare words.
+    Number,
+    Bool,
+    Null,
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Token::Object => "an object",
+            Token::Array => "an array",
+            Token::String => "a string",
+            Token::Number => "a number",
+            Token::Bool => "a boolean",
+            Token::Null => "null",
+        })
+    }
+}
+
+/// One step from a value to one inside it.
+#[derive(Debug, Clone)]
+pub(super) enum Step<'a> {
+    Key(Cow<'a, str>),
+    Index(usize),
+}
+
+/// A place that a reader can come back to: the beginning of a value, and its path.
+#[derive(Debug, Clone)]
+pub struct Mark<'a> {
+    position: usize,
+    depth: usize,
+    path: SmallVec<[Step<'a>; 6]>,
+}
+
+/// The beginning of a value, as long as the reader is in the same array or object.
+#[derive(Debug, Clone, Copy)]
+pub struct Place(usize);
+
+/// Reads one JSON document from front to back.
+///
+/// Each method reads one value and what whitespace precedes it. After an error the reader is of no further
+/// use, but for making other errors about the same place.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    /// Strings are checked to be UTF-8 where they are read; nothing else in JSON has bytes above 127.
+    pub(super) text: &'a [u8],
+    pub(super) position: usize,
+    /// Open arrays and objects.
+    pub(super) depth: usize,
+    pub(super) path: SmallVec<[Step<'a>; 6]>,
+    /// Is a repeated key an error? A set of the keys takes memory.
+    pub(super) distinct_keys: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at the beginning of `body`.
+    ///
+    /// # Errors
+    /// When the body begins with a byte order mark.
+    pub fn new(text: &'a [u8]) -> Result<Reader<'a>, Error> {
+        if text.starts_with("\u{feff}".as_bytes()) {
+            let problem = "the JSON text begins with a byte order mark; expected none, at byte 0";
+            return Err(Error::InvalidRequest(problem.to_owned()));
+        }
+        Ok(Reader { text, position: 0, depth: 0, path: SmallVec::new(), distinct_keys: true })
+    }
+
+    /// A reader for a look at `body` before it is decoded. It accepts repeated keys, so that it takes no memory for
+    /// them.
+    ///
+    /// # Errors
+    /// As [`Reader::new`].
+    pub fn preview(text: &'a [u8]) -> Result<Reader<'a>, Error> {
+        Ok(Reader { distinct_keys: false, ..Reader::new(text)? })
+    }
+
+    /// Reads the one value of a document, and that nothing follows it.
+    ///
+    /// # Errors
+    /// Those of `value`, of [`Reader::new`] and of [`Reader::finish`].
+    pub fn document<T>(
+        body: &'a [u8],
+        value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut reader = Reader::new(body)?;
+        let value = value(&mut reader)?;
+        reader.finish()?;
+        Ok(value)
+    }
+
+    /// That nothing but whitespace is left.
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        match self.next_byte() {
+            None => Ok(()),
+            Some(_) => Err(self.error(format_args!("expected the end, found {}", self.found()))),
+        }
+    }
+
+    /// Bytes of the whole text.
+    pub fn length(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The sort of the next value, which is not read.
+    ///
+    /// # Errors
+    /// When no value stands here.
+    pub fn peek(&mut self) -> Result<Token, Error> {
+        self.token().ok_or_else(|| self.expected("a value"))
+    }
+
+    /// Reads an object: `field` is called for each key, with the reader at its value, which it must read.
+    ///
+    /// # Errors
+    /// Those of `field`; a key that occurs twice.
+    pub fn object(
+        &mut self,
+        mut field: impl FnMut(&mut Reader<'a>, Cow<'a, str>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.open(b'{', "an object")?;
+        let mut seen = Seen::default();
+        if self.next_byte() == Some(b'}') {
+            self.close();
+            return Ok(());
+        }
+        loop {
+            self.next_byte();
+            let at = self.position;
+            let key = self.string_or("a key")?;
+            if self.distinct_keys && !seen.insert(key.clone()) {
+                return Err(
+                    self.error_at(at, format_args!("the key '{}' is repeated", Excerpt(&key)))
+                );
+            }
+            self.take(b':', "':' after a key")?;
+            self.path.push(Step::Key(key.clone()));
+            field(self, key)?;
+            self.path.pop();
+            if self.ends(b'}', "',' or '}'")? {
+                self.close();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads an array: `item` is called for each element, with the reader at its value, which it must read,
+    /// and its index.
+    ///
+    /// # Errors
+    /// Those of `item`.
+    pub fn array(
+        &mut self,
+        mut item: impl FnMut(&mut Reader<'a>, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.open(b'[', "an array")?;
+        if self.next_byte() == Some(b']') {
+            self.close();
+            return Ok(());
+        }
+        for index in 0.. {
+            self.path.push(Step::Index(index));
+            item(self, index)?;
+            self.path.pop();
+            if self.ends(b']', "',' or ']'")? {
+                break;
+            }
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// Reads a string. Borrowed from the body unless it has escapes.
+    ///
+    /// # Errors
+    /// When there is none, or it is not sound: control characters, bad escapes, lone surrogates.
+    pub fn string(&mut self) -> Result<Cow<'a, str>, Error> {
+        self.string_or("a string")
+    }
+
+    /// Reads `true` or `false`.
+    ///
+    /// # Errors
+    /// When neither is there.
+    pub fn bool(&mut self) -> Result<bool, Error> {
+        self.next_byte();
+        let value = match self.rest() {
+            rest if rest.starts_with(b"true") => true,
+            rest if rest.starts_with(b"false") => false,
+            _ => return Err(self.expected("true or false")),
+        };
+        self.position += if value { 4 } else { 5 };
+        Ok(value)
+    }
+
+    /// Reads `null`.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn null(&mut self) -> Result<(), Error> {
+        self.next_byte();
+        if !self.rest().starts_with(b"null") {
+            return Err(self.expected("null"));
+        }
+        self.position += 4;
+        Ok(())
+    }
+
+    /// Reads a number of type `T`.
+    ///
+    /// # Errors
+    /// When there is none, or it does not fit.
+    pub fn number<T: Number>(&mut self) -> Result<T, Error> {
+        self.next_byte();
+        let (value, length) = T::read(self.rest()).map_err(|fault| self.bad_number::<T>(fault))?;
+        self.position += length;
+        Ok(value)
+    }
+
+    /// Reads an integer that is a size or a count.
+    ///
+    /// # Errors
+    /// When there is none, it is negative, or it does not fit.
+    pub fn usize(&mut self) -> Result<usize, Error> {
+        self.next_byte();
+        let read = u64::read(self.rest());
+        let value =
+            read.ok().and_then(|(value, length)| Some((usize::try_from(value).ok()?, length)));
+        let (value, length) = value.ok_or_else(|| self.expected("an integer >= 0"))?;
+        self.position += length;
+        Ok(value)
+    }
+
+    /// Where the next value begins, for [`Reader::error_from`]. Takes no more than a number does.
+    pub fn place(&mut self) -> Place {
+        self.next_byte();
+        Place(self.position)
+    }
+
+    /// Bytes of text between `place` and where the reader stands.
+    pub fn length_since(&self, place: Place) -> usize {
+        self.position.saturating_sub(place.0)
+    }
+
+    /// Where the reader stands, to come back to. To be taken before a value is read.
+    pub fn mark(&mut self) -> Mark<'a> {
+        self.next_byte();
+        Mark { position: self.position, depth: self.depth, path: self.path.clone() }
+    }
+
+    /// Reads the value at `mark` and stays where it is. For a key whose meaning depends on a later
+    /// one.
+    ///
+    /// # Errors
+    /// Those of `value`.
+    pub fn revisit<T>(
+        &self,
+        mark: Mark<'a>,
+        value: impl FnOnce(&mut Reader<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Mark { position, depth, path } = mark;
+        let mut other = Reader { position, depth, path, ..*self };
+        value(&mut other)
+    }
+
+    /// An error about this place: `path: problem, at byte N`.
+    pub fn error(&self, problem: impl fmt::Display) -> Error {
+        self.error_at(self.position, problem)
+    }
+
+    /// An error about the value that `mark` marks.
+    pub fn error_about(&self, mark: &Mark<'a>, problem: impl fmt::Display) -> Error {
+        error(&mark.path, mark.position, problem)
+    }
+
+    /// An error about the value at `place`, behind which the reader stands, in the same array or object.
+    pub fn error_from(&self, place: Place, problem: impl fmt::Display) -> Error {
+        self.error_at(place.0, problem)
+    }
+
+    pub(super) fn error_at(&self, offset: usize, problem: impl fmt::Display) -> Error {
+        error(&self.path, offset, problem)
+    }
+
+    pub(super) fn expected(&self, what: &str) -> Error {
+        self.error(format_args!("expected {what}, found {}", self.found()))
+    }
+
+    #[cold]
+    pub(super) fn bad_number<T: Number>(&self, fault: Fault) -> Error {
+        let number = number::length(self.rest()).and_then(|length| self.rest().get(..length));
+        match number.and_then(|it| std::str::from_utf8(it).ok()) {
+            Some(text) => self.error(number::describe(fault, T::DTYPE, text)),
+            None => self.expected(&format!("{} for {}", number::kind(T::DTYPE), T::DTYPE)),
+        }
+    }
+
+    /// What stands here, in words.
+    pub(super) fn found(&self) -> String {
+        // More than is shown of it.
+        const LONGEST: usize = 400;
+        let rest = self.rest();
+        match rest.first() {
+            None => "the end".to_owned(),
+            Some(b'{') => Token::Object.to_string(),
+            Some(b'[') => Token::Array.to_string(),
+            Some(b'"') => Token::String.to_string(),
+            Some(_) => {
+                let text = String::from_utf8_lossy(rest.get(..LONGEST).unwrap_or(rest));
+                let ends = |it: char| it.is_whitespace() || ",:]}\"".contains(it);
+                let end = text.char_indices().skip(1).find(|&(_, it)| ends(it));
+                let word = text.get(..end.map_or(text.len(), |(end, _)| end)).unwrap_or_default();
+                format!("'{}'", Excerpt(word))
+            }
+        }
+    }
+
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.text.get(self.position..).unwrap_or_default()
+    }
+
+    /// Skips whitespace; the byte that follows, which is not read.
+    #[inline(always)]
+    pub(super) fn next_byte(&mut self) -> Option<u8> {
+        let bytes = self.text;
+        loop {
+            match bytes.get(self.position) {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.position += 1,
+                other => return other.copied(),
+            }
+        }
+    }
+
+    pub(super) fn token(&mut self) -> Option<Token> {
+        match self.next_byte()? {
+            b'{' => Some(Token::Object),
+            b'[' => Some(Token::Array),
+            b'"' => Some(Token::String),
+            b'-' | b'0'..=b'9' | b'N' | b'I' => Some(Token::Number),
+            b't' | b'f' => Some(Token::Bool),
+            b'n' => Some(Token::Null),
+            _ => None,
+        }
+    }
+
+    pub(super) fn take(&mut self, byte: u8, what: &str) -> Result<(), Error> {
+        if self.next_byte() != Some(byte) {
+            return Err(self.expected(what));
+        }
+        self.position += 1;
+        Ok(())
+    }
+
+    pub(super) fn open(&mut self, byte: u8, what: &str) -> Result<(), Error> {
+        self.take(byte, what)?;
+        self.deeper()
+    }
+
+    pub(super) fn deeper(&mut self) -> Result<(), Error> {
+        self.depth += 1;
+        match self.depth > MAX_DEPTH {
+            true => Err(self.error(format_args!("nested deeper than {MAX_DEPTH} levels"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the bracket that is known to stand here.
+    pub(super) fn close(&mut self) {
+        self.position += 1;
+        self.depth -= 1;
+    }
+
+    /// Reads a comma, or finds the closing bracket, which is not read.
+    pub(super) fn ends(&mut self, bracket: u8, what: &str) -> Result<bool, Error> {
+        match self.next_byte() {
+            Some(b',') => {
+                self.position += 1;
+                Ok(false)
+            }
+            Some(byte) if byte == bracket => Ok(true),
+            _ => Err(self.expected(what)),
+        }
+    }
+}
+
+#[cold]
+fn error(path: &[Step<'_>], offset: usize, problem: impl fmt::Display) -> Error {
+    let separator = if path.is_empty() { "" } else { ": " };
+    Error::InvalidRequest(format!("{}{separator}{problem}, at byte {offset}", Path(path)))
+}
+
+/// A path as text: `inputs[0].shape`.
+struct Path<'p, 'a>(&'p [Step<'a>]);
+
+impl fmt::Display for Path<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if i == 0 => write!(f, "{}", Excerpt(key))?,
+                Step::Key(key) => write!(f, ".{}", Excerpt(key))?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The keys of one object so far: a short list, then a set, so that many keys stay linear.
+#[derive(Default)]
+struct Seen<'a> {
+    few: SmallVec<[Cow<'a, str>; 8]>,
+    /// Made when it is needed: most objects have few keys.
+    many: Option<HashSet<Cow<'a, str>>>,
+}
+
+impl<'a> Seen<'a> {
+    /// `false` when the key is there already.
+    fn insert(&mut self, key: Cow<'a, str>) -> bool {
+        if self.few.contains(&key) {
+            return false;
+        }
+        if self.few.len() < self.few.inline_size() {
+            self.few.push(key);
+            return true;
+        }
+        self.many.get_or_insert_default().insert(key)
+    }
+}
