@@ -11,7 +11,7 @@ use frontend::grpc::proto::{
 use tonic::{Code, Request};
 
 use super::client::{Client, firsts, identity, refused};
-use crate::support::{Repository, Server, root};
+use crate::support::{Process, Repository, Server, infer, root};
 
 fn start() -> (Server, Client) {
     let repository = Repository::of(&["two_outputs"]).with_identity("m", &[]);
@@ -375,4 +375,23 @@ fn models_that_were_never_loaded_are_listed_by_name() {
     let models: Vec<_> =
         index.models.iter().map(|it| (&*it.name, &*it.version, &*it.state)).collect();
     assert_eq!(models, [("m", "", "")]);
+}
+
+#[test]
+fn a_failure_whose_client_gave_no_name_has_one_in_the_log_on_both_wires() {
+    let repository = Repository::identity("m", &[]);
+    let mut server = Process::start(&repository, &[], &[]);
+    server.wait_ready();
+    let mut client = Client::connect(server.address("grpc"));
+    client.refused(identity("none", &[1.0]), Code::NotFound);
+    let named = |line: &str| {
+        let (_, rest) = line.split_once("request_id=").unwrap_or_else(|| panic!("{line}"));
+        rest.chars().take_while(|it| it.is_ascii_hexdigit() || *it == '-').collect::<String>()
+    };
+    let first = named(&server.wait_for_line("request rejected"));
+    server.client().post(&infer("none"), &[], "{}").error(404);
+    let second = named(&server.wait_for_line("path=/v2/models/none/infer"));
+    // Of one count, whichever wire a request comes over.
+    assert_eq!(first.split_once('-').unwrap().1, "0");
+    assert_eq!(second.split_once('-').unwrap().1, "1");
 }
