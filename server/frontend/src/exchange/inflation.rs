@@ -55,7 +55,8 @@ impl Frame {
 /// The plain form of a compressed body. A large one is inflated on the pool.
 ///
 /// # Errors
-/// Those of [`Inflation::run`].
+/// [`Error::BodyTooLarge`], [`Error::BodyExpands`]; [`Error::OutOfBudget`]; [`Error::InvalidRequest`] for data that are
+/// damaged.
 pub async fn inflate(
     encoding: Encoding,
     header: &str,
