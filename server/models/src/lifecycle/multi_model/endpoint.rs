@@ -54,7 +54,7 @@ impl MultiModel {
     /// first. Blocking.
     ///
     /// # Errors
-    /// [`Error::AlreadyLoaded`]; [`Error::Backend`] with [`BackendError::OutOfMemory`] where there is too little
+    /// [`Error::AlreadyLoaded`]; [`Error::Backend`] with [`backend::BackendError::OutOfMemory`] where there is too little
     /// memory; [`Error::InvalidRequest`] for what is wrong with the request or the model; those of the load that
     /// was waited for.
     pub fn load(&self, load: EndpointLoad<'_>) -> Result<EndpointModel, Error> {
