@@ -233,8 +233,7 @@ impl<C: Codec> Decoding<C> {
         if LARGE < self.codec.decode_work(&self.signature, &parsed) {
             drop(parsed);
             let received = Received { bytes, permit };
-            // Boxed: the future of a small request stays small.
-            return Box::pin(self.run_offloaded(serving, limits, move |_| Ok(received))).await;
+            return self.run_offloaded(serving, limits, move |_| Ok(received)).await;
         }
         let Decoding { codec, signature } = self;
         let (decoded, permit) = decode(codec, &signature, limits, parsed, permit)?;
@@ -411,7 +410,7 @@ impl<C: Codec> Prepared<C> {
                 };
                 Ok((reply, permit))
             };
-            Box::pin(offload(encode)).await.flatten().map_err(failed)?
+            offload(encode).await.flatten().map_err(failed)?
         } else {
             windows.map_or(Ok(()), |it| it.store(&response)).map_err(failed)?;
             let reply = C::encode(&format, &model.signature, &response).map_err(failed)?;
