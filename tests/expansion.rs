@@ -142,12 +142,15 @@ fn compressed_json() {
 }
 
 #[test]
-fn archives_of_deflated_tensors() {
-    // Room is taken for elements of one byte, which an archive may hold for all that is known before it is read.
+fn an_archive_that_cannot_fit_is_refused_before_it_is_inflated() {
     let (_repository, mut server) = start();
-    let (address, body) = (server.address("sagemaker"), npz("x.npy", &npy(ELEMENTS / 4)));
+    let (address, body) = (server.address("sagemaker"), npz("x.npy", &npy(4 * ELEMENTS)));
     let headers = [("content-type", "application/x-npz")];
-    check(&mut server, || post(address, "/invocations", &headers, &body));
+    let refused = Client::connect(address).post("/invocations", &headers, &body).error(400);
+    // And not for its shape, which is known only once it is inflated.
+    assert!(refused.contains("--max-inflight-bytes"), "{refused}");
+    let smaller = npz("x.npy", &npy(ELEMENTS / 4));
+    assert!(post(address, "/invocations", &headers, &smaller), "one that fits is decoded");
 }
 
 /// A tensor of so many zeros, as NumPy writes it.
