@@ -78,9 +78,13 @@ fn of_gpu(text: &str) -> bool {
 
 /// Why a run failed.
 pub(crate) fn of_run(error: &ort::Error) -> BackendError {
-    let text = one_line(error.message());
-    match error.code() {
+    run_failure(error.code(), one_line(error.message()))
+}
+
+fn run_failure(code: ErrorCode, text: String) -> BackendError {
+    match code {
         _ if out_of_memory(&text) => BackendError::OutOfMemory(text),
+        _ if lacks_handles(&text) => BackendError::OutOfMemory(text),
         _ if no_run_will_do(&text) => BackendError::Device(text),
         ErrorCode::InvalidArgument => BackendError::InvalidInput(text),
         _ => BackendError::Execute(text),
@@ -95,19 +99,31 @@ fn no_run_will_do(text: &str) -> bool {
         .any(|it| text.contains(it))
 }
 
-/// The library has no code for this.
+/// Did memory of the host, a GPU or a disk run out? The library has no code for this.
 fn out_of_memory(text: &str) -> bool {
-    [
-        "Failed to allocate memory",
+    let says_so = [
+        "ailed to allocate memory",
         "bad_alloc",
         "bad allocation",
-        "out of memory",
+        "ut of memory",
+        "Out Of Memory",
+        "OutOfMemory",
+        "No space left on device",
         // Of a GPU: the limit of its arena, and CUDA's libraries.
         "is smaller than requested bytes",
         "STATUS_ALLOC_FAILED",
-    ]
-    .iter()
-    .any(|it| text.contains(it))
+        "OUT_OF_MEMORY",
+    ];
+    let words = || text.split(|it: char| !it.is_ascii_alphanumeric());
+    // The abbreviation is a part of other words.
+    says_so.iter().any(|it| text.contains(it)) || words().any(|it| it == "OOM")
+}
+
+/// CUDA's libraries make their handles on a GPU that has served before: they fail where its memory is used up.
+fn lacks_handles(text: &str) -> bool {
+    ["CUDNN_STATUS_NOT_INITIALIZED", "CUBLAS_STATUS_NOT_INITIALIZED"]
+        .iter()
+        .any(|it| text.contains(it))
 }
 
 /// The text on one line, without the places in ONNX Runtime's source and the host's name.
@@ -236,8 +252,24 @@ mod tests {
         assert!(of_gpu("m.onnx: CUDA failure 100: no CUDA-capable device is detected"));
         assert!(!of_gpu("m.onnx: Protobuf parsing failed"));
         assert!(of_gpu("m.onnx: Unable to find symbol cudnnGetVersion"));
-        assert!(out_of_memory("CUDA failure 2: out of memory"));
-        assert!(out_of_memory("Available memory of 1 is smaller than requested bytes of 2"));
+    }
+
+    #[test]
+    fn memory_that_ran_out_is_recognised_by_its_text_and_parts_of_other_words_are_not() {
+        for text in [
+            "CUDA failure 2: out of memory",
+            "Available memory of 1 is smaller than requested bytes of 2",
+            "killed (OOM)",
+            "[Errno 28] No space left on device",
+        ] {
+            assert!(out_of_memory(text), "{text}");
+        }
+        for text in ["no ROOM for it", "shape mismatch"] {
+            assert!(!out_of_memory(text), "{text}");
+        }
+        let text = "CUBLAS failure 1: CUBLAS_STATUS_NOT_INITIALIZED";
+        let run = run_failure(ErrorCode::GenericFailure, text.to_owned());
+        assert!(matches!(run, BackendError::OutOfMemory(_)), "{run:?}");
     }
 
     #[test]

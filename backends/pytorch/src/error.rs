@@ -32,10 +32,27 @@ pub(crate) fn of_run(failure: &Failure, sizes_vary: bool) -> BackendError {
     }
 }
 
+/// Did memory of the host, a GPU or a disk run out? Not each of these failures has a C++ type of its own.
 fn out_of_memory(line: &str) -> bool {
-    ["can't allocate memory", "not enough memory", "out of memory", "bad_alloc"]
-        .iter()
-        .any(|it| line.contains(it))
+    let says_so = [
+        "can't allocate memory",
+        "ailed to allocate memory",
+        "not enough memory",
+        "bad_alloc",
+        "ut of memory",
+        "Out Of Memory",
+        "OutOfMemory",
+        "OUT_OF_MEMORY",
+        "MemoryError",
+        "No space left on device",
+        "CUBLAS_STATUS_ALLOC_FAILED",
+        // CUDA's libraries could not make their handles.
+        "CUBLAS_STATUS_NOT_INITIALIZED",
+        "CUDNN_STATUS_NOT_INITIALIZED",
+    ];
+    let words = || line.split(|it: char| !it.is_ascii_alphanumeric());
+    // The abbreviation is a part of other words.
+    says_so.iter().any(|it| line.contains(it)) || words().any(|it| it == "OOM")
 }
 
 /// Texts of operators that look something up by an input's values.
@@ -177,10 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_runs_out_is_told_from_its_text_too() {
-        let text = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate \
-                    memory: you tried to allocate 9000000000000 bytes. Error code 12";
-        let failure = Failure { out_of_memory: false, text: text.to_owned() };
-        assert!(matches!(of_run(&failure, true), BackendError::OutOfMemory(_)));
+    fn memory_that_ran_out_is_recognised_by_its_text_too_and_parts_of_other_words_are_not() {
+        let of_run = |text: &str| {
+            let failure = Failure { out_of_memory: false, text: text.to_owned() };
+            of_run(&failure, true)
+        };
+        for text in [
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried \
+             to allocate 9000000000000 bytes. Error code 12",
+            "RuntimeError: CUDA out of memory.",
+            "builtins.MemoryError: no more",
+            "killed (OOM)",
+        ] {
+            assert!(matches!(of_run(text), BackendError::OutOfMemory(_)), "{text}");
+        }
+        assert!(matches!(of_run("no ROOM for it"), BackendError::Execute(_)));
     }
 }

@@ -239,78 +239,15 @@ impl Error {
         }
     }
 
-    /// The error, but for an engine that ran out of memory and says so in nothing but words.
-    pub fn or_out_of_memory(self) -> Error {
-        match self {
-            Error::Backend(BackendError::Execute(text)) if says_out_of_memory(&text) => {
-                Error::Backend(BackendError::OutOfMemory(text))
-            }
-            Error::Step { step, error } => {
-                Error::Step { step, error: Box::new(error.or_out_of_memory()) }
-            }
-            other => other,
-        }
-    }
-
     /// An [`Error::InvalidInput`].
     pub fn input(name: impl Into<String>, problem: impl Into<String>) -> Error {
         Error::InvalidInput { name: name.into(), problem: problem.into() }
     }
 }
 
-/// What engines and their libraries write when memory runs out, in Triton's list.
-const OUT_OF_MEMORY: [&str; 15] = [
-    "CUDA_OUT_OF_MEMORY",
-    "CNMEM_STATUS_OUT_OF_MEMORY",
-    "CUDNN_STATUS_NOT_INITIALIZED",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "Out of memory",
-    "Out Of Memory",
-    "out of memory",
-    "MemoryError",
-    "OutOfMemory",
-    "Dst tensor is not initialized",
-    "Src tensor is not initialized",
-    "Failed to allocate memory",
-    "failed to allocate memory",
-    "No space left on device",
-];
-
-/// Does an engine's text say that memory ran out? For engines that have no other way to say so.
-pub fn says_out_of_memory(text: &str) -> bool {
-    // The shortest of them is a part of other words.
-    let has_word = || text.split(|it: char| !it.is_ascii_alphanumeric()).any(|it| it == "OOM");
-    OUT_OF_MEMORY.iter().any(|it| text.contains(it)) || has_word()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_of_engines_that_ran_out_of_memory_are_known_and_parts_of_other_words_are_not() {
-        for text in [
-            "RuntimeError: CUDA out of memory.",
-            "killed (OOM)",
-            "[Errno 28] No space left on device",
-        ] {
-            assert!(says_out_of_memory(text), "{text}");
-        }
-        for text in ["no ROOM for it", "shape mismatch"] {
-            assert!(!says_out_of_memory(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn only_what_an_engine_says_is_looked_at_also_in_a_step() {
-        let text = || "out of memory".to_owned();
-        let run = || Error::Backend(BackendError::Execute(text()));
-        assert_eq!(run().or_out_of_memory().kind(), Kind::OutOfMemory);
-        let step = Error::Step { step: "step[0]".to_owned(), error: Box::new(run()) };
-        assert_eq!(step.or_out_of_memory().kind(), Kind::OutOfMemory);
-        assert_eq!(Error::InvalidRequest(text()).or_out_of_memory().kind(), Kind::InvalidArgument);
-    }
 
     #[test]
     fn overload_comes_in_crowds_and_what_is_wrong_with_one_model_does_not() {

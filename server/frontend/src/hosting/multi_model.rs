@@ -85,6 +85,6 @@ async fn ask(service: &Service, name: &str, parts: &Parts, body: &mut Incoming) 
 fn of_loaded(error: Error) -> Error {
     match error.kind() {
         Kind::NotFound => Error::InvalidRequest(error.to_string()),
-        _ => error.or_out_of_memory(),
+        _ => error,
     }
 }

@@ -66,6 +66,14 @@ impl Engines {
         formats
     }
 
+    /// Does the name stand for a format that an engine serves: its platform, its files' ending, or the engine?
+    pub(crate) fn serve_platform(&self, name: &str) -> bool {
+        self.0.iter().any(|(engine, it)| {
+            let mut served = it.formats.iter().filter(|it| it.is_served);
+            served.any(|it| [it.platform, it.extension(), engine].contains(&name))
+        })
+    }
+
     /// The usual name of a file with that ending; `None` where no engine opens such files.
     pub(crate) fn usual_file(&self, extension: &str) -> Option<&'static str> {
         let mut own = self.0.iter().flat_map(|(_, it)| it.formats);

@@ -103,7 +103,7 @@ impl NamedModels {
         // A look at the directories meanwhile would bring back what is left out.
         let _comparing = lock(&self.comparing);
         let found = self.check(&models).map_err(|it| Error::InvalidRequest(it.join("; ")))?;
-        announce(&models);
+        self.announce(&models);
         let record = models.iter().map(|it| self.labelled_versions(&it.name));
         let entries = models.iter().cloned().zip(record);
         configured.set(entries.map(|(model, keep)| Entry { model, keep }).collect());
@@ -150,10 +150,18 @@ impl NamedModels {
                 models
             }
         };
-        announce(&models);
+        self.announce(&models);
         let entries = models.into_iter().map(|model| Entry { model, keep: BTreeSet::new() });
         configured.set(entries.collect());
         Ok(())
+    }
+
+    fn announce(&self, models: &[ListedModel]) {
+        for model in models {
+            for ignored in model.without_effect(&self.converger.loader.descriptions) {
+                tracing::info!(model = model.name, "without effect: {ignored}");
+            }
+        }
     }
 
     /// Sets the labels of the start, now that everything is loaded that can be.
@@ -357,14 +365,6 @@ fn unavailable(name: &str, label: &str, version: u64, served: &BTreeSet<u64>) ->
         "model '{name}': version_labels '{label}' stands for version {version}, which is not available for inference; \
          available: {served} (--allow-version-labels-for-unavailable-models)"
     )
-}
-
-fn announce(models: &[ListedModel]) {
-    for model in models {
-        for ignored in &model.ignored {
-            tracing::info!(model = model.name, "without effect: {ignored}");
-        }
-    }
 }
 
 fn on_disk(models: &[ListedModel]) -> OnDisk {

@@ -44,7 +44,6 @@ use crate::{
     serving::{manager::ModelManager, served::ServedModel},
     settings::repository::Repository,
 };
-use inference::error::says_out_of_memory;
 use machine::gpus::Gpu;
 use telemetry::metrics::{Metrics, ModelOptions};
 
@@ -446,10 +445,7 @@ impl From<BackendError> for CreateError {
         match error {
             BackendError::Device(reason) => CreateError::Device(reason),
             BackendError::OutOfMemory(reason) => CreateError::Memory(reason),
-            error => match error.to_string() {
-                reason if says_out_of_memory(&reason) => CreateError::Memory(reason),
-                reason => CreateError::Refused(reason),
-            },
+            error => CreateError::Refused(error.to_string()),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     config::{
+        engines::Engines,
         model::VersionPolicy,
         raw::{self, ModelVersionPolicy, model_version_policy},
     },
@@ -33,20 +34,34 @@ pub struct ListedModel {
     pub policy: Option<VersionPolicy>,
     /// Names of versions.
     pub labels: VersionLabels,
-    /// What is said of it and has no effect.
+    /// The name of its format; empty where none is given. The model's file decides.
+    pub platform: String,
+    /// What is configured besides and has no effect.
     pub ignored: Vec<String>,
 }
 
 impl ListedModel {
     /// A model of which nothing but its name and its place is said.
     pub fn new(name: &str, base_path: PathBuf) -> ListedModel {
-        let (name, ignored) = (name.to_owned(), Vec::new());
-        ListedModel { name, base_path, policy: None, labels: VersionLabels::new(), ignored }
+        ListedModel {
+            name: name.to_owned(),
+            base_path,
+            policy: None,
+            labels: VersionLabels::new(),
+            platform: String::new(),
+            ignored: Vec::new(),
+        }
+    }
+
+    /// Everything that is configured and has no effect, one sentence each.
+    pub(crate) fn without_effect(&self, engines: &Engines) -> Vec<String> {
+        let platform = &self.platform;
+        let is_unknown = !platform.is_empty() && !engines.serve_platform(platform);
+        let unknown = is_unknown
+            .then(|| format!("model_platform '{platform}': the model's file says what it is"));
+        unknown.into_iter().chain(self.ignored.iter().cloned()).collect()
     }
 }
-
-/// Platforms that say what the model's file says as well.
-const PLATFORMS: [&str; 4] = ["onnxruntime_onnx", "onnx", "pytorch_libtorch", "pytorch"];
 
 /// The models that a message names; `None` where it says nothing at all, which TensorFlow Serving takes and does
 /// nothing for.
@@ -130,16 +145,12 @@ fn model(config: &message::ModelConfig, place: &str, problems: &mut Vec<String>)
             "{place}.model_version_policy.specific.versions: expected at least one number, got none"
         ));
     }
-    let ignored = ignored(config);
-    ListedModel { name: name.clone(), base_path: path.into(), policy, labels, ignored }
+    let (platform, ignored) = (config.model_platform.clone(), ignored(config));
+    ListedModel { name: name.clone(), base_path: path.into(), policy, labels, platform, ignored }
 }
 
 fn ignored(config: &message::ModelConfig) -> Vec<String> {
     let mut ignored = Vec::new();
-    let platform = config.model_platform.as_str();
-    if !platform.is_empty() && !PLATFORMS.contains(&platform) {
-        ignored.push(format!("model_platform '{platform}': the model's file says what it is"));
-    }
     if config.model_type != 0 {
         ignored.push("model_type: the model's file says what it is".to_owned());
     }
@@ -203,6 +214,7 @@ pub(crate) fn wanted<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::engines::usual;
     use textproto::tensorflow::model_server_config;
 
     fn read(text: &str) -> Result<Option<Vec<ListedModel>>, Vec<String>> {
@@ -241,8 +253,11 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_is_named_unless_it_says_what_the_file_says() {
-        assert_eq!(one("model_platform: 'onnxruntime_onnx'").ignored, [""; 0]);
-        let ignored = one("model_platform: 'tensorflow' logging_config { }").ignored;
+        let ignored = |text: &str| one(text).without_effect(&usual());
+        for platform in ["onnxruntime_onnx", "onnx", "pytorch_libtorch", "pytorch"] {
+            assert_eq!(ignored(&format!("model_platform: '{platform}'")), [""; 0]);
+        }
+        let ignored = ignored("model_platform: 'tensorflow' logging_config { }");
         assert_eq!(ignored.len(), 2);
         assert!(ignored[0].starts_with("model_platform 'tensorflow'"), "{ignored:?}");
     }
