@@ -4,19 +4,31 @@
 //! The model takes eight elements. What is larger is decoded in full, and then refused for its shape: outputs, which
 //! are not known before the run, have no part in what is measured.
 
-use std::{fs, io::Write, net::SocketAddr};
+use std::{
+    fs,
+    io::Write,
+    net::{SocketAddr, TcpStream},
+};
 
 use flate2::{Compression, Crc, write::DeflateEncoder, write::GzEncoder};
 use frontend::grpc::proto::{
     InferTensorContents, ModelInferRequest, ModelInferResponse,
     model_infer_request::InferInputTensor,
+    tensorflow::{
+        TensorProto, TensorShapeProto,
+        serving::{ModelSpec, PredictRequest, PredictResponse},
+        tensor_shape_proto::Dim,
+    },
 };
+use prost::Message;
+use serde_json::Value;
 use tonic::{Request, codegen::CompressionEncoding, codegen::http::uri::PathAndQuery};
 use tonic_prost::ProstCodec;
 
 use crate::{
     grpc::client,
     support::{Client, Page, Process, Repository, infer, wait_for},
+    websocket::Socket,
 };
 
 const BUDGET: u64 = 32 << 20;
@@ -30,6 +42,10 @@ const AT_ONCE: usize = 64;
 const ELEMENTS: usize = 512 << 10;
 
 fn start() -> (Repository, Process) {
+    start_with(&[])
+}
+
+fn start_with(more: &[&str]) -> (Repository, Process) {
     let port = |put: &str, name: &str| {
         format!("{put} {{ name: \"{name}\" data_type: TYPE_INT64 dims: [ 8 ] }}\n")
     };
@@ -39,7 +55,7 @@ fn start() -> (Repository, Process) {
         format!("--http-max-input-size={BUDGET}"),
         "--http-thread-count=4".to_owned(),
     ];
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let repository = Repository::new().model("m", &config);
     let mut server = Process::start(&repository, &flags, &[]);
     server.wait_ready();
@@ -144,7 +160,10 @@ fn compressed_json() {
 #[test]
 fn an_archive_that_cannot_fit_is_refused_before_it_is_inflated() {
     let (_repository, mut server) = start();
-    let (address, body) = (server.address("sagemaker"), npz("x.npy", &npy(4 * ELEMENTS)));
+    // 28 MiB become 56: those of the archive are of half the size.
+    let narrow: Vec<u8> =
+        npy_of("<i4", 7 * ELEMENTS, |it| (it as u32 / 8 * 7919 % 65_521).to_le_bytes());
+    let (address, body) = (server.address("sagemaker"), npz("x.npy", &narrow));
     let headers = [("content-type", "application/x-npz")];
     let refused = Client::connect(address).post("/invocations", &headers, &body).error(400);
     // And not for its shape, which is known only once it is inflated.
@@ -153,15 +172,24 @@ fn an_archive_that_cannot_fit_is_refused_before_it_is_inflated() {
     assert!(post(address, "/invocations", &headers, &smaller), "one that fits is decoded");
 }
 
-/// A tensor of so many zeros, as NumPy writes it.
+/// A tensor of so many integers, as NumPy writes it.
 fn npy(count: usize) -> Vec<u8> {
-    let header = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({count},), }}");
+    npy_of("<i8", count, |it| (it / 8 * 7919 % 65_521).to_le_bytes())
+}
+
+/// The same of another type. Its elements are not all the same: deflate would make a thousandth of them, which is
+/// refused.
+fn npy_of<const SIZE: usize>(
+    descr: &str,
+    count: usize,
+    element: impl Fn(u64) -> [u8; SIZE],
+) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({count},), }}");
     let padded = format!("{header:<117}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(u16::try_from(padded.len()).unwrap().to_le_bytes());
     bytes.extend(padded.as_bytes());
-    // Not all the same: deflate would make a thousandth of it, which is refused.
-    bytes.extend((0..count as u64).flat_map(|it| (it / 8 * 7919 % 65_521).to_le_bytes()));
+    bytes.extend((0..count as u64).flat_map(element));
     bytes
 }
 
@@ -210,18 +238,26 @@ fn grpc_request(data: impl FnOnce(&mut ModelInferRequest)) -> ModelInferRequest 
 
 /// Sends a request over a connection of its own; was it decoded?
 fn call(address: SocketAddr, request: ModelInferRequest, compressed: bool) -> bool {
+    let path = PathAndQuery::from_static("/inference.GRPCInferenceService/ModelInfer");
+    call_at::<_, ModelInferResponse>(address, path, request, compressed)
+}
+
+fn call_at<Q, R>(address: SocketAddr, path: PathAndQuery, request: Q, compressed: bool) -> bool
+where
+    Q: Message + Send + Sync + 'static,
+    R: Message + Default + Send + Sync + 'static,
+{
     let client::Client { runtime, mut grpc } = client::Client::connect(address);
     if compressed {
         grpc = grpc.send_compressed(CompressionEncoding::Gzip);
     }
-    let path = PathAndQuery::from_static("/inference.GRPCInferenceService/ModelInfer");
-    let codec = ProstCodec::<ModelInferRequest, ModelInferResponse>::default();
+    let codec = ProstCodec::<Q, R>::default();
     let answer = runtime.block_on(async {
         grpc.ready().await.unwrap();
         grpc.unary(Request::new(request), path, codec).await
     });
     match answer {
-        Ok(answer) => panic!("{answer:?}"),
+        Ok(_) => panic!("a tensor of that size was run"),
         Err(status) if status.message().contains(SHAPE) => true,
         Err(status) => {
             assert!(status.message().contains("--max-inflight-bytes"), "{status}");
@@ -246,4 +282,70 @@ fn typed_contents_of_grpc() {
     let contents = InferTensorContents { int64_contents: vec![0; ELEMENTS], ..Default::default() };
     let request = grpc_request(|it| it.inputs[0].contents = Some(contents));
     check(&mut server, || call(address, request.clone(), false));
+}
+
+#[test]
+fn tensors_of_tensorflow_serving() {
+    let (_repository, mut server) = start_with(&["--tfs-grpc-port=0"]);
+    let address = server.address("tfs-grpc");
+    let tensor = TensorProto {
+        dtype: 9,
+        tensor_shape: Some(TensorShapeProto {
+            dim: vec![Dim { size: ELEMENTS as i64, name: String::new() }],
+            unknown_rank: false,
+        }),
+        int64_val: vec![0; ELEMENTS],
+        ..TensorProto::default()
+    };
+    let request = PredictRequest {
+        model_spec: Some(ModelSpec { name: "m".to_owned(), ..ModelSpec::default() }),
+        inputs: [("x".to_owned(), tensor)].into(),
+        ..PredictRequest::default()
+    };
+    let path = PathAndQuery::from_static("/tensorflow.serving.PredictionService/Predict");
+    for compressed in [false, true] {
+        check(&mut server, || {
+            call_at::<_, PredictResponse>(address, path.clone(), request.clone(), compressed)
+        });
+    }
+}
+
+#[test]
+fn messages_of_a_websocket() {
+    let (_repository, mut server) = start();
+    let address = server.address("sagemaker");
+    let body = kserve(ELEMENTS);
+    check(&mut server, || {
+        let stream = TcpStream::connect(address).unwrap();
+        let mut socket = Socket::open(stream, "/invocations-bidirectional-stream", &[]);
+        let answer = socket.ask(&body);
+        assert!(answer.contains(SHAPE) || answer.contains("--max-inflight-bytes"), "{answer}");
+        answer.contains(SHAPE)
+    });
+}
+
+#[test]
+fn asynchronous_invocations() {
+    let spool = Repository::new();
+    let flag = format!("--async-spool={}", spool.at(""));
+    let (_repository, mut server) = start_with(&["--aws-facade", &flag, "--async-queue=64"]);
+    let address = server.address("sagemaker");
+    fs::create_dir_all(spool.at("data")).unwrap();
+    fs::write(spool.at("data/body.json"), kserve(ELEMENTS)).unwrap();
+    let headers = [
+        ("x-amzn-sagemaker-content-type", "application/json"),
+        ("x-amzn-sagemaker-inputlocation", "s3://data/body.json"),
+    ];
+    check(&mut server, || {
+        let path = "/endpoints/m/async-invocations";
+        let accepted = Client::connect(address).post(path, &headers, "").expect(202);
+        let output = accepted.header("x-amzn-sagemaker-outputlocation").unwrap();
+        let note = format!("{}.json", output.strip_prefix("s3://").unwrap());
+        let note = wait_for("a note", || fs::read(spool.at(&note)).ok());
+        // One without room is tried again until it has some.
+        let note: Value = serde_json::from_slice(&note).unwrap();
+        assert_eq!(note["invocationStatus"], "Failed", "{note}");
+        assert!(note.to_string().contains(SHAPE), "{note}");
+        true
+    });
 }

@@ -210,7 +210,9 @@ fn invoke(signature: &Signature, content_type: Option<&str>, body: impl Into<Byt
         let name = format!("{content_type:?} {dialect:?} {:?}", &body[..body.len().min(60)]);
         let mut bound = 0;
         let look = measure(|| bound = sagemaker::expanded(signature, head, &options, &body, LOOSE));
-        assert!(look.bytes_max <= 8 << 10, "{name}: the look takes {} bytes", look.bytes_max);
+        // The header of an array is inflated.
+        let most = if content_type == Some("application/x-npz") { 64 << 10 } else { 8 << 10 };
+        assert!(look.bytes_max <= most, "{name}: the look takes {} bytes", look.bytes_max);
         within(bound, &name, || sagemaker::decode(signature, head, &options, body.clone()));
     }
 }

@@ -62,6 +62,17 @@ pub fn expanded(port: &Port, body: &[u8]) -> usize {
     }
 }
 
+/// Elements of a file of `length` bytes that begins with `start`, where its header is in there.
+pub fn elements(start: &[u8], length: usize) -> Option<usize> {
+    let header = Header::parse(start).ok()?;
+    Some(length.saturating_sub(header.data_start) / header.dtype.size().unwrap_or(1))
+}
+
+/// Is a file that begins with `start` a slice of itself as a tensor of the input's type?
+pub fn is_in_place(port: &Port, start: &[u8]) -> bool {
+    Header::parse(start).is_ok_and(|it| it.is_in_place(port))
+}
+
 /// Bytes of what owns the elements of a tensor.
 const OWNER: usize = 256;
 

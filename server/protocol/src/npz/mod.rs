@@ -39,7 +39,7 @@ pub fn decode(
     for file in &mut files {
         file.name.truncate(file.name.strip_suffix(".npy").unwrap_or(&file.name).len());
     }
-    if sparse::is_sparse(&files) {
+    if sparse::is_sparse(|name| files.iter().any(|it| it.name == name)) {
         let port = rows::only_input(signature).ok_or_else(|| {
             let names = rows::names_of(signature);
             Error::InvalidRequest(format!(
@@ -64,14 +64,17 @@ pub fn decode(
 /// Bytes that [`decode`] takes at most beside the archive: for the files that are deflated, and for arrays of another
 /// type than their input's.
 pub fn expanded(signature: &Signature, body: &[u8], limit: Option<u64>) -> usize {
-    let sizes = zip::sizes(body);
+    let mut sizes = zip::sizes(body);
+    for file in &mut sizes.files {
+        file.name.truncate(file.name.strip_suffix(".npy").unwrap_or(&file.name).len());
+    }
     let most = OMITTED.bytes(body.len());
-    let size = Elements::of(signature).size;
-    let has = |name| sizes.names.iter().any(|it| it.strip_suffix(".npy").unwrap_or(it) == name);
-    let arrays = match has("format") && has("shape") && has("data") {
-        true => sparse::expanded(size, sizes.plain, most, limit),
-        // An element takes one byte of its file at least.
-        false => sizes.plain.saturating_mul(size).min(most),
+    let arrays = match sparse::is_sparse(|name| sizes.files.iter().any(|it| it.name == name)) {
+        true => sparse::expanded(Elements::of(signature).size, &sizes.files, most, limit),
+        false => {
+            let arrays = sizes.files.iter().map(|it| array::expanded(signature, it));
+            arrays.fold(0, usize::saturating_add).min(most)
+        }
     };
     arrays
         .saturating_add(sizes.inflated)

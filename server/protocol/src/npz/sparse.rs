@@ -1,25 +1,47 @@
 //! A sparse matrix of SciPy's in the form `csr`: for each row the columns that are not zero, and their values.
 
 use backend::{DataType, Shape, Tensor};
+use bytes::Bytes;
 
-use super::{array::array, zip::File};
-use crate::expansion::{OMITTED, Room};
+use super::{
+    array::{self, array},
+    zip::{File, Listed},
+};
+use crate::{
+    expansion::{OMITTED, Room},
+    npy,
+};
 use inference::{
     error::{Error, HTTP_BODY_LIMIT},
     signature::Port,
 };
 
-/// Is the archive one that `scipy.sparse.save_npz` writes?
-pub(super) fn is_sparse(files: &[File]) -> bool {
-    let has = |name| files.iter().any(|it| it.name == name);
+/// Is an archive with these files, without their ending, one that `scipy.sparse.save_npz` writes?
+pub(super) fn is_sparse(has: impl Fn(&str) -> bool) -> bool {
     has("format") && has("shape") && has("data")
 }
 
-/// Bytes that [`decode`] takes at most for files of `plain` bytes together: indices are widened to eight bytes twice,
-/// values to an element of `size`. The dense rows may be as large as `most`.
-pub(super) fn expanded(size: usize, plain: usize, most: usize, limit: Option<u64>) -> usize {
+/// Bytes that [`decode`] takes at most for these files: indices are widened to eight bytes twice, values to an element
+/// of `size`. The dense rows may be as large as `most`.
+pub(super) fn expanded(size: usize, files: &[Listed], most: usize, limit: Option<u64>) -> usize {
     let limit = limit.and_then(|it| usize::try_from(it).ok()).unwrap_or(usize::MAX);
-    plain.saturating_mul(16 + size).saturating_add(most.min(limit))
+    let widened = files.iter().map(|it| array::elements(it).saturating_mul(16 + size));
+    let shape = files.iter().find(|it| it.name == "shape").and_then(|it| numbers(&it.start));
+    let dense = match shape.as_deref() {
+        Some([rows, width]) => rows.saturating_mul(*width).saturating_mul(size),
+        _ => usize::MAX,
+    };
+    let widened = widened.fold(0, usize::saturating_add);
+    widened.saturating_add(dense.min(most).min(limit))
+}
+
+/// The numbers of a file that is short enough to be known whole by its first bytes.
+fn numbers(file: &[u8]) -> Option<Vec<usize>> {
+    let (name, labels) = ("".into(), [].into());
+    let port = Port { name, dtype: DataType::Int64, dims: vec![None], optional: false, labels };
+    let words = npy::decode(&port, &Bytes::copy_from_slice(file)).ok()?.to_bytes();
+    let words = words.as_chunks::<8>().0.iter().map(|it| i64::from_le_bytes(*it));
+    words.map(|it| usize::try_from(it).ok()).collect()
 }
 
 /// The matrix as rows of the input's type, zeros included. `sent`: bytes of the archive.

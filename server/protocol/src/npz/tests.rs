@@ -208,3 +208,27 @@ proptest! {
         let _ = read(&one(), &body);
     }
 }
+
+#[test]
+fn an_archive_takes_room_for_what_its_elements_become_and_no_more() {
+    let signature = model(8, &["x FP32 [-1]"], &[]);
+    let count = 100_000;
+    let own = 4 * count;
+    let bound = |file: &Vec<u8>, deflated| {
+        expanded(&signature, &archive(&[("x.npy", file.clone(), deflated)]), None)
+    };
+    let (floats, doubles) =
+        (array(&[count], vec![0f32; count]), array(&[count], vec![0f64; count]));
+    // Ports, the list of files, and what inflates one.
+    let little = 8 << 10;
+    let inflation = 64 << 10;
+    assert!(bound(&floats, false) < little, "it is a slice of the archive");
+    let stored = bound(&doubles, false);
+    assert!((own..own + little).contains(&stored), "{stored}");
+    let deflated = bound(&doubles, true) - doubles.len();
+    assert!((own..own + inflation + little).contains(&deflated), "{deflated}");
+    // Eight rows of eight columns, by its shape.
+    let starts: Vec<i32> = vec![0; 9];
+    let sparse = expanded(&signature, &matrix("csr", vec![], starts, vec![8, 8]), None);
+    assert!(sparse < inflation + little, "{sparse}");
+}

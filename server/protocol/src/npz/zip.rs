@@ -1,6 +1,8 @@
 //! The files of a ZIP archive, as far as NumPy writes them: stored or deflated, without encryption, below 4 GiB.
 //! Source: PKWARE's APPNOTE.TXT.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
@@ -69,9 +71,24 @@ pub(super) struct Sizes {
     pub(super) inflated: usize,
     /// Bytes of the list of files.
     pub(super) list: usize,
-    /// Their names.
-    pub(super) names: Vec<String>,
+    /// The files, in their order.
+    pub(super) files: Vec<Listed>,
 }
+
+/// A file as the archive's directory lists it.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// Its name.
+    pub(super) name: String,
+    /// Its bytes, when it is plain.
+    pub(super) plain: usize,
+    /// Its first bytes, up to [`START`]; empty where they cannot be read.
+    pub(super) start: Vec<u8>,
+}
+
+/// Bytes at the start of a file that are read before the file is: the header of an array with few dimensions, and all
+/// of an array of a few numbers.
+pub(super) const START: usize = 256;
 
 /// The sizes of the files. Empty where [`files`] refuses the archive before it takes memory.
 pub(super) fn sizes(archive: &[u8]) -> Sizes {
@@ -87,14 +104,18 @@ pub(super) fn sizes(archive: &[u8]) -> Sizes {
         rest = tail;
         sizes.plain = sizes.plain.saturating_add(entry.plain);
         if entry.method != 0 {
-            sizes.inflated = sizes.inflated.saturating_add(entry.plain).saturating_add(INFLATION);
+            sizes.inflated = sizes.inflated.saturating_add(entry.plain);
         }
         sizes.list += FILE + 3 * entry.name.len();
-        sizes.names.push(entry.name);
+        let start = entry.start(archive);
+        sizes.files.push(Listed { name: entry.name, plain: entry.plain, start });
     }
     let most = COMPRESSED.bytes(archive.len());
     sizes.plain = sizes.plain.min(most);
-    sizes.inflated = sizes.inflated.min(most.saturating_add(INFLATION));
+    if 0 < sizes.inflated {
+        // One file after the other is inflated.
+        sizes.inflated = sizes.inflated.min(most).saturating_add(INFLATION);
+    }
     sizes
 }
 
@@ -165,8 +186,8 @@ impl Entry {
         Ok((entry, rest))
     }
 
-    /// What is in the file.
-    fn data(&self, archive: &Bytes) -> Result<Bytes, String> {
+    /// Where the bytes of the file are in the archive.
+    fn place(&self, archive: &[u8]) -> Result<Range<usize>, &'static str> {
         const HEAD: usize = 30;
         let rest = archive.get(self.offset..).unwrap_or_default();
         let head = rest.get(..HEAD).filter(|it| it.starts_with(b"PK\x03\x04"));
@@ -174,8 +195,24 @@ impl Entry {
         let start =
             self.offset + HEAD + usize::from(short(head, 26)) + usize::from(short(head, 28));
         let end = start.checked_add(self.packed).filter(|&it| it <= archive.len());
-        let end = end.ok_or("the archive ends inside of it")?;
-        let packed = archive.slice(start..end);
+        Ok(start..end.ok_or("the archive ends inside of it")?)
+    }
+
+    /// The first bytes of the file, plain.
+    fn start(&self, archive: &[u8]) -> Vec<u8> {
+        let packed = self.place(archive).ok().and_then(|it| archive.get(it)).unwrap_or_default();
+        if self.method == 0 {
+            return packed.get(..START.min(packed.len())).unwrap_or_default().to_vec();
+        }
+        let mut start = Vec::with_capacity(START);
+        // Nothing is known of what is damaged, and its file will be refused.
+        let _ = Decompress::new(false).decompress_vec(packed, &mut start, FlushDecompress::None);
+        start
+    }
+
+    /// What is in the file.
+    fn data(&self, archive: &Bytes) -> Result<Bytes, String> {
+        let packed = archive.slice(self.place(archive)?);
         let data = match self.method {
             0 if self.packed == self.plain => packed,
             0 => return Err("it is stored, and has two lengths".to_owned()),
