@@ -12,8 +12,17 @@ const LONGEST: usize = 600;
 /// Why a file did not become a module.
 pub(crate) fn of_load(path: &Path, failure: &Failure) -> BackendError {
     let line = useful_line(&failure.text);
-    let text = format!("{}: {}", path.display(), explained(&line));
-    match failure.out_of_memory || out_of_memory(&line) {
+    let text = explained(&line);
+    match failure.out_of_memory {
+        true => BackendError::OutOfMemory(format!("{}: {text}", path.display())),
+        false => of_module(path, &text),
+    }
+}
+
+/// Why a module cannot be served, in a sentence that may contain libtorch's text.
+pub(crate) fn of_module(path: &Path, problem: &str) -> BackendError {
+    let text = format!("{}: {problem}", path.display());
+    match out_of_memory(problem) {
         true => BackendError::OutOfMemory(text),
         false => BackendError::Load(text),
     }

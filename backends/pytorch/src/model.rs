@@ -83,7 +83,7 @@ impl Loader {
                  normalisation depends on the batch; call .eval() before saving"
             );
         }
-        let problem = |text: String| BackendError::Load(format!("{}: {text}", self.path.display()));
+        let problem = |text: String| error::of_module(&self.path, &text);
         let inputs: Arc<[Input]> =
             inputs::assign(&interface, &source.hints.inputs).map_err(problem)?.into();
         let arguments = if interface.takes_dict() { 0 } else { interface.parameters.len() };
