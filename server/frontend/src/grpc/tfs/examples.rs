@@ -50,6 +50,19 @@ impl<P: Into<Problem>> From<P> for Wrong {
     }
 }
 
+/// The mistakes that one feature can have.
+enum FeatureError {
+    Wire(Problem),
+    /// A sentence on what is wrong with its values.
+    Value(String),
+}
+
+impl<P: Into<Problem>> From<P> for FeatureError {
+    fn from(problem: P) -> FeatureError {
+        FeatureError::Wire(problem.into())
+    }
+}
+
 impl<'a> Request<'a> {
     /// Parses the message of this call.
     ///
@@ -240,13 +253,17 @@ fn inputs(signature: &Signature, list: &[u8]) -> Result<Vec<NamedTensor>, Wrong>
             let problem = format!("examples[{index}]{dot}{name}: {problem}");
             Wrong::Value(Error::InvalidRequest(problem))
         };
+        let in_feature = |name: &str, error: FeatureError| match error {
+            FeatureError::Wire(problem) => Wrong::Wire(problem),
+            FeatureError::Value(problem) => at(name, problem),
+        };
         let mut wrong = None;
         features(wire::delimited(kind, &mut rest)?, |name, feature| {
             match columns.column(name) {
                 Some(column) if column.is_filled() => {
                     return Err(at(name, "the feature is repeated".to_owned()));
                 }
-                Some(column) => values(column, feature)?.map_err(|problem| at(name, problem))?,
+                Some(column) => values(column, feature).map_err(|it| in_feature(name, it))?,
                 None => drop(wrong.get_or_insert(name)),
             }
             Ok(())
@@ -254,7 +271,7 @@ fn inputs(signature: &Signature, list: &[u8]) -> Result<Vec<NamedTensor>, Wrong>
         for (name, feature) in &context {
             if let Some(column) = columns.column(name).filter(|it| !it.is_filled()) {
                 sharing.take(feature.len()).map_err(|problem| at("", problem))?;
-                values(column, feature)?.map_err(|problem| at(name, problem))?;
+                values(column, feature).map_err(|it| in_feature(name, it))?;
             }
         }
         columns.end_row(wrong).map_err(|problem| at("", problem))?;
@@ -302,9 +319,8 @@ fn features<'a>(
     Ok(())
 }
 
-/// Reads a `Feature`: one list of strings, floats or integers. The inner result is a sentence on what is wrong with
-/// the values.
-fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<Result<(), String>, Problem> {
+/// Reads a `Feature`: one list of strings, floats or integers.
+fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<(), FeatureError> {
     while let Some((number, kind)) = wire::field(&mut feature)? {
         if !matches!(number, 1..=3) {
             wire::skip(number, kind, &mut feature)?;
@@ -312,26 +328,22 @@ fn values(column: &mut Column<'_>, mut feature: &[u8]) -> Result<Result<(), Stri
         }
         let mut list = wire::delimited(kind, &mut feature)?;
         while let Some((inner, kind)) = wire::field(&mut list)? {
-            let pushed = match (inner, number) {
-                (1, 1) => column.builder().push_bytes(wire::delimited(kind, &mut list)?),
+            match (inner, number) {
+                (1, 1) => {
+                    let text = wire::delimited(kind, &mut list)?;
+                    column.builder().push_bytes(text).map_err(FeatureError::Value)?;
+                }
                 (1, 2) => floats(column, kind, &mut list)?,
                 (1, 3) => integers(column, kind, &mut list)?,
-                _ => wire::skip(inner, kind, &mut list).map(Ok)?,
-            };
-            if let Err(problem) = pushed {
-                return Ok(Err(problem));
+                _ => wire::skip(inner, kind, &mut list)?,
             }
         }
     }
-    Ok(column.end_list())
+    column.end_list().map_err(FeatureError::Value)
 }
 
 /// Reads floats, packed or single.
-fn floats(
-    column: &mut Column<'_>,
-    kind: WireType,
-    rest: &mut &[u8],
-) -> Result<Result<(), String>, Problem> {
+fn floats(column: &mut Column<'_>, kind: WireType, rest: &mut &[u8]) -> Result<(), FeatureError> {
     let floats = match kind {
         WireType::ThirtyTwoBit => {
             let (one, behind) = rest.split_at_checked(4).ok_or_else(cut)?;
@@ -342,29 +354,25 @@ fn floats(
     };
     let (floats, left) = floats.as_chunks::<4>();
     if !left.is_empty() {
-        return Err(cut());
+        return Err(cut().into());
     }
-    Ok(floats.iter().try_for_each(|it| column.builder().push_float(f32::from_le_bytes(*it))))
+    let mut floats = floats.iter().map(|it| f32::from_le_bytes(*it));
+    floats.try_for_each(|it| column.builder().push_float(it)).map_err(FeatureError::Value)
 }
 
 /// Reads integers, packed or single.
-fn integers(
-    column: &mut Column<'_>,
-    kind: WireType,
-    rest: &mut &[u8],
-) -> Result<Result<(), String>, Problem> {
+fn integers(column: &mut Column<'_>, kind: WireType, rest: &mut &[u8]) -> Result<(), FeatureError> {
+    let mut push = |number: u64| {
+        column.builder().push_integer(number.cast_signed()).map_err(FeatureError::Value)
+    };
     if kind == WireType::Varint {
-        return Ok(column.builder().push_integer(wire::varint(kind, rest)?.cast_signed()));
+        return push(wire::varint(kind, rest)?);
     }
     let mut packed = wire::delimited(kind, rest)?;
     while !packed.is_empty() {
-        if let Err(problem) =
-            column.builder().push_integer(decode_varint(&mut packed)?.cast_signed())
-        {
-            return Ok(Err(problem));
-        }
+        push(decode_varint(&mut packed)?)?;
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 fn cut() -> Problem {
