@@ -18,7 +18,7 @@ pub trait Codec: Sized + Send + 'static {
     /// What the reply needs to know of its request.
     type Format: Send + 'static;
     /// An encoded reply.
-    type Reply: Send + 'static;
+    type Reply: Reply;
 
     /// Advice for the error text: what a client can send in place of a body that takes too much memory when decoded.
     const SMALLER: &'static str;
@@ -35,9 +35,9 @@ pub trait Codec: Sized + Send + 'static {
     /// Why it is not a body of this protocol.
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Self::Parsed<'b>, Error>;
 
-    /// Bytes of memory that decoding takes at most, beside the body. A bound of up to `loose` bytes need not be close:
-    /// a close one may take a pass over the body.
-    fn expanded(&self, signature: &Signature, parsed: &Self::Parsed<'_>, loose: usize) -> usize;
+    /// Bytes of memory that decoding takes at most, besides the body. An estimate of up to `rough` bytes may be rough,
+    /// because a precise one may take a pass over the body.
+    fn expanded(&self, signature: &Signature, parsed: &Self::Parsed<'_>, rough: usize) -> usize;
 
     /// Bytes that decoding reads one by one: a measure of its time.
     fn decode_work(&self, signature: &Signature, parsed: &Self::Parsed<'_>) -> usize;
@@ -66,19 +66,16 @@ pub trait Codec: Sized + Send + 'static {
         signature: &Signature,
         response: &InferenceResponse,
     ) -> Result<Self::Reply, Error>;
+}
 
-    /// Bytes of a reply.
-    fn length(reply: &Self::Reply) -> usize;
+/// An encoded reply.
+pub trait Reply: Send + 'static {
+    /// Its bytes.
+    fn byte_len(&self) -> usize;
 
-    /// The reply, compressed.
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when compression fails.
-    fn compress(
-        reply: Self::Reply,
-        encoding: Encoding,
-        level: Compression,
-    ) -> Result<Self::Reply, Error>;
+    /// The reply in that encoding. One that would not become smaller stays as it is. Takes some milliseconds for each
+    /// MiB.
+    fn compress(self, encoding: Encoding, level: Compression) -> Self;
 }
 
 /// The outcome of decoding a body.

@@ -20,11 +20,11 @@ use std::{sync::Arc, time::Instant};
 use flate2::Compression;
 use hyper::{HeaderMap, header::HeaderName};
 
-pub use codec::{Codec, Decoded};
+pub use codec::{Codec, Decoded, Reply};
 pub use failure::Failure;
 pub use inflation::inflate;
 
-use crate::serving::Serving;
+use crate::{memory::SharedMemory, serving::Serving};
 use compression::Encoding;
 use inference::{
     access::Forwarding,
@@ -38,7 +38,7 @@ use inflation::Inflation;
 use intake::{Limits, Payload, Received, Source};
 use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};
-use shared_memory::{Attachment, Windows};
+use shared_memory::{Windows, attach};
 
 /// The header that names the client's trace of which the request is a part.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -151,9 +151,10 @@ pub async fn prepare<S: Source, C: Codec>(
     codec: C,
 ) -> Result<Prepared<C>, Failure> {
     let trace = call.begin_trace(serving, &model);
-    let understood = understand(serving, limits, &model, call, trace.as_ref(), body, codec).await;
-    match understood {
-        Ok(Understood { mut request, format, windows, permit }) => {
+    let received =
+        receive_and_decode(serving, limits, &model, call, trace.as_ref(), body, codec).await;
+    match received {
+        Ok(Complete { mut request, format, windows, permit }) => {
             request.deadline = call.deadline;
             request.trace = trace.clone();
             Ok(Prepared { model, request, format, windows, permit, trace })
@@ -162,7 +163,7 @@ pub async fn prepare<S: Source, C: Codec>(
     }
 }
 
-async fn understand<S: Source, C: Codec>(
+async fn receive_and_decode<S: Source, C: Codec>(
     serving: &Serving,
     limits: &Limits,
     model: &Arc<ServedModel>,
@@ -170,14 +171,14 @@ async fn understand<S: Source, C: Codec>(
     trace: Option<&Arc<Trace>>,
     body: Payload<'_, S>,
     codec: C,
-) -> Result<Understood<C>, Failure> {
+) -> Result<Complete<C>, Failure> {
     // Before the body is read, because a refusal must be cheap.
     model.admit()?;
     let header_length = codec.header_length();
     let received = body.receive(header_length, limits).await?;
     trace::stamp(trace, Moment::ReceiveEnd);
     let decoding = Decoding { codec, signature: model.signature.clone() };
-    let mut understood = match call.encoding {
+    let mut complete = match call.encoding {
         None => decoding.run(serving, limits, received).await?,
         // Boxed: the future of a plain request stays small.
         Some(encoding) => {
@@ -187,7 +188,7 @@ async fn understand<S: Source, C: Codec>(
             Box::pin(decoding.run_compressed(serving, limits, inflation)).await?
         }
     };
-    let request = &mut understood.request;
+    let request = &mut complete.request;
     if let Some(forwarding) = call.forwarding {
         let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let selected = forwarding.select(headers);
@@ -197,15 +198,15 @@ async fn understand<S: Source, C: Codec>(
     if let Some(place) = call.sequence {
         put_into_sequence(request, place);
     }
-    Ok(understood)
+    Ok(complete)
 }
 
 /// Puts a request into the sequence of its session, whatever sequence its body names. The request starts or ends the
 /// sequence if the body or the session says so.
 fn put_into_sequence(request: &mut InferenceRequest, place: &Sequence) {
-    let said = request.sequence.as_ref();
-    let start = place.start || said.is_some_and(|it| it.start);
-    let end = place.end || said.is_some_and(|it| it.end);
+    let named = request.sequence.as_ref();
+    let start = place.start || named.is_some_and(|it| it.start);
+    let end = place.end || named.is_some_and(|it| it.end);
     request.sequence = Some(Sequence { id: place.id.clone(), start, end });
 }
 
@@ -227,7 +228,7 @@ impl<C: Codec> Decoding<C> {
         serving: &Serving,
         limits: &Limits,
         received: Received,
-    ) -> Result<Understood<C>, Failure> {
+    ) -> Result<Complete<C>, Failure> {
         let Received { bytes, permit } = received;
         let parsed = self.codec.parse(&bytes)?;
         if LARGE < self.codec.decode_work(&self.signature, &parsed) {
@@ -237,22 +238,14 @@ impl<C: Codec> Decoding<C> {
         }
         let Decoding { codec, signature } = self;
         let (decoded, permit) = decode(codec, &signature, limits, parsed, permit)?;
-        let Decoded { mut request, format, shared } = decoded;
         let length = bytes.len();
         drop(bytes);
+        if decoded.shared.as_ref().is_none_or(|it| it.input_bytes() <= LARGE as u64) {
+            return complete(&serving.memory, limits, decoded, length, permit);
+        }
+        let (memory, limits) = (serving.memory.clone(), limits.clone());
         // Boxed: the future of a request without shared memory stays small.
-        let (windows, permit) = match shared {
-            None => (None, permit),
-            Some(parts) => {
-                let attachment =
-                    Attachment::find(&serving.memory, limits, *parts, &request, permit);
-                let attachment = attachment.map_err(|error| of(&request, error))?;
-                let (windows, permit) = Box::pin(attachment.read(&mut request)).await?;
-                (Some(windows), permit)
-            }
-        };
-        let permit = settle(limits, &request, length, permit)?;
-        Ok(Understood { request, format, windows, permit })
+        Box::pin(offload(move || complete(&memory, &limits, decoded, length, permit))).await?
     }
 
     /// Inflates and decodes a body. Where the inflation takes long, the rest of both runs on the pool.
@@ -261,7 +254,7 @@ impl<C: Codec> Decoding<C> {
         serving: &Serving,
         limits: &Limits,
         mut inflation: Inflation,
-    ) -> Result<Understood<C>, Failure> {
+    ) -> Result<Complete<C>, Failure> {
         match inflation.run(LARGE_COMPRESSED)? {
             true => self.run(serving, limits, inflation.finish()).await,
             false => {
@@ -280,7 +273,7 @@ impl<C: Codec> Decoding<C> {
         serving: &Serving,
         limits: &Limits,
         received: impl FnOnce(&Limits) -> Result<Received, Error> + Send + 'static,
-    ) -> Result<Understood<C>, Failure> {
+    ) -> Result<Complete<C>, Failure> {
         let Decoding { codec, signature } = self;
         let (memory, limits) = (serving.memory.clone(), limits.clone());
         // The permit moves with the memory: a client that leaves does not stop work that has begun on the pool.
@@ -288,30 +281,20 @@ impl<C: Codec> Decoding<C> {
             let Received { bytes, permit } = received(&limits)?;
             let parsed = codec.parse(&bytes)?;
             let (decoded, permit) = decode(codec, &signature, &limits, parsed, permit)?;
-            let Decoded { mut request, format, shared } = decoded;
             let length = bytes.len();
             drop(bytes);
-            let (windows, permit) = match shared {
-                None => (None, permit),
-                Some(parts) => {
-                    let attachment = Attachment::find(&memory, &limits, *parts, &request, permit);
-                    let attachment = attachment.map_err(|error| of(&request, error))?;
-                    let (windows, permit) = attachment.read_here(&mut request)?;
-                    (Some(windows), permit)
-                }
-            };
-            let permit = settle(&limits, &request, length, permit)?;
-            Ok(Understood { request, format, windows, permit })
+            complete(&memory, &limits, decoded, length, permit)
         };
         offload(work).await?
     }
 }
 
-/// Bytes that decoding may take without room in the budget: what each connection has anyway.
-const UNCOUNTED: usize = 64 << 10;
+/// Decoding may take this many bytes outside the budget. The buffers of a connection take about as much.
+const FREE_EXPANSION: usize = 64 << 10;
 
-/// The largest bound that is good enough by the length of a body alone.
-const MOST_LOOSE: usize = 16 << 20;
+/// The largest estimate that may be computed from the length of a body alone. A larger one is made precise by a pass
+/// over the body, so that a request that fits is not refused.
+const LARGEST_ROUGH_ESTIMATE: usize = 16 << 20;
 
 /// Takes a permit for the decoded body, and decodes it. The permit that comes back covers both.
 fn decode<C: Codec>(
@@ -321,9 +304,9 @@ fn decode<C: Codec>(
     parsed: C::Parsed<'_>,
     mut permit: Permit,
 ) -> Result<(Decoded<C::Format>, Permit), Failure> {
-    let loose = MOST_LOOSE.min(limits.budget.left() / 16).max(UNCOUNTED);
-    let expanded = codec.expanded(signature, &parsed, loose);
-    if UNCOUNTED < expanded && !permit.grow_by(expanded) {
+    let rough = LARGEST_ROUGH_ESTIMATE.min(limits.budget.left() / 16).max(FREE_EXPANSION);
+    let expanded = codec.expanded(signature, &parsed, rough);
+    if FREE_EXPANSION < expanded && !permit.grow_by(expanded) {
         // A request that exceeds the budget while it is alone will never fit.
         let error = match permit.is_alone() {
             true => Error::InvalidRequest(format!(
@@ -339,24 +322,34 @@ fn decode<C: Codec>(
     Ok((codec.decode(signature, parsed)?, permit))
 }
 
-/// Resizes the permit to what stays in memory: the body of `length` bytes, or the inputs that were decoded from it.
-fn settle(
+/// Fetches the inputs of a decoded request from shared memory, and resizes its permit to what stays in memory: the body
+/// of `length` bytes, or the inputs.
+fn complete<C: Codec>(
+    memory: &SharedMemory,
     limits: &Limits,
-    request: &InferenceRequest,
+    decoded: Decoded<C::Format>,
     length: usize,
     mut permit: Permit,
-) -> Result<Permit, Failure> {
+) -> Result<Complete<C>, Failure> {
+    let Decoded { mut request, format, shared } = decoded;
+    let windows = match shared {
+        None => None,
+        Some(parts) => {
+            let windows = attach(memory, limits, *parts, &mut request, &mut permit);
+            Some(windows.map_err(|error| of(&request, error))?)
+        }
+    };
     let inputs = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     // Failing to grow is an error only where other requests hold a part of the budget.
-    if permit.grow_to(inputs) || permit.is_alone() {
-        permit.resize(inputs.max(length));
-        return Ok(permit);
+    if !permit.grow_to(inputs) && !permit.is_alone() {
+        return Err(of(&request, out_of_bytes(&limits.budget)));
     }
-    Err(of(request, out_of_bytes(&limits.budget)))
+    permit.resize(inputs.max(length));
+    Ok(Complete { request, format, windows, permit })
 }
 
-/// A body that is decoded.
-struct Understood<C: Codec> {
+/// A request with all its inputs.
+struct Complete<C: Codec> {
     request: InferenceRequest,
     format: C::Format,
     /// Where to write the outputs that are wanted in shared memory.
@@ -405,7 +398,7 @@ impl<C: Codec> Prepared<C> {
                 windows.map_or(Ok(()), |it| it.store(&response))?;
                 let reply = C::encode(&format, &signature, &response)?;
                 let reply = match compression {
-                    Some((encoding, level)) => C::compress(reply, encoding, level)?,
+                    Some((encoding, level)) => reply.compress(encoding, level),
                     None => reply,
                 };
                 Ok((reply, permit))
@@ -414,16 +407,15 @@ impl<C: Codec> Prepared<C> {
         } else {
             windows.map_or(Ok(()), |it| it.store(&response)).map_err(failed)?;
             let reply = C::encode(&format, &model.signature, &response).map_err(failed)?;
-            let length = C::length(&reply);
+            let length = reply.byte_len();
             match call.reply_compression(length) {
                 None => (reply, permit),
                 Some((encoding, level)) if length <= LARGE_COMPRESSED => {
-                    (C::compress(reply, encoding, level).map_err(failed)?, permit)
+                    (reply.compress(encoding, level), permit)
                 }
                 Some((encoding, level)) => {
-                    let compress = move || (C::compress(reply, encoding, level), permit);
-                    let (reply, permit) = Box::pin(offload(compress)).await.map_err(failed)?;
-                    (reply.map_err(failed)?, permit)
+                    let compress = move || (reply.compress(encoding, level), permit);
+                    Box::pin(offload(compress)).await.map_err(failed)?
                 }
             }
         };

@@ -6,11 +6,7 @@ use std::sync::Arc;
 use backend::NamedTensor;
 use bytes::Bytes;
 
-use super::{
-    Failure,
-    intake::Limits,
-    offload::{LARGE, offload},
-};
+use super::intake::Limits;
 use crate::memory::{SharedMemory, Window};
 use inference::{
     error::Error,
@@ -22,84 +18,44 @@ use protocol::kserve_v2::{SharedInput, SharedParts};
 /// Where outputs are to be written. Looked up before the run, so that the regions live until it is done.
 pub struct Windows(Vec<(Arc<str>, Window)>);
 
-/// The places of a request's inputs and outputs in shared memory, with room for the inputs.
-pub struct Attachment {
-    inputs: Vec<(SharedInput, Window)>,
-    /// Bytes of the inputs.
-    length: usize,
-    windows: Windows,
-    /// Covers all inputs of the request.
-    permit: Permit,
-}
+/// Adds to a request its inputs that lie in shared memory, and finds the places of its outputs. The permit then covers
+/// all inputs.
+///
+/// # Errors
+/// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part that is
+/// not inside its region, or too large for one request, and for an input that cannot be read or is no such tensor;
+/// [`Error::OutOfBudget`].
+pub fn attach(
+    memory: &SharedMemory,
+    limits: &Limits,
+    parts: SharedParts,
+    request: &mut InferenceRequest,
+    permit: &mut Permit,
+) -> Result<Windows, Error> {
+    let SharedParts { inputs, outputs } = parts;
+    let outputs = outputs.into_iter().map(|(name, part)| {
+        let window = memory.window(&part.region, part.offset, part.byte_size);
+        window.map(|it| (name.clone(), it)).map_err(|error| in_output(&name, error))
+    });
+    let outputs = outputs.collect::<Result<Vec<_>, Error>>()?;
+    let inputs = look_up(memory, inputs)?;
 
-impl Attachment {
-    /// Finds the inputs and outputs of a request. Nothing is read yet.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`] for an unknown region; [`Error::InvalidRequest`] and [`Error::InvalidInput`] for a part
-    /// that is not inside its region, or too large for one request; [`Error::OutOfBudget`].
-    pub fn find(
-        memory: &SharedMemory,
-        limits: &Limits,
-        parts: SharedParts,
-        request: &InferenceRequest,
-        mut permit: Permit,
-    ) -> Result<Attachment, Error> {
-        let SharedParts { inputs, outputs } = parts;
-        let outputs = outputs.into_iter().map(|(name, part)| {
-            let window = memory.window(&part.region, part.offset, part.byte_size);
-            window.map(|it| (name.clone(), it)).map_err(|error| in_output(&name, error))
-        });
-        let outputs = outputs.collect::<Result<Vec<_>, Error>>()?;
-        let inputs = look_up(memory, inputs)?;
-
-        // A client may name far more memory than the machine has: the budget is asked before anything is copied.
-        let sizes = inputs.iter().map(|(_, window)| window.byte_size());
-        let length = sizes.fold(0, usize::saturating_add);
-        let others = request.inputs.iter().map(|it| it.tensor.byte_len()).sum::<usize>();
-        let Limits { limit, setting, budget, .. } = limits;
-        if *limit < length as u64 {
-            return Err(Error::InvalidRequest(format!(
-                "the inputs in shared memory have {length} bytes together, more than the limit of {limit} bytes of one \
-                 request ({setting})"
-            )));
-        }
-        if !permit.grow_to(others.saturating_add(length)) {
-            return Err(out_of_bytes(budget));
-        }
-        Ok(Attachment { inputs, length, windows: Windows(outputs), permit })
+    // A client may name far more memory than the machine has: the budget is asked before anything is copied.
+    let sizes = inputs.iter().map(|(_, window)| window.byte_size());
+    let length = sizes.fold(0, usize::saturating_add);
+    let others = request.inputs.iter().map(|it| it.tensor.byte_len()).sum::<usize>();
+    let Limits { limit, setting, budget, .. } = limits;
+    if *limit < length as u64 {
+        return Err(Error::InvalidRequest(format!(
+            "the inputs in shared memory have {length} bytes together, more than the limit of {limit} bytes of one \
+             request ({setting})"
+        )));
     }
-
-    /// Adds the inputs to the request, on the pool where they are large. The permit that it returns covers all
-    /// inputs.
-    ///
-    /// # Errors
-    /// [`Error::InvalidInput`] for an input that cannot be read or is no such tensor.
-    pub async fn read(self, request: &mut InferenceRequest) -> Result<(Windows, Permit), Failure> {
-        if self.length <= LARGE {
-            return self.read_here(request);
-        }
-        let Attachment { inputs, windows, permit, .. } = self;
-        // The permit moves with the memory: a client that leaves does not stop work that has begun on the pool.
-        let work = move || (tensors(inputs), permit);
-        let id = request.id.clone();
-        let failed = |error| Failure { id, model: None, error };
-        let (tensors, permit) = offload(work).await.map_err(failed.clone())?;
-        request.inputs.extend(tensors.map_err(failed)?);
-        Ok((windows, permit))
+    if !permit.grow_to(others.saturating_add(length)) {
+        return Err(out_of_bytes(budget));
     }
-
-    /// The same, always on this thread.
-    ///
-    /// # Errors
-    /// Those of [`Attachment::read`].
-    pub fn read_here(self, request: &mut InferenceRequest) -> Result<(Windows, Permit), Failure> {
-        let Attachment { inputs, windows, permit, .. } = self;
-        let id = request.id.clone();
-        let tensors = tensors(inputs).map_err(|error| Failure { id, model: None, error })?;
-        request.inputs.extend(tensors);
-        Ok((windows, permit))
-    }
+    request.inputs.extend(tensors(inputs)?);
+    Ok(Windows(outputs))
 }
 
 /// Reads the inputs.

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use bytes::{Buf, BufMut, Bytes};
 
 use super::reply::PREFIX;
-use crate::exchange::compression::{Encoding, deflated};
+use crate::exchange::{
+    Reply,
+    compression::{Encoding, deflated},
+};
 use crate::settings::grpc::Compression;
 
 /// The level at which replies are compressed; `None` for no compression.
@@ -18,29 +21,28 @@ pub fn level(compression: Compression) -> Option<flate2::Compression> {
     }
 }
 
-/// Compresses a message with its prefix. A message that would not become smaller stays as it is, and its prefix says
-/// so.
-pub fn compress(
-    mut message: VecDeque<Bytes>,
-    encoding: Encoding,
-    level: flate2::Compression,
-) -> VecDeque<Bytes> {
-    let pieces = message.make_contiguous();
-    if let Some(first) = pieces.first_mut() {
-        first.advance(PREFIX);
+/// The pieces of a message, with its prefix. The prefix says whether the message is compressed.
+impl Reply for VecDeque<Bytes> {
+    fn byte_len(&self) -> usize {
+        self.iter().map(Bytes::len).sum()
     }
-    let (flag, content) = match deflated(pieces, encoding, level) {
-        Some(smaller) => (1, [smaller].into()),
-        None => (0, message),
-    };
-    let length = content.iter().map(Bytes::len).sum::<usize>();
-    let mut prefix = Vec::with_capacity(PREFIX);
-    prefix.put_u8(flag);
-    // The plain message fits into the limit of the prefix, so the smaller one does.
-    prefix.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    let mut message = content;
-    message.push_front(Bytes::from(prefix));
-    message
+
+    fn compress(mut self, encoding: Encoding, level: flate2::Compression) -> VecDeque<Bytes> {
+        let pieces = self.make_contiguous();
+        if let Some(first) = pieces.first_mut() {
+            first.advance(PREFIX);
+        }
+        let (flag, mut message) = match deflated(pieces, encoding, level) {
+            Some(smaller) => (1, [smaller].into()),
+            None => (0, self),
+        };
+        let mut prefix = Vec::with_capacity(PREFIX);
+        prefix.put_u8(flag);
+        // The plain message fits into the limit of the prefix, so the smaller one does.
+        prefix.put_u32(u32::try_from(message.byte_len()).unwrap_or(u32::MAX));
+        message.push_front(Bytes::from(prefix));
+        message
+    }
 }
 
 #[cfg(test)]
@@ -66,7 +68,7 @@ mod tests {
     fn what_was_compressed_comes_out_again() {
         let content = [b"abc".as_slice(), &[7; 1000]].concat();
         for encoding in [Encoding::Gzip, Encoding::Deflate] {
-            let smaller = compress(message(&content), encoding, flate2::Compression::new(9));
+            let smaller = message(&content).compress(encoding, flate2::Compression::new(9));
             let smaller = joined(smaller);
             assert!(smaller.len() < 100);
             assert_eq!((smaller[0], usize::from(smaller[4])), (1, smaller.len() - PREFIX));
@@ -86,7 +88,7 @@ mod tests {
     #[test]
     fn what_does_not_become_smaller_is_sent_as_it_is() {
         let message = message(b"\x01\x02");
-        let sent = compress(message.clone(), Encoding::Gzip, flate2::Compression::new(9));
+        let sent = message.clone().compress(Encoding::Gzip, flate2::Compression::new(9));
         assert_eq!(joined(sent), joined(message));
     }
 }

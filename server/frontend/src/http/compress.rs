@@ -3,23 +3,26 @@
 use bytes::Bytes;
 use flate2::Compression;
 
-use crate::exchange::compression::{Encoding, deflated};
+use crate::exchange::{
+    Reply,
+    compression::{Encoding, deflated},
+};
 use protocol::EncodedReply;
 
-/// Bytes of a reply's body.
-pub fn length(reply: &EncodedReply) -> usize {
-    reply.body.iter().map(Bytes::len).sum()
-}
-
-/// The reply in that encoding, with the headers that name the encoding. A reply that would not become smaller stays
-/// as it is. Takes some milliseconds for each MiB.
-pub fn compress(mut reply: EncodedReply, encoding: Encoding, level: Compression) -> EncodedReply {
-    if let Some(smaller) = deflated(&reply.body, encoding, level) {
-        reply.body = vec![smaller];
-        reply.headers.push(("content-encoding", encoding.name().to_owned()));
-        reply.headers.push(("vary", "accept-encoding".to_owned()));
+/// Headers name the encoding of a compressed body.
+impl Reply for EncodedReply {
+    fn byte_len(&self) -> usize {
+        self.body.iter().map(Bytes::len).sum()
     }
-    reply
+
+    fn compress(mut self, encoding: Encoding, level: Compression) -> EncodedReply {
+        if let Some(smaller) = deflated(&self.body, encoding, level) {
+            self.body = vec![smaller];
+            self.headers.push(("content-encoding", encoding.name().to_owned()));
+            self.headers.push(("vary", "accept-encoding".to_owned()));
+        }
+        self
+    }
 }
 
 #[cfg(test)]
@@ -45,7 +48,7 @@ mod tests {
         let (first, second) = (vec![b'a'; 3000], b"0.125,".repeat(20_000));
         let plain = [&first[..], &second[..]].concat();
         for encoding in [Encoding::Gzip, Encoding::Deflate] {
-            let smaller = compress(reply(&[&first, b"", &second]), encoding, Compression::fast());
+            let smaller = reply(&[&first, b"", &second]).compress(encoding, Compression::fast());
             assert_eq!(smaller.body.len(), 1);
             let body = &smaller.body[0];
             assert!(body.len() < plain.len() / 10, "{}", body.len());
@@ -71,7 +74,7 @@ mod tests {
             plain.body = vec![once];
         }
         let before = plain.body.clone();
-        let after = compress(plain, Encoding::Gzip, Compression::fast());
+        let after = plain.compress(Encoding::Gzip, Compression::fast());
         assert_eq!(after.body, before);
         assert_eq!(header(&after, "content-encoding"), None);
     }

@@ -7,12 +7,9 @@ use bytes::Bytes;
 use flate2::Compression;
 use hyper::{body::Incoming, http::request::Parts};
 
-use crate::exchange::{
-    self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, intake::Payload,
-};
+use crate::exchange::{self, Call, Codec, Decoded, Failure, Wire, intake::Payload};
 use crate::http::{
-    answer::Answer, compress, encoding, respond, service::Service, shared_forms::TakeShared,
-    status::status,
+    answer::Answer, encoding, respond, service::Service, shared_forms::TakeShared, status::status,
 };
 use ::inference::{
     error::Error,
@@ -89,8 +86,8 @@ where
         Ok(body)
     }
 
-    fn expanded(&self, signature: &Signature, body: &&Bytes, loose: usize) -> usize {
-        (self.expanded)(signature, body, loose)
+    fn expanded(&self, signature: &Signature, body: &&Bytes, rough: usize) -> usize {
+        (self.expanded)(signature, body, rough)
     }
 
     fn decode_work(&self, _: &Signature, body: &&Bytes) -> usize {
@@ -113,18 +110,6 @@ where
         response: &InferenceResponse,
     ) -> Result<EncodedReply, Error> {
         (format.encode)(&format.format, signature, response)
-    }
-
-    fn length(reply: &EncodedReply) -> usize {
-        compress::length(reply)
-    }
-
-    fn compress(
-        reply: EncodedReply,
-        encoding: Encoding,
-        level: Compression,
-    ) -> Result<EncodedReply, Error> {
-        Ok(compress::compress(reply, encoding, level))
     }
 }
 

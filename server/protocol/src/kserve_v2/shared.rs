@@ -19,6 +19,13 @@ pub struct SharedParts {
     pub outputs: Vec<(Arc<str>, RegionPart)>,
 }
 
+impl SharedParts {
+    /// Bytes of the inputs together.
+    pub fn input_bytes(&self) -> u64 {
+        self.inputs.iter().map(|it| it.part.byte_size).fold(0, u64::saturating_add)
+    }
+}
+
 /// A part of a registered region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionPart {

@@ -3,13 +3,12 @@
 use std::{collections::VecDeque, time::Instant};
 
 use bytes::Bytes;
-use flate2::Compression;
 use h2::RecvStream;
 
 use super::{
     super::{
         body::Encoded,
-        compress::{self, level},
+        compress::level,
         context::{Answered, Context},
         metadata,
         reply::{self, Frame},
@@ -21,7 +20,6 @@ use super::{
 };
 use crate::exchange::{
     self, Answer, Call, Codec, Decoded, Failure, Prepared, Wire,
-    compression::Encoding,
     intake::{Nowhere, Payload, Received},
 };
 use inference::{
@@ -177,17 +175,5 @@ impl Codec for ModelInfer {
         response: &InferenceResponse,
     ) -> Result<VecDeque<Bytes>, Error> {
         reply::encode(response, &format.forms, signature, format.frame)
-    }
-
-    fn length(reply: &VecDeque<Bytes>) -> usize {
-        reply.iter().map(Bytes::len).sum()
-    }
-
-    fn compress(
-        reply: VecDeque<Bytes>,
-        encoding: Encoding,
-        level: Compression,
-    ) -> Result<VecDeque<Bytes>, Error> {
-        Ok(compress::compress(reply, encoding, level))
     }
 }

@@ -4,12 +4,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
-use flate2::Compression;
 use h2::RecvStream;
 
 use super::{
     super::{
-        compress,
         context::{Answered, Context},
         method::Method,
         tfs::{self, Form, Request, Spec, Version},
@@ -19,7 +17,6 @@ use super::{
 use crate::{
     exchange::{
         self, Codec, Decoded, Failure,
-        compression::Encoding,
         intake::{Nowhere, Payload},
     },
     serving::Serving,
@@ -80,18 +77,6 @@ impl Codec for Predict {
         response: &InferenceResponse,
     ) -> Result<VecDeque<Bytes>, Error> {
         tfs::encode(form, signature, response)
-    }
-
-    fn length(reply: &VecDeque<Bytes>) -> usize {
-        reply.iter().map(Bytes::len).sum()
-    }
-
-    fn compress(
-        reply: VecDeque<Bytes>,
-        encoding: Encoding,
-        level: Compression,
-    ) -> Result<VecDeque<Bytes>, Error> {
-        Ok(compress::compress(reply, encoding, level))
     }
 }
 
