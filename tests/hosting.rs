@@ -3,8 +3,8 @@
 
 use std::{fs, process::Command, time::Duration};
 
+use ::hosting::settings::Vendor;
 use configuration::compat::sagemaker::VariableState;
-use frontend::settings::Vendor;
 use models::settings::{HostedWay, ModelsFrom};
 use muster::config::{ServerConfig, sagemaker_variables};
 use protocol::sagemaker::Dialect;

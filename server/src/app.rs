@@ -22,19 +22,19 @@ use tokio::task::JoinSet;
 
 pub use error::AppError;
 use observers::Observers;
-use settings::{grpc_settings, http_settings, load_settings, metrics_settings};
+use settings::{grpc_settings, hosting_front, http_settings, load_settings, metrics_settings};
 
 use crate::config::{Lifecycle, ServerConfig};
 use frontend::settings::TlsFiles;
 use frontend::{
     drain::{Drain, Stage},
     grpc::Grpc,
-    hosting::Facade,
-    http::{HttpSettings, Listener, Service},
+    http::{Listener, Service},
     memory::SharedMemory,
     net::{self, Front, IoThreads, tls::Acceptor},
     serving::{Serving, ServingSettings},
 };
+use hosting::{Facade, Hosting};
 use inference::{access::TokenFile, limits::Budget, trace::Tracing};
 use machine::{Machine, gpus::Gpus};
 use models::{
@@ -138,14 +138,14 @@ impl App {
         let observers = Observers::start(&config, &serving, machine)?;
         let (facade, runner) =
             config.aws.as_ref().map(|it| Facade::new(it, &config.stores)).unzip();
-        let settings = http_settings(&config, &serving, &observers, tokens.clone(), cpus);
-        let settings = HttpSettings { facade, ..settings };
+        let settings = http_settings(&config, &serving, tokens.clone());
         let listener = tls.map_or(Listener::Plain, Listener::Tls);
         let vertex_ai_listener = match &config.tls {
             Some(tls) if !tls.ports.has("vertex-ai") => Listener::HealthOnly,
             _ => listener.clone(),
         };
-        let http = Service::new(serving.clone(), settings.clone(), listener);
+        let service = Service::new(serving.clone(), settings, listener);
+        let http = Hosting { facade, ..hosting_front(&config, &observers, service, cpus) };
         if let Some(runner) = runner.flatten() {
             runner.start(http.clone(), config.lifecycle.patience())?;
         }
@@ -153,11 +153,11 @@ impl App {
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
         let grpc = Grpc::new(serving.clone(), messages);
         let mut fronts: Vec<Arc<dyn Front>> =
-            vec![Arc::new(http), Arc::new(health_only), Arc::new(grpc)];
+            vec![Arc::new(http.clone()), Arc::new(health_only), Arc::new(grpc)];
         if config.vertex_ai.is_some() {
             let vertex_ai = config.vertex_ai.clone();
-            let settings = HttpSettings { vertex_ai, facade: None, ..settings };
-            fronts.push(Arc::new(Service::new(serving.clone(), settings, vertex_ai_listener)));
+            let plain = http.behind(vertex_ai_listener);
+            fronts.push(Arc::new(Hosting { vertex_ai, facade: None, ..plain }));
         }
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());

@@ -42,11 +42,25 @@ const IMPORTS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "hosting",
+        &[
+            "backend",
+            "configuration",
+            "frontend",
+            "inference",
+            "machine",
+            "models",
+            "protocol",
+            "telemetry",
+        ],
+    ),
+    (
         "muster",
         &[
             "backend",
             "configuration",
             "frontend",
+            "hosting",
             "identity",
             "inference",
             "loadgen",

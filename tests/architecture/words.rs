@@ -13,12 +13,12 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/frontend/src/http",
             "server/frontend/src/grpc",
             "server/frontend/src/exchange",
-            "server/frontend/src/hosting",
+            "server/hosting/src",
         ],
     ),
     ("h2::", &["server/frontend/src/grpc"]),
     ("hyper_util::", &["server/frontend/src/http"]),
-    ("http_body_util::", &["server/frontend/src/http", "server/frontend/src/hosting"]),
+    ("http_body_util::", &["server/frontend/src/http", "server/hosting/src"]),
     ("socket2::", &["server/frontend/src/net"]),
     (
         "prost::",
@@ -36,7 +36,7 @@ const WORDS: &[(&str, &[&str])] = &[
         &[
             "server/models/src",
             "server/telemetry/src/capture",
-            "server/frontend/src/hosting/emf",
+            "server/hosting/src/emf",
             "server/loadgen/src",
         ],
     ),
@@ -51,7 +51,10 @@ const WORDS: &[(&str, &[&str])] = &[
         &["server/inference/src", "server/models/src", "server/frontend/src/net/tls.rs"],
     ),
     ("tokio_rustls::", &["server/src/health", "server/frontend/src/net/tls.rs"]),
-    ("ring::", &["server/inference/src", "server/src/health", "server/frontend/src"]),
+    (
+        "ring::",
+        &["server/inference/src", "server/src/health", "server/frontend/src", "server/hosting/src"],
+    ),
     ("flate2::", &["server/frontend/src", "server/protocol/src/npz"]),
     ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
     ("subtle::", &["server/inference/src/access"]),
@@ -65,7 +68,16 @@ const WORDS: &[(&str, &[&str])] = &[
     ("onnxruntime::", &["server/src/main.rs"]),
     ("pytorch::", &["server/src/main.rs"]),
     ("identity::", &["server/src/main.rs"]),
-    ("tokio::", &["server/frontend/src", "server/schedule/src", "server/models/src", "server/src"]),
+    (
+        "tokio::",
+        &[
+            "server/frontend/src",
+            "server/hosting/src",
+            "server/schedule/src",
+            "server/models/src",
+            "server/src",
+        ],
+    ),
     (
         "std::env",
         &[

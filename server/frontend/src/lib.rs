@@ -4,7 +4,6 @@
 pub mod drain;
 pub mod exchange;
 pub mod grpc;
-pub mod hosting;
 pub mod http;
 pub mod memory;
 pub mod net;

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::AppError;
 use crate::config::ServerConfig;
-use frontend::{
-    hosting::emf::{Emf, Recorder, Sources},
-    serving::Serving,
-};
+use frontend::serving::Serving;
+use hosting::emf::{Emf, Recorder, Sources};
 use machine::Machine;
 use telemetry::capture::Capture;
 

@@ -7,11 +7,11 @@ use crate::config::ServerConfig;
 use frontend::{
     exchange::intake::Limits,
     grpc::{self, GrpcSettings},
-    hosting::SessionTable,
-    http::{HttpSettings, Timeouts},
+    http::{HttpSettings, Service, Timeouts},
     net::tls::Acceptor,
     serving::Serving,
 };
+use hosting::{Hosting, SessionTable};
 use inference::{
     access::{Access, TokenFile, Wire},
     error::HTTP_BODY_LIMIT,
@@ -49,13 +49,36 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
     }
 }
 
-/// The settings of all HTTP ports, without those that only some ports have.
+/// The HTTP front, without what only some ports have.
+pub(super) fn hosting_front(
+    config: &ServerConfig,
+    observers: &Observers,
+    http: Service,
+    cpus: NonZeroUsize,
+) -> Hosting {
+    Hosting {
+        http,
+        answers: config.hosting,
+        default_model: config.sagemaker.default_model.as_deref().map(Arc::from),
+        first_of_several: matches!(
+            config.control.hosted,
+            Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
+        ),
+        recorder: observers.recorder.clone(),
+        capture: observers.capture.clone(),
+        sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),
+        websocket: config.clients.websocket,
+        cpus,
+        facade: None,
+        vertex_ai: None,
+    }
+}
+
+/// The settings of all HTTP ports.
 pub(super) fn http_settings(
     config: &ServerConfig,
     serving: &Serving,
-    observers: &Observers,
     tokens: Option<Arc<TokenFile>>,
-    cpus: NonZeroUsize,
 ) -> HttpSettings {
     let (limits, access) = (&config.limits, &config.access);
     HttpSettings {
@@ -71,24 +94,11 @@ pub(super) fn http_settings(
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },
-        default_model: config.sagemaker.default_model.as_deref().map(Arc::from),
-        hosting: config.hosting,
-        first_of_several: matches!(
-            config.control.hosted,
-            Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
-        ),
         sagemaker: Arc::new(config.sagemaker.options(limits.body_bytes)),
-        recorder: observers.recorder.clone(),
-        capture: observers.capture.clone(),
-        sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),
-        websocket: config.clients.websocket,
         compression: limits.http_compression,
-        cpus,
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
         forwarding: access.http.forwarding.clone().map(Arc::new),
-        facade: None,
         tensorflow_metrics: config.metrics.tensorflow_path.as_deref().map(Into::into),
-        vertex_ai: None,
     }
 }
 

@@ -9,10 +9,11 @@ use super::{
 use configuration::{
     Environment, Flag, Notice, Sources, command_line::Serve, compat::variables, value,
 };
-use frontend::settings::{
-    access,
+use frontend::settings::{access, clients, grpc, limits, listeners, tls};
+use hosting::settings::{
+    answers,
     aws::{self, AwsFacade},
-    clients, emf, grpc, hosting, limits, listeners, sagemaker, sessions, tls, vertex,
+    emf, sagemaker, sessions, vertex,
 };
 use machine::{Machine, gpus::Visibility};
 use models::{
@@ -43,7 +44,7 @@ pub(super) fn resolve(
     machine: &Machine,
     problems: &mut Vec<String>,
 ) -> ServerConfig {
-    let vertex_ai = vertex::is_on(&sources, problems);
+    let vertex_ai = listeners::has_vertex_ai(&sources, problems);
     let is_multi_model = multi_model::is_on(&sources, problems);
     let (from, platform_folder) =
         models_from(serve, is_multi_model, vertex_ai, &sources, environment, problems);
@@ -71,7 +72,7 @@ pub(super) fn resolve(
         control.hosted =
             hosted_start::start(&sources, environment, sagemaker.default_model.as_ref());
     }
-    let hosting = hosting::resolve(&sources, problems);
+    let hosting = answers::resolve(&sources, problems);
     let startup = startup::resolve(&sources, environment, (&from, hosted), problems);
     let platform = hosted_start::folder(&sources, environment, platforms.as_deref(), problems);
     let start = Start { hosted, batch: sagemaker.batch };

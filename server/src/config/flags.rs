@@ -5,10 +5,8 @@ use configuration::{
     Flag, FlagTable,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
 };
-use frontend::settings::{
-    access, aws, clients, emf, grpc, hosting, limits, listeners, sagemaker, sessions, tls, vertex,
-    xgboost,
-};
+use frontend::settings::{access, clients, grpc, limits, listeners, tls};
+use hosting::settings::{answers, aws, emf, sagemaker, sessions, vertex, xgboost};
 use models::{
     cache::cache_settings,
     settings::{
@@ -36,7 +34,7 @@ const PARTS: &[&[Flag]] = &[
     gpu_limit::FLAGS,
     grpc::FLAGS,
     hosted_start::FLAGS,
-    hosting::FLAGS,
+    answers::FLAGS,
     lifecycle::FLAGS,
     limits::FLAGS,
     listeners::FLAGS,

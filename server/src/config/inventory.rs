@@ -7,7 +7,8 @@ use configuration::{
     ConfigError, Environment, FlagTable, Given, NoticeLevel, Origin, Sources, Typed,
     command_line::Serve, compat::sagemaker::Others, gather,
 };
-use frontend::settings::{Listeners, Vendor};
+use frontend::settings::Listeners;
+use hosting::settings::Vendor;
 use machine::Machine;
 
 /// The text.

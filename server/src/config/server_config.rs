@@ -3,8 +3,10 @@
 use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
 use configuration::Notice;
 use frontend::settings::{
-    AccessSettings, AwsFacade, ClientSettings, EmfSettings, GrpcOptions, HostingSettings, HttpTls,
-    LimitSettings, Listeners, SageMakerSettings, SessionSettings, VertexAi,
+    AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners,
+};
+use hosting::settings::{
+    AwsFacade, EmfSettings, HostingSettings, SageMakerSettings, SessionSettings, VertexAi,
 };
 use inference::trace::TraceConfig;
 use machine::gpus::Visibility;

@@ -1,6 +1,7 @@
 //! Bodies of HTTP: the source of a request's body, and a reply's body in segments.
 
 use std::{
+    any::Any,
     collections::VecDeque,
     convert::Infallible,
     pin::Pin,
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use crate::{exchange::intake::Source, hosting::emf::Invocation};
+use crate::exchange::intake::Source;
 use inference::{
     error::Error,
     limits::Permit,
@@ -76,8 +77,8 @@ pub struct Segments {
     coming: Option<Coming>,
     /// Notes in the trace when the last byte has left.
     sending: Option<Sending>,
-    /// Counts the invocation until then.
-    invocation: Option<Invocation>,
+    /// Dropped then.
+    kept: Option<Box<dyn Any + Send>>,
     /// Sent in chunks, so that the client does not learn the length?
     is_stream: bool,
 }
@@ -101,9 +102,9 @@ impl Segments {
         Segments { coming: Some(Coming(Box::pin(body))), ..Segments::default() }
     }
 
-    /// Counts an invocation until this body has left.
-    pub fn count(&mut self, invocation: Invocation) {
-        self.invocation = Some(invocation);
+    /// Keeps a value until this body has left, or is given up.
+    pub fn keep(&mut self, value: impl Any + Send) {
+        self.kept = Some(Box::new(value));
     }
 
     /// The segments that are not written yet.

@@ -21,7 +21,8 @@ use tokio::{
 
 use super::{
     body::Segments,
-    dispatch, respond,
+    platform::Platform,
+    respond,
     service::{Listener, Service},
     timeouts::{Progress, TimedStream},
     websocket::{self, Opening},
@@ -34,7 +35,8 @@ use protocol::sagemaker::ErrorForm;
 const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// Serves a connection to its end.
-pub async fn serve(accepted: Accepted, service: Arc<Service>) {
+pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
+    let service = platform.service();
     let Accepted { stream, permit: _permit, mut guard } = accepted;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
@@ -46,11 +48,11 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     match service.listener.clone() {
-        Listener::Plain | Listener::HealthOnly => speak(stream, guard, service).await,
+        Listener::Plain | Listener::HealthOnly => speak(stream, guard, platform).await,
         Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
             match acceptor.accept(stream, longest, &mut guard).await {
-                Ok(stream) => speak(stream, guard, service).await,
+                Ok(stream) => speak(stream, guard, platform).await,
                 // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
                 Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
             }
@@ -59,20 +61,22 @@ pub async fn serve(accepted: Accepted, service: Arc<Service>) {
 }
 
 /// Answers the requests of a connection.
-async fn speak<S>(stream: S, mut guard: Guard, service: Arc<Service>)
+async fn speak<S, P>(stream: S, mut guard: Guard, platform: Arc<P>)
 where
+    P: Platform,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let service = platform.service();
     let opened = Mutex::new(None);
     let progress = Arc::new(Progress::default());
     let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
     let answer = service_fn(|request: Request<Incoming>| {
-        let (service, progress, opened) = (service.clone(), progress.clone(), &opened);
+        let (platform, progress, opened) = (&platform, progress.clone(), &opened);
         async move {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
-            let mut response = dispatch::answer(&service, request).await;
-            if !service.serving.drain.is_serving() {
+            let mut response = platform.answer(request).await;
+            if !platform.service().serving.drain.is_serving() {
                 // `connection: close` lets the client use another server in time; a connection that is cut off is an
                 // error to it.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -106,7 +110,7 @@ where
     if let Some(opening) = opening {
         // A WebSocket has an idle timeout of its own.
         progress.busy();
-        websocket::serve(opening, service, &mut guard).await;
+        websocket::serve(opening, platform.clone(), &mut guard).await;
     }
 }
 
@@ -121,7 +125,7 @@ impl Drop for IdleAtEnd<'_> {
 
 /// Answers that there are too many connections, and closes this one. A TLS port closes it without an answer, because
 /// a handshake would cost too much.
-pub async fn refuse(stream: std::net::TcpStream, service: Arc<Service>) {
+pub async fn refuse(stream: std::net::TcpStream, service: &Service) {
     if matches!(service.listener, Listener::Tls(_)) {
         return;
     }

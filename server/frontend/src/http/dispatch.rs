@@ -1,8 +1,6 @@
 //! The way of every HTTP request: its route, its permission, its handler, its answer, its count.
 
-use std::sync::Arc;
-
-use hyper::{Request, Response, body::Incoming, http::request::Parts};
+use hyper::{Response, body::Incoming, http::request::Parts};
 
 use super::{
     answer::{Answer, failed, forget},
@@ -11,37 +9,41 @@ use super::{
         describe, generate, health, infer, memory, metrics, repository, settings, statistics,
         tensorflow,
     },
-    router::{Family, Route, route},
+    platform::Platform,
+    router::{self, Family, Route},
     service::Service,
 };
-use crate::{
-    exchange::Failure,
-    hosting::{bidirectional, facade::runtime, invoke, multi_model, vertex},
-};
+use crate::exchange::Failure;
+use inference::error::Error;
 use telemetry::metrics::Protocol;
 
-/// Answers any request.
-pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Response<Segments> {
-    let (parts, mut body) = request.into_parts();
-    if let Some(facade) = runtime::facade_for(service, &parts) {
-        // Boxed: the futures of other requests stay small.
-        return Box::pin(runtime::answer(service, &facade, parts, body)).await;
+/// The route of a request.
+///
+/// # Errors
+/// Those of [`router::route`].
+pub fn route<'a>(service: &Service, parts: &'a Parts) -> Result<Route<'a>, Error> {
+    // The address of these metrics is a setting, and not in the table of routes.
+    if service.settings.tensorflow_metrics.as_deref() == Some(parts.uri.path()) {
+        return metrics::route(&parts.method);
     }
-    let route = match &service.settings.vertex_ai {
-        // The address of these metrics is a setting, and not in the table of routes.
-        None if service.settings.tensorflow_metrics.as_deref() == Some(parts.uri.path()) => {
-            metrics::route(&parts.method)
-        }
-        None => route(&parts.method, parts.uri.path()),
-        Some(routes) => vertex::route(routes, &parts),
-    };
+    router::route(&parts.method, parts.uri.path())
+}
+
+/// Answers a request on its route.
+pub async fn answer<P: Platform>(
+    platform: &P,
+    route: Result<Route<'_>, Error>,
+    parts: &Parts,
+    mut body: Incoming,
+) -> Response<Segments> {
+    let service = platform.service();
     let (family, answer) = match route {
-        Ok(route) => (Some(route.family()), admit(service, route, &parts, &mut body).await),
+        Ok(route) => (Some(route.family()), admit(platform, route, parts, &mut body).await),
         Err(error) => (Family::of(parts.uri.path()), Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
-        forget(&parts, body);
-        failed(service, &parts, family, &failure)
+        forget(parts, body);
+        failed(service, parts, family, &failure)
     });
     let protocol = match family {
         Some(Family::KServe) => Protocol::KserveV2,
@@ -54,28 +56,27 @@ pub async fn answer(service: &Arc<Service>, request: Request<Incoming>) -> Respo
 }
 
 /// Checks the permission before anything else of the request is read.
-async fn admit(
-    service: &Arc<Service>,
+async fn admit<P: Platform>(
+    platform: &P,
     route: Route<'_>,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
-    service.check(route.need(&parts.method), &parts.headers)?;
-    dispatch(service, route, parts, body).await
+    platform.service().check(route.need(&parts.method), &parts.headers)?;
+    dispatch(platform, route, parts, body).await
 }
 
-async fn dispatch(
-    service: &Arc<Service>,
+async fn dispatch<P: Platform>(
+    platform: &P,
     route: Route<'_>,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
+    let service = platform.service();
     match route {
+        Route::Platform(route) => platform.handle(route, parts, body).await,
         Route::Infer(model) => infer::infer_v2(service, &model, parts, body).await,
         Route::Apply(method, path) => tensorflow::apply(service, method, &path, parts, body).await,
-        Route::Invocations => invoke::invocations(service, parts, body.into()).await,
-        Route::InvocationsStream => bidirectional::open(service, parts),
-        Route::Ping => Ok(health::ping(service)),
         Route::Live => Ok(health::live(service)),
         Route::Ready => Ok(health::ready(service)),
         Route::ModelReady(path) => health::model_ready(service, &path),
@@ -84,9 +85,6 @@ async fn dispatch(
         Route::ModelConfig(path) => describe::config(service, &path, parts).await,
         Route::ModelStatus(path) => tensorflow::status(service, &path),
         Route::TensorFlowMetadata(path) => tensorflow::metadata(service, &path, parts).await,
-        Route::MultiModel(path) => multi_model::answer(service, &path, parts, body).await,
-        Route::Version => Ok(describe::version()),
-        Route::ExecutionParameters => Ok(describe::execution_parameters(service).await),
         Route::Metrics => metrics::ours(service).await,
         Route::TensorFlowMetrics => metrics::tensorflow(service).await,
         Route::RepositoryIndex => repository::index(service, body).await,
@@ -98,7 +96,5 @@ async fn dispatch(
         Route::TraceSetting(path) => settings::trace(service, path.as_ref(), parts, body).await,
         Route::Logging => settings::logging(service, parts, body).await,
         Route::SharedMemory(path) => memory::answer(service, &path, body).await,
-        Route::VertexHealth => Ok(vertex::health(service)),
-        Route::VertexInfer(path) => vertex::infer(service, path.as_ref(), parts, body).await,
     }
 }

@@ -1,20 +1,21 @@
 //! The HTTP front: connections, routes, handlers, the table of statuses.
 
-pub(crate) mod answer;
-pub(crate) mod body;
+pub mod answer;
+pub mod body;
 mod compress;
 mod connection;
-mod dispatch;
+pub mod dispatch;
 mod encoding;
 mod handlers;
-pub(crate) mod inference;
-pub(crate) mod respond;
-pub(crate) mod router;
-pub(crate) mod service;
+pub mod inference;
+pub mod platform;
+pub mod respond;
+pub mod router;
+pub mod service;
 mod shared_forms;
-pub(crate) mod status;
+pub mod status;
 mod timeouts;
-pub(crate) mod websocket;
+pub mod websocket;
 
 use std::sync::Arc;
 
@@ -22,9 +23,10 @@ pub use service::{HttpSettings, Listener, Service};
 pub use timeouts::Timeouts;
 
 use crate::net::{Accepted, Front, Served};
+use platform::Platform;
 
 /// The front that serves HTTP on a port.
-impl Front for Service {
+impl<P: Platform> Front for P {
     fn fork(&self) -> Arc<dyn Front> {
         Arc::new(self.clone())
     }
@@ -34,6 +36,6 @@ impl Front for Service {
     }
 
     fn refuse(self: Arc<Self>, stream: std::net::TcpStream) -> Served {
-        Box::pin(connection::refuse(stream, self))
+        Box::pin(async move { connection::refuse(stream, self.service()).await })
     }
 }

@@ -1,6 +1,5 @@
 //! (method, path) → route: one table for every HTTP protocol, on every port.
 
-pub mod aws;
 mod extensions;
 mod multi_model;
 mod path;
@@ -9,14 +8,14 @@ mod tensorflow;
 
 use hyper::Method;
 
-pub use path::{GET, percent_decode};
+pub use path::{GET, percent_decode, unknown};
 pub use route::{
-    Family, MemoryAction, MemoryKind, MemoryPath, ModelPath, MultiModelPath, Route, VersionChoice,
-    VersionPath,
+    Family, MemoryAction, MemoryKind, MemoryPath, ModelPath, MultiModelPath, PlatformRoute, Route,
+    VersionChoice, VersionPath,
 };
 
 use inference::error::Error;
-use path::{ANY, GET_OR_DELETE, POST, model_path, unknown};
+use path::{ANY, GET_OR_DELETE, POST, model_path};
 
 /// The route of a request.
 ///
@@ -78,13 +77,13 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
             };
             (allowed, make(model_path(name, version)?))
         }
-        ["ping"] => (ANY, Route::Ping),
+        ["ping"] => (ANY, PlatformRoute::Ping.into()),
         // MLflow's addresses of health and of the version.
-        ["health"] => (GET, Route::Ping),
-        ["version"] => (GET, Route::Version),
-        ["invocations"] => (POST, Route::Invocations),
-        ["invocations-bidirectional-stream"] => (GET, Route::InvocationsStream),
-        ["execution-parameters"] => (GET, Route::ExecutionParameters),
+        ["health"] => (GET, PlatformRoute::Ping.into()),
+        ["version"] => (GET, PlatformRoute::Version.into()),
+        ["invocations"] => (POST, PlatformRoute::Invocations.into()),
+        ["invocations-bidirectional-stream"] => (GET, PlatformRoute::InvocationsStream.into()),
+        ["execution-parameters"] => (GET, PlatformRoute::ExecutionParameters.into()),
         ["models", rest @ ..] => multi_model::route(method, rest)?.ok_or_else(|| unknown(path))?,
         ["metrics"] => (GET, Route::Metrics),
         _ if route::is_below(path) => tensorflow::route(path, parts.get(2..length).unwrap_or(&[]))?,
@@ -147,11 +146,15 @@ mod tests {
         check(Method::POST, "/v2/logging", Route::Logging);
         check(Method::POST, "/v2/models/m/infer", Route::Infer(model("m", None)));
         check(Method::POST, "/v2/models/m/versions/1/infer", Route::Infer(model("m", Some(1))));
-        check(Method::HEAD, "/ping", Route::Ping);
-        check(Method::GET, "/health", Route::Ping);
-        check(Method::GET, "/version", Route::Version);
-        check(Method::POST, "/invocations", Route::Invocations);
-        check(Method::GET, "/invocations-bidirectional-stream", Route::InvocationsStream);
+        check(Method::HEAD, "/ping", PlatformRoute::Ping.into());
+        check(Method::GET, "/health", PlatformRoute::Ping.into());
+        check(Method::GET, "/version", PlatformRoute::Version.into());
+        check(Method::POST, "/invocations", PlatformRoute::Invocations.into());
+        check(
+            Method::GET,
+            "/invocations-bidirectional-stream",
+            PlatformRoute::InvocationsStream.into(),
+        );
         check(Method::GET, "/metrics", Route::Metrics);
     }
 

@@ -1,7 +1,6 @@
 //! The state that HTTP handlers share: the models, the limits, the settings of the HTTP front.
 
 use std::{
-    num::NonZeroUsize,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,26 +11,13 @@ use hyper::{
 };
 
 use crate::{
-    exchange::intake::Limits,
-    hosting::emf::Recorder,
-    net::tls::Acceptor,
-    serving::Serving,
-    settings::{
-        hosting::{HostingSettings, PingMode},
-        vertex::VertexAi,
-    },
-};
-use crate::{
-    hosting::{facade::Facade, sessions::SessionTable},
-    http::timeouts::Timeouts,
+    exchange::intake::Limits, http::timeouts::Timeouts, net::tls::Acceptor, serving::Serving,
 };
 use inference::{
     access::{Access, Category, Forwarding, Need},
     error::Error,
 };
-use models::ServedModel;
 use protocol::sagemaker;
-use telemetry::capture::Capture;
 
 /// Settings of the HTTP front.
 #[derive(Clone)]
@@ -40,36 +26,16 @@ pub struct HttpSettings {
     pub timeouts: Timeouts,
     /// Limits of a request's body.
     pub body: Limits,
-    /// The model that answers `/invocations`; `None` for the only model.
-    pub default_model: Option<Arc<str>>,
-    /// The answers that a hosting platform gets beside inference.
-    pub hosting: HostingSettings,
-    /// Without a default model, is the first ready model by name the default?
-    pub first_of_several: bool,
     /// How `/invocations` chooses formats.
     pub sagemaker: Arc<sagemaker::Options>,
-    /// Counts invocations; `None` where the lines of metrics are off.
-    pub recorder: Option<Recorder>,
-    /// Captures the data of some invocations; `None` where capture is off.
-    pub capture: Option<Capture>,
-    /// The sessions of `/invocations`, shared by all ports; `None` where they are off.
-    pub sessions: Option<Arc<SessionTable>>,
-    /// Are WebSockets accepted?
-    pub websocket: bool,
     /// Are compressed bodies accepted, and replies compressed for clients that ask for it?
     pub compression: bool,
-    /// Processors of this machine.
-    pub cpus: NonZeroUsize,
     /// The tokens of clients, and the access that each gives.
     pub access: Access,
     /// Headers that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
-    /// The local SageMaker runtime; `None` where it is off.
-    pub facade: Option<Arc<Facade>>,
     /// The address of metrics with TensorFlow Serving's names; `None` where there is none.
     pub tensorflow_metrics: Option<Arc<str>>,
-    /// The only routes of the Vertex AI port; `None` on the other ports.
-    pub vertex_ai: Option<VertexAi>,
 }
 
 /// The encryption of a port.
@@ -115,11 +81,6 @@ impl Service {
         Service { serving, settings, listener }
     }
 
-    /// The same service on a port with another encryption.
-    pub fn behind(&self, listener: Listener) -> Service {
-        Service { listener, ..self.clone() }
-    }
-
     /// May a request that needs this access, with these headers, be answered on this port?
     pub fn check(&self, need: Need, headers: &HeaderMap) -> Result<(), Error> {
         let is_public = matches!(need.category(), Category::Health | Category::Metrics);
@@ -131,78 +92,6 @@ impl Service {
             ));
         }
         self.settings.access.check(need, |name| headers.get(name).map(HeaderValue::as_bytes))
-    }
-
-    /// Why `/ping` is not answered with 200; `None` when it is. One failed model among several does not count, unless
-    /// it is the default one.
-    pub fn ping_fails(&self) -> Option<String> {
-        if !self.serving.drain.is_serving() {
-            return Some("the server is shutting down".to_owned());
-        }
-        // Models of a multi-model endpoint come and go. The platform must be able to send requests without any.
-        if self.serving.control.is_multi_model() || self.settings.hosting.ping == PingMode::Live {
-            return None;
-        }
-        if !self.serving.models.is_started() {
-            return Some("models are still loading".to_owned());
-        }
-        match self.default_model() {
-            Some(name) => self.serving.models.get(&name, None).err().map(|it| it.to_string()),
-            None if self.serving.models.ready_names().is_empty() => {
-                Some("no model is ready".to_owned())
-            }
-            None => None,
-        }
-    }
-
-    /// The model that answers `/invocations`: the one that the target header names, if it exists; else the default
-    /// model; else the only model. `version` is the wanted one.
-    pub async fn invoked(
-        &self,
-        headers: &HeaderMap,
-        version: Option<u64>,
-    ) -> Result<Arc<ServedModel>, Error> {
-        if self.serving.control.is_multi_model() {
-            return self
-                .serving
-                .control
-                .multi_model()?
-                .labelled_or_only(text(headers, &TARGET_MODEL));
-        }
-        let deadline = || self.deadline(headers);
-        if let Some(target) = text(headers, &TARGET_MODEL) {
-            match self.serving.model(target, version, deadline).await {
-                // Other platforms use the header for other names.
-                Err(Error::NotFound(_)) => {}
-                // A named model that exists but cannot answer is not replaced by another.
-                outcome => return outcome,
-            }
-        }
-        if let Some(name) = self.default_model() {
-            return self.serving.model(&name, version, deadline).await;
-        }
-        match self.serving.models.names().as_slice() {
-            [only] => self.serving.model(only, version, deadline).await,
-            [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
-            several => Err(Error::InvalidRequest(format!(
-                "there are several models ({}); name one in X-Amzn-SageMaker-Target-Model, or start with \
-                 --sagemaker-default-model",
-                several.join(", ")
-            ))),
-        }
-    }
-
-    /// The name of the model for requests that name none; `None` for the only model.
-    fn default_model(&self) -> Option<Arc<str>> {
-        match &self.settings.default_model {
-            Some(name) => Some(name.clone()),
-            None if self.settings.first_of_several => {
-                let models = &self.serving.models;
-                // Where no model is ready, the error of the first one says why.
-                models.first_ready().or_else(|| models.names().into_iter().next())
-            }
-            None => None,
-        }
     }
 
     /// When the answer to a request that has just arrived becomes useless.

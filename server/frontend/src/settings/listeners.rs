@@ -5,7 +5,7 @@ use std::{
     num::NonZeroUsize,
 };
 
-use super::{tls, vertex};
+use super::tls;
 use configuration::{
     Flag, Notice, Sources,
     value::{self, Parse},
@@ -128,6 +128,11 @@ fn services(
     ]
 }
 
+/// Is the Vertex AI port wanted?
+pub fn has_vertex_ai(sources: &Sources, problems: &mut Vec<String>) -> bool {
+    sources.read("allow-vertex-ai", value::boolean, problems).unwrap_or(false)
+}
+
 /// Settles the ports. `hosted`: a platform that wants one port started the process. `vertex_ai`: is Vertex AI's on?
 pub fn resolve(
     sources: &mut Sources,
@@ -180,7 +185,7 @@ pub struct ToAsk {
 pub fn to_ask(sources: &Sources, named: Option<&str>, problems: &mut Vec<String>) -> Option<ToAsk> {
     // What a platform changes is which services are on beside SageMaker's, which is on in any case.
     // gRPC has health checks of its own, and those of Vertex AI are the platform's business.
-    let vertex_ai = vertex::is_on(sources, problems);
+    let vertex_ai = has_vertex_ai(sources, problems);
     let [sagemaker, http, metrics, ..] = services(sources, false, vertex_ai, problems);
     let services = [sagemaker, http, metrics];
     let is_named = |it: &Service| it.on && named.is_none_or(|name| it.port_setting == name);

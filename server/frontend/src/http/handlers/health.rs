@@ -6,13 +6,6 @@ use hyper::{Response, StatusCode};
 use crate::drain::Stage;
 use crate::http::{answer::Answer, body::Segments, respond, router::ModelPath, service::Service};
 
-pub fn ping(service: &Service) -> Response<Segments> {
-    match service.ping_fails() {
-        None => respond::empty(StatusCode::OK),
-        Some(reason) => respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, &reason),
-    }
-}
-
 pub fn live(service: &Service) -> Response<Segments> {
     match service.serving.drain.stage() {
         Stage::Serving => yes(r#"{"live":true}"#),

@@ -1,7 +1,5 @@
 //! The pages that Prometheus reads.
 
-use std::sync::Arc;
-
 use hyper::Method;
 
 use crate::exchange::offload::offload;
@@ -23,7 +21,7 @@ pub fn route<'a>(method: &Method) -> Result<Route<'a>, Error> {
 }
 
 /// All metrics, with Triton's names and muster's own.
-pub async fn ours(service: &Arc<Service>) -> Answer {
+pub async fn ours(service: &Service) -> Answer {
     let budget = &service.settings.body.budget;
     service.serving.metrics.bytes_in_flight().set(budget.used() as u64);
     let metrics = service.serving.metrics.clone();
@@ -32,7 +30,7 @@ pub async fn ours(service: &Arc<Service>) -> Answer {
 }
 
 /// The metrics of models, with TensorFlow Serving's names.
-pub async fn tensorflow(service: &Arc<Service>) -> Answer {
+pub async fn tensorflow(service: &Service) -> Answer {
     let metrics = service.serving.metrics.clone();
     let text = offload(move || metrics.render_tensorflow()).await?;
     Ok(respond::raw(CONTENT_TYPE, text))

@@ -4,7 +4,7 @@ use hyper::Method;
 
 use super::{
     path::{ANY, GET_OR_DELETE, POST, percent_decode},
-    route::{MultiModelPath, Route},
+    route::{MultiModelPath, PlatformRoute, Route},
 };
 use inference::error::Error;
 
@@ -24,7 +24,7 @@ pub(super) fn route<'a>(
         [name, "invoke"] => (POST, MultiModelPath::Invoke(percent_decode(name)?)),
         _ => return Ok(None),
     };
-    Ok(Some((allowed, Route::MultiModel(path))))
+    Ok(Some((allowed, PlatformRoute::MultiModel(path).into())))
 }
 
 #[cfg(test)]
@@ -35,7 +35,11 @@ mod tests {
 
     #[track_caller]
     fn check(method: Method, path: &str, expected: MultiModelPath<'_>) {
-        assert_eq!(router::route(&method, path), Ok(Route::MultiModel(expected)), "{path}");
+        assert_eq!(
+            router::route(&method, path),
+            Ok(PlatformRoute::MultiModel(expected).into()),
+            "{path}"
+        );
     }
 
     #[test]

@@ -42,13 +42,22 @@ pub enum Route<'a> {
     Logging,
     SharedMemory(MemoryPath<'a>),
     // Vertex AI
-    VertexHealth,
-    /// Inference on that model, or on the model for requests without a name.
-    VertexInfer(Option<ModelPath<'a>>),
     // TensorFlow Serving
     Apply(tfs::Method, VersionPath<'a>),
     ModelStatus(VersionPath<'a>),
     TensorFlowMetadata(VersionPath<'a>),
+    /// An address of a hosting platform.
+    Platform(PlatformRoute<'a>),
+    // Prometheus
+    Metrics,
+    /// Metrics with TensorFlow Serving's names.
+    TensorFlowMetrics,
+}
+
+/// The operation of a hosting platform's address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum PlatformRoute<'a> {
     // SageMaker
     Ping,
     Invocations,
@@ -58,10 +67,16 @@ pub enum Route<'a> {
     MultiModel(MultiModelPath<'a>),
     // MLflow
     Version,
-    // Prometheus
-    Metrics,
-    /// Metrics with TensorFlow Serving's names.
-    TensorFlowMetrics,
+    // Vertex AI
+    VertexHealth,
+    /// Inference on that model, or on the model for requests without a name.
+    VertexInfer(Option<ModelPath<'a>>),
+}
+
+impl<'a> From<PlatformRoute<'a>> for Route<'a> {
+    fn from(route: PlatformRoute<'a>) -> Route<'a> {
+        Route::Platform(route)
+    }
 }
 
 /// A family of addresses: a label of metrics, and the dialect of errors.
@@ -101,17 +116,20 @@ impl Route<'_> {
             | Route::TraceSetting(_)
             | Route::Logging
             | Route::SharedMemory(_)
-            | Route::VertexHealth
-            | Route::VertexInfer(_) => Family::KServe,
+            | Route::Platform(PlatformRoute::VertexHealth | PlatformRoute::VertexInfer(_)) => {
+                Family::KServe
+            }
             Route::Apply(..) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
                 Family::TensorFlowServing
             }
-            Route::Ping
-            | Route::Invocations
-            | Route::ExecutionParameters
-            | Route::InvocationsStream
-            | Route::Version
-            | Route::MultiModel(_) => Family::SageMaker,
+            Route::Platform(
+                PlatformRoute::Ping
+                | PlatformRoute::Invocations
+                | PlatformRoute::ExecutionParameters
+                | PlatformRoute::InvocationsStream
+                | PlatformRoute::Version
+                | PlatformRoute::MultiModel(_),
+            ) => Family::SageMaker,
             Route::Metrics | Route::TensorFlowMetrics => Family::Metrics,
         }
     }
@@ -123,25 +141,16 @@ impl Route<'_> {
             _ => Need::reading(category),
         };
         match self {
-            Route::Live
-            | Route::Ready
-            | Route::ModelReady(_)
-            | Route::Ping
-            | Route::VertexHealth => Need::reading(Category::Health),
+            Route::Platform(route) => route.need(),
+            Route::Live | Route::Ready | Route::ModelReady(_) => Need::reading(Category::Health),
             Route::ServerMetadata
             | Route::ModelMetadata(_)
             | Route::ModelStatus(_)
-            | Route::TensorFlowMetadata(_)
-            | Route::Version
-            | Route::ExecutionParameters => Need::reading(Category::Metadata),
+            | Route::TensorFlowMetadata(_) => Need::reading(Category::Metadata),
             Route::ModelConfig(_) => Need::reading(Category::ModelConfig),
-            Route::Infer(_)
-            | Route::Generate(_)
-            | Route::GenerateStream(_)
-            | Route::Apply(..)
-            | Route::Invocations
-            | Route::InvocationsStream
-            | Route::VertexInfer(_) => Need::reading(Category::Inference),
+            Route::Infer(_) | Route::Generate(_) | Route::GenerateStream(_) | Route::Apply(..) => {
+                Need::reading(Category::Inference)
+            }
             Route::Statistics(_) => Need::reading(Category::Statistics),
             Route::TraceSetting(_) => by_method(Category::Trace),
             Route::Logging => by_method(Category::Logging),
@@ -150,8 +159,23 @@ impl Route<'_> {
             Route::LoadModel(_) | Route::UnloadModel(_) => {
                 Need::changing(Category::ModelRepository)
             }
-            Route::MultiModel(path) => path.need(),
             Route::Metrics | Route::TensorFlowMetrics => Need::reading(Category::Metrics),
+        }
+    }
+}
+
+impl PlatformRoute<'_> {
+    /// The access that a request needs for this route.
+    pub fn need(&self) -> Need {
+        match self {
+            PlatformRoute::Ping | PlatformRoute::VertexHealth => Need::reading(Category::Health),
+            PlatformRoute::Version | PlatformRoute::ExecutionParameters => {
+                Need::reading(Category::Metadata)
+            }
+            PlatformRoute::Invocations
+            | PlatformRoute::InvocationsStream
+            | PlatformRoute::VertexInfer(_) => Need::reading(Category::Inference),
+            PlatformRoute::MultiModel(path) => path.need(),
         }
     }
 }

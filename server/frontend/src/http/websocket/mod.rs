@@ -30,8 +30,8 @@ use tokio::{
     time::{Sleep, timeout},
 };
 
-use super::{body::Segments, service::Service};
-use crate::{drain::Guard, exchange::intake::Received, hosting::message};
+use super::{body::Segments, platform::Platform, service::Service};
+use crate::{drain::Guard, exchange::intake::Received};
 use close::Close;
 use frame::Opcode;
 use inference::error::Error;
@@ -59,13 +59,13 @@ pub struct Opening {
 }
 
 /// Serves a session until the peer or the server ends it.
-pub async fn serve(opening: Opening, service: Arc<Service>, guard: &mut Guard) {
+pub async fn serve<P: Platform>(opening: Opening, platform: Arc<P>, guard: &mut Guard) {
     let stream = match opening.upgrade.await {
         Ok(upgraded) => TokioIo::new(upgraded),
         Err(error) => return tracing::debug!(%error, "a connection did not become a WebSocket"),
     };
     let most = if opening.is_in_order { 1 } else { MOST_AT_ONCE };
-    let reader = Reader::new(service.settings.body.clone());
+    let reader = Reader::new(platform.service().settings.body.clone());
     let now = Instant::now();
     let mut session = Session {
         stream,
@@ -76,7 +76,7 @@ pub async fn serve(opening: Opening, service: Arc<Service>, guard: &mut Guard) {
         heard: now,
         since: None,
         parts: opening.parts,
-        service,
+        platform,
     };
     let ended = match session.run(guard).await {
         Ok(close) => session.close(&close).await,
@@ -89,7 +89,7 @@ pub async fn serve(opening: Opening, service: Arc<Service>, guard: &mut Guard) {
 }
 
 /// A session over one WebSocket.
-struct Session {
+struct Session<P> {
     stream: TokioIo<Upgraded>,
     reader: Reader,
     /// Requests that run, and answers that are not written yet.
@@ -103,7 +103,7 @@ struct Session {
     /// When the unfinished message began.
     since: Option<Instant>,
     parts: Arc<Parts>,
-    service: Arc<Service>,
+    platform: Arc<P>,
 }
 
 /// The next step of a session.
@@ -120,7 +120,11 @@ enum Step {
     Leave,
 }
 
-impl Session {
+impl<P: Platform> Session<P> {
+    fn service(&self) -> &Service {
+        self.platform.service()
+    }
+
     /// Runs the session, and returns the frame to close it with.
     async fn run(&mut self, guard: &mut Guard) -> io::Result<Close> {
         let mut closing = pin!(guard.closing());
@@ -147,8 +151,10 @@ impl Session {
             match step {
                 Step::Leave => self.close = Some(Close::leaving()),
                 Step::Answer(kind, answer) => {
-                    let lost = |error| message::refused(&self.service, &self.parts, error);
-                    let response = answer.unwrap_or_else(lost);
+                    let response = match answer {
+                        Ok(response) => response,
+                        Err(error) => self.platform.message(&self.parts, Err(error)).await,
+                    };
                     self.write(kind, response).await?;
                     // The idle time begins when the answer is written.
                     self.heard = Instant::now();
@@ -175,7 +181,7 @@ impl Session {
     /// When the peer must have sent something, and the frame that closes the session otherwise; `None` while the
     /// server has to act.
     fn due(&self) -> Option<(Instant, Close)> {
-        let settings = &self.service.settings;
+        let settings = &self.service().settings;
         if self.pending.is_some() || self.close.is_some() {
             return None;
         }
@@ -189,7 +195,7 @@ impl Session {
 
     /// Sets the timer to the time that is due first.
     fn wind(&self, timer: std::pin::Pin<&mut Sleep>) {
-        let later = || Instant::now() + self.service.settings.timeouts.idle;
+        let later = || Instant::now() + self.service().settings.timeouts.idle;
         let due = self.due().map_or_else(later, |it| it.0);
         // Only moved to an earlier time: a timer that fires early costs one look.
         if timer.is_elapsed() || due < timer.deadline().into_std() {
@@ -236,14 +242,8 @@ impl Session {
 
     /// Queues a request behind those before it.
     fn ask(&mut self, kind: Kind, body: Result<Received, Error>) {
-        let (service, parts) = (self.service.clone(), self.parts.clone());
-        let answer = async move {
-            match body {
-                Ok(body) => message::message(&service, &parts, body).await,
-                Err(error) => message::refused(&service, &parts, error),
-            }
-        };
-        self.queue.push(kind, answer);
+        let (platform, parts) = (self.platform.clone(), self.parts.clone());
+        self.queue.push(kind, async move { platform.message(&parts, body).await });
     }
 
     /// Writes an answer as one message. An error is a text. Otherwise a text is answered by a text if the reply is

@@ -11,15 +11,16 @@ use hyper::{
     http::request::Parts,
 };
 
-use crate::exchange::{Failure, intake::Payload};
 use crate::{
-    hosting::observed::{CUSTOM_ATTRIBUTES, Observed},
-    http::{
-        answer::{Answer, owned_text},
-        inference::{HttpCodec, Work, inference},
-        respond,
-        service::{Service, text},
-    },
+    front::Hosting,
+    observed::{CUSTOM_ATTRIBUTES, Observed},
+};
+use frontend::exchange::{Failure, intake::Payload};
+use frontend::http::{
+    answer::{Answer, owned_text},
+    inference::{HttpCodec, Work, inference},
+    respond,
+    service::text,
 };
 use inference::{error::Error, request::Sequence, signature::Signature};
 use models::ServedModel;
@@ -30,14 +31,14 @@ use protocol::{
 };
 
 /// The model that a request's headers choose.
-pub async fn chosen(service: &Service, parts: &Parts) -> Result<Arc<ServedModel>, Error> {
+pub async fn chosen(hosting: &Hosting, parts: &Parts) -> Result<Arc<ServedModel>, Error> {
     let attributes = attributes(parts)?;
     match attributes.model {
         Some(name) => {
-            let deadline = || service.deadline(&parts.headers);
-            service.serving.model(name, attributes.version, deadline).await
+            let deadline = || hosting.http.deadline(&parts.headers);
+            hosting.http.serving.model(name, attributes.version, deadline).await
         }
-        None => service.invoked(&parts.headers, attributes.version).await,
+        None => hosting.invoked(&parts.headers, attributes.version).await,
     }
 }
 
@@ -62,7 +63,7 @@ impl Described {
 
 /// Runs a body in any format on a model. `sequence` is the one of its session.
 pub async fn infer(
-    service: &Service,
+    hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
     mut body: Payload<'_, Incoming>,
@@ -78,20 +79,20 @@ pub async fn infer(
     };
     let method = attributes(parts)?.method;
     let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
-    let options = service.settings.sagemaker.clone();
+    let options = hosting.http.settings.sagemaker.clone();
     let described = Arc::new(Described { content_type, accept, method, objective });
     let is_xgboost = sagemaker::speaks_xgboost(&options, described.head());
     if is_xgboost && body.length().is_none() {
         // A body of unknown length shows only at its end whether it is empty.
         model.admit()?;
-        let received = Box::pin(body.receive(json_length, &service.settings.body)).await?;
+        let received = Box::pin(body.receive(json_length, &hosting.http.settings.body)).await?;
         body = Payload::Here(received);
     }
     if is_xgboost && body.length() == Some(0) {
         // XGBoost's container answers an empty body with 204.
         return Ok(respond::empty(StatusCode::NO_CONTENT));
     }
-    let observed = Observed::begin(service, &model, parts);
+    let observed = Observed::begin(hosting, &model, parts);
     let captured = observed.captured();
     // Read twice: for the bound of what decoding takes, and by decoding.
     let (bounded, rules) = (described.clone(), options.clone());
@@ -106,14 +107,14 @@ pub async fn infer(
     };
     let codec =
         HttpCodec { header_length: json_length, expanded, work, decode, encode: sagemaker::encode };
-    let mut answer = inference(service, model, parts, body, codec, sequence).await;
+    let mut answer = inference(&hosting.http, model, parts, body, codec, sequence).await;
     if is_xgboost {
         answer = answer.map_err(blame_the_body);
     }
     observed.end(&mut answer);
     let mut response = answer?;
     if let Some(attributes) = parts.headers.get(&CUSTOM_ATTRIBUTES)
-        && service.settings.hosting.echo_attributes
+        && hosting.answers.echo_attributes
     {
         // The platform passes these attributes on to the client only if the container repeats them.
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());

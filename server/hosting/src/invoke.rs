@@ -4,32 +4,30 @@ use std::sync::Arc;
 
 use hyper::{body::Incoming, http::request::Parts};
 
-use super::{
+use crate::{
+    front::Hosting,
     invocations::{chosen, infer},
     sessions::handler as sessions,
 };
-use crate::{
-    exchange::intake::Payload,
-    http::{answer::Answer, service::Service},
-};
+use frontend::{exchange::intake::Payload, http::answer::Answer};
 use models::ServedModel;
 
 /// `POST /invocations`.
-pub async fn invocations(service: &Service, parts: &Parts, body: Payload<'_, Incoming>) -> Answer {
-    let model = chosen(service, parts).await?;
-    invoke(service, model, parts, body).await
+pub async fn invocations(hosting: &Hosting, parts: &Parts, body: Payload<'_, Incoming>) -> Answer {
+    let model = chosen(hosting, parts).await?;
+    invoke(hosting, model, parts, body).await
 }
 
 /// Runs a request on a chosen model, for every address with the semantics of `/invocations`.
 pub async fn invoke(
-    service: &Service,
+    hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
     body: Payload<'_, Incoming>,
 ) -> Answer {
     if parts.headers.contains_key(sessions::SESSION) {
         // Boxed: the futures of other requests stay small.
-        return Box::pin(sessions::answer(service, model, parts, body)).await;
+        return Box::pin(sessions::answer(hosting, model, parts, body)).await;
     }
-    infer(service, model, parts, body, None).await
+    infer(hosting, model, parts, body, None).await
 }

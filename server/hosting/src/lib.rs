@@ -1,19 +1,25 @@
 //! The addresses of hosting platforms around inference: SageMaker's `/invocations` with its sessions, multi-model
 //! verbs, event streams and asynchronous invocations, the local runtime in front of them, and Vertex AI's port.
+#![forbid(unsafe_code)]
 
-pub(crate) mod async_invocations;
-pub(crate) mod bidirectional;
+mod async_invocations;
+mod bidirectional;
 pub mod emf;
-pub(crate) mod event_stream;
-pub(crate) mod facade;
-pub(crate) mod invocations;
-pub(crate) mod invoke;
-pub(crate) mod message;
-pub(crate) mod multi_model;
-pub(crate) mod observed;
-pub(crate) mod sessions;
-pub(crate) mod vertex;
+mod event_stream;
+mod facade;
+mod front;
+mod invocations;
+mod invoke;
+mod message;
+mod multi_model;
+mod observed;
+mod platform;
+mod sessions;
+pub mod settings;
+mod state;
+mod vertex;
 
 pub use async_invocations::Runner;
 pub use facade::Facade;
+pub use front::Hosting;
 pub use sessions::SessionTable;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    hosting::async_invocations::{self, Runner, Submitter},
+    async_invocations::{self, Runner, Submitter},
     settings::aws::AwsFacade,
 };
 use models::stores::StoreSettings;

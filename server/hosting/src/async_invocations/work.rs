@@ -17,17 +17,15 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{drain::Guard, exchange::intake::Received};
 use crate::{
-    hosting::{
-        async_invocations::{Input, Job, Objects, Runner, objects::Problem},
-        facade::runtime::{Attempt, attempt},
-    },
-    http::{
-        body::Segments,
-        respond,
-        service::{Service, text},
-    },
+    async_invocations::{Input, Job, Objects, Runner, objects::Problem},
+    facade::runtime::{Attempt, attempt},
+    front::Hosting,
+};
+use frontend::{
+    drain::Guard,
+    exchange::intake::Received,
+    http::{body::Segments, respond, service::text},
 };
 use inference::{error::Error, identifier::new_uuid, limits::Permit};
 use protocol::{
@@ -48,9 +46,9 @@ const LAST_NOTES: u32 = 8;
 /// The reason of failure of invocations that the server has no time for.
 const STOPPED: &str = "the server stopped before the invocation was done";
 
-/// The service that runs jobs, and the store of their inputs and results.
+/// What runs jobs, and the store of their inputs and results.
 struct Work {
-    service: Service,
+    hosting: Hosting,
     objects: Arc<Objects>,
 }
 
@@ -68,17 +66,17 @@ impl Runner {
     ///
     /// # Errors
     /// When the system refuses a thread.
-    pub fn start(self, mut service: Service, patience: Duration) -> io::Result<()> {
-        // The queue ends when all services with a sender are gone: this service must not hold one.
-        service.settings.facade = None;
+    pub fn start(self, mut hosting: Hosting, patience: Duration) -> io::Result<()> {
+        // The queue ends when all fronts with a sender are gone: this one must not hold one.
+        hosting.facade = None;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let guard = service.serving.drain.guard();
-        let run = move || runtime.block_on(self.run(service, guard, patience));
+        let guard = hosting.http.serving.drain.guard();
+        let run = move || runtime.block_on(self.run(hosting, guard, patience));
         thread::Builder::new().name("async".to_owned()).spawn(run).map(drop)
     }
 
-    async fn run(mut self, service: Service, mut guard: Guard, patience: Duration) {
-        let work = Arc::new(Work { service, objects: self.objects });
+    async fn run(mut self, hosting: Hosting, mut guard: Guard, patience: Duration) {
+        let work = Arc::new(Work { hosting, objects: self.objects });
         let (stop, stopped) = watch::channel(false);
         let mut running = JoinSet::new();
         loop {
@@ -152,7 +150,7 @@ impl Work {
                 }
                 Err(problem) => return failure(&problem.to_string()),
             };
-            match attempt(&self.service, &job.endpoint, &job.parts, body).await {
+            match attempt(&self.hosting, &job.endpoint, &job.parts, body).await {
                 Attempt::Done(response) => return self.reply(response).await,
                 // A fetched body is fetched again for the next try, so that waiting jobs hold no memory.
                 Attempt::Again(after) => sleep(after).await,
@@ -167,7 +165,7 @@ impl Work {
 
     /// The body of a job.
     async fn body(&self, input: &Input) -> Result<Received, Problem> {
-        let limits = &self.service.settings.body;
+        let limits = &self.hosting.http.settings.body;
         let (bytes, permit) = match input {
             // The job holds the permit of these bytes.
             Input::Here(received) => {
@@ -187,7 +185,7 @@ impl Work {
         // A body of known length is in memory already, with a permit of its own.
         let mut held = match inner.size_hint().exact() {
             Some(_) => None,
-            None => self.service.settings.body.budget.take(0),
+            None => self.hosting.http.settings.body.budget.take(0),
         };
         let (mut body, mut length) = (Vec::new(), 0);
         while let Some(Ok(frame)) = inner.frame().await {

@@ -10,15 +10,15 @@ use hyper::{
     http::request::Parts,
 };
 
-use crate::http::{
+use crate::{front::Hosting, settings::vertex::VertexAi};
+use frontend::http::{
     answer::{Answer, find},
     body::Segments,
     inference::{HttpCodec, Work, inference, of_request},
     respond,
-    router::{self, MemoryAction, MemoryPath, ModelPath, Route},
-    service::{Service, text},
+    router::{self, MemoryAction, MemoryPath, ModelPath, PlatformRoute, Route},
+    service::text,
 };
-use crate::settings::vertex::VertexAi;
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 use models::ServedModel;
 use protocol::{
@@ -35,7 +35,7 @@ pub fn route<'a>(routes: &VertexAi, parts: &'a Parts) -> Result<Route<'a>, Error
     let wrong_method = |allowed| Error::MethodNotAllowed { method: method.to_string(), allowed };
     if path == routes.health_route {
         return match *method {
-            Method::GET | Method::HEAD => Ok(Route::VertexHealth),
+            Method::GET | Method::HEAD => Ok(PlatformRoute::VertexHealth.into()),
             _ => Err(wrong_method("GET")),
         };
     }
@@ -49,7 +49,7 @@ pub fn route<'a>(routes: &VertexAi, parts: &'a Parts) -> Result<Route<'a>, Error
         return Err(wrong_method("POST"));
     }
     match parts.headers.get(&REDIRECT) {
-        None => Ok(Route::VertexInfer(None)),
+        None => Ok(PlatformRoute::VertexInfer(None).into()),
         Some(_) => redirect(text(&parts.headers, &REDIRECT).unwrap_or_default()),
     }
 }
@@ -67,7 +67,7 @@ fn redirect(target: &str) -> Result<Route<'_>, Error> {
         found => found,
     };
     match found.map_err(refused)? {
-        Route::Infer(path) => Ok(Route::VertexInfer(Some(path))),
+        Route::Infer(path) => Ok(PlatformRoute::VertexInfer(Some(path)).into()),
         route @ (Route::ServerMetadata
         | Route::ModelMetadata(_)
         | Route::ModelReady(_)
@@ -90,9 +90,9 @@ fn redirect(target: &str) -> Result<Route<'_>, Error> {
 }
 
 /// May the platform send requests? Not ready either where no model answers requests without a name.
-pub fn health(service: &Service) -> Response<Segments> {
-    let reason = service.serving.not_ready().map(str::to_owned);
-    match reason.or_else(|| invoked(service).err().map(|it| it.to_string())) {
+pub fn health(hosting: &Hosting) -> Response<Segments> {
+    let reason = hosting.http.serving.not_ready().map(str::to_owned);
+    match reason.or_else(|| invoked(hosting).err().map(|it| it.to_string())) {
         None => respond::empty(StatusCode::OK),
         Some(reason) => respond::unhealthy(StatusCode::SERVICE_UNAVAILABLE, &reason),
     }
@@ -101,14 +101,14 @@ pub fn health(service: &Service) -> Response<Segments> {
 /// Inference on a model, or on the one that answers requests without a name. The content type gives the offset of
 /// binary tensors, in both directions.
 pub async fn infer(
-    service: &Service,
+    hosting: &Hosting,
     path: Option<&ModelPath<'_>>,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
     let model = match path {
-        Some(path) => find(service, path, parts).await?,
-        None => invoked(service)?,
+        Some(path) => find(&hosting.http, path, parts).await?,
+        None => invoked(hosting)?,
     };
     let content_type = text(&parts.headers, &CONTENT_TYPE).unwrap_or_default();
     let json_length = media::json_length(content_type)?;
@@ -125,7 +125,7 @@ pub async fn infer(
         decode,
         encode,
     };
-    inference(service, model, parts, body, codec, None).await
+    inference(&hosting.http, model, parts, body, codec, None).await
 }
 
 fn encode(
@@ -137,9 +137,9 @@ fn encode(
 }
 
 /// The model that answers requests without a name: the default one, or the only one.
-fn invoked(service: &Service) -> Result<Arc<ServedModel>, Error> {
-    let models = &service.serving.models;
-    let routes = service.settings.vertex_ai.as_ref();
+fn invoked(hosting: &Hosting) -> Result<Arc<ServedModel>, Error> {
+    let models = &hosting.http.serving.models;
+    let routes = hosting.vertex_ai.as_ref();
     if let Some(name) = routes.and_then(|it| it.default_model.as_ref()) {
         return models.get(name, None);
     }
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn only_the_two_addresses_of_the_platform_are_there() {
-        assert_eq!(routed(Method::GET, "/health", None), "VertexHealth");
-        assert_eq!(routed(Method::POST, "/predict?x=1", None), "VertexInfer(None)");
+        assert_eq!(routed(Method::GET, "/health", None), "Platform(VertexHealth)");
+        assert_eq!(routed(Method::POST, "/predict?x=1", None), "Platform(VertexInfer(None))");
         assert!(routed(Method::GET, "/predict", None).starts_with("MethodNotAllowed"));
         assert!(routed(Method::POST, "/health", None).starts_with("MethodNotAllowed"));
         for path in ["/", "/v2", "/v2/health/ready", "/ping", "/metrics"] {
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn the_header_leads_to_what_reads_and_infers() {
         let infer = redirected("v2/models/m/infer");
-        assert!(infer.starts_with("VertexInfer(Some(ModelPath { name: \"m\""), "{infer}");
+        assert!(infer.starts_with("Platform(VertexInfer(Some(ModelPath { name: \"m\""), "{infer}");
         for (target, route) in [
             ("v2", "ServerMetadata"),
             ("/v2/health/ready", "Ready"),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hyper::Method;
 
-use super::path::{percent_decode, unknown};
+use frontend::http::router::{percent_decode, unknown};
 use inference::{
     access::{Category, Need},
     error::Error,

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::hosting::emf::window::Window;
+use crate::emf::window::Window;
 
 /// One metric of a line.
 struct Metric {

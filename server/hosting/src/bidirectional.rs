@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hyper::{
-    HeaderMap, StatusCode, Version,
+    HeaderMap, Response, StatusCode, Version,
     header::{
         ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
         EXPECT, HOST, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT,
@@ -16,15 +16,14 @@ use hyper::{
 };
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use crate::{
-    hosting::sessions::handler as sessions,
-    http::{
-        answer::Answer,
-        respond,
-        router::percent_decode,
-        service::{Service, TARGET_MODEL, text},
-        websocket::Opening,
-    },
+use crate::{front::Hosting, sessions::handler as sessions};
+use frontend::http::{
+    answer::Answer,
+    body::Segments,
+    respond,
+    router::percent_decode,
+    service::{TARGET_MODEL, text},
+    websocket::Opening,
 };
 use inference::error::Error;
 
@@ -54,12 +53,12 @@ const OWN: [HeaderName; 11] = [
 ];
 
 /// Accepts an upgrade. The task that serves the connection finds the [`Opening`] among the extensions of the answer.
-pub fn open(service: &Service, parts: &Parts) -> Answer {
-    if !service.settings.websocket {
+pub fn open(hosting: &Hosting, parts: &Parts) -> Answer {
+    if !hosting.websocket {
         let problem = "there are no WebSockets here (--allow-websocket=false)";
         return Err(Error::NotFound(problem.to_owned()).into());
     }
-    if !service.serving.drain.is_serving() {
+    if !hosting.http.serving.drain.is_serving() {
         return Err(Error::ShuttingDown.into());
     }
     if let Some(origin) = foreign_origin(&parts.headers) {
@@ -128,7 +127,7 @@ fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
 }
 
 /// A refusal that names the protocol to upgrade to.
-fn refuse(problem: &str) -> hyper::Response<crate::http::body::Segments> {
+fn refuse(problem: &str) -> Response<Segments> {
     let mut response = respond::unhealthy(StatusCode::UPGRADE_REQUIRED, problem);
     let headers = response.headers_mut();
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -7,7 +7,7 @@ use std::{
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::hosting::sessions::open::{Bounds, Full, Session, Sessions, Used};
+use crate::sessions::open::{Bounds, Full, Session, Sessions, Used};
 use inference::{error::Error, request::SequenceId};
 use models::{ModelManager, ServedModel};
 use protocol::sagemaker::session;

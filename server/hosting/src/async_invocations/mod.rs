@@ -12,8 +12,8 @@ use std::{
 use hyper::http::request::Parts;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use crate::exchange::intake::Received;
 use crate::settings::aws::AsyncInvocations;
+use frontend::exchange::intake::Received;
 use inference::error::Error;
 use models::stores::StoreSettings;
 use objects::Objects;

@@ -37,11 +37,6 @@ pub struct VertexAi {
     pub default_model: Option<String>,
 }
 
-/// Is that port wanted?
-pub fn is_on(sources: &Sources, problems: &mut Vec<String>) -> bool {
-    sources.read("allow-vertex-ai", value::boolean, problems).unwrap_or(false)
-}
-
 /// What is served on it; `None` where it is off.
 pub fn resolve(on: bool, sources: &Sources, problems: &mut Vec<String>) -> Option<VertexAi> {
     let default_model = sources.read("vertex-ai-default-model", value::text, problems);

@@ -7,7 +7,7 @@ use hyper::{
     header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 
-use crate::{exchange::Failure, http::body::Segments};
+use frontend::{exchange::Failure, http::body::Segments};
 use inference::error::{Error, Kind};
 use protocol::aws;
 
@@ -115,7 +115,7 @@ impl Exception {
 
 /// A JSON reply with this status.
 pub fn json(status: hyper::StatusCode, body: Vec<u8>) -> Response<Segments> {
-    let mut response = crate::http::respond::raw("application/json", Bytes::from(body));
+    let mut response = frontend::http::respond::raw("application/json", Bytes::from(body));
     *response.status_mut() = status;
     response
 }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn each_failure_before_a_model_has_its_exception() {
         let check = |error: Error, status: u16, name: &str| {
-            let plain = crate::http::respond::error(&error, "i", ErrorForm::Plain);
+            let plain = frontend::http::respond::error(&error, "i", ErrorForm::Plain);
             let (failure, exception) = Refusal::from(error).into_parts();
             let response = exception.unwrap().respond(plain, &failure.error);
             assert_eq!(response.status().as_u16(), status, "{name}");

@@ -2,57 +2,55 @@
 
 use hyper::{body::Incoming, http::request::Parts};
 
-use crate::exchange::{
+use crate::{front::Hosting, invoke::invoke};
+use ::models::EndpointLoad;
+use frontend::exchange::{
     Failure,
     intake::{self, Received},
 };
-use crate::{
-    hosting::invoke::invoke,
-    http::{
-        answer::Answer,
-        respond,
-        router::{MultiModelPath, percent_decode},
-        service::{Service, TARGET_MODEL, text},
-    },
+use frontend::http::{
+    answer::Answer,
+    respond,
+    router::{MultiModelPath, percent_decode},
+    service::{TARGET_MODEL, text},
 };
-use ::models::EndpointLoad;
 use inference::error::{Error, Kind};
 use protocol::sagemaker::models;
 
 pub async fn answer(
-    service: &Service,
+    hosting: &Hosting,
     path: &MultiModelPath<'_>,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
     match path {
-        MultiModelPath::Load => load(service, parts, body).await,
-        MultiModelPath::List => list(service, parts),
+        MultiModelPath::Load => load(hosting, parts, body).await,
+        MultiModelPath::List => list(hosting, parts),
         MultiModelPath::Describe(name) => {
-            let model = service.serving.control.multi_model()?.get(name)?;
+            let model = hosting.http.serving.control.multi_model()?.get(name)?;
             Ok(respond::ok(models::model(&model.key, &model.url)))
         }
-        MultiModelPath::Unload(name) => unload(service, name).await,
-        MultiModelPath::Invoke(name) => ask(service, name, parts, body).await,
+        MultiModelPath::Unload(name) => unload(hosting, name).await,
+        MultiModelPath::Invoke(name) => ask(hosting, name, parts, body).await,
     }
 }
 
 /// Answers once the model serves. A client that leaves does not stop a load that has begun.
-async fn load(service: &Service, parts: &Parts, body: &mut Incoming) -> Answer {
-    let Received { bytes, permit } = intake::read(body, 0, &service.settings.body).await?;
+async fn load(hosting: &Hosting, parts: &Parts, body: &mut Incoming) -> Answer {
+    let Received { bytes, permit } = intake::read(body, 0, &hosting.http.settings.body).await?;
     let request = models::load_request(&bytes)?;
     drop((bytes, permit));
     let label = text(&parts.headers, &TARGET_MODEL).map(str::to_owned);
-    let control = service.serving.control.clone();
+    let control = hosting.http.serving.control.clone();
     let load = move || {
         let models::LoadRequest { name, url } = &request;
         control.multi_model()?.load(EndpointLoad { key: name, url, label: label.as_deref() })
     };
-    let model = service.serving.control_threads.run(load).await??;
+    let model = hosting.http.serving.control_threads.run(load).await??;
     Ok(respond::ok(models::model(&model.key, &model.url)))
 }
 
-fn list(service: &Service, parts: &Parts) -> Answer {
+fn list(hosting: &Hosting, parts: &Parts) -> Answer {
     let mut query = Vec::new();
     for pair in parts.uri.query().unwrap_or_default().split('&').filter(|it| !it.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -61,23 +59,28 @@ fn list(service: &Service, parts: &Parts) -> Answer {
     let pairs = query.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
     let request = models::list_request(pairs)?;
     let after = request.after.as_deref();
-    let (page, has_more) = service.serving.control.multi_model()?.list(after, request.limit)?;
+    let (page, has_more) =
+        hosting.http.serving.control.multi_model()?.list(after, request.limit)?;
     let page = page.iter().map(|it| (&*it.key, &*it.url));
     Ok(respond::ok(models::list(page, has_more)))
 }
 
 /// Answers once the model is gone and its memory is given back.
-async fn unload(service: &Service, name: &str) -> Answer {
-    let (control, name) = (service.serving.control.clone(), name.to_owned());
-    let model =
-        service.serving.control_threads.run(move || control.multi_model()?.unload(&name)).await??;
+async fn unload(hosting: &Hosting, name: &str) -> Answer {
+    let (control, name) = (hosting.http.serving.control.clone(), name.to_owned());
+    let model = hosting
+        .http
+        .serving
+        .control_threads
+        .run(move || control.multi_model()?.unload(&name))
+        .await??;
     Ok(respond::ok(models::model(&model.key, &model.url)))
 }
 
-async fn ask(service: &Service, name: &str, parts: &Parts, body: &mut Incoming) -> Answer {
+async fn ask(hosting: &Hosting, name: &str, parts: &Parts, body: &mut Incoming) -> Answer {
     let label = text(&parts.headers, &TARGET_MODEL);
-    let model = service.serving.control.multi_model()?.find(name, label)?;
-    let answer = invoke(service, model, parts, body.into()).await;
+    let model = hosting.http.serving.control.multi_model()?.find(name, label)?;
+    let answer = invoke(hosting, model, parts, body.into()).await;
     answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
 }
 

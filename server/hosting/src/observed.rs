@@ -9,10 +9,9 @@ use hyper::{
     http::request::Parts,
 };
 
-use crate::hosting::emf::Invocation;
-use crate::http::{
+use crate::{emf::Invocation, front::Hosting};
+use frontend::http::{
     answer::{Answer, owned_text},
-    service::Service,
     status::status,
 };
 use models::ServedModel;
@@ -33,11 +32,11 @@ pub struct Observed {
 
 impl Observed {
     /// Begins the records of an invocation of that model.
-    pub fn begin(service: &Service, model: &ServedModel, parts: &Parts) -> Observed {
+    pub fn begin(hosting: &Hosting, model: &ServedModel, parts: &Parts) -> Observed {
         let name = &model.shown_name;
-        let counted = service.settings.recorder.as_ref().map(|it| it.begin(name));
-        let captured = service.settings.capture.as_ref().and_then(|capture| {
-            let id = service.request_id(&parts.headers, None);
+        let counted = hosting.recorder.as_ref().map(|it| it.begin(name));
+        let captured = hosting.capture.as_ref().and_then(|capture| {
+            let id = hosting.http.request_id(&parts.headers, None);
             let about = || About {
                 model: name.clone(),
                 inference_id: owned_text(&parts.headers, &INFERENCE_ID),
@@ -66,7 +65,7 @@ impl Observed {
         match answer {
             Ok(response) => {
                 counted.answered(response.status().as_u16());
-                response.body_mut().count(counted);
+                response.body_mut().keep(counted);
             }
             Err(failure) => counted.answered(status(failure.error.kind()).as_u16()),
         }

@@ -5,38 +5,39 @@ use std::sync::Arc;
 use hyper::http::request::Parts;
 
 use super::exception::{Exception, Refusal};
-use crate::{exchange::Failure, hosting::invocations, http::service::Service};
+use crate::{front::Hosting, invocations};
+use frontend::exchange::Failure;
 use inference::error::Error;
 use models::{ServedModel, State};
 
 /// The model behind an endpoint: the one of its name, else the one that `/invocations` would choose.
 pub async fn model_of(
-    service: &Service,
+    hosting: &Hosting,
     endpoint: &str,
     parts: &Parts,
 ) -> Result<Arc<ServedModel>, Refusal> {
-    let deadline = || service.deadline(&parts.headers);
-    let named = service.serving.model(endpoint, None, deadline).await;
+    let deadline = || hosting.http.deadline(&parts.headers);
+    let named = hosting.http.serving.model(endpoint, None, deadline).await;
     let error = match named {
-        Err(Error::NotFound(_)) => match invocations::chosen(service, parts).await {
+        Err(Error::NotFound(_)) => match invocations::chosen(hosting, parts).await {
             Ok(model) => return Ok(model),
             Err(error) => error,
         },
-        found => return found.map_err(|error| of_model(service, error.into())),
+        found => return found.map_err(|error| of_model(hosting, error.into())),
     };
     let is_missing =
         matches!(error, Error::NotFound(_) | Error::InvalidRequest(_) | Error::Unavailable(_));
-    if is_missing && service.serving.models.is_started() {
+    if is_missing && hosting.http.serving.models.is_started() {
         let shown: String = endpoint.chars().take(128).collect();
         let text = format!("endpoint '{shown}': there is no model of that name, and {error}");
         return Err(Refusal::Platform(Exception::Validation, Error::InvalidRequest(text)));
     }
-    Err(of_model(service, error.into()))
+    Err(of_model(hosting, error.into()))
 }
 
 /// Attributes a failure to the model, or to the platform that hosts it.
-pub fn of_model(service: &Service, failure: Failure) -> Refusal {
-    let models = &service.serving.models;
+pub fn of_model(hosting: &Hosting, failure: Failure) -> Refusal {
+    let models = &hosting.http.serving.models;
     let is_loading = |name: &str| {
         !models.is_started() || models.states(name).iter().any(|it| it.state == State::Loading)
     };

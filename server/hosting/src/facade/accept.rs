@@ -17,16 +17,14 @@ use super::{
     exception::{Exception, Refusal, json},
     headers::{INNER_CONTENT_TYPE, take_inner_types},
 };
-use crate::exchange::intake::{self, Limits};
 use crate::{
-    hosting::{
-        async_invocations::{Input, Job, Submitter},
-        facade::Facade,
-    },
-    http::{
-        body::Segments,
-        service::{Service, text},
-    },
+    async_invocations::{Input, Job, Submitter},
+    facade::Facade,
+    front::Hosting,
+};
+use frontend::{
+    exchange::intake::{self, Limits},
+    http::{body::Segments, service::text},
 };
 use inference::{error::Error, identifier::new_uuid};
 use protocol::aws::{self, Location};
@@ -52,7 +50,7 @@ const RUN: [u64; 3] = [1, 3600, 900];
 
 /// `POST /endpoints/<name>/async-invocations`.
 pub(super) async fn accept(
-    service: &Service,
+    hosting: &Hosting,
     facade: &Facade,
     endpoint: &str,
     parts: &Parts,
@@ -64,11 +62,11 @@ pub(super) async fn accept(
              s3://<bucket>/<prefix>",
         ));
     };
-    if !service.serving.drain.is_serving() {
+    if !hosting.http.serving.drain.is_serving() {
         return Err(Error::ShuttingDown.into());
     }
     // An unknown endpoint is refused at once. The model is looked up again when the invocation runs.
-    model_of(service, endpoint, parts).await?;
+    model_of(hosting, endpoint, parts).await?;
     let headers = &parts.headers;
     let input = text(headers, &INPUT_LOCATION);
     let input = input.map(|it| input_location(submitter, it)).transpose()?;
@@ -81,8 +79,11 @@ pub(super) async fn accept(
     let input = match (input, has_body) {
         (Some(location), false) => Input::At(location),
         (None, true) => {
-            let limits =
-                Limits { limit: MOST_INLINE, whole: MOST_INLINE, ..service.settings.body.clone() };
+            let limits = Limits {
+                limit: MOST_INLINE,
+                whole: MOST_INLINE,
+                ..hosting.http.settings.body.clone()
+            };
             Input::Here(intake::read(body, 0, &limits).await.map_err(inline)?)
         }
         (None, false) => {

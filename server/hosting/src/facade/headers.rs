@@ -6,7 +6,7 @@ use hyper::{
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName},
 };
 
-use crate::http::service::text;
+use frontend::http::service::text;
 use inference::error::Error;
 
 /// The header that names the variant to invoke.

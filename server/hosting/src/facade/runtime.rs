@@ -12,23 +12,17 @@ use hyper::{
 
 use super::{
     Facade, accept,
+    address::{self, Endpoint, Operation},
     endpoint::{model_of, of_model},
     exception::{self, Exception, Refusal},
     headers::{INNER_CONTENT_TYPE, TARGET_VARIANT, check_headers, take_inner_types},
 };
-use crate::exchange::intake::{Payload, Received};
-use crate::hosting::invoke;
-use crate::{
-    hosting::event_stream::EventStream,
-    http::{
-        answer::{failed, forget},
-        body::Segments,
-        router::{
-            Family,
-            aws::{self, Endpoint, Operation},
-        },
-        service::Service,
-    },
+use crate::{event_stream::EventStream, front::Hosting, invoke};
+use frontend::exchange::intake::{Payload, Received};
+use frontend::http::{
+    answer::{failed, forget},
+    body::Segments,
+    router::Family,
 };
 use inference::{error::Kind, identifier::new_uuid};
 use protocol::{self, eventstream};
@@ -47,22 +41,22 @@ const ONLY_VARIANT: HeaderValue = HeaderValue::from_static("AllTraffic");
 const LONGEST: usize = 16 << 10;
 
 /// The facade, where it is on and the request is for it.
-pub fn facade_for(service: &Service, parts: &Parts) -> Option<Arc<Facade>> {
-    let facade = service.settings.facade.as_ref()?;
-    parts.uri.path().starts_with(aws::PREFIX).then(|| facade.clone())
+pub fn facade_for(hosting: &Hosting, parts: &Parts) -> Option<Arc<Facade>> {
+    let facade = hosting.facade.as_ref()?;
+    parts.uri.path().starts_with(address::PREFIX).then(|| facade.clone())
 }
 
 /// Answers a request below `/endpoints`.
 pub async fn answer(
-    service: &Service,
+    hosting: &Hosting,
     facade: &Facade,
     mut parts: Parts,
     mut body: Incoming,
 ) -> Response<Segments> {
     let uri = parts.uri.clone();
-    let (name, outcome) = match aws::endpoint(&parts.method, uri.path()) {
+    let (name, outcome) = match address::endpoint(&parts.method, uri.path()) {
         Ok(endpoint) => {
-            let outcome = run(service, facade, &endpoint, &mut parts, &mut body).await;
+            let outcome = run(hosting, facade, &endpoint, &mut parts, &mut body).await;
             (endpoint.name, outcome)
         }
         Err(error) => ("".into(), Err(Refusal::from(error))),
@@ -71,7 +65,7 @@ pub async fn answer(
         let (failure, exception) = refusal.into_parts();
         // As without the facade, the failure gets its line in the log.
         forget(&parts, body);
-        let inner = failed(service, &parts, Some(Family::SageMaker), &failure);
+        let inner = failed(&hosting.http, &parts, Some(Family::SageMaker), &failure);
         match exception {
             Some(exception) => exception.respond(inner, &failure.error),
             None => model_error(&name, inner),
@@ -80,27 +74,27 @@ pub async fn answer(
     if let Ok(id) = HeaderValue::try_from(new_uuid()) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
-    service.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
+    hosting.http.serving.metrics.http(Protocol::Sagemaker, response.status().as_u16());
     response
 }
 
 async fn run(
-    service: &Service,
+    hosting: &Hosting,
     facade: &Facade,
     endpoint: &Endpoint<'_>,
     parts: &mut Parts,
     body: &mut Incoming,
 ) -> Result<Response<Segments>, Refusal> {
-    service.check(aws::NEED, &parts.headers)?;
+    hosting.http.check(address::NEED, &parts.headers)?;
     check_headers(&parts.headers)?;
     let response = match endpoint.operation {
         Operation::InvokeAsync => {
-            return accept::accept(service, facade, &endpoint.name, parts, body).await;
+            return accept::accept(hosting, facade, &endpoint.name, parts, body).await;
         }
-        Operation::Invoke => invoke(service, &endpoint.name, parts, body.into()).await?,
+        Operation::Invoke => invoke(hosting, &endpoint.name, parts, body.into()).await?,
         Operation::InvokeStream => {
             take_inner_types(&mut parts.headers);
-            framed(invoke(service, &endpoint.name, parts, body.into()).await?)
+            framed(invoke(hosting, &endpoint.name, parts, body.into()).await?)
         }
     };
     if !response.status().is_success() {
@@ -114,14 +108,14 @@ async fn run(
 
 /// The answer of `/invocations`, on the model behind the endpoint.
 async fn invoke(
-    service: &Service,
+    hosting: &Hosting,
     endpoint: &str,
     parts: &Parts,
     body: Payload<'_, Incoming>,
 ) -> Result<Response<Segments>, Refusal> {
-    let model = model_of(service, endpoint, parts).await?;
-    let answer = invoke::invoke(service, model, parts, body).await;
-    answer.map_err(|failure| of_model(service, failure))
+    let model = model_of(hosting, endpoint, parts).await?;
+    let answer = invoke::invoke(hosting, model, parts, body).await;
+    answer.map_err(|failure| of_model(hosting, failure))
 }
 
 /// How one attempt to run an asynchronous invocation ended.
@@ -135,8 +129,8 @@ pub enum Attempt {
 }
 
 /// Runs an asynchronous invocation once. Its body is in memory, and no client waits for the reply.
-pub async fn attempt(service: &Service, endpoint: &str, parts: &Parts, body: Received) -> Attempt {
-    let refusal = match invoke(service, endpoint, parts, Payload::Here(body)).await {
+pub async fn attempt(hosting: &Hosting, endpoint: &str, parts: &Parts, body: Received) -> Attempt {
+    let refusal = match invoke(hosting, endpoint, parts, Payload::Here(body)).await {
         Ok(response) if response.status().is_success() => return Attempt::Done(response),
         Ok(response) => {
             let reason = failure_message(&response);
@@ -150,7 +144,7 @@ pub async fn attempt(service: &Service, endpoint: &str, parts: &Parts, body: Rec
     if let Some(after) = error.retry_after().filter(|_| passes) {
         return Attempt::Again(after);
     }
-    let response = failed(service, parts, Some(Family::SageMaker), &failure);
+    let response = failed(&hosting.http, parts, Some(Family::SageMaker), &failure);
     let reason = match exception {
         Some(_) => error.to_string(),
         None => failure_message(&response),

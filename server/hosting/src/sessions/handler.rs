@@ -10,18 +10,15 @@ use hyper::{
 };
 
 use crate::{
-    exchange::intake::Payload,
-    hosting::sessions::open::{Used, is_id},
-};
-use crate::{
-    hosting::{invocations, sessions::table::SessionTable},
-    http::{
-        answer::Answer,
-        body::Segments,
-        respond,
-        service::{Service, text},
+    front::Hosting,
+    invocations,
+    sessions::{
+        open::{Used, is_id},
+        table::SessionTable,
     },
 };
+use frontend::exchange::intake::Payload;
+use frontend::http::{answer::Answer, body::Segments, respond, service::text};
 use inference::{
     error::Error,
     request::{Sequence, SequenceId},
@@ -40,18 +37,18 @@ const WISH: &str = "NEW_SESSION";
 
 /// Answers a request with the session header.
 pub async fn answer(
-    service: &Service,
+    hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
     body: Payload<'_, Incoming>,
 ) -> Answer {
-    let Some(table) = &service.settings.sessions else {
+    let Some(table) = &hosting.sessions else {
         return Err(invalid("there are no sessions here: start the server with --sessions").into());
     };
     let given = text(&parts.headers, &SESSION).unwrap_or_default();
     let json_length = text(&parts.headers, &CONTENT_TYPE).and_then(sagemaker::json_length);
-    let received = body.receive(json_length, &service.settings.body).await?;
-    let models = &service.serving.models;
+    let received = body.receive(json_length, &hosting.http.settings.body).await?;
+    let models = &hosting.http.serving.models;
     match (given, Control::of(&received.bytes)) {
         (WISH, Some(Control::New)) => {
             let opened = table.open(models, &model)?;
@@ -76,7 +73,7 @@ pub async fn answer(
         }
         (id, None) => {
             let used = table.find(models, id)?;
-            run(service, model, parts, Payload::Here(received), Use { table, id, used }).await
+            run(hosting, model, parts, Payload::Here(received), Use { table, id, used }).await
         }
     }
 }
@@ -89,7 +86,7 @@ struct Use<'a> {
 }
 
 async fn run(
-    service: &Service,
+    hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
     body: Payload<'_, Incoming>,
@@ -103,7 +100,7 @@ async fn run(
         .into());
     }
     // The version at the opening of the session has its state, as long as that version serves.
-    let own = || service.serving.models.get(&session.model, Some(session.version)).ok();
+    let own = || hosting.http.serving.models.get(&session.model, Some(session.version)).ok();
     let model = match model.signature.version == session.version {
         true => model,
         false => own().unwrap_or(model),
@@ -111,7 +108,7 @@ async fn run(
     let _first =
         is_first.then(|| First { table, id, model: model.clone(), sequence: &session.sequence });
     let place = Sequence { id: session.sequence.clone(), start: is_first, end: false };
-    invocations::infer(service, model, parts, body, Some(&place)).await
+    invocations::infer(hosting, model, parts, body, Some(&place)).await
 }
 
 /// The first request of a session, until it is answered or its client leaves. If the request has begun no sequence by

@@ -1,0 +1,126 @@
+//! The HTTP front of a server that stands behind a hosting platform.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use hyper::HeaderMap;
+
+use crate::{
+    emf::Recorder,
+    facade::Facade,
+    sessions::SessionTable,
+    settings::{HostingSettings, PingMode, VertexAi},
+};
+use frontend::http::{
+    Listener, Service,
+    service::{TARGET_MODEL, text},
+};
+use inference::error::Error;
+use models::ServedModel;
+use telemetry::capture::Capture;
+
+/// Everything that the handlers of a platform's addresses need. Each I/O thread has a clone of its own.
+#[derive(Clone)]
+pub struct Hosting {
+    /// What all HTTP handlers need.
+    pub http: Service,
+    /// The answers that a hosting platform gets beside inference.
+    pub answers: HostingSettings,
+    /// The model that answers `/invocations`; `None` for the only model.
+    pub default_model: Option<Arc<str>>,
+    /// Without a default model, is the first ready model by name the default?
+    pub first_of_several: bool,
+    /// Counts invocations; `None` where the lines of metrics are off.
+    pub recorder: Option<Recorder>,
+    /// Captures the data of some invocations; `None` where capture is off.
+    pub capture: Option<Capture>,
+    /// The sessions of `/invocations`, shared by all ports; `None` where they are off.
+    pub sessions: Option<Arc<SessionTable>>,
+    /// Are WebSockets accepted?
+    pub websocket: bool,
+    /// Processors of this machine.
+    pub cpus: NonZeroUsize,
+    /// The local SageMaker runtime; `None` where it is off.
+    pub facade: Option<Arc<Facade>>,
+    /// The only routes of the Vertex AI port; `None` on the other ports.
+    pub vertex_ai: Option<VertexAi>,
+}
+
+impl Hosting {
+    /// The same front on a port with another encryption.
+    pub fn behind(&self, listener: Listener) -> Hosting {
+        Hosting { http: Service { listener, ..self.http.clone() }, ..self.clone() }
+    }
+
+    /// Why `/ping` is not answered with 200; `None` when it is. One failed model among several does not count, unless
+    /// it is the default one.
+    pub fn ping_fails(&self) -> Option<String> {
+        if !self.http.serving.drain.is_serving() {
+            return Some("the server is shutting down".to_owned());
+        }
+        // Models of a multi-model endpoint come and go. The platform must be able to send requests without any.
+        if self.http.serving.control.is_multi_model() || self.answers.ping == PingMode::Live {
+            return None;
+        }
+        if !self.http.serving.models.is_started() {
+            return Some("models are still loading".to_owned());
+        }
+        match self.default_model() {
+            Some(name) => self.http.serving.models.get(&name, None).err().map(|it| it.to_string()),
+            None if self.http.serving.models.ready_names().is_empty() => {
+                Some("no model is ready".to_owned())
+            }
+            None => None,
+        }
+    }
+
+    /// The model that answers `/invocations`: the one that the target header names, if it exists; else the default
+    /// model; else the only model. `version` is the wanted one.
+    pub async fn invoked(
+        &self,
+        headers: &HeaderMap,
+        version: Option<u64>,
+    ) -> Result<Arc<ServedModel>, Error> {
+        if self.http.serving.control.is_multi_model() {
+            return self
+                .http
+                .serving
+                .control
+                .multi_model()?
+                .labelled_or_only(text(headers, &TARGET_MODEL));
+        }
+        let deadline = || self.http.deadline(headers);
+        if let Some(target) = text(headers, &TARGET_MODEL) {
+            match self.http.serving.model(target, version, deadline).await {
+                // Other platforms use the header for other names.
+                Err(Error::NotFound(_)) => {}
+                // A named model that exists but cannot answer is not replaced by another.
+                outcome => return outcome,
+            }
+        }
+        if let Some(name) = self.default_model() {
+            return self.http.serving.model(&name, version, deadline).await;
+        }
+        match self.http.serving.models.names().as_slice() {
+            [only] => self.http.serving.model(only, version, deadline).await,
+            [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
+            several => Err(Error::InvalidRequest(format!(
+                "there are several models ({}); name one in X-Amzn-SageMaker-Target-Model, or start with \
+                 --sagemaker-default-model",
+                several.join(", ")
+            ))),
+        }
+    }
+
+    /// The name of the model for requests that name none; `None` for the only model.
+    fn default_model(&self) -> Option<Arc<str>> {
+        match &self.default_model {
+            Some(name) => Some(name.clone()),
+            None if self.first_of_several => {
+                let models = &self.http.serving.models;
+                // Where no model is ready, the error of the first one says why.
+                models.first_ready().or_else(|| models.names().into_iter().next())
+            }
+            None => None,
+        }
+    }
+}
