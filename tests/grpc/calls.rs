@@ -91,7 +91,7 @@ fn server_and_models_are_described() {
     // The same as over HTTP.
     let json = server.get("/v2/models/m/config").json();
     assert_eq!(config.name, json["name"].as_str().unwrap());
-    assert_eq!(i64::from(config.max_batch_size), json["max_batch_size"].as_i64().unwrap());
+    assert_eq!(i64::from(config.max_batch_size()), json["max_batch_size"].as_i64().unwrap());
     assert_eq!(config.input[0].name, json["input"][0]["name"].as_str().unwrap());
     for method in ["ModelMetadata", "ModelConfig"] {
         let model = named(|it: &mut ModelMetadataRequest| it.name = "mm".to_owned());

@@ -16,6 +16,7 @@ pub const MODEL_STACK: usize = 64 << 20;
 
 mod contract;
 mod description;
+pub mod distance;
 mod dtype;
 mod spec;
 mod staging;

@@ -9,7 +9,7 @@ use crate::config::{
     choose::{Completion, EngineChoice},
     engines::Engines,
     fit::{batches, fit},
-    model::{ConfigErrors, InstanceKind, ModelConfig},
+    model::{ConfigErrors, InstanceKind, MERGING, ModelConfig},
     planned_group::PlannedGroup,
     raw::{
         ModelConfig as RawConfig, ModelDynamicBatching, ModelInput, ModelInstanceGroup,
@@ -21,6 +21,7 @@ use crate::config::{
         model_version_policy::{Latest, PolicyChoice},
     },
     server_ports,
+    unbatch::unbatch,
 };
 
 /// How long a sequence may be without a request where nothing is said, as in Triton.
@@ -42,6 +43,17 @@ pub struct Defaults {
     pub completion: Completion,
     /// How long a sequence may be without a request.
     pub sequence_idle: Duration,
+    /// What is known of the rows of the model's runs.
+    pub rows: RowsKnown,
+}
+
+/// Does what a model answers for a row depend on the other rows of its run?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowsKnown {
+    /// No, as far as its shapes say.
+    Independent,
+    /// Perhaps: nothing is merged, and nothing is called a batch, unless it is written down.
+    Dependent,
 }
 
 impl Default for Defaults {
@@ -53,6 +65,7 @@ impl Default for Defaults {
             max_queue_size: 0,
             completion: Completion::On,
             sequence_idle: SEQUENCE_IDLE,
+            rows: RowsKnown::Independent,
         }
     }
 }
@@ -124,6 +137,7 @@ pub fn complete(
         )),
         _ => {}
     }
+    raw.parameters.remove(MERGING);
     raw.platform.clone_from(&choice.platform);
     raw.backend.clone_from(&choice.backend);
     raw.default_model_filename = choice.default_model_filename.clone().unwrap_or_default();
@@ -135,7 +149,7 @@ pub fn complete(
     fill_idle_time(&mut raw, defaults.sequence_idle);
     let mut config = check(&raw, engines, &mut report);
     match spec {
-        Some(spec) if raw.max_batch_size >= 0 => fit(&mut config, &raw, spec, &mut report),
+        Some(spec) if raw.max_batch_size() >= 0 => fit(&mut config, &raw, spec, &mut report),
         // What dimensions mean is not known.
         Some(_) => {}
         None => must_be_configured(&raw, &mut report),
@@ -159,16 +173,16 @@ fn must_be_configured(raw: &RawConfig, report: &mut Report) {
 fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
     let all_given = !raw.input.is_empty() && !raw.output.is_empty();
     if !all_given {
-        let may_batch = raw.max_batch_size == 0 && batches(spec) && !whole_shapes_given(raw, spec);
-        if may_batch {
-            raw.max_batch_size = defaults.max_batch_size.try_into().unwrap_or(i32::MAX);
+        let may_batch =
+            raw.max_batch_size.is_none() && batches(spec) && !whole_shapes_given(raw, spec);
+        if may_batch && defaults.rows == RowsKnown::Dependent {
+            unbatch(raw, spec);
+        } else if may_batch {
+            raw.max_batch_size = Some(defaults.max_batch_size.try_into().unwrap_or(i32::MAX));
         }
-        if raw.max_batch_size > 1 && raw.scheduling_choice.is_none() {
-            let batching = ModelDynamicBatching::default();
-            raw.scheduling_choice = Some(SchedulingChoice::DynamicBatching(batching));
-        }
+        merge(raw, defaults);
     }
-    let batches = raw.max_batch_size > 0;
+    let batches = raw.max_batch_size() > 0;
     if raw.input.is_empty() {
         // Inputs with a default in the model may be configured; by themselves they are no part of it. In
         // old files every weight is one.
@@ -184,11 +198,19 @@ fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
     fill_ports(raw, spec, batches);
 }
 
-/// What the server's settings say of merging requests, where the configuration does not.
-fn fill_batching(raw: &mut RawConfig, defaults: &Defaults) {
-    if defaults.dynamic_batching && raw.max_batch_size > 1 && raw.scheduling_choice.is_none() {
+/// Has requests merged, where that is possible and the configuration says nothing of it.
+fn merge(raw: &mut RawConfig, defaults: &Defaults) {
+    let may_merge = raw.max_batch_size() > 1 && defaults.rows == RowsKnown::Independent;
+    if may_merge && raw.scheduling_choice.is_none() {
         let batching = ModelDynamicBatching::default();
         raw.scheduling_choice = Some(SchedulingChoice::DynamicBatching(batching));
+    }
+}
+
+/// What the server's settings say of merging requests, where the configuration does not.
+fn fill_batching(raw: &mut RawConfig, defaults: &Defaults) {
+    if defaults.dynamic_batching {
+        merge(raw, defaults);
     }
     let Some(SchedulingChoice::DynamicBatching(batching)) = &mut raw.scheduling_choice else {
         return;
@@ -279,21 +301,22 @@ fn fill_idle_time(raw: &mut RawConfig, idle: Duration) {
 
 /// What Triton shows for everything else that is left out.
 fn fill_defaults(raw: &mut RawConfig) {
+    let most_rows = *raw.max_batch_size.get_or_insert(0);
     let latest = Latest { num_versions: 1 };
     raw.version_policy
         .get_or_insert(ModelVersionPolicy { policy_choice: Some(PolicyChoice::Latest(latest)) });
     if let Some(SchedulingChoice::DynamicBatching(batching)) = &mut raw.scheduling_choice
         && batching.preferred_batch_size.is_empty()
-        && raw.max_batch_size > 0
+        && most_rows > 0
     {
-        batching.preferred_batch_size = vec![raw.max_batch_size];
+        batching.preferred_batch_size = vec![most_rows];
     }
     if let Some(SchedulingChoice::SequenceBatching(batching)) = &mut raw.scheduling_choice
         && let Some(StrategyChoice::Oldest(oldest)) = &mut batching.strategy_choice
         && oldest.preferred_batch_size.is_empty()
-        && raw.max_batch_size > 0
+        && most_rows > 0
     {
-        oldest.preferred_batch_size = vec![raw.max_batch_size];
+        oldest.preferred_batch_size = vec![most_rows];
     }
     if raw.instance_group.is_empty() {
         let group = ModelInstanceGroup { name: raw.name.clone(), ..Default::default() };

@@ -30,6 +30,7 @@ pub(crate) fn complete(
         )),
         _ => {}
     }
+    raw.max_batch_size.get_or_insert(0);
     let latest = Latest { num_versions: 1 };
     raw.version_policy
         .get_or_insert(ModelVersionPolicy { policy_choice: Some(PolicyChoice::Latest(latest)) });

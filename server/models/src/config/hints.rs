@@ -11,7 +11,7 @@ use crate::config::{
 
 /// The configured inputs and outputs, in the engine's shapes.
 pub(crate) fn hints(raw: &RawConfig) -> Hints {
-    let batches = raw.max_batch_size > 0;
+    let batches = raw.max_batch_size() > 0;
     let hint = |name: &String, data_type: i32, dims: &[i64], reshape: &Option<_>| TensorHint {
         name: name.as_str().into(),
         dtype: type_of_number(data_type),

@@ -15,3 +15,4 @@ pub mod raw;
 pub(crate) mod sequence_batching;
 pub(crate) mod server_ports;
 pub(crate) mod unapplied;
+pub(crate) mod unbatch;

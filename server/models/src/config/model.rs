@@ -9,6 +9,10 @@ use crate::config::{sequence_batching::SequenceBatching, server_ports::ServerPor
 use inference::signature::{Port, Signature};
 use schedule::{ragged::Ragged, ratelimit::Limits};
 
+/// The parameter in which a configuration, as clients see it, says that rows are not known to be independent, and
+/// whether requests are merged all the same. It is written by the server alone.
+pub(crate) const MERGING: &str = "muster_merging";
+
 /// The configuration of one model. Every value in it is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {

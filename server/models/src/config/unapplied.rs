@@ -38,10 +38,10 @@ pub(crate) fn unapplied(
         "default-inter-op-threads" => {
             has_option(engines.description(&choice.backend).inter_op_threads.as_slice())
         }
-        "default-max-batch-size" => match raw.map_or(0, |it| it.max_batch_size) {
+        "default-max-batch-size" => match raw.map_or(0, RawConfig::max_batch_size) {
             0 => {
                 let given = defaults.max_batch_size.and_then(|it| i32::try_from(it).ok());
-                (given != Some(completed.max_batch_size))
+                (given != Some(completed.max_batch_size()))
                     .then(|| "it is written down as one that does not batch, or cannot".to_owned())
             }
             own => Some(format!("max_batch_size {own}")),
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_it_does_not_say_is_applied_without_a_word() {
         let raw = ConfigReader::default().parse_text("m", "dynamic_batching { }").unwrap();
-        let completed = RawConfig { max_batch_size: 16, ..raw };
+        let completed = RawConfig { max_batch_size: Some(16), ..raw };
         let choice = EngineChoice {
             platform: String::new(),
             backend: "onnxruntime".to_owned(),

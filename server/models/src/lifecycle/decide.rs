@@ -88,7 +88,7 @@ mod tests {
     fn sources(batch: i32, count: i32, versions: &[u64]) -> Sources {
         let group = ModelInstanceGroup { count, ..Default::default() };
         let raw = raw::ModelConfig {
-            max_batch_size: batch,
+            max_batch_size: Some(batch),
             instance_group: vec![group],
             ..Default::default()
         };

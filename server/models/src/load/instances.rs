@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use backend::{BackendError, Device, Model};
+use backend::{BackendError, Device, Instance, Model};
 
 use crate::{
     config::model::ModelConfig,
@@ -19,7 +19,7 @@ use schedule::{
 };
 
 /// The places for a model's instances, the preferred one last, and what warming up has taught. `dir` is the
-/// model's directory. Blocking.
+/// model's directory, `first` an instance for the first place where there is one already. Blocking.
 pub(crate) fn make(
     model: &Arc<dyn Model>,
     config: &ModelConfig,
@@ -27,12 +27,16 @@ pub(crate) fn make(
     dir: &Path,
     plan: &Plan,
     extra: &ExtraInputs,
+    first: Option<Box<dyn Instance>>,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
+    let first = Arc::new(Mutex::new(first));
+    let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));
     // Without a specification there is nothing to guess a request from, and one that leaves traces is not
     // made up.
     let guess = model.spec().is_some() && !model.keeps_state();
     let make_on = |device: Device| -> Arc<MakeInstance> {
+        let first = first.clone();
         let (model, config, signature, dir, times, extra) = (
             model.clone(),
             config.clone(),
@@ -42,7 +46,14 @@ pub(crate) fn make(
             extra.clone(),
         );
         Arc::new(move || {
-            let mut instance = model.instantiate(device)?;
+            let made = match Some(device) == first_device {
+                true => first.lock().unwrap_or_else(PoisonError::into_inner).take(),
+                false => None,
+            };
+            let mut instance = match made {
+                Some(instance) => instance,
+                None => model.instantiate(device)?,
+            };
             let learned = warm(&mut *instance, &signature, &config, &dir, &extra, guess)?;
             *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
             Ok(instance)
@@ -87,7 +98,7 @@ pub(crate) fn limit(
 }
 
 /// The error with the GPU that it is about: of several, it may be the only one to leave out.
-fn on_device(device: Device, error: BackendError) -> BackendError {
+pub(crate) fn on_device(device: Device, error: BackendError) -> BackendError {
     let Device::Gpu(number) = device else { return error };
     let logged = |reason| format!("on GPU {number}: {reason}");
     match error {

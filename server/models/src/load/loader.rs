@@ -17,7 +17,7 @@ use bytes::Bytes;
 use crate::{
     config::{
         choose::{self, Completion, EngineChoice, choose},
-        complete::{Completed, Defaults, complete},
+        complete::{Completed, Defaults, RowsKnown, complete},
         engines::Engines,
         ensemble::is_ensemble,
         hints::hints,
@@ -276,9 +276,13 @@ impl Loader {
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
         };
         let model = load.engine.load(&source)?;
-        let mut completed = self.complete(found, raw, choice, &*model)?;
+        let settled = self.settle_merging(load, plan, &*model)?;
+        let mut completed = settled.completed;
         // Before anything else can fail: they may say why it does.
         completed.warnings.iter().for_each(|it| warnings.warn(it));
+        if let Some(warning) = &settled.warning {
+            warnings.warn(warning);
+        }
         if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
             warnings.warn("cc_model_filenames is ignored, as no instance runs on a GPU");
         }
@@ -300,8 +304,15 @@ impl Loader {
         let labels = read_labels(&completed.config, &found.dir)?;
         let signature = Arc::new(completed.config.signature(version, &labels));
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
-        let (slots, times) =
-            instances::make(&model, &completed.config, &signature, &found.dir, plan, &extra)?;
+        let (slots, times) = instances::make(
+            &model,
+            &completed.config,
+            &signature,
+            &found.dir,
+            plan,
+            &extra,
+            settled.instance,
+        )?;
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
         if is_limited && limiter.is_none() {
@@ -393,13 +404,13 @@ impl Loader {
         if self.settings.repository.auto_complete { Completion::On } else { Completion::Off }
     }
 
-    fn complete(
+    pub(super) fn complete(
         &self,
-        found: &FoundModel,
-        raw: Option<&raw::ModelConfig>,
-        choice: &EngineChoice,
+        load: &Load<'_>,
         model: &dyn Model,
+        rows: RowsKnown,
     ) -> Result<Completed, String> {
+        let Load { found, raw, choice, .. } = *load;
         let defaults = Defaults {
             max_batch_size: self
                 .settings
@@ -412,6 +423,7 @@ impl Loader {
             max_queue_size: self.settings.defaults.max_queue_size.map_or(0, NonZeroUsize::get),
             completion: self.completion(),
             sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
+            rows,
         };
         complete(raw, &found.name, choice, &self.descriptions, model.spec(), &defaults)
             .map_err(|it| it.to_string())
@@ -431,7 +443,7 @@ pub(super) struct Load<'a> {
 }
 
 /// Why a model could not be made.
-enum CreateError {
+pub(super) enum CreateError {
     /// A device for it cannot be used; another one may do.
     Device(String),
     /// A device, or the machine, has too little memory; another device may do.

@@ -87,7 +87,8 @@ fn execute(
     instance.execute(&Batch { inputs, outputs, rows, stop: &Stop::new() }).map(drop)
 }
 
-fn sample_work(
+/// The request of a sample.
+pub(crate) fn sample_work(
     sample: &Warmup,
     signature: &Signature,
     config: &ModelConfig,

@@ -42,7 +42,7 @@ pub(super) fn inputs(raw: &RawConfig, report: &mut Report) -> Vec<PortConfig> {
         tensor_rt_only(&place, it.is_shape_tensor, it.is_non_linear_format_io, report);
         let reshape = it.reshape.as_ref();
         let (name, data_type, dims) = (it.name.as_str(), it.data_type, it.dims.as_slice());
-        let batches = raw.max_batch_size > 0;
+        let batches = raw.max_batch_size() > 0;
         let port = port(&Given { place, name, data_type, dims, reshape, batches }, report)?;
         Some(PortConfig { optional: it.optional, ragged: it.allow_ragged_batch, ..port })
     });
@@ -58,7 +58,7 @@ pub(super) fn outputs(raw: &RawConfig, report: &mut Report) -> Vec<PortConfig> {
         file_name(&format!("{place}: label_filename"), &it.label_filename, report);
         let reshape = it.reshape.as_ref();
         let (name, data_type, dims) = (it.name.as_str(), it.data_type, it.dims.as_slice());
-        let batches = raw.max_batch_size > 0;
+        let batches = raw.max_batch_size() > 0;
         let port = port(&Given { place, name, data_type, dims, reshape, batches }, report)?;
         let labels = Some(it.label_filename.clone()).filter(|it| !it.is_empty());
         Some(PortConfig { label_filename: labels, ..port })

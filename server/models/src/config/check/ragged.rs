@@ -75,7 +75,7 @@ pub(super) fn ragged(
         }
         batch_outputs.push(output);
     }
-    Some(Ragged { batches: raw.max_batch_size > 0, inputs: flat, batch_inputs, batch_outputs })
+    Some(Ragged { batches: raw.max_batch_size() > 0, inputs: flat, batch_inputs, batch_outputs })
 }
 
 fn batch_input(

@@ -28,10 +28,10 @@ const GPU_ACCELERATORS: [&str; 2] = ["cuda", "tensorrt"];
 const CPU_ACCELERATORS: [&str; 1] = ["openvino"];
 
 pub(super) fn max_batch_size(raw: &RawConfig, report: &mut Report) -> usize {
-    usize::try_from(raw.max_batch_size).unwrap_or_else(|_| {
+    usize::try_from(raw.max_batch_size()).unwrap_or_else(|_| {
         report.problem(format!(
             "max_batch_size is {}; expected 0 for a model without a batch dimension, or at least 1",
-            raw.max_batch_size
+            raw.max_batch_size()
         ));
         0
     })

@@ -22,7 +22,7 @@ fn refused(text: &str, expected: &str) {
 fn the_usual_forms_are_read() {
     let config = read(USUAL).unwrap();
     assert_eq!(config.name, "usual");
-    assert_eq!(config.max_batch_size, 16);
+    assert_eq!(config.max_batch_size(), 16);
     let input = &config.input[0];
     assert_eq!((input.name.as_str(), input.data_type()), ("pixels", raw::DataType::TypeFp32));
     assert_eq!(input.dims, [3, 224, -1]);
@@ -157,7 +157,10 @@ fn numbers_may_be_negative_hexadecimal_octal_or_floats() {
          model_metrics { metric_control { histogram_options { buckets: [ 1, .5, 1e2, 2.5f, -inf ] } } }",
     )
     .unwrap();
-    assert_eq!((config.max_batch_size, config.input[0].dims.as_slice()), (16, [-1, 8].as_slice()));
+    assert_eq!(
+        (config.max_batch_size(), config.input[0].dims.as_slice()),
+        (16, [-1, 8].as_slice())
+    );
     assert_eq!(config.optimization.unwrap().graph.unwrap().level, -1);
     let control = &config.model_metrics.unwrap().metric_control[0];
     let Some(raw::model_metrics::metric_control::MetricOptions::HistogramOptions(options)) =
@@ -172,7 +175,7 @@ fn numbers_may_be_negative_hexadecimal_octal_or_floats() {
 fn json_has_every_plain_field_and_only_given_messages() {
     let reader = ConfigReader::default();
     let config =
-        read("name: 'a' input { name: 'x' data_type: TYPE_STRING dims: [ 4000000000 ] }").unwrap();
+        read("name: 'a' max_batch_size: 0 input { name: 'x' data_type: TYPE_STRING dims: [ 4000000000 ] }").unwrap();
     assert_eq!(
         reader.to_json(&config),
         json!({
@@ -307,7 +310,8 @@ fn any_config() -> impl Strategy<Value = RawConfig> {
         }),
         0..3,
     );
-    let head = (".*", any::<i32>(), prop::collection::vec(input, 0..3), parameters, policies);
+    let head =
+        (".*", any::<Option<i32>>(), prop::collection::vec(input, 0..3), parameters, policies);
     head.prop_map(|(name, max_batch_size, input, parameters, priority_queue_policy)| RawConfig {
         name,
         max_batch_size,

@@ -247,9 +247,16 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };
     let model: Arc<dyn Model> = Arc::new(fake);
     let dir = Path::new("");
-    let (mut slots, _) =
-        instances::make(&model, &served.config, &served.signature, dir, &plan, &ExtraInputs::Plain)
-            .unwrap();
+    let (mut slots, _) = instances::make(
+        &model,
+        &served.config,
+        &served.signature,
+        dir,
+        &plan,
+        &ExtraInputs::Plain,
+        None,
+    )
+    .unwrap();
     // The scheduler takes from the end; the instance on the GPU cannot run.
     let runs = |slot: Option<&mut Slot>| {
         let (inputs, outputs, stop) = (&[], &["x".into()], &Stop::new());

@@ -168,6 +168,34 @@ fn the_default_batch_size_is_the_servers() {
 }
 
 #[test]
+fn a_batch_size_of_zero_that_is_written_is_what_wins() {
+    let config = accepted("max_batch_size: 0", &classifier()).config;
+    assert_eq!((config.max_batch_size, config.inputs[0].dims.len()), (0, 4));
+}
+
+#[test]
+fn rows_that_depend_on_each_other_are_no_batch_unless_one_is_written() {
+    let dependent = |text: &str| {
+        let defaults =
+            Defaults { rows: RowsKnown::Dependent, dynamic_batching: true, ..Defaults::default() };
+        completed("m", text, Some(&classifier()), &defaults).unwrap().config
+    };
+    let config = dependent("");
+    assert_eq!((config.max_batch_size, &config.scheduling), (0, &Scheduling::Plain));
+    let config = dependent("max_batch_size: 8");
+    assert_eq!((config.max_batch_size, &config.scheduling), (8, &Scheduling::Plain));
+    // Written as one row is.
+    let config = dependent(
+        "input { name: 'pixels' data_type: TYPE_FP32 dims: [ 150528 ] reshape { shape: [ 3, 224, 224 ] } }
+         model_warmup { name: 'w' batch_size: 2
+           inputs { key: 'pixels' value { data_type: TYPE_FP32 dims: [ 150528 ] zero_data: true } } }",
+    );
+    assert_eq!((config.inputs[0].dims.len(), config.inputs[0].engine_dims().len()), (2, 4));
+    assert_eq!((config.warmups[0].rows, config.warmups[0].inputs[0].dims.len()), (1, 2));
+    assert_eq!(config.warmups[0].inputs[0].dims[0], 2);
+}
+
+#[test]
 fn optional_inputs_of_the_model_are_left_out_unless_configured() {
     let mut spec = classifier();
     let weight = tensor("weight", DataType::Fp32, &[8]);

@@ -354,7 +354,7 @@ proptest! {
             ..Default::default()
         };
         let raw = RawConfig {
-            max_batch_size: batch,
+            max_batch_size: Some(batch),
             input: vec![input],
             scheduling_choice: Some(SchedulingChoice::DynamicBatching(ModelDynamicBatching {
                 preferred_batch_size: sizes,

@@ -1,0 +1,103 @@
+//! Whether requests to a model are merged: what its configuration says, and what trying its rows has shown.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Instant,
+};
+
+use backend::{Device, Instance, Model};
+
+use crate::{
+    config::{
+        complete::{Completed, RowsKnown},
+        model::{MERGING, Scheduling},
+        raw::{self, ModelParameter, model_config::SchedulingChoice},
+    },
+    load::{
+        instances::on_device,
+        loader::{CreateError, Load, Loader},
+        placement::Plan,
+        proof::{Proof, is_due, prove},
+    },
+};
+
+/// A configuration whose batching is settled.
+pub(super) struct Settled {
+    pub(super) completed: Completed,
+    /// The instance on which rows were tried.
+    pub(super) instance: Option<Box<dyn Instance>>,
+    /// What operators should know.
+    pub(super) warning: Option<String>,
+}
+
+impl Loader {
+    /// Completes the configuration of a model, and tries its rows where requests, or parts of one, would share a run.
+    pub(super) fn settle_merging(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        model: &dyn Model,
+    ) -> Result<Settled, CreateError> {
+        let completed = self.complete(load, model, RowsKnown::Independent)?;
+        // Without a specification everything was written down, and a model that keeps state is not tried, as clients
+        // would see that.
+        let can_try = model.spec().is_some() && !model.keeps_state();
+        let device = plan.devices.first().copied();
+        let Some(device) = device.filter(|_| can_try && is_due(&completed.config)) else {
+            return Ok(Settled { completed, instance: None, warning: None });
+        };
+        let signature = completed.config.signature(load.version, &BTreeMap::new());
+        let made = model.instantiate(device).map_err(|it| on_device(device, it))?;
+        let mut instance = Some(made);
+        let started = Instant::now();
+        let dir = &load.found.dir;
+        let proof = catch_unwind(AssertUnwindSafe(|| match instance.as_deref_mut() {
+            Some(it) => prove(it, &signature, &completed.config, dir, device != Device::Cpu),
+            None => Ok(Proof::Independent),
+        }));
+        let proof = match proof {
+            Ok(proof) => proof.map_err(|it| on_device(device, it))?,
+            Err(_) => {
+                instance = None;
+                Proof::Lacking("the engine panicked when it was tried".to_owned())
+            }
+        };
+        let (model_name, us) = (&load.found.name, started.elapsed().as_micros());
+        tracing::debug!(model = model_name, version = load.version, us, ?proof, "rows were tried");
+        let Proof::Lacking(reason) = proof else {
+            return Ok(Settled { completed, instance, warning: None });
+        };
+        if load.raw.is_some_and(is_told_to_merge) {
+            let note = format!("on, as dynamic_batching is written in its configuration: {reason}");
+            let warning = format!(
+                "its requests are merged, as dynamic_batching is written in its configuration, but answers \
+                 may be wrong: {reason}"
+            );
+            let completed = noted(completed, note);
+            return Ok(Settled { completed, instance, warning: Some(warning) });
+        }
+        let merged = matches!(completed.config.scheduling, Scheduling::Dynamic(_));
+        let completed = self.complete(load, model, RowsKnown::Dependent)?;
+        let completed = noted(completed, format!("off: {reason}"));
+        let warning = merged.then(|| {
+            format!(
+                "its requests are not merged: {reason}; to have them merged all the same, write \
+                 dynamic_batching {{ }} into its config.pbtxt"
+            )
+        });
+        Ok(Settled { completed, instance, warning })
+    }
+}
+
+/// Does the configuration say itself that requests are merged?
+fn is_told_to_merge(raw: &raw::ModelConfig) -> bool {
+    matches!(raw.scheduling_choice, Some(SchedulingChoice::DynamicBatching(_)))
+}
+
+/// The configuration with that note for its readers.
+fn noted(mut completed: Completed, note: String) -> Completed {
+    let note = ModelParameter { string_value: note };
+    completed.raw.parameters.insert(MERGING.to_owned(), note);
+    completed
+}

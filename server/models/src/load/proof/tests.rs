@@ -1,0 +1,191 @@
+//! Which models are found to mix rows, and which only round.
+
+use std::thread;
+
+use backend::{DataType, Shape};
+
+use super::*;
+use crate::config::{
+    choose::EngineChoice,
+    complete::{Defaults, complete},
+    engines::usual,
+    pbtxt::ConfigReader,
+};
+
+/// What a model makes of the numbers of a run, `WIDTH` in each row.
+type Compute = dyn FnMut(&[f32], usize) -> Result<Vec<f32>, BackendError> + Send;
+
+const WIDTH: usize = 4;
+
+struct Fake {
+    compute: Box<Compute>,
+    runs: Vec<usize>,
+    /// Rows that are left out of the answer.
+    dropped: usize,
+}
+
+impl Instance for Fake {
+    fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
+        self.runs.push(batch.rows);
+        let input = &batch.inputs[0].tensor;
+        let values: Vec<f32> = match input.dtype() {
+            DataType::Int64 => {
+                let bytes = input.to_bytes();
+                bytes.as_chunks().0.iter().map(|it| i64::from_le_bytes(*it) as f32).collect()
+            }
+            _ => distance::floats(input).unwrap().iter().map(|it| *it as f32).collect(),
+        };
+        let mut answer = (self.compute)(&values, batch.rows)?;
+        answer.truncate((batch.rows - self.dropped.min(batch.rows)) * WIDTH);
+        let shape = Shape::new(&[answer.len() / WIDTH, WIDTH]);
+        let tensor = Tensor::from_vec(shape, answer).unwrap();
+        Ok(vec![NamedTensor { name: "y".into(), tensor }])
+    }
+}
+
+fn config(text: &str, dtype: &str) -> ModelConfig {
+    let text = format!(
+        "{text} input {{ name: 'x' data_type: TYPE_{dtype} dims: 4 }}
+         output {{ name: 'y' data_type: TYPE_FP32 dims: 4 }}"
+    );
+    let raw = ConfigReader::default().parse_text("config.pbtxt", &text).unwrap();
+    let choice = EngineChoice {
+        platform: String::new(),
+        backend: "identity".into(),
+        default_model_filename: None,
+        options: Default::default(),
+    };
+    complete(Some(&raw), "m", &choice, &usual(), None, &Defaults::default()).unwrap().config
+}
+
+fn tried(
+    config: &ModelConfig,
+    dropped: usize,
+    compute: impl FnMut(&[f32], usize) -> Result<Vec<f32>, BackendError> + Send + 'static,
+) -> (Proof, Vec<usize>) {
+    let mut fake = Fake { compute: Box::new(compute), runs: Vec::new(), dropped };
+    let signature = config.signature(1, &Default::default());
+    let proof = prove(&mut fake, &signature, config, Path::new("."), false).unwrap();
+    (proof, fake.runs)
+}
+
+/// A model of floats that computes so.
+fn proof(mut compute: impl FnMut(&[f32], usize) -> Vec<f32> + Send + 'static) -> Proof {
+    tried(&config("max_batch_size: 8", "FP32"), 0, move |it, rows| Ok(compute(it, rows))).0
+}
+
+#[track_caller]
+fn mixes(compute: impl FnMut(&[f32], usize) -> Vec<f32> + Send + 'static) {
+    let proof = proof(compute);
+    let Proof::Lacking(reason) = proof else { panic!("it was found to be independent") };
+    assert!(reason.contains("depends on the other rows of the run"), "{reason}");
+}
+
+fn mean(values: &[f32], rows: usize, column: usize) -> f32 {
+    values.iter().skip(column).step_by(WIDTH).sum::<f32>() / rows as f32
+}
+
+#[test]
+fn rows_that_are_answered_alone_are_independent() {
+    assert_eq!(proof(|it, _| it.iter().map(|x| x * 2.0 + 1.0).collect()), Proof::Independent);
+}
+
+#[test]
+fn models_that_mix_rows_are_found_wherever_the_other_row_stands() {
+    mixes(|it, rows| it.iter().enumerate().map(|(at, x)| x - mean(it, rows, at % WIDTH)).collect());
+    // From the row before, from the row behind, from the first one.
+    let at = |it: &[f32], at: usize| it.get(at).copied().unwrap_or(0.0);
+    mixes(move |it, _| (0..it.len()).map(|i| it[i] + at(it, i.wrapping_sub(WIDTH))).collect());
+    mixes(move |it, _| (0..it.len()).map(|i| it[i] + at(it, i + WIDTH)).collect());
+    mixes(|it, _| (0..it.len()).map(|i| it[i] - it[i % WIDTH]).collect());
+    // The scale of the whole run, in 127 steps.
+    mixes(|it, _| {
+        let step = it.iter().fold(0.0f32, |most, x| most.max(x.abs())) / 127.0;
+        it.iter().map(|x| (x / step).round() * step).collect()
+    });
+}
+
+#[test]
+fn rounding_that_depends_on_the_number_of_rows_is_no_mixing() {
+    // The order of sums.
+    let noise = |it: &[f32], rows: usize| -> Vec<f32> {
+        it.iter().map(|x| x * (1.0 + rows as f32 * 1e-6)).collect()
+    };
+    assert_eq!(proof(noise), Proof::Independent);
+    // The same before a graph rounds to a hundred steps.
+    let steps = |it: &[f32], rows: usize| -> Vec<f32> {
+        it.iter().map(|x| (x * 50.0 + rows as f32 * 0.05).round() / 50.0).collect()
+    };
+    assert_eq!(proof(steps), Proof::Independent);
+    let Proof::Lacking(reason) = proof(|it, rows| it.iter().map(|x| x * rows as f32).collect())
+    else {
+        panic!("it was found to be independent")
+    };
+    assert!(reason.contains("depends on how many are in the run"), "{reason}");
+}
+
+#[test]
+fn answers_by_chance_prove_nothing() {
+    let mut turn = 0.0;
+    let chance = proof(move |it, _| {
+        turn += 1.0;
+        it.iter().map(|x| x + turn).collect()
+    });
+    let reason = "its answers to the same rows differ from run to run";
+    assert_eq!(chance, Proof::Lacking(reason.to_owned()));
+}
+
+#[test]
+fn answers_of_other_rows_are_no_batch() {
+    let config = config("max_batch_size: 8", "FP32");
+    let (proof, _) = tried(&config, 1, |it, _| Ok(it.to_vec()));
+    let Proof::Lacking(reason) = proof else { panic!("it was found to be independent") };
+    assert_eq!(
+        reason,
+        "its first dimension is no batch: output 'y' has the shape [0,4] for 1 rows"
+    );
+}
+
+#[test]
+fn a_model_of_few_indices_is_tried_with_fewer() {
+    let below = |most: f32| {
+        move |it: &[f32], _| match it.iter().all(|x| *x < most) {
+            true => Ok(it.to_vec()),
+            false => Err(BackendError::InvalidInput("index out of range".to_owned())),
+        }
+    };
+    let config = config("max_batch_size: 8", "INT64");
+    assert_eq!(tried(&config, 0, below(2.0)).0, Proof::Independent);
+    let (proof, _) = tried(&config, 0, below(0.0));
+    let reason = "it takes none of the inputs that it was tried with: index out of range";
+    assert_eq!(proof, Proof::Lacking(reason.to_owned()));
+}
+
+#[test]
+fn a_slow_model_runs_three_times_and_a_fast_one_with_every_size() {
+    let config =
+        config("max_batch_size: 8 dynamic_batching { preferred_batch_size: [ 7 ] }", "FP32");
+    let (proof, runs) = tried(&config, 0, |it, _| {
+        thread::sleep(BUDGET);
+        Ok(it.to_vec())
+    });
+    assert_eq!((proof, runs.as_slice()), (Proof::Independent, [1, 2, 3].as_slice()));
+    let (proof, runs) = tried(&config, 0, |it, _| Ok(it.to_vec()));
+    assert_eq!(proof, Proof::Independent);
+    for size in [1, 2, 3, 5, 7] {
+        assert!(runs.contains(&size), "{size}: {runs:?}");
+    }
+}
+
+#[test]
+fn the_samples_of_the_configuration_are_what_a_model_is_tried_with() {
+    let sample = "max_batch_size: 8 model_warmup { name: 'w' batch_size: 1
+        inputs { key: 'x' value { data_type: TYPE_FP32 dims: 4 random_data: true } } }";
+    let config = config(sample, "FP32");
+    // Random data are numbers of 0.5 or more, which nothing made up is.
+    let (proof, _) = tried(&config, 0, |it, _| match it.iter().all(|x| 0.5 <= *x) {
+        true => Ok(it.to_vec()),
+        false => Err(BackendError::InvalidInput("below a half".to_owned())),
+    });
+    assert_eq!(proof, Proof::Independent);
+}

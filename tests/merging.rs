@@ -1,0 +1,169 @@
+//! Requests are merged only where what a model answers for a row does not depend on the other rows of its run.
+
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::support::{Client, Page, Repository, Server, ask, infer, wait_queued};
+
+/// Clients that ask at the same time, and how often each does.
+const CLIENTS: usize = 16;
+const ASKED: usize = 25;
+
+/// A repository of that fixture, with that configuration where there is one.
+fn of(fixture: &str, config: &str) -> Repository {
+    let from = format!("tests/fixtures/mixing/{fixture}");
+    let repository = Repository::new().copy(fixture, &from);
+    if config.is_empty() {
+        repository
+    } else {
+        repository.file(&format!("{fixture}/config.pbtxt"), config)
+    }
+}
+
+/// A request of that shape. Its numbers are like those of no other `seed`.
+fn body(shape: &[usize], seed: usize) -> String {
+    let count: usize = shape.iter().product();
+    let data: Vec<f64> =
+        (0..count).map(|it| ((seed * 31 + it * 17) % 97) as f64 / 8.0 - 6.0).collect();
+    json!({"inputs": [{"name": "INPUT", "shape": shape, "datatype": "FP32", "data": data}]})
+        .to_string()
+}
+
+#[track_caller]
+fn answer(client: &mut Client, model: &str, body: &str) -> Value {
+    client.post(&infer(model), &[], body).expect(200).json()["outputs"][0].clone()
+}
+
+/// The configuration that clients see.
+fn config(server: &Server, model: &str) -> Value {
+    server.get(&format!("/v2/models/{model}/config")).expect(200).json()
+}
+
+fn merging(config: &Value) -> &str {
+    config["parameters"]["muster_merging"]["string_value"].as_str().unwrap_or_default()
+}
+
+/// Each of many clients gets what it would get alone.
+#[track_caller]
+fn check_answers(server: &Server, model: &str, shape: &[usize]) {
+    let bodies: Vec<String> = (0..CLIENTS).map(|it| body(shape, it)).collect();
+    let mut client = server.client();
+    let alone: Vec<Value> = bodies.iter().map(|it| answer(&mut client, model, it)).collect();
+    thread::scope(|scope| {
+        for (body, alone) in bodies.iter().zip(&alone) {
+            scope.spawn(move || {
+                let mut client = server.client();
+                for _ in 0..ASKED {
+                    assert_eq!(answer(&mut client, model, body), *alone);
+                }
+            });
+        }
+    });
+}
+
+/// It is not merged, says why, and takes requests of any number of rows.
+#[track_caller]
+fn check_unmerged(fixture: &str, shape: &[usize], reason: &str) -> Server {
+    let server = Server::start(&of(fixture, ""), &[]);
+    check_answers(&server, fixture, shape);
+    let config = config(&server, fixture);
+    assert_eq!(config["max_batch_size"], 0);
+    let why = merging(&config);
+    assert!(why.starts_with("off: ") && why.contains(reason), "{why}");
+    let mut many = shape.to_vec();
+    many[0] = 9;
+    answer(&mut server.client(), fixture, &body(&many, 3));
+    server
+}
+
+const MIXES: &str = "depends on the other rows of the run";
+const NO_BATCH: &str = "its first dimension is no batch";
+
+#[test]
+fn a_softmax_over_the_batch_is_not_merged() {
+    check_unmerged("softmax_rows", &[1, 2], MIXES);
+}
+
+#[test]
+fn a_mean_over_the_batch_is_not_merged() {
+    let server = check_unmerged("less_mean", &[1, 4], MIXES);
+    // A request of two rows is what its client says it is.
+    let two = answer(&mut server.client(), "less_mean", &body(&[2, 4], 0));
+    assert_ne!(two["data"][0], 0.0);
+}
+
+#[test]
+fn a_scale_of_quantisation_that_the_batch_shares_is_not_merged() {
+    check_unmerged("dynamic_int8", &[1, 16], MIXES);
+}
+
+#[test]
+fn a_first_dimension_that_is_time_is_no_batch() {
+    let server = check_unmerged("time_major", &[2, 3, 4], MIXES);
+    let ones = json!({"inputs": [{"name": "INPUT", "shape": [3, 1, 4], "datatype": "FP32",
+        "data": vec![1.0; 12]}]});
+    let sums = answer(&mut server.client(), "time_major", &ones.to_string());
+    assert_eq!(sums["shape"], json!([3, 1, 4]));
+    assert_eq!(sums["data"][8], 3.0);
+}
+
+#[test]
+fn a_graph_that_answers_other_rows_than_it_takes_is_no_batch() {
+    let server = check_unmerged("boxes", &[3, 6], NO_BATCH);
+    let boxes = json!({"inputs": [{"name": "INPUT", "shape": [3, 6], "datatype": "FP32",
+        "data": [1, 1, 1, 1, 1, 0.9, 2, 2, 2, 2, 2, 0.1, 3, 3, 3, 3, 3, 0.8]}]});
+    let kept = answer(&mut server.client(), "boxes", &boxes.to_string());
+    assert_eq!((&kept["shape"], &kept["data"][6]), (&json!([2, 6]), &json!(3.0)));
+}
+
+/// Runs for four requests that wait together.
+fn runs(fixture: &str, config: &str, shape: &[usize]) -> (Server, f64) {
+    let server = Server::start(&of(fixture, config), &["--scheduler-hold=4"]);
+    let mut clients = Vec::new();
+    for waiting in 0..4 {
+        wait_queued(server.http(), fixture, waiting);
+        clients.push(ask(server.http(), fixture, body(shape, waiting)));
+    }
+    clients.iter_mut().for_each(|it| drop(it.reply().expect(200)));
+    let runs = Page::read(server.http()).of(fixture, "nv_inference_exec_count");
+    (server, runs)
+}
+
+#[test]
+fn a_graph_whose_scale_of_quantisation_is_fixed_is_merged() {
+    let (server, runs) = runs("static_int8", "", &[1, 16]);
+    assert_eq!(runs, 1.0);
+    let config = config(&server, "static_int8");
+    assert_eq!((&config["max_batch_size"], merging(&config)), (&json!(4), ""));
+    check_answers(&server, "static_int8", &[1, 16]);
+}
+
+#[test]
+fn a_model_that_mixes_rows_is_merged_where_its_configuration_says_so() {
+    let (server, runs) = runs("softmax_rows", "dynamic_batching { }", &[1, 2]);
+    assert_eq!(runs, 1.0);
+    let config = config(&server, "softmax_rows");
+    assert_eq!(config["max_batch_size"], 4);
+    assert!(merging(&config).starts_with("on, as dynamic_batching is written"), "{config}");
+}
+
+#[test]
+fn dimensions_that_were_written_without_the_batch_stay_those_of_a_row() {
+    let written = "output { name: \"OUTPUT\" data_type: TYPE_FP32 dims: [ 4 ] }";
+    let server = Server::start(&of("less_mean", written), &[]);
+    let config = config(&server, "less_mean");
+    assert_eq!(
+        (&config["max_batch_size"], &config["output"][0]["dims"]),
+        (&json!(0), &json!([-1, 4]))
+    );
+    check_answers(&server, "less_mean", &[1, 4]);
+}
+
+#[test]
+fn a_batch_size_that_is_written_as_zero_is_zero() {
+    let server = Server::start(&of("static_int8", "max_batch_size: 0"), &[]);
+    let config = config(&server, "static_int8");
+    assert_eq!((&config["max_batch_size"], merging(&config)), (&json!(0), ""));
+    answer(&mut server.client(), "static_int8", &body(&[7, 16], 1));
+}
