@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backend::BackendError;
 use bytes::Bytes;
 use hyper::{
-    StatusCode,
+    HeaderMap, StatusCode,
     body::Incoming,
     header::{ACCEPT, CONTENT_TYPE},
     http::request::Parts,
@@ -17,7 +17,7 @@ use crate::{
 };
 use frontend::exchange::{Failure, intake::Payload};
 use frontend::http::{
-    answer::{Answer, owned_text},
+    answer::Answer,
     inference::{HttpCodec, Work, inference},
     respond,
     service::text,
@@ -25,39 +25,31 @@ use frontend::http::{
 use inference::{error::Error, request::Sequence, signature::Signature};
 use models::ServedModel;
 use protocol::{
-    sagemaker::{self, Attributes},
-    tfs::Method,
+    sagemaker::{self, Attributes, Invocation},
     xgboost,
 };
 
+/// The head of a request, parsed. Its content type may still be wrong.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] where its attributes are wrong.
+pub fn parse(headers: &HeaderMap) -> Result<Invocation, Error> {
+    let header = |name| text(headers, name);
+    Invocation::read(header(&CONTENT_TYPE), header(&ACCEPT), header(&CUSTOM_ATTRIBUTES))
+}
+
 /// The model that a request's headers choose.
-pub async fn chosen(hosting: &Hosting, parts: &Parts) -> Result<Arc<ServedModel>, Error> {
-    let attributes = attributes(parts)?;
-    match attributes.model {
+pub async fn chosen(
+    hosting: &Hosting,
+    headers: &HeaderMap,
+    attributes: &Attributes,
+) -> Result<Arc<ServedModel>, Error> {
+    match &attributes.model {
         Some(name) => {
-            let deadline = || hosting.http.deadline(&parts.headers);
+            let deadline = || hosting.http.deadline(headers);
             hosting.http.serving.model(name, attributes.version, deadline).await
         }
-        None => hosting.invoked(&parts.headers, attributes.version).await,
-    }
-}
-
-/// What the head of a request says of its body and of the reply.
-struct Described {
-    content_type: Option<String>,
-    accept: Option<String>,
-    method: Method,
-    objective: Option<String>,
-}
-
-impl Described {
-    fn head(&self) -> sagemaker::Head<'_> {
-        sagemaker::Head {
-            content_type: self.content_type.as_deref(),
-            accept: self.accept.as_deref(),
-            method: self.method,
-            objective: self.objective.as_deref(),
-        }
+        None => hosting.invoked(headers, attributes.version).await,
     }
 }
 
@@ -66,22 +58,20 @@ pub async fn infer(
     hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
+    invocation: Invocation,
     mut body: Payload<'_, Incoming>,
     sequence: Option<&Sequence>,
 ) -> Answer {
-    let content_type = owned_text(&parts.headers, &CONTENT_TYPE);
-    let accept = owned_text(&parts.headers, &ACCEPT);
-    let json_length = content_type.as_deref().and_then(sagemaker::json_length);
-    let work = match (sagemaker::may_be_sparse(content_type.as_deref()), json_length) {
+    let json_length = invocation.declared.json_length();
+    let work = match (invocation.declared.may_be_sparse(), json_length) {
         (true, _) => Work::SparseBody,
         (false, Some(length)) => Work::Bytes(length),
         (false, None) => Work::Body,
     };
-    let method = attributes(parts)?.method;
     let objective = model.config.parameters.get(xgboost::PARAMETER).cloned();
+    let invocation = Arc::new(Invocation { objective, ..invocation });
     let options = hosting.http.settings.sagemaker.clone();
-    let described = Arc::new(Described { content_type, accept, method, objective });
-    let is_xgboost = sagemaker::speaks_xgboost(&options, described.head());
+    let is_xgboost = sagemaker::speaks_xgboost(&options, &invocation);
     if is_xgboost && body.length().is_none() {
         // A body of unknown length shows only at its end whether it is empty.
         model.admit()?;
@@ -95,15 +85,15 @@ pub async fn infer(
     let observed = Observed::begin(hosting, &model, parts);
     let captured = observed.captured();
     // Read twice: for the bound of what decoding takes, and by decoding.
-    let (bounded, rules) = (described.clone(), options.clone());
+    let (bounded, rules) = (invocation.clone(), options.clone());
     let expanded = move |signature: &Signature, body: &Bytes, loose| {
-        sagemaker::expanded(signature, bounded.head(), &rules, body, loose)
+        sagemaker::expanded(signature, &bounded, &rules, body, loose)
     };
     let decode = move |signature: &Signature, body: Bytes| {
         if let Some(captured) = captured {
             captured.input(&body);
         }
-        Ok(sagemaker::decode(signature, described.head(), &options, body)?)
+        Ok(sagemaker::decode(signature, &invocation, &options, body)?)
     };
     let codec =
         HttpCodec { header_length: json_length, expanded, work, decode, encode: sagemaker::encode };
@@ -120,12 +110,6 @@ pub async fn infer(
         response.headers_mut().insert(CUSTOM_ATTRIBUTES.clone(), attributes.clone());
     }
     Ok(response)
-}
-
-/// The attributes in which clients of the TensorFlow Serving container name model, version and method.
-fn attributes(parts: &Parts) -> Result<Attributes<'_>, Error> {
-    let header = text(&parts.headers, &CUSTOM_ATTRIBUTES);
-    header.map_or_else(|| Ok(Attributes::default()), Attributes::read)
 }
 
 /// XGBoost's container blames a failed run on the rows, with 400, and its clients look for that status.

@@ -6,16 +6,18 @@ use hyper::{body::Incoming, http::request::Parts};
 
 use crate::{
     front::Hosting,
-    invocations::{chosen, infer},
+    invocations::{chosen, infer, parse},
     sessions::handler as sessions,
 };
 use frontend::{exchange::intake::Payload, http::answer::Answer};
 use models::ServedModel;
+use protocol::sagemaker::Invocation;
 
 /// `POST /invocations`.
 pub async fn invocations(hosting: &Hosting, parts: &Parts, body: Payload<'_, Incoming>) -> Answer {
-    let model = chosen(hosting, parts).await?;
-    invoke(hosting, model, parts, body).await
+    let invocation = parse(&parts.headers)?;
+    let model = chosen(hosting, &parts.headers, &invocation.attributes).await?;
+    invoke(hosting, model, parts, invocation, body).await
 }
 
 /// Runs a request on a chosen model, for every address with the semantics of `/invocations`.
@@ -23,11 +25,12 @@ pub async fn invoke(
     hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
+    invocation: Invocation,
     body: Payload<'_, Incoming>,
 ) -> Answer {
     if parts.headers.contains_key(sessions::SESSION) {
         // Boxed: the futures of other requests stay small.
-        return Box::pin(sessions::answer(hosting, model, parts, body)).await;
+        return Box::pin(sessions::answer(hosting, model, parts, invocation, body)).await;
     }
-    infer(hosting, model, parts, body, None).await
+    infer(hosting, model, parts, invocation, body, None).await
 }

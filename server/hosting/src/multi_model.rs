@@ -2,7 +2,7 @@
 
 use hyper::{body::Incoming, http::request::Parts};
 
-use crate::{front::Hosting, invoke::invoke};
+use crate::{front::Hosting, invocations::parse, invoke::invoke};
 use ::models::EndpointLoad;
 use frontend::exchange::{
     Failure,
@@ -80,7 +80,7 @@ async fn unload(hosting: &Hosting, name: &str) -> Answer {
 async fn ask(hosting: &Hosting, name: &str, parts: &Parts, body: &mut Incoming) -> Answer {
     let label = text(&parts.headers, &TARGET_MODEL);
     let model = hosting.http.serving.control.multi_model()?.find(name, label)?;
-    let answer = invoke(hosting, model, parts, body.into()).await;
+    let answer = invoke(hosting, model, parts, parse(&parts.headers)?, body.into()).await;
     answer.map_err(|it| Failure { error: of_loaded(it.error), ..it })
 }
 

@@ -15,7 +15,7 @@ use crate::{
         self,
         record::{Float32Tensor, Int32Tensor, Record, Value, value},
     },
-    sagemaker::{self, Dialect, Head, Options},
+    sagemaker::{self, Dialect, Invocation, Options},
     samples::model,
     tfs,
 };
@@ -205,15 +205,15 @@ fn invoke(signature: &Signature, content_type: Option<&str>, body: impl Into<Byt
     let dialects = if body.len() < LONG { &dialects[..] } else { &dialects[..1] };
     for &dialect in dialects {
         let options = Options { dialect, largest_body: Some(1 << 30), ..Options::default() };
-        let head =
-            Head { content_type, accept: None, method: tfs::Method::Predict, objective: None };
+        let invocation = Invocation::read(content_type, None, None).unwrap();
         let name = format!("{content_type:?} {dialect:?} {:?}", &body[..body.len().min(60)]);
         let mut bound = 0;
-        let look = measure(|| bound = sagemaker::expanded(signature, head, &options, &body, LOOSE));
+        let look =
+            measure(|| bound = sagemaker::expanded(signature, &invocation, &options, &body, LOOSE));
         // The header of an array is inflated.
         let most = if content_type == Some("application/x-npz") { 64 << 10 } else { 8 << 10 };
         assert!(look.bytes_max <= most, "{name}: the look takes {} bytes", look.bytes_max);
-        within(bound, &name, || sagemaker::decode(signature, head, &options, body.clone()));
+        within(bound, &name, || sagemaker::decode(signature, &invocation, &options, body.clone()));
     }
 }
 
@@ -501,19 +501,16 @@ fn an_ordinary_body_takes_no_absurd_room() {
     let rows = format!(r#"{{"instances":[[{row}]]}}"#);
     let bound = tfs::expanded(&signature, tfs::Method::Predict, rows.as_bytes(), LOOSE);
     assert!(bound < 4 * own, "{bound}");
-    let head = Head {
-        content_type: Some("application/json"),
-        accept: None,
-        method: tfs::Method::Predict,
-        objective: None,
-    };
-    let bound = sagemaker::expanded(&signature, head, &Options::default(), rows.as_bytes(), LOOSE);
+    let invocation = Invocation::read(Some("application/json"), None, None).unwrap();
+    let bound =
+        sagemaker::expanded(&signature, &invocation, &Options::default(), rows.as_bytes(), LOOSE);
     assert!(bound < 7 * own, "{bound}");
-    let head = Head { content_type: Some("text/csv"), ..head };
-    let bound = sagemaker::expanded(&signature, head, &Options::default(), row.as_bytes(), LOOSE);
+    let invocation = Invocation::read(Some("text/csv"), None, None).unwrap();
+    let bound =
+        sagemaker::expanded(&signature, &invocation, &Options::default(), row.as_bytes(), LOOSE);
     assert!(bound < 7 * own, "{bound}");
     // What needs no memory of its own gets none.
     let file = npy("<f4", "(1, 150528)", &vec![0; own]);
-    let head = Head { content_type: Some("application/x-npy"), ..head };
-    assert_eq!(sagemaker::expanded(&signature, head, &Options::default(), &file, LOOSE), 0);
+    let invocation = Invocation::read(Some("application/x-npy"), None, None).unwrap();
+    assert_eq!(sagemaker::expanded(&signature, &invocation, &Options::default(), &file, LOOSE), 0);
 }

@@ -85,38 +85,51 @@ impl fmt::Display for Media {
 }
 
 /// What a `Content-Type` says of the body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Declared<'a> {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Declared {
     /// Nothing of use: missing, empty, `*/*`, octets, or a form, which no body is. The content decides.
+    #[default]
     Nothing,
     /// That format; not [`Media::Binary`].
     As(Media),
     /// An image or a sound: a file whose bytes are one element of a BYTES input.
-    File(&'a str),
+    File,
     /// KServe v2 whose first `header` bytes are JSON.
     Binary {
         /// Bytes of JSON at the start of the body; not yet compared with its length.
         header: usize,
     },
     /// A type that no decoder takes.
-    Unknown(&'a str),
+    Unknown,
+    /// The binary type in another than its one exact form.
+    Malformed,
+}
+
+impl Declared {
+    /// Bytes of JSON in front of raw tensors, where the type says so: known before the body is.
+    pub fn json_length(self) -> Option<usize> {
+        match self {
+            Declared::Binary { header } => Some(header),
+            _ => None,
+        }
+    }
+
+    /// May bodies of this type leave out most elements of their tensors? So may those without a type.
+    pub fn may_be_sparse(self) -> bool {
+        matches!(
+            self,
+            Declared::Nothing | Declared::As(Media::Libsvm | Media::RecordIo | Media::Npz)
+        )
+    }
 }
 
 /// What this `Content-Type` says. Case and parameters do not matter, save those of the binary type.
-///
-/// # Errors
-/// When the binary type is not in its one exact form.
-pub fn declared(content_type: Option<&str>) -> Result<Declared<'_>, Error> {
+pub fn declared(content_type: Option<&str>) -> Declared {
     let content_type = content_type.unwrap_or_default().trim();
     let name = essence(content_type);
     if name.eq_ignore_ascii_case(BINARY) {
         let header = content_type.strip_prefix(BINARY_PREFIX).and_then(decimal);
-        let header = header.ok_or_else(|| {
-            Error::InvalidRequest(format!(
-                "content type '{content_type}': expected exactly '{BINARY_PREFIX}<bytes of JSON>'"
-            ))
-        })?;
-        return Ok(Declared::Binary { header });
+        return header.map_or(Declared::Malformed, |header| Declared::Binary { header });
     }
     // The last one is what curl sends when nobody tells it what it sends.
     let silent = [
@@ -127,13 +140,13 @@ pub fn declared(content_type: Option<&str>) -> Result<Declared<'_>, Error> {
         "application/x-www-form-urlencoded",
     ];
     if silent.iter().any(|it| it.eq_ignore_ascii_case(name)) {
-        return Ok(Declared::Nothing);
+        return Declared::Nothing;
     }
-    Ok(match Media::from_name(name) {
+    match Media::from_name(name) {
         Some(media) => Declared::As(media),
-        None if in_kind(name, "image") || in_kind(name, "audio") => Declared::File(name),
-        None => Declared::Unknown(name),
-    })
+        None if in_kind(name, "image") || in_kind(name, "audio") => Declared::File,
+        None => Declared::Unknown,
+    }
 }
 
 /// The binary type of a reply whose first `header` bytes are JSON.
@@ -141,10 +154,19 @@ pub fn binary_type(header: &str) -> String {
     format!("{BINARY_PREFIX}{header}")
 }
 
+/// The error for the binary type in another form.
+pub fn malformed(content_type: &str) -> Error {
+    Error::InvalidRequest(format!(
+        "content type '{}': expected exactly '{BINARY_PREFIX}<bytes of JSON>'",
+        content_type.trim()
+    ))
+}
+
 /// The error for a content type without a decoder.
 pub fn unsupported(content_type: &str) -> Error {
     Error::UnsupportedMediaType(format!(
-        "content type '{content_type}' is not supported; supported: {}",
+        "content type '{}' is not supported; supported: {}",
+        essence(content_type),
         supported()
     ))
 }
@@ -261,8 +283,8 @@ mod tests {
     const LINES: Media = Media::JsonLines(LinesName::JsonLines);
 
     #[track_caller]
-    fn check_type(content_type: &str, expected: Declared<'_>) {
-        assert_eq!(declared(Some(content_type)), Ok(expected));
+    fn check_type(content_type: &str, expected: Declared) {
+        assert_eq!(declared(Some(content_type)), expected);
     }
 
     #[track_caller]
@@ -277,9 +299,9 @@ mod tests {
         check_type("Application/JSON; charset=utf-8", Declared::As(Media::Json));
         check_type(" text/csv ;header=absent", Declared::As(Media::Csv));
         check_type("application/x-ndjson", Declared::As(Media::JsonLines(LinesName::Ndjson)));
-        check_type("image/png", Declared::File("image/png"));
-        check_type("Audio/ogg", Declared::File("Audio/ogg"));
-        check_type("imagery/png", Declared::Unknown("imagery/png"));
+        check_type("image/png", Declared::File);
+        check_type("Audio/ogg", Declared::File);
+        check_type("imagery/png", Declared::Unknown);
     }
 
     #[test]
@@ -289,7 +311,7 @@ mod tests {
         {
             check_type(silent, Declared::Nothing);
         }
-        assert_eq!(declared(None), Ok(Declared::Nothing));
+        assert_eq!(declared(None), Declared::Nothing);
     }
 
     #[test]
@@ -299,9 +321,7 @@ mod tests {
             Declared::Binary { header: 17 },
         );
         for wrong in ["", "; json-header-size=1", ";json-header-size=+1", ";json-header-size="] {
-            let error =
-                declared(Some(&format!("{BINARY}{wrong}"))).map(|_| ()).map_err(|e| e.kind());
-            assert_eq!(error, Err(inference::error::Kind::InvalidArgument), "{wrong}");
+            check_type(&format!("{BINARY}{wrong}"), Declared::Malformed);
         }
     }
 

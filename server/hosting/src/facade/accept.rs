@@ -21,6 +21,7 @@ use crate::{
     async_invocations::{Input, Job, Submitter},
     facade::Facade,
     front::Hosting,
+    invocations::parse,
 };
 use frontend::{
     exchange::intake::{self, Limits},
@@ -66,7 +67,7 @@ pub(super) async fn accept(
         return Err(Error::ShuttingDown.into());
     }
     // An unknown endpoint is refused at once. The model is looked up again when the invocation runs.
-    model_of(hosting, endpoint, parts).await?;
+    model_of(hosting, endpoint, &parts.headers, &parse(&parts.headers)).await?;
     let headers = &parts.headers;
     let input = text(headers, &INPUT_LOCATION);
     let input = input.map(|it| input_location(submitter, it)).transpose()?;

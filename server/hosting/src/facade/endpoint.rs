@@ -2,27 +2,35 @@
 
 use std::sync::Arc;
 
-use hyper::http::request::Parts;
+use hyper::HeaderMap;
 
 use super::exception::{Exception, Refusal};
 use crate::{front::Hosting, invocations};
 use frontend::exchange::Failure;
 use inference::error::Error;
 use models::{ServedModel, State};
+use protocol::sagemaker::Invocation;
 
 /// The model behind an endpoint: the one of its name, else the one that `/invocations` would choose.
 pub async fn model_of(
     hosting: &Hosting,
     endpoint: &str,
-    parts: &Parts,
+    headers: &HeaderMap,
+    invocation: &Result<Invocation, Error>,
 ) -> Result<Arc<ServedModel>, Refusal> {
-    let deadline = || hosting.http.deadline(&parts.headers);
+    let deadline = || hosting.http.deadline(headers);
     let named = hosting.http.serving.model(endpoint, None, deadline).await;
     let error = match named {
-        Err(Error::NotFound(_)) => match invocations::chosen(hosting, parts).await {
-            Ok(model) => return Ok(model),
-            Err(error) => error,
-        },
+        Err(Error::NotFound(_)) => {
+            let chosen = match invocation {
+                Ok(it) => invocations::chosen(hosting, headers, &it.attributes).await,
+                Err(error) => Err(error.clone()),
+            };
+            match chosen {
+                Ok(model) => return Ok(model),
+                Err(error) => error,
+            }
+        }
         found => return found.map_err(|error| of_model(hosting, error.into())),
     };
     let is_missing =

@@ -17,7 +17,7 @@ use super::{
     exception::{self, Exception, Refusal},
     headers::{INNER_CONTENT_TYPE, TARGET_VARIANT, check_headers, take_inner_types},
 };
-use crate::{event_stream::EventStream, front::Hosting, invoke};
+use crate::{event_stream::EventStream, front::Hosting, invocations::parse, invoke};
 use frontend::exchange::intake::{Payload, Received};
 use frontend::http::{
     answer::{failed, forget},
@@ -113,8 +113,12 @@ async fn invoke(
     parts: &Parts,
     body: Payload<'_, Incoming>,
 ) -> Result<Response<Segments>, Refusal> {
-    let model = model_of(hosting, endpoint, parts).await?;
-    let answer = invoke::invoke(hosting, model, parts, body).await;
+    let invocation = parse(&parts.headers);
+    let model = model_of(hosting, endpoint, &parts.headers, &invocation).await?;
+    let answer = match invocation {
+        Ok(invocation) => invoke::invoke(hosting, model, parts, invocation, body).await,
+        Err(error) => Err(error.into()),
+    };
     answer.map_err(|failure| of_model(hosting, failure))
 }
 

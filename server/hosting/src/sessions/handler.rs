@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::{
     Response, StatusCode,
     body::Incoming,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{HeaderName, HeaderValue},
     http::request::Parts,
 };
 
@@ -24,7 +24,7 @@ use inference::{
     request::{Sequence, SequenceId},
 };
 use models::ServedModel;
-use protocol::sagemaker::{self, session::Control};
+use protocol::sagemaker::{Invocation, session::Control};
 
 /// The header with the session's id, or with the wish for a new session.
 pub const SESSION: HeaderName = HeaderName::from_static("x-amzn-sagemaker-session-id");
@@ -40,13 +40,14 @@ pub async fn answer(
     hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
+    invocation: Invocation,
     body: Payload<'_, Incoming>,
 ) -> Answer {
     let Some(table) = &hosting.sessions else {
         return Err(invalid("there are no sessions here: start the server with --sessions").into());
     };
     let given = text(&parts.headers, &SESSION).unwrap_or_default();
-    let json_length = text(&parts.headers, &CONTENT_TYPE).and_then(sagemaker::json_length);
+    let json_length = invocation.declared.json_length();
     let received = body.receive(json_length, &hosting.http.settings.body).await?;
     let models = &hosting.http.serving.models;
     match (given, Control::of(&received.bytes)) {
@@ -73,7 +74,7 @@ pub async fn answer(
         }
         (id, None) => {
             let used = table.find(models, id)?;
-            run(hosting, model, parts, Payload::Here(received), Use { table, id, used }).await
+            run(hosting, model, parts, invocation, Payload::Here(received), Use { table, id, used }).await
         }
     }
 }
@@ -89,6 +90,7 @@ async fn run(
     hosting: &Hosting,
     model: Arc<ServedModel>,
     parts: &Parts,
+    invocation: Invocation,
     body: Payload<'_, Incoming>,
     Use { table, id, used: Used { session, is_first } }: Use<'_>,
 ) -> Answer {
@@ -108,7 +110,7 @@ async fn run(
     let _first =
         is_first.then(|| First { table, id, model: model.clone(), sequence: &session.sequence });
     let place = Sequence { id: session.sequence.clone(), start: is_first, end: false };
-    invocations::infer(hosting, model, parts, body, Some(&place)).await
+    invocations::infer(hosting, model, parts, invocation, body, Some(&place)).await
 }
 
 /// The first request of a session, until it is answered or its client leaves. If the request has begun no sequence by

@@ -5,35 +5,35 @@ use crate::{number::Excerpt, tfs::Method};
 use inference::error::Error;
 
 /// The attributes of one request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attributes<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributes {
     /// `tfs-model-name`.
-    pub model: Option<&'a str>,
+    pub model: Option<String>,
     /// `tfs-model-version`.
     pub version: Option<u64>,
     /// `tfs-method`.
     pub method: Method,
 }
 
-impl Default for Attributes<'_> {
+impl Default for Attributes {
     fn default() -> Self {
         Attributes { model: None, version: None, method: Method::Predict }
     }
 }
 
-impl Attributes<'_> {
+impl Attributes {
     /// The attributes in the value of the header. Of several with one name the last counts.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a name, a version or a method that cannot be one, which it names.
-    pub fn read(header: &str) -> Result<Attributes<'_>, Error> {
+    pub fn read(header: &str) -> Result<Attributes, Error> {
         let mut attributes = Attributes::default();
         let pairs = header.split(',').filter_map(|it| it.trim_ascii().split_once('='));
         for (key, value) in pairs {
             match key {
                 "tfs-model-name" => {
                     let expected = "letters, digits, '.', '_' and '-', the first a letter or digit";
-                    let name = is_name(value).then_some(value);
+                    let name = is_name(value).then(|| value.to_owned());
                     attributes.model = Some(name.ok_or_else(|| wrong(key, value, expected))?);
                 }
                 "tfs-model-version" => {
@@ -77,6 +77,7 @@ mod tests {
 
     #[track_caller]
     fn check(header: &str, model: Option<&str>, version: Option<u64>, method: Method) {
+        let model = model.map(str::to_owned);
         assert_eq!(Attributes::read(header), Ok(Attributes { model, version, method }));
     }
 

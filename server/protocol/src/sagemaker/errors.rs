@@ -32,7 +32,7 @@ impl Options {
                 ErrorForm::Plain
             }
             None => match negotiate::declared(content_type) {
-                Ok(Declared::As(Media::Npy | Media::Npz) | Declared::File(_)) => ErrorForm::Mms,
+                Declared::As(Media::Npy | Media::Npz) | Declared::File => ErrorForm::Mms,
                 _ => ErrorForm::Plain,
             },
         }

@@ -3,12 +3,13 @@
 use backend::NamedTensor;
 
 use super::{
+    attributes::Attributes,
     dialect::{Dialect, InferenceType},
     huggingface::Pipeline,
 };
 use crate::{
     kserve_v2::{self, generate},
-    negotiate::{self, Media},
+    negotiate::{self, Declared, Media},
     tfs,
     xgboost::{self, XgboostOptions},
 };
@@ -41,17 +42,39 @@ impl Options {
     }
 }
 
-/// What the head of a request says of its body and of the reply.
-#[derive(Debug, Clone, Copy)]
-pub struct Head<'a> {
-    /// `Content-Type`.
-    pub content_type: Option<&'a str>,
+/// What is known of an invocation before its body is: the head of the request, parsed once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// `Content-Type`, for errors.
+    pub content_type: Option<String>,
+    /// What it says of the body.
+    pub declared: Declared,
     /// `Accept`.
-    pub accept: Option<&'a str>,
-    /// What is to be done with it, as the attributes say.
-    pub method: tfs::Method,
-    /// The model's parameter [`xgboost::PARAMETER`]: what it was trained for.
-    pub objective: Option<&'a str>,
+    pub accept: Option<String>,
+    /// Model, version and method, as clients of the TensorFlow Serving container name them.
+    pub attributes: Attributes,
+    /// The parameter [`xgboost::PARAMETER`] of the model, once that is known: what it was trained for.
+    pub objective: Option<String>,
+}
+
+impl Invocation {
+    /// Parses the headers `Content-Type`, `Accept` and `X-Amzn-SageMaker-Custom-Attributes`.
+    ///
+    /// # Errors
+    /// Those of [`Attributes::read`]. A wrong content type is an error of the body.
+    pub fn read(
+        content_type: Option<&str>,
+        accept: Option<&str>,
+        attributes: Option<&str>,
+    ) -> Result<Invocation, Error> {
+        Ok(Invocation {
+            content_type: content_type.map(str::to_owned),
+            declared: negotiate::declared(content_type),
+            accept: accept.map(str::to_owned),
+            attributes: attributes.map(Attributes::read).transpose()?.unwrap_or_default(),
+            objective: None,
+        })
+    }
 }
 
 /// The form that the reply will have.
@@ -128,10 +151,15 @@ pub(super) fn on_a_line(options: &Options, format: ReplyFormat) -> ReplyFormat {
 }
 
 pub(super) fn choose(
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     family: Media,
     offered: &[Media],
 ) -> Result<Media, Error> {
-    negotiate::choose(head.accept, options.default_accept.as_deref(), family, offered)
+    negotiate::choose(
+        invocation.accept.as_deref(),
+        options.default_accept.as_deref(),
+        family,
+        offered,
+    )
 }

@@ -37,31 +37,15 @@ use sniff::Content;
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
 pub use errors::{ErrorForm, error_body};
-pub use form::{Head, Options, ReplyFormat};
+pub use form::{Invocation, Options, ReplyFormat};
 pub use huggingface::Pipeline;
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?
-pub fn speaks_xgboost(options: &Options, head: Head<'_>) -> bool {
-    objects::speaks_xgboost(options, head)
+pub fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool {
+    objects::speaks_xgboost(options, invocation)
 }
 
-/// Bytes of JSON in front of raw tensors, where the content type says so: known before the body is.
-pub fn json_length(content_type: &str) -> Option<usize> {
-    match negotiate::declared(Some(content_type)) {
-        Ok(Declared::Binary { header }) => Some(header),
-        _ => None,
-    }
-}
-
-/// May bodies of that type leave out most elements of their tensors? So may those without a type.
-pub fn may_be_sparse(content_type: Option<&str>) -> bool {
-    matches!(
-        negotiate::declared(content_type),
-        Ok(Declared::Nothing | Declared::As(Media::Libsvm | Media::RecordIo | Media::Npz))
-    )
-}
-
-/// The request in a body with this head, and the form of its reply.
+/// The request in a body with this invocation, and the form of its reply.
 ///
 /// # Errors
 /// [`Error::UnsupportedMediaType`] where there is no decoder for the type, or none for content without a
@@ -69,11 +53,15 @@ pub fn may_be_sparse(content_type: Option<&str>) -> bool {
 /// decoders find wrong.
 pub fn decode(
     signature: &Signature,
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     body: Bytes,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
-    let declared = negotiate::declared(head.content_type)?;
+    let declared = invocation.declared;
+    let content_type = invocation.content_type.as_deref();
+    if declared == Declared::Malformed {
+        return Err(negotiate::malformed(content_type.unwrap_or_default()));
+    }
     if body.is_empty() {
         return Err(Error::InvalidRequest("the body is empty, expected a request".to_owned()));
     }
@@ -81,36 +69,44 @@ pub fn decode(
         let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
         return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
     }
-    if head.method != tfs::Method::Predict {
-        return decode_examples(signature, head, options, head.method, &body);
+    if invocation.attributes.method != tfs::Method::Predict {
+        return decode_examples(
+            signature,
+            invocation,
+            options,
+            invocation.attributes.method,
+            &body,
+        );
     }
-    if let Declared::Binary { header } = declared {
-        return decode_kserve_v2(signature, head, options, Some(header), body);
+    if let Some(header) = declared.json_length() {
+        return decode_kserve_v2(signature, invocation, options, Some(header), body);
     }
     // AWS's own examples send KServe v2 under other types: its content decides.
     let json = sniff::is_json(&body).then(|| json::look(signature, options, &body));
     match json {
         Some(Ok(Kind::KserveV2)) => {
-            return decode_kserve_v2(signature, head, options, None, body);
+            return decode_kserve_v2(signature, invocation, options, None, body);
         }
         Some(_) if options.dialect == Some(Dialect::Triton) => {
-            return decode_kserve_v2(signature, head, options, None, body);
+            return decode_kserve_v2(signature, invocation, options, None, body);
         }
         Some(Ok(Kind::Examples)) => {
             let classes = tfs::Results::of(signature, tfs::Method::Classify).is_ok();
             let method = if classes { tfs::Method::Classify } else { tfs::Method::Regress };
-            return decode_examples(signature, head, options, method, &body);
+            return decode_examples(signature, invocation, options, method, &body);
         }
         _ => {}
     }
     let content = match declared {
         Declared::As(media) => Content::Media(media),
-        Declared::File(_) => Content::Image,
+        Declared::File => Content::Image,
         Declared::Nothing | Declared::Binary { .. } => sniff::sniff(&body),
-        Declared::Unknown(name) => return Err(negotiate::unsupported(name)),
+        Declared::Unknown | Declared::Malformed => {
+            return Err(negotiate::unsupported(content_type.unwrap_or_default()));
+        }
     };
     if let Content::Media(media) = content
-        && let Some(read) = objects::xgboost(signature, head, options, media, &body)?
+        && let Some(read) = objects::xgboost(signature, invocation, options, media, &body)?
     {
         return Ok(read);
     }
@@ -127,14 +123,14 @@ pub fn decode(
         }
         Content::Media(Media::Csv) => bodies::csv(signature, options, &body)?,
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
-        Content::Image => bodies::file(signature, head.content_type.unwrap_or("image/*"), &body)?,
+        Content::Image => bodies::file(signature, content_type.unwrap_or("image/*"), &body)?,
         Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
         Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
         Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,
         Content::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
         Content::Other => bodies::raw(signature, &body)?,
     };
-    let format = reply_format(signature, head, options, &decoded)?;
+    let format = reply_format(signature, invocation, options, &decoded)?;
     Ok((InferenceRequest { inputs: decoded.inputs, ..InferenceRequest::default() }, format))
 }
 
@@ -142,19 +138,22 @@ pub fn decode(
 /// decoded.
 pub fn expanded(
     signature: &Signature,
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     body: &[u8],
     loose: usize,
 ) -> usize {
-    let Ok(declared) = negotiate::declared(head.content_type) else { return 0 };
+    let declared = invocation.declared;
+    if declared == Declared::Malformed {
+        return 0;
+    }
     if framing(options.inference_type).is_some() {
         return generate::expanded(signature, body, loose);
     }
-    if head.method != tfs::Method::Predict {
-        return tfs::expanded(signature, head.method, body, loose);
+    if invocation.attributes.method != tfs::Method::Predict {
+        return tfs::expanded(signature, invocation.attributes.method, body, loose);
     }
-    if let Declared::Binary { header } = declared {
+    if let Some(header) = declared.json_length() {
         return kserve_v2::expanded(signature, Some(header), body, loose);
     }
     let kind = sniff::is_json(body).then(|| json::look(signature, options, body));
@@ -170,12 +169,12 @@ pub fn expanded(
     }
     let content = match declared {
         Declared::As(media) => Content::Media(media),
-        Declared::File(_) => Content::Image,
+        Declared::File => Content::Image,
         Declared::Nothing | Declared::Binary { .. } => sniff::sniff(body),
-        Declared::Unknown(_) => return 0,
+        Declared::Unknown | Declared::Malformed => return 0,
     };
     if let Content::Media(media) = content
-        && objects::is_xgboost(options, head, media)
+        && objects::is_xgboost(options, invocation, media)
         && let Some(bytes) = xgboost::expanded(signature, media, body, loose)
     {
         return bytes;
@@ -243,18 +242,18 @@ pub fn encode(
 /// The form of the reply to what was decoded.
 fn reply_format(
     signature: &Signature,
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     decoded: &Decoded,
 ) -> Result<ReplyFormat, Error> {
     if let ReplyFormat::Objects(_) = decoded.envelope {
-        return objects::reply_format(signature, head, options, decoded);
+        return objects::reply_format(signature, invocation, options, decoded);
     }
     let offered = offered(signature);
     let family = family(options, decoded.family);
     // Where the reply cannot have the form of its request, it is what is offered first.
     let family = if offered.contains(&family) { family } else { Media::Json };
-    let media = choose(head, options, family, offered)?;
+    let media = choose(invocation, options, family, offered)?;
     let envelope = envelope(options, decoded);
     let lines = |media| match envelope {
         ReplyFormat::HuggingFace(pipeline) => ReplyFormat::HuggingFaceLines(pipeline, media),
@@ -323,12 +322,12 @@ const KSERVE_V2: [Media; 2] = [Media::Json, Media::Binary];
 
 fn decode_kserve_v2(
     signature: &Signature,
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     header: Option<usize>,
     body: Bytes,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
-    choose(head, options, Media::Json, &KSERVE_V2)?;
+    choose(invocation, options, Media::Json, &KSERVE_V2)?;
     if let Some(header) = header.filter(|&it| it > body.len()) {
         return Err(Error::InvalidRequest(format!(
             "json-header-size: {header} bytes of JSON announced, the body has {}",
@@ -343,12 +342,12 @@ fn decode_kserve_v2(
 /// Examples for classes or values, which have no reply but JSON.
 fn decode_examples(
     signature: &Signature,
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     method: tfs::Method,
     body: &[u8],
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
-    choose(head, options, Media::Json, &[Media::Json])?;
+    choose(invocation, options, Media::Json, &[Media::Json])?;
     let (request, results) = tfs::decode_examples(signature, method, body)?;
     Ok((request, on_a_line(options, ReplyFormat::Results(results))))
 }

@@ -3,13 +3,13 @@
 use backend::DataType;
 
 use super::dialect::Dialect;
-use super::{Decoded, Head, Options, ReplyFormat, choose, on_a_line};
+use super::{Decoded, Invocation, Options, ReplyFormat, choose, on_a_line};
 use crate::{
     EncodedReply, builtin,
     json::Reader,
     libsvm,
     matrix::MissingValue,
-    negotiate::{self, Declared, LinesName, Media},
+    negotiate::{Declared, LinesName, Media},
     predictions::Predictions,
     recordio, reply,
     xgboost::{self, Objective, Reply},
@@ -22,19 +22,19 @@ use inference::{
 
 /// Are this request and its reply those of XGBoost's container? The operator's word counts first, then that of the
 /// model, then whose container this one takes the place of.
-pub(super) fn speaks_xgboost(options: &Options, head: Head<'_>) -> bool {
+pub(super) fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool {
     match options.dialect {
         Some(dialect) => dialect == Dialect::Xgboost,
         None => {
-            let asked = head.objective.is_some() || !options.xgboost.output.is_empty();
-            asked || options.vendor == Some(Dialect::Xgboost) || is_libsvm(head)
+            let asked = invocation.objective.is_some() || !options.xgboost.output.is_empty();
+            asked || options.vendor == Some(Dialect::Xgboost) || is_libsvm(invocation)
         }
     }
 }
 
 /// Nobody else takes libsvm.
-fn is_libsvm(head: Head<'_>) -> bool {
-    matches!(negotiate::declared(head.content_type), Ok(Declared::As(Media::Libsvm)))
+fn is_libsvm(invocation: &Invocation) -> bool {
+    invocation.declared == Declared::As(Media::Libsvm)
 }
 
 /// The request in a body as XGBoost's container takes it, and the form of its reply; `None` where the body is of
@@ -44,12 +44,12 @@ fn is_libsvm(head: Head<'_>) -> bool {
 /// Those of [`xgboost::decode`]; [`Error::NotAcceptable`].
 pub(super) fn xgboost(
     signature: &Signature,
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     media: Media,
     body: &[u8],
 ) -> Result<Option<(InferenceRequest, ReplyFormat)>, Error> {
-    if !is_xgboost(options, head, media) {
+    if !is_xgboost(options, invocation, media) {
         return Ok(None);
     }
     let settings = &options.xgboost;
@@ -58,19 +58,19 @@ pub(super) fn xgboost(
     // The container looks at no header in a batch job, unless it was told what to say.
     let media = match options.batch && settings.output.is_empty() {
         true => Media::Csv,
-        false => choose(head, options, Media::Csv, &xgboost::OFFERED)?,
+        false => choose(invocation, options, Media::Csv, &xgboost::OFFERED)?,
     };
-    let objective = head.objective.map(Objective::from_name).transpose()?;
+    let objective = invocation.objective.as_deref().map(Objective::from_name).transpose()?;
     let reply = Reply { media, objective, settings: settings.clone() };
     let format = on_a_line(options, ReplyFormat::Xgboost(reply));
     Ok(Some((InferenceRequest { inputs, ..InferenceRequest::default() }, format)))
 }
 
 /// Is a body of this format read as XGBoost's container reads it?
-pub(super) fn is_xgboost(options: &Options, head: Head<'_>, media: Media) -> bool {
+pub(super) fn is_xgboost(options: &Options, invocation: &Invocation, media: Media) -> bool {
     // libsvm may also have come without its type.
     let own = media == Media::Libsvm && options.dialect.is_none();
-    own || speaks_xgboost(options, head)
+    own || speaks_xgboost(options, invocation)
 }
 
 /// Records of AWS's algorithms.
@@ -119,7 +119,7 @@ const OBJECTS: ReplyFormat = ReplyFormat::Objects(Media::Json);
 /// The form of the reply to AWS's algorithms' rows.
 pub(super) fn reply_format(
     signature: &Signature,
-    head: Head<'_>,
+    invocation: &Invocation,
     options: &Options,
     decoded: &Decoded,
 ) -> Result<ReplyFormat, Error> {
@@ -135,7 +135,7 @@ pub(super) fn reply_format(
     let strings = signature.outputs.iter().any(|it| it.dtype == DataType::Bytes);
     let offered = if strings { without_records } else { &ALL[..] };
     let family = if offered.contains(&decoded.family) { decoded.family } else { Media::Json };
-    Ok(match choose(head, options, family, offered)? {
+    Ok(match choose(invocation, options, family, offered)? {
         Media::Json if options.batch && decoded.lines => {
             ReplyFormat::Objects(Media::JsonLines(LinesName::JsonLines))
         }

@@ -19,13 +19,8 @@ fn ask(
     body: &[u8],
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
     let body = Bytes::copy_from_slice(body);
-    let head = Head {
-        content_type: Some(content_type),
-        accept: Some(accept),
-        method: tfs::Method::Predict,
-        objective: None,
-    };
-    decode(signature, head, &Options::default(), body)
+    let invocation = Invocation::read(Some(content_type), Some(accept), None).unwrap();
+    decode(signature, &invocation, &Options::default(), body)
 }
 
 /// A request, what was read of it, and the reply to it.
@@ -203,9 +198,8 @@ fn other_types_are_named_beside_the_supported_ones() {
 fn the_default_accept_holds_for_clients_that_take_any() {
     let options = Options { default_accept: Some("text/csv".to_owned()), ..Options::default() };
     let format = |accept, body: &'static str| {
-        let head =
-            Head { content_type: None, accept, method: tfs::Method::Predict, objective: None };
-        decode(&one(), head, &options, Bytes::from_static(body.as_bytes())).unwrap().1
+        let invocation = Invocation::read(None, accept, None).unwrap();
+        decode(&one(), &invocation, &options, Bytes::from_static(body.as_bytes())).unwrap().1
     };
     assert_eq!(format(None, "[1, 2]"), ReplyFormat::Csv);
     assert_eq!(format(Some("application/json"), "[1, 2]"), ReplyFormat::Bare);
@@ -221,13 +215,8 @@ fn form(
     body: &str,
 ) -> ReplyFormat {
     let options = Options { dialect, ..Options::default() };
-    let head = Head {
-        content_type: Some(content_type),
-        accept: None,
-        method: tfs::Method::Predict,
-        objective: None,
-    };
-    let decoded = decode(signature, head, &options, Bytes::copy_from_slice(body.as_bytes()));
+    let invocation = Invocation::read(Some(content_type), None, None).unwrap();
+    let decoded = decode(signature, &invocation, &options, Bytes::copy_from_slice(body.as_bytes()));
     decoded.unwrap_or_else(|error| panic!("{dialect:?}, {body}: {error}")).1
 }
 
@@ -272,11 +261,11 @@ fn an_image_gets_its_best_five_classes() {
 #[test]
 fn bodies_that_may_grow_are_known_by_their_type() {
     for sparse in ["text/libsvm", "application/x-recordio-protobuf", "application/x-npz", ""] {
-        assert!(may_be_sparse(Some(sparse)), "{sparse}");
+        assert!(negotiate::declared(Some(sparse)).may_be_sparse(), "{sparse}");
     }
-    assert!(may_be_sparse(None));
+    assert!(negotiate::declared(None).may_be_sparse());
     for dense in ["application/json", "text/csv", "application/x-npy", "image/png"] {
-        assert!(!may_be_sparse(Some(dense)), "{dense}");
+        assert!(!negotiate::declared(Some(dense)).may_be_sparse(), "{dense}");
     }
 }
 
@@ -290,10 +279,9 @@ fn a_few_bytes_of_libsvm_are_no_wide_row() {
 #[test]
 fn in_tritons_dialect_json_is_nothing_but_kserve_v2() {
     let options = Options { dialect: Some(Dialect::Triton), ..Options::default() };
-    let head =
-        Head { content_type: None, accept: None, method: tfs::Method::Predict, objective: None };
+    let invocation = Invocation::read(None, None, None).unwrap();
     let body = Bytes::from_static(b"[[1, 2]]");
-    let error = decode(&one(), head, &options, body).unwrap_err().to_string();
+    let error = decode(&one(), &invocation, &options, body).unwrap_err().to_string();
     assert!(error.contains("expected an object"), "{error}");
 }
 
@@ -319,9 +307,9 @@ proptest! {
             for content_type in ["", "text/csv", "application/json", NDJSON, "application/x-npz", "image/png"] {
                 for signature in [one(), two(), model(8, &["b BYTES [1]"], &["y FP32 [2]"])] {
                     for body in [bytes.as_slice(), text.as_bytes()] {
-                        let head =
-                            Head { content_type: Some(content_type), accept: None, method: tfs::Method::Predict, objective: None };
-                        let decoded = decode(&signature, head, &options, Bytes::copy_from_slice(body));
+                        let invocation =
+                            Invocation::read(Some(content_type), None, None).unwrap();
+                        let decoded = decode(&signature, &invocation, &options, Bytes::copy_from_slice(body));
                         if let Ok((request, format)) = decoded {
                             let rows = request.inputs.first().and_then(|it| it.tensor.shape().rows());
                             let response = respond(&signature, rows.unwrap_or(1).min(4));
