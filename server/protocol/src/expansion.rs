@@ -5,7 +5,8 @@
 //! | What grows | free | ratio | at most | Used by |
 //! |---|---|---|---|---|
 //! | [`COMPRESSED`]: deflated data | 1 MiB | 100 | | `Content-Encoding`, `grpc-encoding`, files of an npz |
-//! | [`OMITTED`]: elements that the body leaves out, or spells in a narrower type | 16 MiB | 256 | [`MOST_ELEMENTS`] in sparse rows | libsvm, RecordIO, JSON of AWS's algorithms, npz |
+//! | [`OMITTED`]: elements that the body leaves out, or spells in a narrower type | 4 MiB | 256 | [`MOST_ELEMENTS`] in sparse rows | libsvm, RecordIO, JSON of AWS's algorithms, npz |
+//! | [`OPEN`]: the same where the model leaves the length of a row open, so that the body chooses it | 256 KiB | 8 | [`MOST_ELEMENTS`] | libsvm, RecordIO, JSON of AWS's algorithms, sparse npz |
 //! | [`REPEATED`]: text that is read again for each row | 1 MiB | 100 | 64 MiB | `context` of examples |
 //! | [`MOST_CELLS`]: cells that records of a table leave out | | | 4 Mi cells | `dataframe_records` |
 //!
@@ -33,13 +34,17 @@ pub const COMPRESSED: Limit = Limit { free: 1 << 20, ratio: 100, most: usize::MA
 
 /// Elements that need not be spelled out. Rows of ten thousand columns that give twenty of them become two hundred
 /// times as long.
-pub const OMITTED: Limit = Limit { free: 16 << 20, ratio: 256, most: usize::MAX };
+pub const OMITTED: Limit = Limit { free: 4 << 20, ratio: 256, most: usize::MAX };
+
+/// Elements that need not be spelled out, in rows whose length the body chooses: one index of a few digits can make a
+/// row as long as memory.
+pub const OPEN: Limit = Limit { free: 256 << 10, ratio: 8, most: usize::MAX };
 
 /// Text that is read again for each row that shares it.
 pub const REPEATED: Limit = Limit { free: 1 << 20, ratio: 100, most: 64 << 20 };
 
 /// Most elements that sparse rows may become.
-pub const MOST_ELEMENTS: usize = 1 << 26;
+pub const MOST_ELEMENTS: usize = 1 << 24;
 
 /// Most cells that the records of a table may leave out altogether. Each becomes a missing value.
 pub const MOST_CELLS: usize = 1 << 22;

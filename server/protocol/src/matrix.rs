@@ -6,7 +6,7 @@ use backend::{DataType, NamedTensor};
 use crate::{
     csv,
     elements::TensorBuilder,
-    expansion::{DOUBLING, Elements, MOST_ELEMENTS, OMITTED},
+    expansion::{DOUBLING, Elements, Limit, MOST_ELEMENTS, OMITTED, OPEN},
     rows, shapes,
 };
 use inference::{
@@ -55,7 +55,8 @@ impl<'s> Matrix<'s> {
         })?;
         let builder = TensorBuilder::new(port.dtype, None);
         let size = port.dtype.size().unwrap_or(1);
-        let most = OMITTED.bytes(sent).min(MOST_ELEMENTS.saturating_mul(size));
+        let limit = limit(width(signature, port));
+        let most = limit.bytes(sent).min(MOST_ELEMENTS.saturating_mul(size));
         Ok(Matrix { signature, port, builder, most, columns: 0, ended: 0, rows: 0 })
     }
 
@@ -197,8 +198,17 @@ impl<'s> Matrix<'s> {
 pub(super) fn expanded(signature: &Signature, sent: usize, rows: usize, width: usize) -> usize {
     let size = Elements::of(signature).size;
     let rows = if signature.batches() { rows.min(signature.max_batch_size) } else { rows };
-    let most = OMITTED.bytes(sent).min(MOST_ELEMENTS.saturating_mul(size));
+    let most = limit(width_of(signature)).bytes(sent);
+    let most = most.min(MOST_ELEMENTS.saturating_mul(size));
     rows.saturating_mul(width).saturating_mul(size).min(most).saturating_mul(DOUBLING)
+}
+
+/// How large sparse rows may become, by the numbers in a row of the model.
+pub(super) fn limit(width: Option<usize>) -> Limit {
+    match width {
+        Some(_) => OMITTED,
+        None => OPEN,
+    }
 }
 
 /// Numbers in one row of an input; `None` where that is open.
@@ -259,15 +269,15 @@ mod tests {
     #[test]
     fn few_bytes_do_not_become_gigabytes() {
         let signature = model(8, &["x FP32 [-1]"], &[]);
-        for width in [(4 << 20) + 1, usize::MAX] {
+        for width in [(64 << 10) + 1, usize::MAX] {
             let mut matrix = Matrix::new(&signature, "f", 0).unwrap();
             let error = sparse(&mut matrix, width, &[(1, 1.0)]).unwrap_err();
-            assert!(error.contains("more than the 16777216 that a body"), "{error}");
+            assert!(error.contains("more than the 262144 that a body"), "{error}");
         }
         // However many.
         let mut matrix = Matrix::new(&signature, "f", usize::MAX).unwrap();
-        let error = sparse(&mut matrix, (1 << 26) + 1, &[]).unwrap_err();
-        assert!(error.contains("more than the 268435456 that a body"), "{error}");
+        let error = sparse(&mut matrix, (1 << 24) + 1, &[]).unwrap_err();
+        assert!(error.contains("more than the 67108864 that a body"), "{error}");
         // A model without a batch dimension has no other bound.
         let signature = model(0, &["x UINT8 [-1,10000]"], &[]);
         let mut matrix = Matrix::new(&signature, "f", 2000).unwrap();
@@ -276,7 +286,7 @@ mod tests {
                 .sparse(10_000, MissingValue::Zero, &mut [(1, 1.0)], |it, &value| it.number(value))
         };
         let error = (0..2000).find_map(|_| row().err()).unwrap();
-        assert!(error.contains("more than the 17289216 that a body"), "{error}");
+        assert!(error.contains("more than the 4706304 that a body"), "{error}");
     }
 
     #[test]

@@ -138,8 +138,8 @@ impl<'a> Predictions<'a> {
     ) -> Result<(), Error> {
         let mut columns = Vec::with_capacity(self.fields.len());
         for (name, tensor) in &self.fields {
-            let rows = reply::split_rows(tensor, self.rows).ok_or_else(no_rows)?;
-            columns.push((&**name, rows.into_iter()));
+            let rows = reply::Rows::of(tensor, Some(self.rows)).ok_or_else(no_rows)?;
+            columns.push((&**name, rows));
         }
         for _ in 0..self.rows {
             let fields =

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use backend::{DataType, NamedTensor, Shape, Tensor};
+use backend::{DataType, NamedTensor, Shape, Strings, Tensor};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 
@@ -25,12 +25,13 @@ pub(super) fn predictions(
     match (response.outputs.as_slice(), rows_of(signature, response)) {
         ([only], Some(_)) => value(&mut out, only)?,
         (_, rows) => {
-            let mut lines = row_values(response, rows)?.into_iter();
+            let mut columns = split_outputs(response, rows)?;
             out.push(b'[');
-            out.extend(lines.next().unwrap_or_default());
-            for line in lines {
-                out.push(b',');
-                out.extend(line);
+            for at in 0..rows.unwrap_or(1) {
+                if at > 0 {
+                    out.push(b',');
+                }
+                row_value(&mut out, &mut columns)?;
             }
             out.push(b']');
         }
@@ -81,8 +82,10 @@ pub(super) fn json_lines(
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
     let mut out = Vec::new();
-    for line in row_values(response, rows_of(signature, response))? {
-        out.extend(line);
+    let rows = rows_of(signature, response);
+    let mut columns = split_outputs(response, rows)?;
+    for _ in 0..rows.unwrap_or(1) {
+        row_value(&mut out, &mut columns)?;
         out.push(b'\n');
     }
     Ok(typed(media, vec![out.into()]))
@@ -179,23 +182,15 @@ pub(super) fn rows_of(signature: &Signature, response: &InferenceResponse) -> Op
     shapes.all(agree).then_some(rows)
 }
 
-/// Each row as JSON.
-fn row_values(response: &InferenceResponse, rows: Option<usize>) -> Result<Vec<Vec<u8>>, Error> {
-    let mut columns = split_outputs(response, rows)?;
-    let mut values = Vec::with_capacity(rows.unwrap_or(1));
-    for _ in 0..rows.unwrap_or(1) {
-        let mut out = Vec::new();
-        match columns.as_mut_slice() {
-            [only] => {
-                if let Some(row) = only.rows.next() {
-                    tensor(&mut out, only.name, &row)?;
-                }
-            }
-            several => object(&mut out, several)?,
-        }
-        values.push(out);
+/// The next row as JSON: the value of the only output, or an object by output.
+fn row_value(out: &mut Vec<u8>, columns: &mut [Column<'_>]) -> Result<(), Error> {
+    match columns {
+        [only] => match only.rows.next() {
+            Some(row) => tensor(out, only.name, &row),
+            None => Ok(()),
+        },
+        several => object(out, several),
     }
-    Ok(values)
 }
 
 /// The next row of each output, by its name.
@@ -211,10 +206,10 @@ fn object(out: &mut Vec<u8>, columns: &mut [Column<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The rows of one output, each without the dimension that counts them.
+/// The rows of one output.
 struct Column<'a> {
     name: &'a str,
-    rows: std::vec::IntoIter<Tensor>,
+    rows: Rows<'a>,
 }
 
 /// Each output's rows; with `None`, the whole of each as its only row.
@@ -223,33 +218,70 @@ fn split_outputs(
     rows: Option<usize>,
 ) -> Result<Vec<Column<'_>>, Error> {
     let columns = response.outputs.iter().map(|NamedTensor { name, tensor }| {
-        let parts = match rows {
-            Some(rows) => split_rows(tensor, rows),
-            None => Some(vec![tensor.clone()]),
-        };
         let problem = || Error::Internal(format!("output '{name}' does not split into rows"));
-        Ok(Column { name, rows: parts.ok_or_else(problem)?.into_iter() })
+        Ok(Column { name, rows: Rows::of(tensor, rows).ok_or_else(problem)? })
     });
     columns.collect()
 }
 
-/// O(rows) and, for strings, O(bytes) in total.
-pub(super) fn split_rows(tensor: &Tensor, rows: usize) -> Option<Vec<Tensor>> {
-    let inner = Shape::new(tensor.shape().inner());
-    if tensor.dtype() != DataType::Bytes {
-        let row = |at| tensor.slice_rows(at, 1)?.reshape(inner.clone());
-        return (0..rows).map(row).collect();
+/// The rows of a tensor, each without the dimension that counts them. A row is made when it is asked for: a list of
+/// them would take a hundred bytes for each. O(rows) and, for strings, O(bytes) in total.
+pub(super) struct Rows<'a> {
+    tensor: &'a Tensor,
+    /// `None` where the whole is the only row.
+    inner: Option<Shape>,
+    rows: usize,
+    next: usize,
+    strings: Option<StringRows<'a>>,
+}
+
+/// Where the next row of strings begins: `slice_rows` would walk them from the first one for each row.
+struct StringRows<'a> {
+    data: Bytes,
+    rest: Strings<'a>,
+    per_row: usize,
+    start: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// As many rows as that; with `None`, the whole of it. `None` where it does not have so many.
+    pub(super) fn of(tensor: &'a Tensor, rows: Option<usize>) -> Option<Rows<'a>> {
+        let Some(rows) = rows else {
+            return Some(Rows { tensor, inner: None, rows: 1, next: 0, strings: None });
+        };
+        let inner = Shape::new(tensor.shape().inner());
+        let per_row = inner.elements()?;
+        if tensor.shape().rows() != Some(rows) {
+            return None;
+        }
+        let strings = (tensor.dtype() == DataType::Bytes).then(|| StringRows {
+            data: tensor.to_bytes(),
+            rest: tensor.strings(),
+            per_row,
+            start: 0,
+        });
+        Some(Rows { tensor, inner: Some(inner), rows, next: 0, strings })
     }
-    // `slice_rows` would walk the strings from the first one for each row.
-    let (data, mut strings, per_row) = (tensor.to_bytes(), tensor.strings(), inner.elements()?);
-    let mut start = 0;
-    let row = |_| {
-        let length: usize = strings.by_ref().take(per_row).map(|it| it.len() + 4).sum();
-        let bytes = data.slice(start..start + length);
-        start += length;
-        Tensor::new(DataType::Bytes, inner.clone(), bytes).ok()
-    };
-    (0..rows).map(row).collect()
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Tensor;
+
+    fn next(&mut self) -> Option<Tensor> {
+        let at = self.next;
+        if self.rows <= at {
+            return None;
+        }
+        self.next += 1;
+        let Some(inner) = self.inner.clone() else { return Some(self.tensor.clone()) };
+        let Some(StringRows { data, rest, per_row, start }) = &mut self.strings else {
+            return self.tensor.slice_rows(at, 1)?.reshape(inner);
+        };
+        let length: usize = rest.by_ref().take(*per_row).map(|it| it.len() + 4).sum();
+        let bytes = data.slice(*start..*start + length);
+        *start += length;
+        Tensor::new(DataType::Bytes, inner, bytes).ok()
+    }
 }
 
 /// The only output's value, or an object by output.

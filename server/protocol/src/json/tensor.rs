@@ -202,8 +202,9 @@ type Levels = SmallVec<[usize; 8]>;
 
 impl Walk<'_> {
     fn run<S: Sink>(&mut self, reader: &mut Reader<'_>, sink: &mut S) -> Result<Shape, Error> {
-        let room = self.most.saturating_sub(*self.count);
-        if room < usize::MAX {
+        // Where nothing is promised, a row of many would count all that is behind it.
+        if self.most < usize::MAX {
+            let room = self.most.saturating_sub(*self.count);
             sink.reserve(at_most(reader.rest(), room));
         }
         let mut levels = Levels::new();
@@ -301,14 +302,17 @@ fn located<S: Sink>(reader: &mut Reader<'_>, start: usize, levels: &Levels, sink
 mod tests {
     use super::*;
 
-    /// Floats, and how often the walk asked for some.
+    /// Floats, how often the walk asked for some, and how often it asked for memory.
+    #[derive(Default)]
     struct Counted {
         values: Vec<f32>,
         calls: usize,
+        reserved: usize,
     }
 
     impl Sink for Counted {
         fn reserve(&mut self, elements: usize) {
+            self.reserved += 1;
             Sink::reserve(&mut self.values, elements);
         }
 
@@ -325,7 +329,7 @@ mod tests {
 
     /// Calls for a body of `rows` rows; `None` when it is refused.
     fn calls(body: &str, rows: usize) -> (usize, Option<usize>) {
-        let mut sink = Counted { values: Vec::new(), calls: 0 };
+        let mut sink = Counted::default();
         let mut count = 0;
         let mut walk =
             Walk { kind: "a number", nesting: Nesting::Any, most: 10 * rows, count: &mut count };
@@ -351,6 +355,19 @@ mod tests {
             assert_eq!(calls(&body(rows, "[[", "],[", "],[x]]"), rows), (rows + 2, None));
             assert_eq!(calls(&body(rows, "[", ",", ""), rows), (1, None));
         }
+    }
+
+    #[test]
+    fn rows_of_unknown_number_do_not_count_what_is_behind_each() {
+        let mut sink = Counted::default();
+        let mut count = 0;
+        let mut reader = Reader::new(b"[1][2][3]").unwrap();
+        for _ in 0..3 {
+            let (nesting, most) = (Nesting::Regular, usize::MAX);
+            let mut walk = Walk { kind: "a number", nesting, most, count: &mut count };
+            walk.run(&mut reader, &mut sink).unwrap();
+        }
+        assert_eq!((sink.values, sink.reserved), (vec![1.0, 2.0, 3.0], 0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use prost::encoding::decode_varint;
 
 use super::frames::Frames;
 use crate::{
-    expansion::{self, DOUBLING, Elements, MOST_ELEMENTS, OMITTED},
+    expansion::{self, DOUBLING, Elements, MOST_ELEMENTS},
     matrix,
 };
 
@@ -23,7 +23,8 @@ pub fn expanded(signature: &Signature, body: &[u8]) -> usize {
     }
     let Some(first) = first else { return 0 };
     let size = Elements::of(signature).size.max(1);
-    let sparse = (OMITTED.bytes(body.len()) / size).min(MOST_ELEMENTS);
+    let limit = matrix::limit(matrix::width_of(signature));
+    let sparse = (limit.bytes(body.len()) / size).min(MOST_ELEMENTS);
     let width = width(signature, first);
     // Dense rows are not bounded by what sparse ones may become, but have a byte for each number.
     let elements = frames.saturating_mul(width).min(sparse.saturating_add(body.len()));

@@ -83,7 +83,7 @@ fn what_is_no_row_is_refused_with_its_record() {
     refused(&floats32(&[1.0], &[], &[2]), "record 1: has 1 values, its shape calls for 2");
     refused(&floats32(&[1.0], &[1, 2], &[3]), "record 1: has 1 values and 2 keys");
     refused(&floats32(&[1.0], &[3], &[3]), "record 1: names position 3, the row has 3 positions");
-    refused(&floats32(&[1.0], &[0], &[u64::MAX, 2]), "more than the 16788480 that a body");
+    refused(&floats32(&[1.0], &[0], &[u64::MAX, 2]), "more than the 4205568 that a body");
     let image = value::Value::Bytes(record::Bytes::default());
     refused(&body(VALUES, image.clone()), "record 1: the feature 'values' is of bytes");
     refused(&body("picture", image), "record 1: expected the feature 'values', found 'picture'");

@@ -272,7 +272,7 @@ fn bodies_that_may_grow_are_known_by_their_type() {
 #[test]
 fn a_few_bytes_of_libsvm_are_no_wide_row() {
     let open = model(8, &["x FP32 [-1]"], &["y FP32 []"]);
-    let part = "more than the 16779776 that a body";
+    let part = "more than the 262224 that a body";
     refused(&open, "text/libsvm", b"67000000:1", Kind::UnsupportedMediaType, part);
 }
 
