@@ -11,6 +11,7 @@ pub mod aws;
 mod builtin;
 pub mod csv;
 pub mod elements;
+pub mod errors;
 pub mod eventstream;
 pub mod expansion;
 #[cfg(test)]

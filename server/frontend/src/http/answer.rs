@@ -20,7 +20,7 @@ use super::{
 use crate::exchange::{Failure, failure};
 use inference::error::{Error, Kind};
 use models::ServedModel;
-use protocol::sagemaker::ErrorForm;
+use protocol::errors::ErrorForm;
 
 /// SageMaker's headers that the log repeats beside an error.
 const LOGGED_HEADERS: [HeaderName; 5] = [

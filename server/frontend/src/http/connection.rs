@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{drain::Guard, net::Accepted};
 use inference::error::Error;
-use protocol::sagemaker::ErrorForm;
+use protocol::errors::ErrorForm;
 
 /// When the server closes, an idle connection is kept for that long, because its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);

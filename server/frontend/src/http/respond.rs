@@ -12,8 +12,8 @@ use super::{
 };
 use inference::error::Error;
 use protocol::{
-    EncodedReply, kserve_v2,
-    sagemaker::{self, ErrorForm},
+    EncodedReply,
+    errors::{self, ErrorForm},
 };
 
 /// The header with the request's name in the log, for replies without room for it in the body.
@@ -81,8 +81,7 @@ fn failure(error: &Error, request_id: &str, status: StatusCode, body: Bytes) -> 
 
 /// A reply that reports a state, not a fault: for health checks.
 pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {
-    let body = kserve_v2::error_body(reason, None).body.concat();
-    let mut response = raw("application/json", body.into());
+    let mut response = raw("application/json", errors::state_body(reason).into());
     *response.status_mut() = status;
     response
 }
@@ -91,7 +90,7 @@ pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {
 pub fn error_body(error: &Error, request_id: Option<&str>, form: ErrorForm) -> Bytes {
     let kind = error.kind();
     let status = status(kind).as_u16();
-    sagemaker::error_body(form, status, kind, &error.to_string(), request_id).into()
+    errors::error_body(form, status, kind, &error.to_string(), request_id).into()
 }
 
 fn header_value(text: String) -> HeaderValue {

@@ -30,7 +30,7 @@ use frontend::{
 use inference::{error::Error, identifier::new_uuid, limits::Permit};
 use protocol::{
     aws::{Location, Note, Outcome},
-    sagemaker::ErrorForm,
+    errors::ErrorForm,
 };
 
 /// The ending of a note's name.

@@ -130,7 +130,7 @@ pub(super) fn respond(name: &'static str, status: StatusCode, body: Vec<u8>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::sagemaker::ErrorForm;
+    use protocol::errors::ErrorForm;
 
     #[test]
     fn each_failure_before_a_model_has_its_exception() {

@@ -122,19 +122,6 @@ pub fn index_request(body: &[u8]) -> Result<bool, Error> {
     Ok(ready)
 }
 
-/// The body of every error.
-pub fn error_body(text: &str, request_id: Option<&str>) -> EncodedReply {
-    let mut out = b"{".to_vec();
-    write::key(&mut out, "error");
-    write::string(&mut out, text);
-    if let Some(id) = request_id {
-        write::key(&mut out, "request_id");
-        write::string(&mut out, id);
-    }
-    out.push(b'}');
-    EncodedReply::json(out)
-}
-
 fn ports(out: &mut Vec<u8>, signature: &Signature, ports: &[Port]) {
     out.push(b'[');
     for port in ports {
@@ -225,11 +212,5 @@ mod tests {
         let expected =
             "redy: unknown key; did you mean 'ready'? expected one of: 'ready', at byte 8";
         assert_eq!(error, expected);
-    }
-
-    #[test]
-    fn an_error_is_one_object() {
-        check(error_body("no \"x\"", None), r#"{"error":"no \"x\""}"#);
-        check(error_body("x", Some("7")), r#"{"error":"x","request_id":"7"}"#);
     }
 }

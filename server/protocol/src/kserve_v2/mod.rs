@@ -22,8 +22,7 @@ use bytes::Bytes;
 pub use booleans::{check_booleans, find_not_boolean};
 pub use control::{LoadRequest, load_request, unload_request};
 pub use describe::{
-    EXTENSIONS, IndexEntry, error_body, index_request, model_metadata, repository_index,
-    server_metadata,
+    EXTENSIONS, IndexEntry, index_request, model_metadata, repository_index, server_metadata,
 };
 pub use encode::encode;
 pub use format::{

@@ -3,7 +3,6 @@
 use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
-use super::dialect::Dialect;
 use super::{
     Decoded, Options, ReplyFormat,
     huggingface::{self, Pipeline},
@@ -22,17 +21,15 @@ use inference::{
 /// names of inputs, or `inputs`, which is Hugging Face's name of a text.
 pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Result<Decoded, Error> {
     let rows = |inputs| Decoded::rows(inputs, Media::Csv);
-    match options.spoken() {
-        Some(Dialect::HuggingFace | Dialect::Mlflow) => {
-            csv::decode_table(signature, body).map(rows)
-        }
-        _ if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
+    match () {
+        () if options.habits().tables => csv::decode_table(signature, body).map(rows),
+        () if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
             let envelope = ReplyFormat::HuggingFace(Pipeline::default());
             let inputs = csv::decode_table(signature, body)?;
             Ok(Decoded { envelope, ..rows(inputs) })
         }
-        _ if csv::names_inputs(signature, body) => csv::decode_table(signature, body).map(rows),
-        _ => csv::decode(signature, body).map(rows),
+        () if csv::names_inputs(signature, body) => csv::decode_table(signature, body).map(rows),
+        () => csv::decode(signature, body).map(rows),
     }
 }
 
@@ -51,7 +48,7 @@ pub(super) fn csv_expanded(
 
 /// Does the first record name the columns?
 fn has_header(signature: &Signature, options: &Options, body: &[u8]) -> bool {
-    matches!(options.spoken(), Some(Dialect::HuggingFace | Dialect::Mlflow))
+    options.habits().tables
         || huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs")
         || csv::names_inputs(signature, body)
 }

@@ -35,13 +35,6 @@ pub struct Options {
     pub xgboost: XgboostOptions,
 }
 
-impl Options {
-    /// What a request is in that may be in several dialects; `None` where nobody says.
-    pub(super) fn spoken(&self) -> Option<Dialect> {
-        self.dialect.or(self.vendor)
-    }
-}
-
 /// What is known of an invocation before its body is: the head of the request, parsed once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Invocation {

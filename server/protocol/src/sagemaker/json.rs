@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::dialect::Dialect;
 use crate::{
     builtin::{self, Rows},
     expansion::{self, Separators},
@@ -14,32 +13,7 @@ use crate::{
 };
 use inference::{error::Error, signature::Signature};
 
-use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects};
-
-/// What one JSON document is, by its keys and by the shape of what is behind them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// An object whose `inputs` describe tensors.
-    KserveV2,
-    /// An object with `instances` or `inputs`.
-    Tfs,
-    /// An object with `examples`.
-    Examples,
-    /// An object whose `inputs` are texts for a pipeline.
-    HuggingFace,
-    /// An object with a table, or in MLflow's dialect with tensors.
-    Mlflow,
-    /// An object whose `instances` are rows of AWS's algorithms.
-    Instances,
-    /// One such row.
-    Features,
-    /// An object keyed by the names of the model's inputs.
-    Named,
-    /// An array.
-    Bare,
-    /// A value without brackets, which is one row in the dialect of TensorFlow Serving's container.
-    Scalar,
-}
+use super::{Decoded, Options, ReplyFormat, huggingface, mlflow, objects, sniff::Kind};
 
 /// Keys that may stand in front of the one that says what an object is. Where inputs have such names, the whole object
 /// is looked at.
@@ -50,11 +24,11 @@ const IN_FRONT: [&str; 6] = ["id", "parameters", "params", "outputs", "signature
 /// # Errors
 /// When it is nothing that is known, or broken before that is.
 pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Result<Kind, Error> {
-    let mut reader = Reader::preview(body)?;
+    let (habits, mut reader) = (options.habits(), Reader::preview(body)?);
     match reader.peek()? {
         Token::Object => {}
         Token::Array => return Ok(Kind::Bare),
-        _ if options.spoken() == Some(Dialect::Tfs) => return Ok(Kind::Scalar),
+        _ if habits.scalars => return Ok(Kind::Scalar),
         other => {
             let problem = format_args!("expected an object or an array, found {other}");
             return Err(reader.error(problem));
@@ -65,8 +39,8 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
         let input = signature.input(&key).is_some();
         kind = match &*key {
             "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
-            "inputs" => Some(inputs(signature, options, reader)),
-            "instances" if options.spoken() == Some(Dialect::Mlflow) => Some(Kind::Mlflow),
+            "inputs" => habits.inputs.or_else(|| Some(inputs(signature, reader))),
+            "instances" if habits.instances.is_some() => habits.instances,
             "instances" if builtin::is_list(signature, reader) => Some(Kind::Instances),
             "instances" => Some(Kind::Tfs),
             "examples" => Some(Kind::Examples),
@@ -97,15 +71,10 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
 }
 
 /// What an object is whose `inputs`, at the reader, describe no tensors.
-fn inputs(signature: &Signature, options: &Options, reader: &mut Reader<'_>) -> Kind {
-    match options.spoken() {
-        Some(Dialect::Tfs) => Kind::Tfs,
-        Some(Dialect::HuggingFace) => Kind::HuggingFace,
-        Some(Dialect::Mlflow) => Kind::Mlflow,
-        Some(Dialect::Triton | Dialect::Toolkit | Dialect::Xgboost) | None => {
-            let pipeline = huggingface::is_pipeline(signature);
-            if pipeline && huggingface::holds_texts(reader) { Kind::HuggingFace } else { Kind::Tfs }
-        }
+fn inputs(signature: &Signature, reader: &mut Reader<'_>) -> Kind {
+    match huggingface::is_pipeline(signature) && huggingface::holds_texts(reader) {
+        true => Kind::HuggingFace,
+        false => Kind::Tfs,
     }
 }
 

@@ -5,8 +5,8 @@
 mod attributes;
 mod bodies;
 mod dialect;
-mod errors;
 mod form;
+mod habits;
 mod huggingface;
 mod json;
 mod mlflow;
@@ -31,12 +31,10 @@ use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use json::Kind;
-use sniff::Content;
+use sniff::{Content, Kind};
 
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
-pub use errors::{ErrorForm, error_body};
 pub use form::{Invocation, Options, ReplyFormat};
 pub use huggingface::Pipeline;
 
@@ -87,7 +85,7 @@ pub fn decode(
         Some(Ok(Kind::KserveV2)) => {
             return decode_kserve_v2(signature, invocation, options, None, body);
         }
-        Some(_) if options.dialect == Some(Dialect::Triton) => {
+        Some(_) if options.habits().only_kserve_v2 => {
             return decode_kserve_v2(signature, invocation, options, None, body);
         }
         Some(Ok(Kind::Examples)) => {
@@ -159,7 +157,7 @@ pub fn expanded(
     let kind = sniff::is_json(body).then(|| json::look(signature, options, body));
     match kind {
         Some(Ok(Kind::KserveV2)) => return kserve_v2::expanded(signature, None, body, loose),
-        Some(_) if options.dialect == Some(Dialect::Triton) => {
+        Some(_) if options.habits().only_kserve_v2 => {
             return kserve_v2::expanded(signature, None, body, loose);
         }
         Some(Ok(Kind::Examples)) => {
@@ -250,20 +248,21 @@ fn reply_format(
         return objects::reply_format(signature, invocation, options, decoded);
     }
     let offered = offered(signature);
-    let family = family(options, decoded.family);
+    let habits = options.habits();
+    let family = habits.family.unwrap_or(decoded.family);
     // Where the reply cannot have the form of its request, it is what is offered first.
     let family = if offered.contains(&family) { family } else { Media::Json };
     let media = choose(invocation, options, family, offered)?;
-    let envelope = envelope(options, decoded);
+    let envelope = habits.envelope.filter(|_| !decoded.stated);
+    let envelope = envelope.unwrap_or_else(|| decoded.envelope.clone());
     let lines = |media| match envelope {
         ReplyFormat::HuggingFace(pipeline) => ReplyFormat::HuggingFaceLines(pipeline, media),
         _ => ReplyFormat::JsonLines(media),
     };
     Ok(match media {
-        Media::JsonLines(_) if options.spoken() == Some(Dialect::Tfs) && !options.batch => {
-            ReplyFormat::Rows
+        Media::JsonLines(_) => {
+            habits.lines.filter(|_| !options.batch).unwrap_or_else(|| lines(media))
         }
-        Media::JsonLines(_) => lines(media),
         Media::Csv if matches!(envelope, ReplyFormat::HuggingFace(_)) => {
             ReplyFormat::HuggingFaceCsv
         }
@@ -278,26 +277,6 @@ fn reply_format(
             on_a_line(options, envelope)
         }
     })
-}
-
-/// The form of a JSON reply.
-fn envelope(options: &Options, decoded: &Decoded) -> ReplyFormat {
-    match options.spoken().filter(|_| !decoded.stated) {
-        Some(Dialect::Tfs | Dialect::Mlflow) => ReplyFormat::Rows,
-        Some(Dialect::Toolkit) => ReplyFormat::Bare,
-        Some(Dialect::HuggingFace) => ReplyFormat::HuggingFace(Pipeline::default()),
-        Some(Dialect::Triton | Dialect::Xgboost) | None => decoded.envelope.clone(),
-    }
-}
-
-/// The format of a reply to who accepts any. Some containers know but one.
-fn family(options: &Options, own: Media) -> Media {
-    match options.spoken() {
-        Some(Dialect::Tfs | Dialect::HuggingFace | Dialect::Mlflow) => Media::Json,
-        // Others are made with the toolkits and set their variables, too: only who says so means it.
-        Some(Dialect::Toolkit) if options.dialect.is_some() => Media::Json,
-        Some(Dialect::Toolkit | Dialect::Triton | Dialect::Xgboost) | None => own,
-    }
 }
 
 /// The formats that a reply of this model can have.

@@ -13,6 +13,31 @@ pub(super) enum Content {
     Other,
 }
 
+/// What one JSON document is, by its keys and by the shape of what is behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An object whose `inputs` describe tensors.
+    KserveV2,
+    /// An object with `instances` or `inputs`.
+    Tfs,
+    /// An object with `examples`.
+    Examples,
+    /// An object whose `inputs` are texts for a pipeline.
+    HuggingFace,
+    /// An object with a table, or in MLflow's dialect with tensors.
+    Mlflow,
+    /// An object whose `instances` are rows of AWS's algorithms.
+    Instances,
+    /// One such row.
+    Features,
+    /// An object keyed by the names of the model's inputs.
+    Named,
+    /// An array.
+    Bare,
+    /// A value without brackets, which is one row in the dialect of TensorFlow Serving's container.
+    Scalar,
+}
+
 /// The first bytes of a ZIP archive: npz is one.
 const ZIP: &[u8] = b"PK\x03\x04";
 

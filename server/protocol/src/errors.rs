@@ -1,12 +1,6 @@
-//! Bodies of errors on SageMaker's addresses. The platform shows a caller the beginning of one and cuts it off at a
-//! thousand bytes or so.
+//! Bodies of errors. Hosting platforms show a caller the beginning of one and cut it off at a thousand bytes or so.
 
-use super::Options;
-use super::dialect::Dialect;
-use crate::{
-    json::write,
-    negotiate::{self, Declared, Media},
-};
+use crate::json::write;
 use inference::error::Kind;
 
 /// Which keys an error has.
@@ -21,23 +15,6 @@ pub enum ErrorForm {
 
 /// Bytes that a body stays below.
 const MOST: usize = 1024;
-
-impl Options {
-    /// Which keys the errors of a request have. Its body may never have been read: only settings and the type of the
-    /// content tell.
-    pub fn error_form(&self, content_type: Option<&str>) -> ErrorForm {
-        match self.spoken() {
-            Some(Dialect::HuggingFace | Dialect::Toolkit) => ErrorForm::Mms,
-            Some(Dialect::Tfs | Dialect::Triton | Dialect::Xgboost | Dialect::Mlflow) => {
-                ErrorForm::Plain
-            }
-            None => match negotiate::declared(content_type) {
-                Declared::As(Media::Npy | Media::Npz) | Declared::File => ErrorForm::Mms,
-                _ => ErrorForm::Plain,
-            },
-        }
-    }
-}
 
 /// The body: JSON below 1 KiB, for which `text` is cut off where it must be.
 pub fn error_body(
@@ -70,6 +47,15 @@ fn body(form: ErrorForm, status: u16, kind: Kind, text: &str, request_id: Option
         write::key(&mut out, "message");
         write::string(&mut out, text);
     }
+    plain(out, text, request_id)
+}
+
+/// The body of a state that is no fault of the request, however long the text is.
+pub fn state_body(text: &str) -> Vec<u8> {
+    plain(b"{".to_vec(), text, None)
+}
+
+fn plain(mut out: Vec<u8>, text: &str, request_id: Option<&str>) -> Vec<u8> {
     write::key(&mut out, "error");
     write::string(&mut out, text);
     if let Some(id) = request_id {
@@ -116,6 +102,12 @@ mod tests {
     }
 
     #[test]
+    fn an_error_is_one_object() {
+        assert_eq!(state_body("no \"x\""), br#"{"error":"no \"x\""}"#);
+        assert_eq!(text_of(ErrorForm::Plain, "x"), r#"{"error":"x","request_id":"7"}"#);
+    }
+
+    #[test]
     fn a_body_stays_below_a_kibibyte_whatever_is_in_it() {
         for form in [ErrorForm::Plain, ErrorForm::Mms] {
             for text in ["x", "\u{1}", "ä", "\"", "€\n"] {
@@ -124,18 +116,5 @@ mod tests {
                 assert!(body.ends_with(r#"","request_id":"7"}"#), "{body}");
             }
         }
-    }
-
-    #[test]
-    fn settings_and_the_type_of_the_content_tell_which_keys_there_are() {
-        let form = |dialect, content_type| {
-            Options { dialect, ..Options::default() }.error_form(content_type)
-        };
-        assert_eq!(form(Some(Dialect::HuggingFace), None), ErrorForm::Mms);
-        assert_eq!(form(Some(Dialect::Tfs), Some("application/x-npy")), ErrorForm::Plain);
-        assert_eq!(form(None, Some("application/x-npy")), ErrorForm::Mms);
-        assert_eq!(form(None, Some("image/png")), ErrorForm::Mms);
-        assert_eq!(form(None, Some("application/json")), ErrorForm::Plain);
-        assert_eq!(form(None, None), ErrorForm::Plain);
     }
 }

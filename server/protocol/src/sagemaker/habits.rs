@@ -1,0 +1,114 @@
+//! The table of dialects: what each container does where a request leaves a choice.
+
+use super::{Options, ReplyFormat, dialect::Dialect, huggingface::Pipeline, sniff::Kind};
+use crate::{
+    errors::ErrorForm,
+    negotiate::{self, Declared, Media},
+};
+
+/// What holds where the request leaves a choice. `None`: the body decides.
+pub(super) struct Habits {
+    /// The form of a JSON reply.
+    pub(super) envelope: Option<ReplyFormat>,
+    /// The format of a reply to a client that accepts any.
+    pub(super) family: Option<Media>,
+    /// The form of a reply as JSON lines, outside of batch jobs.
+    pub(super) lines: Option<ReplyFormat>,
+    /// The keys of errors. The content type decides where this does not.
+    pub(super) errors: Option<ErrorForm>,
+    /// What an object is whose `inputs` describe no tensors.
+    pub(super) inputs: Option<Kind>,
+    /// What an object with `instances` is.
+    pub(super) instances: Option<Kind>,
+    /// Is every JSON document KServe v2?
+    pub(super) only_kserve_v2: bool,
+    /// Is a JSON value without brackets a row?
+    pub(super) scalars: bool,
+    /// Has every CSV body a first record with names?
+    pub(super) tables: bool,
+}
+
+/// Where nothing tells which dialect it is.
+const UNKNOWN: Habits = Habits {
+    envelope: None,
+    family: None,
+    lines: None,
+    errors: None,
+    inputs: None,
+    instances: None,
+    only_kserve_v2: false,
+    scalars: false,
+    tables: false,
+};
+
+impl Options {
+    /// What holds where a request leaves a choice: the operator's dialect, or that of the container whose place this
+    /// one takes.
+    pub(super) fn habits(&self) -> Habits {
+        let is_named = self.dialect.is_some();
+        let Some(dialect) = self.dialect.or(self.vendor) else { return UNKNOWN };
+        let plain = Habits { errors: Some(ErrorForm::Plain), ..UNKNOWN };
+        match dialect {
+            Dialect::Tfs => Habits {
+                envelope: Some(ReplyFormat::Rows),
+                family: Some(Media::Json),
+                lines: Some(ReplyFormat::Rows),
+                inputs: Some(Kind::Tfs),
+                scalars: true,
+                ..plain
+            },
+            Dialect::Triton => Habits { only_kserve_v2: is_named, ..plain },
+            Dialect::HuggingFace => Habits {
+                envelope: Some(ReplyFormat::HuggingFace(Pipeline::default())),
+                family: Some(Media::Json),
+                errors: Some(ErrorForm::Mms),
+                inputs: Some(Kind::HuggingFace),
+                tables: true,
+                ..UNKNOWN
+            },
+            Dialect::Toolkit => Habits {
+                envelope: Some(ReplyFormat::Bare),
+                // Other containers are made with the toolkits and set their variables, too.
+                family: is_named.then_some(Media::Json),
+                errors: Some(ErrorForm::Mms),
+                ..UNKNOWN
+            },
+            Dialect::Xgboost => plain,
+            Dialect::Mlflow => Habits {
+                envelope: Some(ReplyFormat::Rows),
+                family: Some(Media::Json),
+                inputs: Some(Kind::Mlflow),
+                instances: Some(Kind::Mlflow),
+                tables: true,
+                ..plain
+            },
+        }
+    }
+
+    /// Which keys the errors of a request have. Its body may never have been read: only settings and the type of the
+    /// content tell.
+    pub fn error_form(&self, content_type: Option<&str>) -> ErrorForm {
+        self.habits().errors.unwrap_or_else(|| match negotiate::declared(content_type) {
+            Declared::As(Media::Npy | Media::Npz) | Declared::File => ErrorForm::Mms,
+            _ => ErrorForm::Plain,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_and_the_type_of_the_content_tell_which_keys_there_are() {
+        let form = |dialect, content_type| {
+            Options { dialect, ..Options::default() }.error_form(content_type)
+        };
+        assert_eq!(form(Some(Dialect::HuggingFace), None), ErrorForm::Mms);
+        assert_eq!(form(Some(Dialect::Tfs), Some("application/x-npy")), ErrorForm::Plain);
+        assert_eq!(form(None, Some("application/x-npy")), ErrorForm::Mms);
+        assert_eq!(form(None, Some("image/png")), ErrorForm::Mms);
+        assert_eq!(form(None, Some("application/json")), ErrorForm::Plain);
+        assert_eq!(form(None, None), ErrorForm::Plain);
+    }
+}
