@@ -10,9 +10,9 @@ use hyper::{
 };
 
 use crate::{emf::Invocation, front::Hosting};
-use frontend::http::{
-    answer::{Answer, owned_text},
-    status::status,
+use frontend::{
+    exchange::rendering::Rendering,
+    http::answer::{Answer, owned_text},
 };
 use models::ServedModel;
 use telemetry::capture::{About, Captured};
@@ -67,7 +67,7 @@ impl Observed {
                 counted.answered(response.status().as_u16());
                 response.body_mut().keep(counted);
             }
-            Err(failure) => counted.answered(status(failure.error.kind()).as_u16()),
+            Err(failure) => counted.answered(Rendering::of(&failure.error).http.as_u16()),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Everything that can go wrong with a request, as causes. What a cause means on a wire is decided by
-//! one table per protocol (`http/status.rs`), over [`Kind`].
+//! one table for all wires, over [`Kind`].
 
 use std::time::Duration;
 

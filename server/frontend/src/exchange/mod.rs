@@ -13,6 +13,7 @@ pub mod failure;
 mod inflation;
 pub mod intake;
 pub mod offload;
+pub mod rendering;
 mod shared_memory;
 
 use std::{sync::Arc, time::Instant};

@@ -16,10 +16,13 @@ use super::{
     context::{Answered, Context},
     failure, handlers, metadata,
     method::Method,
-    status::{Code, Status},
+    status::Status,
     watch::Call,
 };
-use crate::{drain::Stage, exchange::compression::Encoding};
+use crate::{
+    drain::Stage,
+    exchange::{compression::Encoding, rendering::Code},
+};
 use inference::{access::Need, error::Error};
 
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");

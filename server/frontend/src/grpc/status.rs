@@ -1,11 +1,12 @@
-//! The only table from kind of failure to gRPC status, and the writing of a status.
+//! The end of a call, and how it is written.
 
 use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
 
-use inference::error::{Error, Kind};
+use crate::exchange::rendering::{Code, Rendering};
+use inference::error::Error;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -14,45 +15,6 @@ const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 /// Characters of a status's text; clients refuse trailers of more than 8 KiB.
 const LONGEST: usize = 1000;
-
-/// The statuses that the server answers, with their numbers in gRPC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Code {
-    Ok = 0,
-    InvalidArgument = 3,
-    DeadlineExceeded = 4,
-    NotFound = 5,
-    AlreadyExists = 6,
-    PermissionDenied = 7,
-    ResourceExhausted = 8,
-    Unimplemented = 12,
-    Internal = 13,
-    Unavailable = 14,
-    Unauthenticated = 16,
-}
-
-/// The status of a failure.
-pub fn code(kind: Kind) -> Code {
-    match kind {
-        Kind::InvalidArgument => Code::InvalidArgument,
-        Kind::NotFound => Code::NotFound,
-        Kind::AlreadyExists | Kind::Conflict => Code::AlreadyExists,
-        Kind::Unauthenticated => Code::Unauthenticated,
-        Kind::Forbidden => Code::PermissionDenied,
-        // gRPC has neither addresses nor media types: these become unknown methods and encodings.
-        Kind::MethodNotAllowed
-        | Kind::UnsupportedMediaType
-        | Kind::NotAcceptable
-        | Kind::Unimplemented => Code::Unimplemented,
-        Kind::TooLarge | Kind::OutOfMemory => Code::ResourceExhausted,
-        Kind::RequestTimeout | Kind::DeadlineExceeded => Code::DeadlineExceeded,
-        // One status for both, as over HTTP: clients with a retry policy repeat such a call.
-        Kind::Unavailable | Kind::Overloaded => Code::Unavailable,
-        // `FailedDependency` does not happen over gRPC, which has no sessions.
-        Kind::FailedDependency | Kind::Internal => Code::Internal,
-    }
-}
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,10 +33,10 @@ impl Status {
 
     /// The status of a failed call.
     pub fn of(error: &Error) -> Status {
+        let Rendering { grpc: code, text, retry_after, .. } = Rendering::of(error);
         let retry_after_ms =
-            error.retry_after().map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
-        let text = error.to_string().chars().take(LONGEST).collect();
-        Status { code: code(error.kind()), text, retry_after_ms }
+            retry_after.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+        Status { code, text: text.chars().take(LONGEST).collect(), retry_after_ms }
     }
 
     /// Writes the status into the trailers, or into the head of a reply without messages.

@@ -29,7 +29,6 @@ use super::{
 };
 use crate::{drain::Guard, net::Accepted};
 use inference::error::Error;
-use protocol::errors::ErrorForm;
 
 /// When the server closes, an idle connection is kept for that long, because its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -132,7 +131,7 @@ pub async fn refuse(stream: std::net::TcpStream, service: &Service) {
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
     let open = service.serving.connections.used();
     let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));
-    let body = respond::error_body(&error, None, ErrorForm::Plain);
+    let body = respond::error_body(&error);
     let head = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
          connection: close\r\ncontent-length: {}\r\n\r\n",

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use flate2::Compression;
 use hyper::{body::Incoming, http::request::Parts};
 
-use crate::exchange::{self, Call, Codec, Decoded, Failure, Wire, intake::Payload};
-use crate::http::{
-    answer::Answer, encoding, respond, service::Service, shared_forms::TakeShared, status::status,
+use crate::exchange::{
+    self, Call, Codec, Decoded, Failure, Wire, intake::Payload, rendering::Rendering,
 };
+use crate::http::{answer::Answer, encoding, respond, service::Service, shared_forms::TakeShared};
 use ::inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Sequence},
@@ -27,7 +27,7 @@ const SMALLEST_COMPRESSED: usize = 1 << 10;
 const WIRE: &Wire = &Wire {
     transport: Transport::Http,
     ok: 200,
-    status: |error| status(error.kind()).as_u16(),
+    status: |error| Rendering::of(error).http.as_u16(),
     encoding_header: "content-encoding",
     accepted: encoding::wanted,
     smallest_compressed: SMALLEST_COMPRESSED,

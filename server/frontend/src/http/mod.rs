@@ -13,7 +13,6 @@ pub mod respond;
 pub mod router;
 pub mod service;
 mod shared_forms;
-pub mod status;
 mod timeouts;
 pub mod websocket;
 

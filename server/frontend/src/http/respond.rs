@@ -1,15 +1,15 @@
 //! HTTP replies: a codec's result, or an error.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use hyper::{
     Response, StatusCode,
     header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 
-use super::{
-    body::Segments,
-    status::{status, tensorflow},
-};
+use super::body::Segments;
+use crate::exchange::rendering::Rendering;
 use inference::error::Error;
 use protocol::{
     EncodedReply,
@@ -56,21 +56,29 @@ pub fn raw(content_type: &'static str, body: Bytes) -> Response<Segments> {
 
 /// The reply to a request that failed.
 pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segments> {
-    failure(error, request_id, status(error.kind()), error_body(error, Some(request_id), form))
+    let rendering = Rendering::of(error);
+    let body = body(&rendering, Some(request_id), form);
+    failure(rendering.http, body, rendering.retry_after, request_id)
 }
 
 /// The error reply of TensorFlow Serving: only the sentence in the body, and the request's name in a header.
 pub fn tensorflow_error(error: &Error, request_id: &str) -> Response<Segments> {
-    let body = error_body(error, None, ErrorForm::Plain);
-    let mut response = failure(error, request_id, tensorflow(error.kind()), body);
+    let rendering = Rendering::of(error);
+    let body = body(&rendering, None, ErrorForm::Plain);
+    let mut response = failure(rendering.tensorflow, body, rendering.retry_after, request_id);
     response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
     response
 }
 
-fn failure(error: &Error, request_id: &str, status: StatusCode, body: Bytes) -> Response<Segments> {
+fn failure(
+    status: StatusCode,
+    body: Bytes,
+    retry_after: Option<Duration>,
+    request_id: &str,
+) -> Response<Segments> {
     let mut response = raw("application/json", body);
     *response.status_mut() = status;
-    if let Some(after) = error.retry_after() {
+    if let Some(after) = retry_after {
         // Spreads the retries of clients that were refused together.
         let jitter = u64::from(request_id.bytes().fold(0u8, u8::wrapping_add) % 3);
         let seconds = after.as_secs().max(1) + jitter;
@@ -86,11 +94,13 @@ pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {
     response
 }
 
-/// The body of an error: a sentence, and the name of the request.
-pub fn error_body(error: &Error, request_id: Option<&str>, form: ErrorForm) -> Bytes {
-    let kind = error.kind();
-    let status = status(kind).as_u16();
-    errors::error_body(form, status, kind, &error.to_string(), request_id).into()
+/// The body of an error that no request is known of: a sentence.
+pub fn error_body(error: &Error) -> Bytes {
+    body(&Rendering::of(error), None, ErrorForm::Plain)
+}
+
+fn body(rendering: &Rendering, id: Option<&str>, form: ErrorForm) -> Bytes {
+    errors::error_body(form, rendering.http.as_u16(), rendering.kind, &rendering.text, id).into()
 }
 
 fn header_value(text: String) -> HeaderValue {

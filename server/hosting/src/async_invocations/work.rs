@@ -28,10 +28,7 @@ use frontend::{
     http::{body::Segments, respond, service::text},
 };
 use inference::{error::Error, identifier::new_uuid, limits::Permit};
-use protocol::{
-    aws::{Location, Note, Outcome},
-    errors::ErrorForm,
-};
+use protocol::aws::{Location, Note, Outcome};
 
 /// The ending of a note's name.
 const NOTE: &str = ".json";
@@ -264,6 +261,6 @@ impl Work {
 
 /// The outcome of a job that no model has answered.
 fn failure(reason: &str) -> Ended {
-    let body = respond::error_body(&Error::Unavailable(reason.to_owned()), None, ErrorForm::Plain);
+    let body = respond::error_body(&Error::Unavailable(reason.to_owned()));
     Ended::Failure { body, reason: reason.to_owned() }
 }

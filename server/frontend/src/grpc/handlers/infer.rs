@@ -13,7 +13,6 @@ use super::{
         metadata,
         reply::{self, Frame},
         request::{self, Forms, Wanted},
-        status::{Code, code},
         wire,
     },
     message::version,
@@ -21,6 +20,7 @@ use super::{
 use crate::exchange::{
     self, Answer, Call, Codec, Decoded, Failure, Prepared, Wire,
     intake::{Nowhere, Payload, Received},
+    rendering::{Code, Rendering},
 };
 use inference::{
     error::Error,
@@ -33,7 +33,7 @@ use inference::{
 pub(super) const WIRE: &Wire = &Wire {
     transport: Transport::Grpc,
     ok: Code::Ok as u16,
-    status: |error| code(error.kind()) as u16,
+    status: |error| Rendering::of(error).grpc as u16,
     encoding_header: super::super::message::ENCODING,
     accepted: metadata::accepted,
     smallest_compressed: 0,

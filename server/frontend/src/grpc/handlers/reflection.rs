@@ -19,11 +19,14 @@ use super::{
                 server_reflection_response::MessageResponse,
             },
         },
-        status::{Code, Status},
+        status::Status,
     },
     message::{decode, encode},
 };
-use crate::{exchange::Failure, net::Task};
+use crate::{
+    exchange::{Failure, rendering::Code},
+    net::Task,
+};
 use inference::error::Error;
 
 /// Starts to answer questions.

@@ -15,12 +15,15 @@ use super::{
             infer_parameter::ParameterChoice,
         },
         reply::Frame,
-        status::{Code, Status},
+        status::Status,
     },
     infer::{self, Times},
     message::encode,
 };
-use crate::{exchange::Failure, net::Task};
+use crate::{
+    exchange::{Failure, rendering::Code},
+    net::Task,
+};
 use inference::error::Error;
 
 /// Starts to answer `ModelStreamInfer`.
