@@ -349,3 +349,72 @@ fn asynchronous_invocations() {
         true
     });
 }
+
+/// A model of rows, of which a reply repeats each.
+fn start_rows() -> (Repository, Process) {
+    let port = |put: &str, name: &str, dims: &str| {
+        format!("{put} {{ name: \"{name}\" data_type: TYPE_FP32 dims: [ {dims} ] }}\n")
+    };
+    let config = |dims: &str| {
+        let ports = [port("input", "x", dims), port("output", "y", dims)].concat();
+        format!("backend: \"identity\"\nmax_batch_size: {}\n{ports}", 1 << 24)
+    };
+    let flags = [format!("--max-inflight-bytes={BUDGET}"), "--http-thread-count=4".to_owned()];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let repository = Repository::new().model("rows", &config("1")).model("open", &config("-1"));
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    (repository, server)
+}
+
+/// Asks for rows; were they answered?
+fn rows(address: SocketAddr, model: &str, kind: &str, accept: &str, body: &[u8]) -> bool {
+    let headers =
+        [("content-type", kind), ("accept", accept), ("x-amzn-sagemaker-target-model", model)];
+    let reply = Client::connect(address).post("/invocations", &headers, body);
+    match reply.status {
+        200 => assert!(body.len() <= reply.body.len()),
+        400 | 503 => assert!(reply.text().contains("--max-inflight-bytes"), "{}", reply.text()),
+        _ => panic!("{}", reply.text()),
+    }
+    reply.status == 200
+}
+
+#[test]
+fn replies_of_many_rows() {
+    let (_repository, mut server) = start_rows();
+    let address = server.address("sagemaker");
+    let body = "1\n".repeat(20_000);
+    for accept in ["text/csv", "application/jsonlines", "application/json"] {
+        check(&mut server, || rows(address, "rows", "text/csv", accept, body.as_bytes()));
+    }
+    // A reply for which there is no room at all is not tried.
+    let body = "1\n".repeat(2 << 20);
+    let headers = [("content-type", "text/csv"), ("x-amzn-sagemaker-target-model", "rows")];
+    let refused = Client::connect(address).post("/invocations", &headers, body).error(400);
+    assert!(refused.contains("the reply takes up to"), "{refused}");
+}
+
+#[test]
+fn lines_of_json_take_time_by_their_number() {
+    let (_repository, mut server) = start_rows();
+    let (address, kind) = (server.address("sagemaker"), "application/jsonlines");
+    // Within a client's patience: not if each line looks at all lines behind it.
+    let body = "[1]\n".repeat(20_000);
+    assert!(rows(address, "rows", kind, kind, body.as_bytes()));
+}
+
+#[test]
+fn sparse_rows() {
+    let (_repository, mut server) = start_rows();
+    let (address, kind) = (server.address("sagemaker"), "text/libsvm");
+    // As long as the body makes them: a row of a few bytes does not become megabytes.
+    let wide = Client::connect(address).post(
+        "/invocations",
+        &[("content-type", kind), ("x-amzn-sagemaker-target-model", "open")],
+        b"1:1 4000000:1",
+    );
+    assert!(wide.error(415).contains("more than the 262248 that a body"), "{}", wide.text());
+    let body = format!("1:1{}\n1:1", "\n".repeat(20_000));
+    check(&mut server, || rows(address, "rows", kind, "text/csv", body.as_bytes()));
+}

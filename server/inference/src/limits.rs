@@ -84,6 +84,16 @@ impl Permit {
         }
     }
 
+    /// The budget that it is a part of.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Bytes, or other units, that it covers.
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
     /// Is all that is taken of the budget taken by this permit?
     pub fn is_alone(&self) -> bool {
         self.budget.used() <= self.units

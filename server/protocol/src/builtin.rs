@@ -80,7 +80,7 @@ pub(super) fn read_lines(
     let mut matrix = Matrix::new(signature, FORMAT, reader.length())?;
     for record in 1.. {
         read_row(&mut matrix, reader).map_err(|error| in_record(record, error))?;
-        if reader.finish().is_ok() {
+        if reader.is_at_end() {
             break;
         }
     }

@@ -27,6 +27,7 @@ pub mod number;
 mod predictions;
 pub mod recordio;
 mod reply;
+pub mod reply_size;
 mod rows;
 pub mod sagemaker;
 #[cfg(test)]

@@ -31,7 +31,7 @@ use inference::{
     access::Forwarding,
     error::Error,
     limits::{Permit, out_of_bytes},
-    request::{InferenceRequest, Sequence},
+    request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
     trace::{self, Moment, Trace, Transport},
 };
@@ -349,6 +349,34 @@ fn complete<C: Codec>(
     Ok(Complete { request, format, windows, permit })
 }
 
+/// Bytes of outputs that may be encoded without room in the budget.
+const UNCOUNTED_OUTPUTS: usize = 1 << 10;
+
+/// Takes room for the reply, and encodes it. The permit then covers the reply.
+fn encode<C: Codec>(
+    format: &C::Format,
+    signature: &Signature,
+    response: &InferenceResponse,
+    permit: &mut Permit,
+) -> Result<C::Reply, Error> {
+    let before = permit.units();
+    let expanded = C::reply_expanded(format, response, permit.budget().left());
+    if FREE_EXPANSION < expanded && !permit.grow_by(expanded) {
+        return Err(match permit.is_alone() {
+            true => Error::InvalidRequest(format!(
+                "model '{}': the reply takes up to {expanded} bytes while it is written, more than all requests may \
+                 take together (--max-inflight-bytes); {}",
+                signature.model,
+                C::SMALLER_REPLY
+            )),
+            false => out_of_bytes(permit.budget()),
+        });
+    }
+    let reply = C::encode(format, signature, response)?;
+    permit.resize(before.max(reply.byte_len()));
+    Ok(reply)
+}
+
 /// A request with all its inputs.
 struct Complete<C: Codec> {
     request: InferenceRequest,
@@ -397,17 +425,24 @@ impl<C: Codec> Prepared<C> {
             let signature = model.signature.clone();
             let encode = move || {
                 windows.map_or(Ok(()), |it| it.store(&response))?;
-                let reply = C::encode(&format, &signature, &response)?;
+                let reply = encode::<C>(&format, &signature, &response, &mut permit)?;
                 let reply = match compression {
-                    Some((encoding, level)) => reply.compress(encoding, level),
-                    None => reply,
+                    // Without room for both forms, the reply is sent as it is.
+                    Some((encoding, level)) if permit.grow_by(reply.byte_len()) => {
+                        reply.compress(encoding, level)
+                    }
+                    Some(_) | None => reply,
                 };
                 Ok((reply, permit))
             };
             offload(encode).await.flatten().map_err(failed)?
         } else {
             windows.map_or(Ok(()), |it| it.store(&response)).map_err(failed)?;
-            let reply = C::encode(&format, &model.signature, &response).map_err(failed)?;
+            let reply = match work <= UNCOUNTED_OUTPUTS {
+                true => C::encode(&format, &model.signature, &response),
+                false => encode::<C>(&format, &model.signature, &response, &mut permit),
+            };
+            let reply = reply.map_err(failed)?;
             let length = reply.byte_len();
             match call.reply_compression(length) {
                 None => (reply, permit),

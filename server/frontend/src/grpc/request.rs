@@ -39,6 +39,13 @@ pub enum Form {
     Shared(RegionPart),
 }
 
+impl Form {
+    /// Is the output written as texts in place of its elements?
+    pub fn is_text(&self) -> bool {
+        matches!(self, Form::Classes(_))
+    }
+}
+
 /// Decodes a request to the model of `signature`, and the forms of its outputs.
 ///
 /// Names and types are checked against `signature`, and data against the shapes in the request. Not checked: whether

@@ -10,7 +10,7 @@ use hyper::{body::Incoming, http::request::Parts};
 use crate::exchange::{
     self, Call, Codec, Decoded, Failure, Wire, intake::Payload, rendering::Rendering,
 };
-use crate::http::{answer::Answer, encoding, respond, service::Service, shared_forms::TakeShared};
+use crate::http::{answer::Answer, encoding, reply_forms::ReplyForm, respond, service::Service};
 use ::inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Sequence},
@@ -70,13 +70,14 @@ impl<X, D, F> Codec for HttpCodec<X, D, F>
 where
     X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-    F: TakeShared + Send + 'static,
+    F: ReplyForm + Send + 'static,
 {
     type Parsed<'b> = &'b Bytes;
     type Format = Format<F>;
     type Reply = EncodedReply;
 
     const SMALLER: &'static str = "expected binary tensors, or fewer elements";
+    const SMALLER_REPLY: &'static str = "ask for binary outputs, or fewer elements";
 
     fn header_length(&self) -> Option<usize> {
         self.header_length
@@ -102,6 +103,10 @@ where
         let (request, mut format) = (self.decode)(signature, body.clone())?;
         let shared = format.take_shared();
         Ok(Decoded { request, format: Format { format, encode: self.encode }, shared })
+    }
+
+    fn reply_expanded(format: &Self::Format, response: &InferenceResponse, rough: usize) -> usize {
+        format.format.expanded(response, rough)
     }
 
     fn encode(
@@ -131,7 +136,7 @@ pub async fn inference<X, D, F>(
 where
     X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
-    F: TakeShared + Send + 'static,
+    F: ReplyForm + Send + 'static,
 {
     let Service { serving, settings, .. } = service;
     let call = Call {

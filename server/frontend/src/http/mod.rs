@@ -9,10 +9,10 @@ mod encoding;
 mod handlers;
 pub mod inference;
 pub mod platform;
+mod reply_forms;
 pub mod respond;
 pub mod router;
 pub mod service;
-mod shared_forms;
 mod timeouts;
 pub mod websocket;
 

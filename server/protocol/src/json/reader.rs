@@ -118,6 +118,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Is nothing but blanks left?
+    pub fn is_at_end(&mut self) -> bool {
+        self.next_byte().is_none()
+    }
+
     /// Bytes of the whole text.
     pub fn length(&self) -> usize {
         self.text.len()

@@ -1,6 +1,6 @@
 //! JSON out: functions that append to a reply. Compact, without whitespace.
 
-use backend::{DataType, Tensor};
+use backend::{DataType, Shape, Tensor};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use half::{bf16, f16};
 
@@ -86,6 +86,37 @@ pub fn length(tensor: &Tensor) -> usize {
         Some(size) => tensor.elements().saturating_mul(4 + 2 * size),
         None => tensor.byte_len(),
     }
+}
+
+/// Bytes that the elements of a tensor take as text at most, a comma behind each. Takes as long as to write them.
+pub fn text_length(tensor: &Tensor) -> usize {
+    const PART: usize = 4096;
+    if tensor.dtype() == DataType::Bytes {
+        return tensor.strings().map(string_length).sum();
+    }
+    let elements = tensor.elements();
+    let Some(list) = tensor.reshape(Shape::new(&[elements])) else { return usize::MAX };
+    let (mut text, mut sum) = (Vec::new(), 0);
+    for start in (0..elements).step_by(PART) {
+        text.clear();
+        let part = list.slice_rows(start, PART.min(elements - start));
+        if part.is_none_or(|it| flat(&mut text, &it, BytesAs::Text).is_err()) {
+            return usize::MAX;
+        }
+        // Two brackets are there, and one comma is not.
+        sum += text.len();
+    }
+    sum
+}
+
+/// Bytes of a string with its quotes and a comma: escaped, or as base64 in an object where it is no text.
+fn string_length(bytes: &[u8]) -> usize {
+    let escaped = bytes.iter().map(|&it| match it {
+        0..0x20 => 6,
+        b'"' | b'\\' => 2,
+        _ => 1,
+    });
+    3 + escaped.sum::<usize>().max(bytes.len().div_ceil(3) * 4 + 10)
 }
 
 /// Appends all elements as one flat array.

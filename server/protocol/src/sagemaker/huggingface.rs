@@ -111,7 +111,7 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
             false => Err(reader.error("expected the key 'inputs', found none")),
         });
         read.map_err(|error| rows::in_record(record, error))?;
-        if reader.finish().is_ok() {
+        if reader.is_at_end() {
             break;
         }
     }

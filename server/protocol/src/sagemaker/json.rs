@@ -188,7 +188,7 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
     let mut rows = RowBuilder::new(signature);
     for record in 1.. {
         rows.push(&mut reader).map_err(|error| rows::in_record(record, error))?;
-        if reader.finish().is_ok() {
+        if reader.is_at_end() {
             break;
         }
     }

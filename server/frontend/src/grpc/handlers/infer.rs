@@ -28,6 +28,7 @@ use inference::{
     signature::Signature,
     trace::{Trace, Transport},
 };
+use protocol::reply_size::{self, TextForm};
 
 /// The wire of gRPC.
 pub(super) const WIRE: &Wire = &Wire {
@@ -139,6 +140,7 @@ impl Codec for ModelInfer {
     type Reply = VecDeque<Bytes>;
 
     const SMALLER: &'static str = "expected raw_input_contents";
+    const SMALLER_REPLY: &'static str = "ask for no classification";
 
     fn parse<'b>(&self, body: &'b Bytes) -> Result<wire::Request<'b>, Error> {
         wire::Request::of(body)
@@ -167,6 +169,13 @@ impl Codec for ModelInfer {
             true => 0,
             false => response.outputs.iter().map(|it| it.tensor.byte_len()).sum(),
         }
+    }
+
+    fn reply_expanded(format: &Format, response: &InferenceResponse, rough: usize) -> usize {
+        let labelled = response.outputs.iter().filter(|it| {
+            format.forms.iter().any(|(name, form)| *name == it.name && form.is_text())
+        });
+        reply_size::of_outputs(labelled, TextForm::LABELLED, rough)
     }
 
     fn encode(

@@ -49,6 +49,7 @@ impl Codec for Predict {
     type Reply = VecDeque<Bytes>;
 
     const SMALLER: &'static str = "expected tensor_content, or fewer elements";
+    const SMALLER_REPLY: &'static str = "ask for fewer elements";
 
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Request<'b>, Error> {
         Request::of(self.method, body)
@@ -69,6 +70,10 @@ impl Codec for Predict {
 
     fn encode_work(form: &Form, response: &InferenceResponse) -> usize {
         tfs::work(form, response)
+    }
+
+    fn reply_expanded(form: &Form, response: &InferenceResponse, _: usize) -> usize {
+        tfs::reply_expanded(form, response)
     }
 
     fn encode(

@@ -22,6 +22,7 @@ use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
+use protocol::reply_size::{self, TextForm};
 
 /// The message of one of these calls, parsed without a copy.
 pub enum Request<'a> {
@@ -79,6 +80,17 @@ pub fn work(form: &Form, response: &InferenceResponse) -> usize {
     match form {
         Form::Predict => length.saturating_sub(reply::raw_bytes(response)),
         Form::One(_) | Form::Many(_) => length,
+    }
+}
+
+/// Bytes of memory that encoding takes at most, besides the outputs.
+pub fn reply_expanded(form: &Form, response: &InferenceResponse) -> usize {
+    match form {
+        Form::Predict => reply::expanded(response),
+        Form::One(_) => reply_size::of_response(response, TextForm::LABELLED, usize::MAX),
+        // Each result is encoded by itself, and then put into the message.
+        Form::Many(several) => reply_size::of_response(response, TextForm::LABELLED, usize::MAX)
+            .saturating_mul(2 * several.len()),
     }
 }
 

@@ -23,6 +23,18 @@ pub fn raw_bytes(response: &InferenceResponse) -> usize {
     raw.map(|it| it.tensor.byte_len()).sum()
 }
 
+/// Bytes of memory that [`encode`] takes at most, besides the outputs: a varint has up to ten bytes, and the bytes of
+/// several segments are joined.
+pub fn expanded(response: &InferenceResponse) -> usize {
+    const VARINT: usize = 10;
+    let encoded = response.outputs.iter().map(|it| &it.tensor);
+    let encoded = encoded.filter(|it| raw_list(it.dtype()).is_none()).map(|it| match it.dtype() {
+        DataType::Bytes => it.byte_len().saturating_mul(3),
+        _ => it.byte_len().saturating_add(it.elements().saturating_mul(VARINT)),
+    });
+    encoded.fold(0, usize::saturating_add)
+}
+
 /// The list of a type whose encoding has the same bytes as memory; `None` for the other types.
 fn raw_list(dtype: DataType) -> Option<u32> {
     match dtype {
