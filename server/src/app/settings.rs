@@ -6,8 +6,8 @@ use super::observers::Observers;
 use crate::config::ServerConfig;
 use frontend::{
     exchange::intake::Limits,
-    grpc::{self, GrpcSettings},
-    http::{HttpSettings, Service, Timeouts},
+    grpc::GrpcSettings,
+    http::{HttpSettings, Service},
     net::tls::Acceptor,
     serving::Serving,
 };
@@ -82,11 +82,7 @@ pub(super) fn http_settings(
 ) -> HttpSettings {
     let (limits, access) = (&config.limits, &config.access);
     HttpSettings {
-        timeouts: Timeouts {
-            idle: limits.idle_timeout,
-            head: limits.header_timeout,
-            stall: limits.idle_timeout,
-        },
+        timeouts: limits.timeouts,
         body: Limits {
             limit: limits.body_bytes,
             whole: limits.inflight_bytes,
@@ -120,11 +116,7 @@ pub(super) fn grpc_settings(
             pace: limits.body_pace,
             budget: serving.bytes.clone(),
         },
-        patience: grpc::Patience {
-            greeting: limits.header_timeout,
-            stall: limits.idle_timeout,
-            idle: limits.idle_timeout,
-        },
+        timeouts: limits.timeouts,
         access: Access::new(Wire::Grpc, tokens, access.open, &access.grpc.restrictions),
         forwarding: access.grpc.forwarding.clone().map(Arc::new),
         tls,

@@ -167,8 +167,8 @@ fn without_arguments_the_defaults_are_these() {
     assert_eq!(config.limits.body_bytes, GIB);
     assert_eq!(config.limits.inflight_bytes, 4 * GIB);
     assert_eq!(config.limits.connections.get(), 768);
-    assert_eq!(config.limits.header_timeout, Duration::from_secs(10));
-    assert_eq!(config.limits.idle_timeout, Duration::from_secs(75));
+    assert_eq!(config.limits.timeouts.head, Duration::from_secs(10));
+    assert_eq!(config.limits.timeouts.idle, Duration::from_secs(75));
     assert_eq!(config.scheduling.longest_stay, LongestStay::Auto);
     assert_eq!(config.scheduling.request_timeout, None);
     assert!(!config.scheduling.caller_runs_below.is_zero());

@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     Grpc, call,
-    watch::{Activity, Call, Patience, Verdict, Watch},
+    watch::{Activity, Bounds, Call, Verdict, Watch},
 };
 use crate::drain::Guard;
 
@@ -160,16 +160,13 @@ struct Keeper<'g> {
 impl<'g> Keeper<'g> {
     fn new(front: &Grpc, activity: Arc<Activity>, guard: &'g mut Guard) -> Keeper<'g> {
         let settings = &front.settings;
-        let patience = Patience {
-            greeting: settings.patience.greeting,
-            stall: settings.patience.stall,
-            idle: settings.patience.idle,
-            silence: settings.grpc.keepalive.time,
-            echo: settings.grpc.keepalive.timeout,
+        let bounds = Bounds {
+            timeouts: settings.timeouts,
+            keepalive: settings.grpc.keepalive,
             age: settings.grpc.age,
             last_call: LAST_CALL,
         };
-        let watch = Watch::new(patience, Instant::now());
+        let watch = Watch::new(bounds, Instant::now());
         let timer = Box::pin(tokio::time::sleep_until(watch.first_look().into()));
         Keeper { activity, watch, timer, closing: Some(Box::pin(guard.closing())) }
     }

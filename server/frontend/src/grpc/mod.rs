@@ -29,7 +29,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 
 use crate::net::{Accepted, Front, Served};
-pub use service::{Grpc, GrpcSettings, Patience};
+pub use service::{Grpc, GrpcSettings};
 
 /// The front that serves gRPC on a port.
 impl Front for Grpc {
@@ -53,7 +53,7 @@ impl Front for Grpc {
             match self.settings.tls.clone() {
                 None => connection::serve(stream, self, guard).await,
                 Some(acceptor) => {
-                    let longest = self.settings.patience.greeting;
+                    let longest = self.settings.timeouts.head;
                     match acceptor.accept(stream, longest, &mut guard).await {
                         Ok(stream) => connection::serve(stream, self, guard).await,
                         Err(error) => {

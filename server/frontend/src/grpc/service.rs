@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{exchange::intake::Limits, net::tls::Acceptor, serving::Serving};
+use crate::{
+    exchange::intake::Limits, net::tls::Acceptor, serving::Serving, settings::limits::Timeouts,
+};
 use inference::access::{Access, Forwarding};
 
 /// Settings of the gRPC front.
@@ -13,24 +15,13 @@ pub struct GrpcSettings {
     /// Limits of a message.
     pub messages: Limits,
     /// How slow a peer may be.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// The tokens of clients, and the access that each gives.
     pub access: Access,
     /// Metadata that become parameters of inferences; `None` for none.
     pub forwarding: Option<Arc<Forwarding>>,
     /// TLS; `None` for plain text.
     pub tls: Option<Acceptor>,
-}
-
-/// How slow a peer may be.
-#[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// From accepting the connection to the preface of HTTP/2.
-    pub greeting: std::time::Duration,
-    /// Longest time in which the peer takes nothing of a reply that waits for it.
-    pub stall: std::time::Duration,
-    /// Longest time without a call.
-    pub idle: std::time::Duration,
 }
 
 /// Everything that a call needs. Each I/O thread has a clone of its own.

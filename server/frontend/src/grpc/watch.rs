@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::settings::grpc::ConnectionAge;
+use crate::settings::{
+    grpc::{ConnectionAge, Keepalive},
+    limits::Timeouts,
+};
 
 /// What a connection's calls are doing, as counters that its watch reads.
 #[derive(Debug, Default)]
@@ -104,19 +107,13 @@ struct Seen {
     heard: u32,
 }
 
-/// How patient a connection is.
+/// The times after which a connection is pinged, retired or closed.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// From accepting the connection to the preface of HTTP/2.
-    pub greeting: Duration,
-    /// Longest time in which the peer takes nothing of a reply that waits for it.
-    pub stall: Duration,
-    /// Longest time without a call.
-    pub idle: Duration,
-    /// Longest time without a byte from the peer before a ping asks whether it still lives.
-    pub silence: Duration,
-    /// Longest time for the answer to that ping.
-    pub echo: Duration,
+pub struct Bounds {
+    /// How slow the peer may be.
+    pub timeouts: Timeouts,
+    /// When a silent peer is pinged, and how long its answer may take.
+    pub keepalive: Keepalive,
     /// The age at which a connection is retired.
     pub age: Option<ConnectionAge>,
     /// How long a retired connection without calls is kept, because a call may be under way.
@@ -139,7 +136,7 @@ pub enum Verdict {
 /// Watches over one connection.
 #[derive(Debug)]
 pub struct Watch {
-    patience: Patience,
+    bounds: Bounds,
     born: Instant,
     retired: Option<Instant>,
     /// When a part that waits for the peer was last seen to move, and the count of parts at that time.
@@ -154,22 +151,22 @@ pub struct Watch {
 
 impl Watch {
     /// The watch of a connection that was accepted at `now`.
-    pub fn new(patience: Patience, now: Instant) -> Watch {
+    pub fn new(bounds: Bounds, now: Instant) -> Watch {
         let (called, heard) = ((now, 0), (now, 0));
-        Watch { patience, born: now, retired: None, stalled: None, called, heard, pinged: None }
+        Watch { bounds, born: now, retired: None, stalled: None, called, heard, pinged: None }
     }
 
     /// When to look for the first time.
     pub fn first_look(&self) -> Instant {
-        let Patience { greeting, idle, silence, age, .. } = self.patience;
-        let first = greeting.min(idle).min(silence);
+        let Bounds { timeouts, keepalive, age, .. } = self.bounds;
+        let first = timeouts.head.min(timeouts.idle).min(keepalive.time);
         self.born + age.into_iter().map(|it| it.most).fold(first, Duration::min)
     }
 
     /// The connection has been asked to end. Returns when to look again.
     pub fn retire(&mut self, now: Instant) -> Instant {
         self.retired.get_or_insert(now);
-        now + self.patience.last_call
+        now + self.bounds.last_call
     }
 
     /// Decides from a snapshot of the counters.
@@ -186,29 +183,29 @@ impl Watch {
 
     /// Does the peer still live? `next` is when to look again for other reasons.
     fn judge_silence(&mut self, seen: Seen, now: Instant, next: Instant) -> Verdict {
-        let Patience { silence, echo, .. } = self.patience;
-        // Before its preface a peer cannot be pinged: the limit on that time is `greeting`.
+        let Keepalive { time, timeout } = self.bounds.keepalive;
+        // Before its preface a peer cannot be pinged: the limit on that time is `head`.
         if !seen.greeted || self.heard.1 != seen.heard {
             self.heard = (now, seen.heard);
             self.pinged = None;
         }
-        let due = self.heard.0 + silence;
+        let due = self.heard.0 + time;
         match self.pinged {
-            Some(pinged) if pinged + echo <= now => {
+            Some(pinged) if pinged + timeout <= now => {
                 Verdict::Drop("its peer does not answer whether it still lives")
             }
-            Some(pinged) => Verdict::Keep(next.min(pinged + echo)),
+            Some(pinged) => Verdict::Keep(next.min(pinged + timeout)),
             None if due <= now => {
                 self.pinged = Some(now);
-                Verdict::Ask(next.min(now + echo))
+                Verdict::Ask(next.min(now + timeout))
             }
             None => Verdict::Keep(next.min(due)),
         }
     }
 
     fn judge_calls(&mut self, seen: Seen, now: Instant) -> Verdict {
-        let Patience { greeting, stall, idle, age, last_call, .. } = self.patience;
-        if !seen.greeted && self.born + greeting <= now {
+        let Bounds { timeouts: Timeouts { idle, head, stall }, age, last_call, .. } = self.bounds;
+        if !seen.greeted && self.born + head <= now {
             return Verdict::Drop("it has not said that it speaks HTTP/2");
         }
         match self.stalled.filter(|(_, moved)| 0 < seen.blocked && *moved == seen.moved) {
@@ -248,16 +245,13 @@ mod tests {
 
     fn watch(age: Option<ConnectionAge>) -> (Watch, Instant) {
         let now = Instant::now();
-        let patience = Patience {
-            greeting: 10 * SECOND,
-            stall: 60 * SECOND,
-            idle: 100_000 * SECOND,
-            silence: 7200 * SECOND,
-            echo: 20 * SECOND,
+        let bounds = Bounds {
+            timeouts: Timeouts { idle: 100_000 * SECOND, head: 10 * SECOND, stall: 60 * SECOND },
+            keepalive: Keepalive { time: 7200 * SECOND, timeout: 20 * SECOND },
             age,
             last_call: SECOND,
         };
-        (Watch::new(patience, now), now)
+        (Watch::new(bounds, now), now)
     }
 
     const IDLE: Seen = Seen { greeted: true, calls: 0, begun: 0, blocked: 0, moved: 0, heard: 1 };
@@ -277,7 +271,7 @@ mod tests {
     #[test]
     fn a_connection_without_calls_is_asked_to_end_and_one_with_calls_is_not() {
         let (mut watch, born) = watch(None);
-        watch.patience.idle = 75 * SECOND;
+        watch.bounds.timeouts.idle = 75 * SECOND;
         let at = |seconds| born + seconds * SECOND;
         assert_eq!(watch.judge(IDLE, at(50)), Verdict::Keep(at(75)));
         // A call that began and ended between two looks.

@@ -19,7 +19,6 @@ pub mod websocket;
 use std::sync::Arc;
 
 pub use service::{HttpSettings, Listener, Service};
-pub use timeouts::Timeouts;
 
 use crate::net::{Accepted, Front, Served};
 use platform::Platform;

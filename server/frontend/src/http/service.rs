@@ -11,7 +11,7 @@ use hyper::{
 };
 
 use crate::{
-    exchange::intake::Limits, http::timeouts::Timeouts, net::tls::Acceptor, serving::Serving,
+    exchange::intake::Limits, net::tls::Acceptor, serving::Serving, settings::limits::Timeouts,
 };
 use inference::{
     access::{Access, Category, Forwarding, Need},

@@ -13,24 +13,14 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
+use crate::settings::limits::Timeouts;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Sleep,
 };
-
-/// The longest times that a peer may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
-    /// Between two requests.
-    pub idle: Duration,
-    /// From the first byte of a request's head to its last.
-    pub head: Duration,
-    /// Between two writes of a reply, while the peer takes nothing.
-    pub stall: Duration,
-}
 
 /// The phase of a connection, which decides its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,14 +27,24 @@ pub struct LimitSettings {
     pub inflight_bytes: u64,
     /// `--max-connections`: open connections, all ports together.
     pub connections: NonZeroUsize,
-    /// `--header-timeout-secs`: from the first byte of a request to the end of its headers.
-    pub header_timeout: Duration,
-    /// `--idle-timeout-secs`: a connection between two requests.
-    pub idle_timeout: Duration,
+    /// The longest times that a peer may take.
+    pub timeouts: Timeouts,
     /// How slowly a body may come.
     pub body_pace: BodyPace,
     /// `--http-compression`: may bodies and replies be compressed?
     pub http_compression: bool,
+}
+
+/// The longest times that a peer may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timeouts {
+    /// `--idle-timeout-secs`: between two requests, or without a call.
+    pub idle: Duration,
+    /// `--header-timeout-secs`: from the first byte of a request's head to its last, or from the start of a connection
+    /// to the preface of HTTP/2.
+    pub head: Duration,
+    /// While a part of a reply waits and the peer takes nothing of it.
+    pub stall: Duration,
 }
 
 /// How slowly a body may come.
@@ -83,8 +93,8 @@ pub fn resolve(
     let mut time = |name, parse: fn(&str) -> value::Parse<Duration>, default| {
         sources.read(name, parse, problems).unwrap_or(Duration::from_secs(default))
     };
-    let header_timeout = time("header-timeout-secs", value::seconds_above_zero, 10);
-    let idle_timeout = time("idle-timeout-secs", value::seconds_above_zero, 75);
+    let head = time("header-timeout-secs", value::seconds_above_zero, 10);
+    let idle = time("idle-timeout-secs", value::seconds_above_zero, 75);
     let grace = time("body-grace-secs", value::seconds_above_zero, 10);
     LimitSettings {
         body_bytes,
@@ -93,8 +103,7 @@ pub fn resolve(
             .read("max-connections", value::count, problems)
             .or(by_files)
             .unwrap_or(NonZeroUsize::MIN),
-        header_timeout,
-        idle_timeout,
+        timeouts: Timeouts { idle, head, stall: idle },
         body_pace: BodyPace {
             grace,
             bytes_per_second: sources.read("body-min-rate", value::bytes, problems).unwrap_or(1024),

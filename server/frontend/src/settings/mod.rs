@@ -10,6 +10,6 @@ pub mod tls;
 pub use access::{AccessSettings, WireAccess};
 pub use clients::ClientSettings;
 pub use grpc::{Compression, ConnectionAge, GrpcOptions, Keepalive};
-pub use limits::{BodyPace, LimitSettings};
+pub use limits::{BodyPace, LimitSettings, Timeouts};
 pub use listeners::Listeners;
 pub use tls::{HttpTls, PemFile, TlsFiles, TlsPorts};
