@@ -282,7 +282,7 @@ async fn drain(
     tracing::info!("stopping: nothing new is accepted");
     serving.drain.advance(Stage::Closing);
     // Few further requests will come, so a batch should not wait for them.
-    serving.models.hurry();
+    serving.models.flush();
     while let Some(ended) = accepting.join_next().await {
         if let Ok(Err(error)) = ended {
             tracing::error!(%error, "a listener has ended");

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Command::Bench(args)) => {
-            signals.end_as_usual();
+            signals.restore_default();
             bench(args)
         }
         Ok(Command::Health(check)) => ask(&check),
@@ -72,7 +72,7 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
         Arc::new(Identity),
     ];
     let outcome = App::build(config, machine, engines, log.control())
-        .and_then(|app| app.run(signalled(signals.tell(), log.clone())));
+        .and_then(|app| app.run(signalled(signals.notify(), log.clone())));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -18,17 +18,21 @@ mod contract;
 mod description;
 pub mod distance;
 mod dtype;
+mod shape;
 mod spec;
 mod staging;
 mod stop;
+mod strings;
 mod tensor;
 
 pub use contract::{Backend, BackendError, Batch, Instance, Model};
 pub use description::{EngineDescription, Format};
 pub use dtype::{DataType, Element};
+pub use shape::{Shape, SizeMismatch};
 pub use spec::{
     Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,
 };
 pub use staging::Staging;
 pub use stop::Stop;
-pub use tensor::{NamedTensor, Shape, SizeMismatch, Strings, Tensor, encode_strings};
+pub use strings::{Strings, encode_strings};
+pub use tensor::{NamedTensor, Tensor};

@@ -5,117 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 
-use crate::{DataType, Element};
-
-/// The size of each dimension. Empty for a scalar.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Shape(SmallVec<[usize; 4]>);
-
-impl Shape {
-    /// A shape of these dimensions.
-    pub fn new(dims: &[usize]) -> Shape {
-        Shape(SmallVec::from_slice(dims))
-    }
-
-    /// The dimensions.
-    pub fn dims(&self) -> &[usize] {
-        &self.0
-    }
-
-    /// Number of elements; `None` if it does not fit a `usize`.
-    pub fn elements(&self) -> Option<usize> {
-        // A zero anywhere makes the product zero, whatever the others are.
-        if self.0.contains(&0) {
-            return Some(0);
-        }
-        self.0.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
-    }
-
-    /// The first dimension; `None` for a scalar.
-    pub fn rows(&self) -> Option<usize> {
-        self.0.first().copied()
-    }
-
-    /// All dimensions but the first.
-    pub fn inner(&self) -> &[usize] {
-        self.0.get(1..).unwrap_or(&[])
-    }
-
-    /// The same shape with another first dimension. A scalar stays one.
-    pub fn with_rows(&self, rows: usize) -> Shape {
-        let mut shape = self.clone();
-        if let Some(first) = shape.0.first_mut() {
-            *first = rows;
-        }
-        shape
-    }
-}
-
-impl From<&[usize]> for Shape {
-    fn from(dims: &[usize]) -> Shape {
-        Shape::new(dims)
-    }
-}
-
-impl FromIterator<usize> for Shape {
-    fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Shape {
-        Shape(dims.into_iter().collect())
-    }
-}
-
-impl std::fmt::Display for Shape {
-    /// As in JSON: `[2,30]`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("[")?;
-        for (i, dim) in self.0.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(f, "{comma}{dim}")?;
-        }
-        f.write_str("]")
-    }
-}
-
-/// The data's length does not fit the type and the shape.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SizeMismatch {
-    /// The product of the dimensions, in elements or bytes, does not fit this machine.
-    #[error("the shape {0} has more elements than can be addressed")]
-    Overflow(Shape),
-    /// A fixed-size type with the wrong number of bytes.
-    #[error("{dtype} of shape {shape} takes {expected} bytes, given {given}")]
-    Length {
-        /// Element type.
-        dtype: DataType,
-        /// Declared shape.
-        shape: Shape,
-        /// Bytes that type and shape call for.
-        expected: usize,
-        /// Bytes that were given.
-        given: usize,
-    },
-    /// A string's length prefix points past the end of the data.
-    #[error(
-        "element {element} of the BYTES data, at offset {offset}, reaches past the end ({given} bytes)"
-    )]
-    Prefix {
-        /// Index of the element.
-        element: usize,
-        /// Where its length prefix begins.
-        offset: usize,
-        /// Bytes that were given.
-        given: usize,
-    },
-    /// Sound strings, but not as many as the shape says.
-    #[error("shape {shape} has {expected} elements, the BYTES data has {given}")]
-    Elements {
-        /// Declared shape.
-        shape: Shape,
-        /// Elements of the shape.
-        expected: usize,
-        /// Elements in the data.
-        given: usize,
-    },
-}
+use crate::{
+    DataType, Element,
+    shape::{Shape, SizeMismatch},
+    strings::{Strings, count_strings, encode_strings},
+};
 
 /// A type, a shape, and the elements in row-major order, spread over one or more byte buffers.
 ///
@@ -249,7 +143,7 @@ impl Tensor {
     /// The elements of a BYTES tensor, in order; of any other type, none.
     pub fn strings(&self) -> Strings<'_> {
         let segments = if self.dtype == DataType::Bytes { self.segments() } else { &[] };
-        Strings { segments: segments.iter(), rest: &[] }
+        Strings::new(segments)
     }
 
     /// The same elements under another shape. O(1).
@@ -309,62 +203,6 @@ pub struct NamedTensor {
     pub name: Arc<str>,
     /// Its value.
     pub tensor: Tensor,
-}
-
-/// The byte strings of a BYTES tensor.
-#[derive(Debug, Clone)]
-pub struct Strings<'a> {
-    segments: std::slice::Iter<'a, Bytes>,
-    rest: &'a [u8],
-}
-
-impl<'a> Iterator for Strings<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        while self.rest.is_empty() {
-            self.rest = self.segments.next()?;
-        }
-        let (element, rest) = split_string(self.rest).expect("checked when the tensor was made");
-        self.rest = rest;
-        Some(element)
-    }
-}
-
-/// Strings as a BYTES tensor holds them: each a 4-byte little-endian length, then its bytes.
-///
-/// # Panics
-/// When one string has 4 GiB or more.
-pub fn encode_strings<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Bytes {
-    let mut data = Vec::new();
-    for string in strings {
-        let string = string.as_ref();
-        let length = u32::try_from(string.len()).expect("a string below 4 GiB");
-        data.extend_from_slice(&length.to_le_bytes());
-        data.extend_from_slice(string);
-    }
-    data.into()
-}
-
-/// The first string of `data` and what follows it; `None` when the length prefix lies.
-fn split_string(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (prefix, rest) = data.split_first_chunk::<4>()?;
-    let length = usize::try_from(u32::from_le_bytes(*prefix)).ok()?;
-    rest.split_at_checked(length)
-}
-
-fn count_strings(data: &[u8]) -> Result<usize, SizeMismatch> {
-    let (mut rest, mut element) = (data, 0);
-    while !rest.is_empty() {
-        let offset = data.len() - rest.len();
-        let (_, after) = split_string(rest).ok_or(SizeMismatch::Prefix {
-            element,
-            offset,
-            given: data.len(),
-        })?;
-        (rest, element) = (after, element + 1);
-    }
-    Ok(element)
 }
 
 /// The parts of the segments between two byte offsets. At least one segment, which may be empty.

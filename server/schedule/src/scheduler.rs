@@ -124,9 +124,9 @@ impl Scheduler {
     }
 
     /// From now on no batch waits for more jobs: the server shuts down. Requests are still taken.
-    pub fn hurry(&self) {
+    pub fn flush(&self) {
         let mut state = self.shared.lock();
-        state.hurrying = true;
+        state.flushing = true;
         let wake = state.wake_needed_worker(Instant::now());
         drop(state);
         // Workers that wait for a full batch must look again; and what was held has no worker yet.
@@ -138,10 +138,10 @@ impl Scheduler {
     pub fn close(&self) {
         let mut state = self.shared.lock();
         // Both at once: a worker that sees the end of the queue must not leave what is held back.
-        (state.closing, state.hurrying) = (true, true);
+        (state.closing, state.flushing) = (true, true);
         self.shared.hints.update(&state);
         drop(state);
-        self.hurry();
+        self.flush();
     }
 
     /// Waits until every worker thread has ended, which happens after [`Scheduler::close`]. Blocking.

@@ -73,7 +73,7 @@ pub struct State {
     /// When those that sleep and watch the clock look again.
     watched: Vec<Instant>,
     /// No batch waits for more jobs any more.
-    pub hurrying: bool,
+    pub flushing: bool,
     /// Nothing more comes in.
     pub closing: bool,
 }
@@ -105,7 +105,7 @@ impl State {
             parked: 0,
             spinning: 0,
             watched: Vec::new(),
-            hurrying: false,
+            flushing: false,
             closing: false,
         }
     }
@@ -162,7 +162,7 @@ impl State {
             let due = |at: Instant| at <= now || !self.is_watched(at);
             return !self.queue.is_empty() && self.makes_at().is_some_and(due);
         }
-        match self.queue.decide(now, self.hurrying) {
+        match self.queue.decide(now, self.flushing) {
             Decision::Run { .. } => true,
             Decision::WaitUntil(at) => !self.is_watched(at),
             Decision::WaitForJob => false,
@@ -236,7 +236,7 @@ impl State {
 
     /// Is there a batch that the next free instance would run at once?
     pub fn is_backlogged(&self, now: Instant) -> bool {
-        matches!(self.queue.decide(now, self.hurrying), Decision::Run { .. })
+        matches!(self.queue.decide(now, self.flushing), Decision::Run { .. })
     }
 
     /// A worker starts a batch.

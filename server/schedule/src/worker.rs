@@ -91,7 +91,7 @@ fn work(shared: &Arc<Shared>) {
             state = shared.lock();
             continue;
         }
-        let until = match state.queue.decide(now, state.hurrying) {
+        let until = match state.queue.decide(now, state.flushing) {
             Decision::Run { jobs, reason } => {
                 if let Some(slot) = state.idle.pop() {
                     spin.found(now);
@@ -160,7 +160,7 @@ fn run_limited<'a>(
     let _permit = limited.acquire();
     let mut state = shared.lock();
     let now = Instant::now();
-    match state.queue.decide(now, state.hurrying) {
+    match state.queue.decide(now, state.flushing) {
         Decision::Run { jobs, reason } => run_batch(shared, state, slot, (jobs, reason), now),
         // The requests that waited have left.
         Decision::WaitUntil(_) | Decision::WaitForJob => {

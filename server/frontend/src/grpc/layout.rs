@@ -1,13 +1,13 @@
-//! Finds the first raw tensor of an inference request from the start of its message alone. Pure.
+//! Finds the first raw tensor in the part of an inference request that has arrived. Pure.
 
 /// The numbers of the fields that lead to a message's first raw tensor, from the outermost in.
-pub type Way = &'static [u64];
+pub type FieldPath = &'static [u64];
 
-/// The way to `raw_input_contents` of an inference request.
-pub const RAW_INPUT: Way = &[7];
+/// The path to `raw_input_contents` of an inference request.
+pub const RAW_INPUT: FieldPath = &[7];
 
-/// The way to `tensor_content` of a request to TensorFlow Serving's `Predict`.
-pub const TENSOR_CONTENT: Way = &[2, 2, 4];
+/// The path to `tensor_content` of a request to TensorFlow Serving's `Predict`.
+pub const TENSOR_CONTENT: FieldPath = &[2, 2, 4];
 
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
@@ -15,8 +15,8 @@ const LENGTH: u64 = 2;
 const FIXED32: u64 = 5;
 
 /// The offset of the first raw tensor in a message that begins with `start`; `None` where it is not within `start`.
-pub fn first_tensor(start: &[u8], way: Way) -> Option<usize> {
-    way.iter().try_fold(0, |at, number| {
+pub fn first_tensor(start: &[u8], path: FieldPath) -> Option<usize> {
+    path.iter().try_fold(0, |at, number| {
         Fields { bytes: start, at }.find(|it| it.number == *number).map(|it| it.begin)
     })
 }

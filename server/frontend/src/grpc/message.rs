@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
 
-use super::layout::{self, Way};
+use super::layout::{self, FieldPath};
 use crate::exchange::{
     compression::Encoding,
     inflate,
@@ -23,21 +23,21 @@ pub struct Messages<'l> {
     /// Bytes that have arrived and are not read yet.
     rest: Bytes,
     encoding: Option<Encoding>,
-    /// The way to the first tensor of a message.
-    way: Way,
+    /// The path to the first raw tensor of a message.
+    path: FieldPath,
     limits: &'l Limits,
 }
 
 impl<'l> Messages<'l> {
-    /// The messages in `body`; `encoding` is that of the compressed ones. The first tensor of each, which `way` leads
-    /// to, lies at an aligned address.
+    /// The messages in `body`; `encoding` is that of the compressed ones. The tensor at `path` in each
+    /// lies at an aligned address.
     pub fn new(
         body: RecvStream,
         encoding: Option<Encoding>,
-        way: Way,
+        path: FieldPath,
         limits: &'l Limits,
     ) -> Messages<'l> {
-        Messages { body, rest: Bytes::new(), encoding, way, limits }
+        Messages { body, rest: Bytes::new(), encoding, path, limits }
     }
 
     /// The message of a call that has exactly one.
@@ -127,7 +127,7 @@ impl<'l> Messages<'l> {
         }
         let first = std::mem::take(&mut self.rest);
         let mut buffer =
-            AlignedBuffer::new(length, layout::first_tensor(&first, self.way).unwrap_or(0));
+            AlignedBuffer::new(length, layout::first_tensor(&first, self.path).unwrap_or(0));
         buffer.extend(&first);
         while buffer.len() < length {
             clock.received = buffer.len() as u64;

@@ -6,10 +6,11 @@ use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use super::{
-    contents, parameters,
+    contents,
+    infer_message::{self, Input, Output, Parameters},
+    parameters,
     parameters::Place,
     proto::infer_parameter::ParameterChoice,
-    wire::{self, Input, Output, Parameters},
 };
 use inference::{
     error::Error,
@@ -55,9 +56,9 @@ impl Form {
 /// The name of the input, output or parameter, what is wrong, what was expected and what was given.
 pub fn decode(
     signature: &Signature,
-    message: wire::Request<'_>,
+    message: infer_message::Request<'_>,
 ) -> Result<(InferenceRequest, Wanted), Error> {
-    let wire::Request { id, parameters, inputs, outputs, raw, .. } = message;
+    let infer_message::Request { id, parameters, inputs, outputs, raw, .. } = message;
     let mut request = InferenceRequest {
         id: (!id.is_empty()).then(|| id.into()),
         inputs: Vec::with_capacity(inputs.len().min(signature.inputs.len())),

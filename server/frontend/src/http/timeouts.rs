@@ -219,6 +219,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},

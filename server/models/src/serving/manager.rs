@@ -14,29 +14,19 @@ use arc_swap::ArcSwap;
 use crate::{
     repository::model_id::ModelId,
     serving::{
+        known_models::{KnownModels, entries},
         label_table::LabelTable,
         served::{Dispatch, ServedModel},
         state::{IndexEntry, Reason, State},
     },
 };
-use inference::{error::Error, signature::nearest};
+use inference::error::Error;
 
 /// The versions of one model that serve.
 pub(crate) type Versions = BTreeMap<u64, Arc<ServedModel>>;
 /// The models of one name, by namespace: mostly one.
 type Named = BTreeMap<Arc<str>, Arc<Versions>>;
 type Serving = HashMap<Arc<str>, Arc<Named>>;
-/// State and reason by version; `None` for the model as a whole.
-type States = BTreeMap<Option<u64>, (State, Reason)>;
-
-/// What is known of all models.
-#[derive(Default)]
-struct Known {
-    states: BTreeMap<ModelId, States>,
-    /// Asked for at the start and not loaded then, nor since.
-    lacking: BTreeSet<ModelId>,
-}
-
 /// The models that served at one moment. Holding it keeps all of them alive.
 pub struct Snapshot(Arc<Serving>);
 
@@ -74,7 +64,7 @@ pub struct ModelManager {
     /// The models that serve. Read by every request, without a lock; replaced as a whole.
     serving: ArcSwap<Serving>,
     /// Guards what is known of every model, whether it serves or not. Taken after nothing else.
-    known: Mutex<Known>,
+    known: Mutex<KnownModels>,
     /// Has everything been tried that was asked for at the start?
     started: AtomicBool,
     /// Other names of versions.
@@ -287,10 +277,10 @@ impl ModelManager {
         before
     }
 
-    /// Lets nothing wait for company any more: the server is on its way out.
-    pub fn hurry(&self) {
+    /// From now on no request waits for others to batch with, because the server shuts down.
+    pub fn flush(&self) {
         let serving = self.serving.load();
-        all_of(&serving).for_each(|it| it.dispatch.queue().hurry());
+        all_of(&serving).for_each(|it| it.dispatch.queue().flush());
     }
 
     /// Stops all models: what is queued is still run. Waits for their threads; blocking.
@@ -316,101 +306,18 @@ impl ModelManager {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownModels> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why a model that was asked for cannot be had.
-    pub(crate) fn explain(&self, asked: &ModelId, version: Option<u64>) -> Error {
-        let name = &*asked.name;
-        let shown: String = name.chars().take(128).collect();
-        let known = self.lock();
-        if known.states.is_empty() && !self.is_started() {
-            let reason = "the server does not know its models yet".to_owned();
-            return Error::ModelNotReady { model: shown, version: "any".to_owned(), reason };
-        }
-        let named: Vec<(&ModelId, &States)> =
-            known.of_name(name).filter(|(id, _)| asked.means(id)).collect();
-        let states = match named.as_slice() {
-            [(_, states)] => states,
-            [] => {
-                let hint = nearest(name, known.states.keys().map(|it| &*it.name));
-                let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
-                return Error::NotFound(format!("there is no model '{shown}'{hint}"));
-            }
-            several => {
-                let namespaces: Vec<&str> = several.iter().map(|(id, _)| &*id.namespace).collect();
-                return Error::InvalidRequest(format!(
-                    "there are {} models '{shown}', in the namespaces {}; expected a name that is used once",
-                    several.len(),
-                    namespaces.join(", ")
-                ));
-            }
-        };
-        let wanted = match version {
-            Some(number) => states.get_key_value(&Some(number)).or(states.get_key_value(&None)),
-            None => newest(states),
-        };
-        let ready = |(version, (state, _)): (&Option<u64>, &(State, Reason))| {
-            version.filter(|_| *state == State::Ready).map(|it| it.to_string())
-        };
-        let Some((_, (state, reason))) = wanted else {
-            if states.is_empty() {
-                return Error::NotFound(format!("model '{shown}' is not loaded"));
-            }
-            let ready: Vec<String> = states.iter().filter_map(ready).collect();
-            let ready = if ready.is_empty() { "none".to_owned() } else { ready.join(", ") };
-            let asked = version.unwrap_or_default();
-            return Error::NotFound(format!(
-                "model '{shown}' has no version {asked}; ready versions: {ready}"
-            ));
-        };
-        let reason = match state {
-            State::Loading => "it is still loading".to_owned(),
-            State::Unavailable | State::Unloading
-                if version.is_none() && matches!(reason, Reason::Unloaded | Reason::None) =>
-            {
-                return Error::NotFound(format!(
-                    "model '{shown}' has no ready version: it was unloaded"
-                ));
-            }
-            State::Unavailable => reason.to_string(),
-            State::Unknown | State::Ready | State::Unloading => {
-                "it has just been unloaded".to_owned()
-            }
-        };
-        let version = version.map_or("any".to_owned(), |it| it.to_string());
-        Error::ModelNotReady { model: shown, version, reason }
+    /// Why a request for that model cannot be answered.
+    pub(crate) fn explain(&self, wanted: &ModelId, version: Option<u64>) -> Error {
+        self.lock().explain(wanted, version, self.is_started())
     }
-}
-
-impl Known {
-    fn of_name<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a ModelId, &'a States)> {
-        self.states.range(ModelId::named(name)..).take_while(move |(id, _)| &*id.name == name)
-    }
-}
-
-/// What is said where no version is named: of several that do not serve, one that loads, else the highest.
-fn newest(states: &States) -> Option<(&Option<u64>, &(State, Reason))> {
-    let loading = states.iter().rev().find(|(_, (state, _))| *state == State::Loading);
-    loading.or(states.last_key_value())
 }
 
 fn all_of(serving: &Serving) -> impl Iterator<Item = &Arc<ServedModel>> {
     serving.values().flat_map(|named| named.values()).flat_map(|versions| versions.values())
-}
-
-fn entries(id: &ModelId, states: &States) -> Vec<IndexEntry> {
-    let entry = |version, state, reason: &Reason| IndexEntry {
-        name: id.name.clone(),
-        version,
-        state,
-        reason: reason.clone(),
-    };
-    if states.is_empty() {
-        return vec![entry(None, State::Unknown, &Reason::None)];
-    }
-    states.iter().map(|(version, (state, reason))| entry(*version, *state, reason)).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod content_hash;
 pub(crate) mod ensemble;
+mod known_models;
 pub(crate) mod label_table;
 pub(crate) mod labels;
 pub(crate) mod manager;

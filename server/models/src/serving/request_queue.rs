@@ -17,7 +17,7 @@ pub trait RequestQueue: Send + Sync {
     fn instances(&self) -> usize;
 
     /// From now on nothing waits for more requests to batch with.
-    fn hurry(&self);
+    fn flush(&self);
 
     /// Takes no more requests. What waits is still run.
     fn close(&self);
@@ -58,8 +58,8 @@ impl RequestQueue for Scheduler {
         Scheduler::instances(self)
     }
 
-    fn hurry(&self) {
-        Scheduler::hurry(self);
+    fn flush(&self) {
+        Scheduler::flush(self);
     }
 
     fn close(&self) {
@@ -84,8 +84,8 @@ impl RequestQueue for SequenceScheduler {
         SequenceScheduler::instances(self)
     }
 
-    fn hurry(&self) {
-        SequenceScheduler::hurry(self);
+    fn flush(&self) {
+        SequenceScheduler::flush(self);
     }
 
     fn close(&self) {

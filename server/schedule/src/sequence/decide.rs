@@ -29,13 +29,13 @@ pub enum Next {
 }
 
 /// The next run where every sequence has its own row of `seats`. The oldest request decides on the shapes; those of
-/// other shapes run afterwards. With `hurrying` nothing waits.
+/// other shapes run afterwards. With `flushing` nothing waits.
 pub fn direct(
     candidates: &[Candidate],
     seats: usize,
     policy: &DirectPolicy,
     now: Instant,
-    hurrying: bool,
+    flushing: bool,
 ) -> Next {
     let Some(oldest) = candidates.iter().min_by_key(|it| it.enqueued_at) else { return Next::Wait };
     let utilization = candidates.len() as f32 / seats.max(1) as f32;
@@ -43,8 +43,8 @@ pub fn direct(
     let due = oldest.enqueued_at.checked_add(policy.max_delay);
     let is_short = utilization < policy.min_utilization && !policy.max_delay.is_zero();
     match due {
-        Some(due) if is_short && !hurrying && now < due => return Next::WaitUntil(due),
-        None if is_short && !hurrying => return Next::Wait,
+        Some(due) if is_short && !flushing && now < due => return Next::WaitUntil(due),
+        None if is_short && !flushing => return Next::Wait,
         _ => {}
     }
     let alike = candidates.iter().filter(|it| it.key == oldest.key);
@@ -66,12 +66,12 @@ pub fn oldest(
     mut candidates: Vec<Candidate>,
     policy: &BatchPolicy,
     now: Instant,
-    hurrying: bool,
+    flushing: bool,
 ) -> Next {
     candidates.sort_by_key(|it| it.enqueued_at);
     let pending =
         |it: &Candidate| Pending { rows: 1, enqueued_at: it.enqueued_at, shape_key: it.key };
-    match decide(candidates.iter().map(pending), policy, now, hurrying) {
+    match decide(candidates.iter().map(pending), policy, now, flushing) {
         Decision::Run { jobs, reason } => {
             Next::Run(candidates.iter().take(jobs).map(|it| it.row).collect(), reason)
         }

@@ -38,7 +38,7 @@ impl SequenceScheduler {
             unstarted: slots.into_iter().rev().map(Some).collect(),
             threads: 0,
             hold: settings.hold,
-            hurrying: false,
+            flushing: false,
             closing: false,
         };
         let shared = Shared {
@@ -100,8 +100,8 @@ impl SequenceScheduler {
 
     /// From now on no batch waits for more requests: the server shuts down. Requests are still taken, and sequences may
     /// complete, if they do not pause for more than a second.
-    pub fn hurry(&self) {
-        self.shared.lock().hurrying = true;
+    pub fn flush(&self) {
+        self.shared.lock().flushing = true;
         self.shared.changed.iter().for_each(Condvar::notify_one);
         self.shared.wake_all();
     }
@@ -110,7 +110,7 @@ impl SequenceScheduler {
     /// are over.
     pub fn close(&self) {
         self.shared.lock().closing = true;
-        self.hurry();
+        self.flush();
     }
 
     /// Waits until every thread has ended, which happens after [`SequenceScheduler::close`]. Blocking.

@@ -47,7 +47,7 @@ pub(super) struct LockedState {
     /// Jobs that must be here before the first run; 0 once they were.
     pub(super) hold: usize,
     /// No batch waits for more requests any more.
-    pub(super) hurrying: bool,
+    pub(super) flushing: bool,
     /// Nothing more comes in.
     pub(super) closing: bool,
 }
@@ -112,7 +112,7 @@ impl Shared {
     /// How long a sequence without a request keeps its seat. On the way out those that wait for one must not wait for
     /// a client that may not come back.
     pub(super) fn patience(&self, state: &LockedState) -> Duration {
-        match (state.closing, state.hurrying) {
+        match (state.closing, state.flushing) {
             (true, _) => Duration::ZERO,
             (false, true) => self.settings.idle.min(LEAVING_IDLE),
             (false, false) => self.settings.idle,

@@ -138,7 +138,7 @@ fn work(shared: &Arc<Shared>, instance: usize, mut slot: Slot) {
 
 /// What should this instance do?
 fn next(shared: &Shared, state: &LockedState, instance: usize, now: Instant) -> Next {
-    if 0 < state.hold && !state.hurrying {
+    if 0 < state.hold && !state.flushing {
         return Next::Wait;
     }
     let candidates = state.table.heads(instance).map(|it| Candidate {
@@ -149,9 +149,9 @@ fn next(shared: &Shared, state: &LockedState, instance: usize, now: Instant) -> 
     let candidates: Vec<Candidate> = candidates.collect();
     match &shared.settings.strategy {
         Strategy::Direct(policy) => {
-            direct(&candidates, shared.settings.seats, policy, now, state.hurrying)
+            direct(&candidates, shared.settings.seats, policy, now, state.flushing)
         }
-        Strategy::Oldest { batching, .. } => oldest(candidates, batching, now, state.hurrying),
+        Strategy::Oldest { batching, .. } => oldest(candidates, batching, now, state.flushing),
     }
 }
 

@@ -10,10 +10,9 @@ use super::{
         body::Encoded,
         compress::level,
         context::{Answered, Context},
-        metadata,
+        infer_message, metadata,
         reply::{self, Frame},
         request::{self, Forms, Wanted},
-        wire,
     },
     message::version,
 };
@@ -100,7 +99,7 @@ pub(super) async fn prepare(
 ) -> Result<Prepared<ModelInfer>, Failure> {
     let front = &context.front;
     let bytes = received.bytes.clone();
-    let wire::Target { model, version, id } = wire::Target::of(&bytes)?;
+    let infer_message::Target { model, version, id } = infer_message::Target::of(&bytes)?;
     let id = Some(id).filter(|it| !it.is_empty());
     let found = match self::version(version) {
         Ok(version) => front.serving.model(model, version, || Ok(times.deadline)).await,
@@ -135,29 +134,29 @@ pub(super) struct Format {
 }
 
 impl Codec for ModelInfer {
-    type Parsed<'b> = wire::Request<'b>;
+    type Parsed<'b> = infer_message::Request<'b>;
     type Format = Format;
     type Reply = VecDeque<Bytes>;
 
     const SMALLER: &'static str = "expected raw_input_contents";
     const SMALLER_REPLY: &'static str = "ask for no classification";
 
-    fn parse<'b>(&self, body: &'b Bytes) -> Result<wire::Request<'b>, Error> {
-        wire::Request::of(body)
+    fn parse<'b>(&self, body: &'b Bytes) -> Result<infer_message::Request<'b>, Error> {
+        infer_message::Request::of(body)
     }
 
-    fn expanded(&self, _: &Signature, message: &wire::Request<'_>, _: usize) -> usize {
+    fn expanded(&self, _: &Signature, message: &infer_message::Request<'_>, _: usize) -> usize {
         message.expanded()
     }
 
-    fn decode_work(&self, _: &Signature, message: &wire::Request<'_>) -> usize {
+    fn decode_work(&self, _: &Signature, message: &infer_message::Request<'_>) -> usize {
         message.expanded()
     }
 
     fn decode(
         self,
         signature: &Signature,
-        message: wire::Request<'_>,
+        message: infer_message::Request<'_>,
     ) -> Result<Decoded<Format>, Failure> {
         let (request, Wanted { forms, shared }) = request::decode(signature, message)?;
         Ok(Decoded { request, format: Format { forms, frame: self.frame }, shared })

@@ -192,7 +192,7 @@ impl RequestQueue for Ensemble {
         1
     }
 
-    fn hurry(&self) {}
+    fn flush(&self) {}
 
     fn close(&self) {}
 
