@@ -148,7 +148,8 @@ fn types_names_and_shapes_that_do_not_fit_are_named() {
     }
     let nine = format!("[{}]", vec!["0"; 36].join(","));
     let too_many = with("[1,4]", "[9,4]").replace("[1,2,3,4]", &nine);
-    target.refuses_input(&too_many, &["'INPUT0'", "9 rows", "max_batch_size 8"]);
+    let strict = Target::new(&["--strict-max-batch-size=true"]);
+    strict.refuses_input(&too_many, &["'INPUT0'", "9 rows", "batch-size must be <= 8 for 'copy'"]);
 }
 
 #[test]

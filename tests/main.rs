@@ -45,8 +45,9 @@ mod cache; // answers that are kept
 mod cancellation; // clients that leave
 mod drain; // stopping under load
 mod ensembles; // models that are made of other models
+mod large_requests;
 mod lifecycle;
-mod merging; // which models have the rows of several requests in one run // starting, and starts that fail
+mod merging; // which models have the rows of several requests in one run // starting, and starts that fail // requests of more rows than a run has
 
 mod control; // loading and unloading by request
 mod model_config_file; // models that are named one by one, their versions and reloads

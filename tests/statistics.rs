@@ -75,7 +75,7 @@ fn a_failure_has_its_time_and_nothing_else_and_what_does_not_fit_the_model_is_no
     assert_eq!(statistics(&mut client).last_inference, 0);
     server.post(&infer("m"), row(13)).error(500);
     server.post(&infer("m"), "{").error(400);
-    server.post(&infer("m"), rows(1, 9)).error(400);
+    server.post(&infer("m"), rows(1, 9).replace("[9,4]", "[9,5]")).error(400);
     client.infer(ModelInferRequest { inputs: vec![], ..identity("m", &[1.0]) }).unwrap_err();
     let counted = statistics(&mut client);
     let stats = counted.inference_stats.unwrap();

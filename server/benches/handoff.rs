@@ -13,7 +13,7 @@ use std::{
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use rustix::time::{ClockId, clock_gettime};
 use schedule::{
-    NICENESS, Scheduler, Settings, Submission, admission::LongestStay, learn::RunTimes,
+    Extent, NICENESS, Scheduler, Settings, Submission, admission::LongestStay, learn::RunTimes,
     policy::BatchPolicy, queue::QueuePolicy, run::RunContext, slot::Slot, work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings, ModelOptions};
@@ -76,6 +76,7 @@ fn submission() -> Submission {
         priority: 0,
         queue_timeout: None,
         deadline: None,
+        extent: Extent::Whole,
     }
 }
 

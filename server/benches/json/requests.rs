@@ -76,6 +76,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         model: "model".into(),
         version: 1,
         max_batch_size: 8,
+        most_rows: None,
         inputs: vec![port.clone()],
         outputs: vec![port],
     };

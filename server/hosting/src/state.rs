@@ -23,6 +23,9 @@ pub async fn execution_parameters(hosting: &Hosting) -> Response<Segments> {
     /// Most bytes of all concurrent payloads, in MB.
     const TOGETHER: u64 = 100;
     let model = hosting.invoked(&HeaderMap::new(), None).await.ok();
+    // A payload may hold the rows of several records, or only one.
+    let any_rows = model.as_ref().is_none_or(|it| it.signature.takes_any_rows());
+    let strategy = if any_rows { "MULTI_RECORD" } else { "SINGLE_RECORD" };
     let instances = model.map_or(1, |it| it.instances());
     let concurrent = instances.max(hosting.cpus.get()).clamp(1, 16);
     // A payload must not exceed the limit of a body.
@@ -30,7 +33,7 @@ pub async fn execution_parameters(hosting: &Hosting) -> Response<Segments> {
     let payload = hosting.answers.max_payload_mb.min(taken);
     let payload = payload.min(TOGETHER / concurrent as u64);
     let body = format!(
-        "{{\"MaxConcurrentTransforms\":{concurrent},\"BatchStrategy\":\"MULTI_RECORD\",\
+        "{{\"MaxConcurrentTransforms\":{concurrent},\"BatchStrategy\":\"{strategy}\",\
          \"MaxPayloadInMB\":{payload}}}"
     );
     respond::raw("application/json", body.into())

@@ -11,9 +11,11 @@ pub struct Signature {
     pub model: Arc<str>,
     /// Its version.
     pub version: u64,
-    /// Most rows in one request. 0: the model has no batch dimension, and shapes are exactly `dims`;
+    /// Most rows in one run. 0: the model has no batch dimension, and shapes are exactly `dims`;
     /// else the shape of every input and output is `[rows]` followed by `dims`.
     pub max_batch_size: usize,
+    /// Most rows in one request of a model with a batch dimension; `None` for any number, as it is run in parts.
+    pub most_rows: Option<usize>,
     /// Inputs, in the order of the configuration.
     pub inputs: Vec<Port>,
     /// Outputs, in the order of the configuration.
@@ -39,6 +41,14 @@ impl Signature {
     /// Does every shape begin with a batch dimension?
     pub fn batches(&self) -> bool {
         self.max_batch_size > 0
+    }
+
+    /// Does a request take as many rows as its sender likes?
+    pub fn takes_any_rows(&self) -> bool {
+        match self.batches() {
+            true => self.most_rows.is_none(),
+            false => matches!(self.inputs.as_slice(), [only] if only.dims.first() == Some(&None)),
+        }
     }
 
     /// The input of that name.

@@ -103,7 +103,11 @@ impl<'s> Matrix<'s> {
 
     /// Has a batch no room for another row? Then it is refused in the end, and its rows need only be counted.
     fn is_full(&self) -> bool {
-        self.signature.batches() && self.signature.max_batch_size <= self.rows
+        self.most_rows().is_some_and(|it| it <= self.rows)
+    }
+
+    fn most_rows(&self) -> Option<usize> {
+        self.signature.most_rows.filter(|_| self.signature.batches())
     }
 
     /// Adds a whole row of `width` numbers, of which only some are given: by position, ascending. `add` adds the
@@ -173,12 +177,12 @@ impl<'s> Matrix<'s> {
     /// # Errors
     /// When there is none, or more than a batch has; when the input has other columns.
     pub(super) fn finish(self, format: &str) -> Result<Vec<NamedTensor>, Error> {
+        let most_rows = self.most_rows();
         let Matrix { signature, port, builder, columns, rows, .. } = self;
         if rows == 0 {
             return Err(Error::InvalidRequest(format!("the {format} body has no records")));
         }
-        let max = signature.max_batch_size;
-        if signature.batches() && max < rows {
+        if let Some(max) = most_rows.filter(|it| *it < rows) {
             let problem = format!("{rows} rows are more than max_batch_size {max}");
             return Err(Error::input(&*port.name, problem));
         }
@@ -197,7 +201,8 @@ impl<'s> Matrix<'s> {
 /// Bytes that sparse rows take at most in a body of `sent` bytes, with `width` numbers in each of so many rows.
 pub(super) fn expanded(signature: &Signature, sent: usize, rows: usize, width: usize) -> usize {
     let size = Elements::of(signature).size;
-    let rows = if signature.batches() { rows.min(signature.max_batch_size) } else { rows };
+    let most_rows = signature.most_rows.filter(|_| signature.batches());
+    let rows = most_rows.map_or(rows, |it| it.min(rows));
     let most = limit(width_of(signature)).bytes(sent);
     let most = most.min(MOST_ELEMENTS.saturating_mul(size));
     rows.saturating_mul(width).saturating_mul(size).min(most).saturating_mul(DOUBLING)

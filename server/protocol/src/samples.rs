@@ -33,7 +33,8 @@ pub(super) fn ports(lines: &[&str]) -> Vec<Port> {
 /// Version 3 of model `m`.
 pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) -> Signature {
     let (inputs, outputs) = (ports(inputs), ports(outputs));
-    Signature { model: "m".into(), version: 3, max_batch_size, inputs, outputs }
+    let most_rows = Some(max_batch_size);
+    Signature { model: "m".into(), version: 3, max_batch_size, most_rows, inputs, outputs }
 }
 
 /// A response of that many rows: element `i` is `i / 2`, `i`, `i` odd, or the string `s<i>`.

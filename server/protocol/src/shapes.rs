@@ -113,6 +113,7 @@ mod tests {
             model: "m".into(),
             version: 1,
             max_batch_size,
+            most_rows: None,
             inputs: vec![port],
             outputs: vec![],
         }

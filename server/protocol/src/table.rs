@@ -152,8 +152,8 @@ impl<'s> Table<'s> {
     pub(super) fn end_row(&mut self) -> Result<(), Error> {
         self.rows += 1;
         let rows = self.rows;
-        let most = self.signature.max_batch_size;
-        if self.signature.batches() && most < rows {
+        let most = self.signature.most_rows.filter(|_| self.signature.batches());
+        if let Some(most) = most.filter(|it| *it < rows) {
             let problem = format!("record {rows}: is one row more than max_batch_size {most}");
             return Err(Error::InvalidRequest(problem));
         }

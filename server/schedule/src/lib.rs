@@ -35,7 +35,7 @@ pub mod work;
 mod worker;
 
 pub use reply_slot::ReplySlot;
-pub use scheduler::{Scheduler, Submission};
+pub use scheduler::{Extent, Scheduler, Submission};
 pub use scheduling_settings::SchedulingSettings;
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use settings::{NICENESS, Settings};

@@ -175,13 +175,18 @@ impl Queue {
     /// # Errors
     /// The level's limit, when that many jobs wait in it already.
     pub fn push(&mut self, priority: u64, job: Job) -> Result<u64, usize> {
-        let index = self.level(priority);
-        let level = &self.levels[index];
+        let level = &self.levels[self.level(priority)];
         if let Some(limit) = level.policy.max_size
             && limit <= level.live.len() + level.delayed.len()
         {
             return Err(limit);
         }
+        Ok(self.push_admitted(priority, job))
+    }
+
+    /// The same for a job that is not refused.
+    pub fn push_admitted(&mut self, priority: u64, job: Job) -> u64 {
+        let index = self.level(priority);
         let ticket = self.ticket();
         self.len += 1;
         self.rows += job.pending.rows;
@@ -189,7 +194,7 @@ impl Queue {
         if self.hold <= self.len {
             self.hold = 0;
         }
-        Ok(ticket)
+        ticket
     }
 
     /// The next ticket: above all that were given before.

@@ -23,6 +23,11 @@ impl ReplySlot {
         ReplySlot { reply, receiver }
     }
 
+    /// The place of a part of a request, which has no order among replies.
+    pub fn unordered() -> ReplySlot {
+        ReplySlot::new(None)
+    }
+
     /// Waits until every earlier request has been answered.
     ///
     /// # Cancel safety

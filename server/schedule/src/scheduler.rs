@@ -22,7 +22,7 @@ use crate::{
     worker,
 };
 use inference::error::Error;
-use telemetry::metrics::ModelMetrics;
+use telemetry::metrics::{FailureReason, ModelMetrics};
 
 /// One request on its way to an instance.
 #[derive(Debug)]
@@ -39,6 +39,20 @@ pub struct Submission {
     pub queue_timeout: Option<Duration>,
     /// When the answer stops being of use.
     pub deadline: Option<Instant>,
+    /// Whether it is all of a client's request.
+    pub extent: Extent,
+}
+
+/// How much of a client's request a submission is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Its first part. Parts are never run by the calling task, which has other clients, and their failures are counted
+    /// by whoever puts them together.
+    FirstPart,
+    /// A later part, which is not refused for having to wait, as the request was taken.
+    LaterPart,
 }
 
 /// Takes requests, gives answers. Dropping it closes the queue: what waits is still run, then the threads
@@ -113,14 +127,28 @@ impl Scheduler {
         slot: Option<ReplySlot>,
     ) -> Result<Done, Error> {
         let accepted = submission.accepted;
+        let is_whole = submission.extent == Extent::Whole;
         let answer = match self.shared.enter(submission, slot) {
             Ok(Entered::Ran(done)) => Ok(done),
             Ok(Entered::Leads(leading, work)) => leading.answer(work).await,
             Ok(Entered::Queued(waiting)) => waiting.answer().await,
             Err(error) => Err(error),
         };
+        if !is_whole {
+            return answer;
+        }
         let took = if answer.is_err() { accepted.elapsed() } else { Duration::ZERO };
         self.shared.count(answer, took)
+    }
+
+    /// Counts a request that was submitted in parts, if it has failed. It was accepted then.
+    pub fn count_parts<T>(&self, answer: Result<T, Error>, accepted: Instant) -> Result<T, Error> {
+        self.shared.count(answer, accepted.elapsed())
+    }
+
+    /// Counts a request that was submitted in parts, and whose client has left.
+    pub fn count_left(&self, accepted: Instant) {
+        self.shared.metrics.failure_after(FailureReason::Canceled, accepted.elapsed());
     }
 
     /// From now on no batch waits for more jobs: the server shuts down. Requests are still taken.
@@ -199,8 +227,8 @@ impl Shared {
         submission: Submission,
         slot: Option<ReplySlot>,
     ) -> Result<Entered<'_>, Error> {
-        let Submission { work, accepted: now, shape_key, priority, queue_timeout, deadline } =
-            submission;
+        let Submission { work, accepted: now, shape_key, priority, .. } = submission;
+        let Submission { queue_timeout, deadline, extent, .. } = submission;
         // A request without rows still takes a place in its batch.
         let pending = Pending { rows: work.rows.max(1), enqueued_at: now, shape_key };
         let mut state = self.lock();
@@ -211,7 +239,11 @@ impl Shared {
             let model = self.settings.model.to_string();
             return Err(Error::DeadlineExceeded { model });
         }
-        let joining = match self.inline_place(&mut state, pending, now) {
+        let inline = match extent {
+            Extent::Whole => self.inline_place(&mut state, pending, now),
+            Extent::FirstPart | Extent::LaterPart => None,
+        };
+        let joining = match inline {
             Some(InlineRun::Alone(slot)) => {
                 drop(state);
                 return self.run_inline(slot, &work).map(Entered::Ran);
@@ -220,6 +252,7 @@ impl Shared {
                 return Ok(Entered::Leads(Leading::new(self, slot, group, pending), work));
             }
             Some(InlineRun::Joining(group)) => Some(group),
+            None if extent == Extent::LaterPart => None,
             None => {
                 self.admit(&state, pending.rows, deadline, now)?;
                 None
@@ -240,7 +273,10 @@ impl Shared {
                 (ticket, None)
             }
             None => {
-                let ticket = state.queue.push(priority, job);
+                let ticket = match extent {
+                    Extent::LaterPart => Ok(state.queue.push_admitted(priority, job)),
+                    Extent::Whole | Extent::FirstPart => state.queue.push(priority, job),
+                };
                 let ticket = ticket.map_err(|limit| self.queue_full(limit, priority))?;
                 self.hints.update(&state);
                 (ticket, state.wake_needed_worker(now))
@@ -258,6 +294,7 @@ impl Shared {
             entered: now,
             expiry,
             deadline,
+            is_counted: extent == Extent::Whole,
         }))
     }
 }

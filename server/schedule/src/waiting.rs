@@ -18,6 +18,8 @@ pub(super) struct Waiting<'a> {
     /// When it must have left the queue, and how long that is.
     pub(super) expiry: Option<(Instant, Duration)>,
     pub(super) deadline: Option<Instant>,
+    /// Is it counted as canceled where its client leaves?
+    pub(super) is_counted: bool,
 }
 
 impl Waiting<'_> {
@@ -85,6 +87,9 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.ticket.is_some() {
             self.abandon();
+            if !self.is_counted {
+                return;
+            }
             self.shared.metrics.failure_after(FailureReason::Canceled, self.entered.elapsed());
         }
     }

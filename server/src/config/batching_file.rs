@@ -128,8 +128,8 @@ fn batching(parameters: &BatchingParameters) -> Result<Batching, Vec<String>> {
             "pad_variable_length_inputs: requests of unequal shapes do not share a batch",
         ),
         (
-            parameters.enable_large_batch_splitting == Some(true),
-            "enable_large_batch_splitting: a request larger than max_batch_size is refused",
+            parameters.enable_large_batch_splitting == Some(false),
+            "enable_large_batch_splitting: false, as a request larger than max_batch_size is run in parts",
         ),
     ];
     let ignored = ignored.into_iter().filter(|it| it.0).map(|it| it.1).collect();
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_named() {
         let text = "max_batch_size { value: 8 } allowed_batch_sizes: [4, 8] pad_variable_length_inputs: true
-                    enable_large_batch_splitting { value: true }";
+                    enable_large_batch_splitting { value: false }";
         assert_eq!(read(text).unwrap().ignored.len(), 3);
     }
 }

@@ -93,6 +93,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "default-inter-op-threads",
         "default-max-batch-size",
         "default-dynamic-batching",
+        "strict-max-batch-size",
         "default-queue-delay-us",
         "default-max-queue-size",
     ]),

@@ -242,6 +242,7 @@ mod tests {
             model: "m".into(),
             version: 3,
             max_batch_size: 8,
+            most_rows: None,
             inputs: vec![],
             outputs: vec![port],
         }

@@ -24,7 +24,7 @@ pub struct ModelConfig {
     pub backend: String,
     /// Which versions are served.
     pub version_policy: VersionPolicy,
-    /// Most rows in one request; 0: the model has no batch dimension.
+    /// Most rows in one run; 0: the model has no batch dimension.
     pub max_batch_size: usize,
     /// Inputs, in the order of the file or else of the model.
     pub inputs: Vec<PortConfig>,
@@ -294,10 +294,13 @@ impl ModelConfig {
             optional: it.optional,
             labels: labels.get(&it.name).cloned().unwrap_or_default(),
         };
+        // The rows of a sequence, or of a ragged batch, belong together.
+        let is_whole = matches!(self.scheduling, Scheduling::Sequences(_)) || self.ragged.is_some();
         Signature {
             model: self.name.as_str().into(),
             version,
             max_batch_size: self.max_batch_size,
+            most_rows: is_whole.then_some(self.max_batch_size),
             inputs: self.inputs.iter().map(port).collect(),
             outputs: self.outputs.iter().map(port).collect(),
         }

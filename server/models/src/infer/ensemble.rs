@@ -1,12 +1,12 @@
 //! A request to an ensemble: its steps run as soon as their tensors are there, side by side where they can, all on
 //! the calling task. Tensors pass from one to the next without a copy.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Instant};
+use std::{pin::Pin, sync::Arc, time::Instant};
 
 use backend::{NamedTensor, Shape, Tensor};
 
 use crate::{
-    infer::{Answer, Inference},
+    infer::{Answer, Inference, next::next},
     serving::{
         ensemble::plan::{Edge, Plan},
         served::{Member, Members, Resolved, ServedModel},
@@ -302,22 +302,6 @@ impl Inference {
             answer.map(|(_, answer)| answer)
         })
     }
-}
-
-/// Waits for the first of several steps to end, and takes it out. There is at least one.
-async fn next(running: &mut Vec<(usize, Step<'_>)>) -> (usize, Result<Answer, Error>) {
-    poll_fn(|context| {
-        for at in 0..running.len() {
-            let Some((step, future)) = running.get_mut(at) else { break };
-            if let Poll::Ready(answer) = future.as_mut().poll(context) {
-                let step = *step;
-                drop(running.swap_remove(at));
-                return Poll::Ready((step, answer));
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// The tensor with as many dimensions as its reader has: a batch of one row may lose its batch dimension, and what has

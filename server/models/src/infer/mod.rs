@@ -2,6 +2,8 @@
 
 mod cached;
 mod ensemble;
+mod next;
+mod parts;
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,7 +22,7 @@ use inference::{
     timings::Timings,
     trace::{Trace, Tracing},
 };
-use schedule::{ReplySlot, Submission};
+use schedule::{Extent, ReplySlot, Submission};
 
 /// What running a request takes beside its model.
 #[derive(Clone, Default)]
@@ -61,6 +63,7 @@ impl Call<'_> {
             priority: self.request.priority,
             queue_timeout: self.request.queue_timeout,
             deadline: self.request.deadline,
+            extent: Extent::Whole,
         }
     }
 }
@@ -143,7 +146,11 @@ impl Inference {
     async fn compute(&self, call: Call<'_>, slot: Option<ReplySlot>) -> Result<Answer, Error> {
         let Call { model, request, accepted, trace, .. } = call;
         let rows = call.prepared.work.rows.max(1);
+        let most_rows = model.signature.max_batch_size;
         let done = match &model.dispatch {
+            Dispatch::Batches(scheduler) if model.signature.batches() && most_rows < rows => {
+                Box::pin(parts::run(scheduler, call.submission(), most_rows, slot)).await?
+            }
             Dispatch::Batches(scheduler) => {
                 scheduler.submit_with_slot(call.submission(), slot).await?
             }

@@ -15,6 +15,7 @@ use crate::{
         load_log::Warnings,
         loader::{Load, Loader},
         placement::Plan,
+        strict_rows::strict_rows,
     },
     repository::local::FoundModel,
     serving::{
@@ -42,7 +43,10 @@ impl Loader {
         let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
         ensemble.resolve().map_err(|it| problem(it).to_string())?;
         let labels = read_labels(&config, &found.dir)?;
-        let signature = Arc::new(config.signature(version, &labels));
+        let mut signature = config.signature(version, &labels);
+        let is_strict = self.settings.defaults.strict_max_batch_size;
+        signature.most_rows = strict_rows(Some(raw), is_strict);
+        let signature = Arc::new(signature);
         let options = ModelOptions {
             tags: config.metric_tags.clone(),
             namespace: Some(found.id().namespace.to_string()).filter(|it| !it.is_empty()),

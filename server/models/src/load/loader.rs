@@ -39,6 +39,7 @@ use crate::{
         },
         placement::{NoGpus, Places, Plan, plan},
         scheduler::{InstanceSet, dispatch},
+        strict_rows::strict_rows,
     },
     repository::local::FoundModel,
     serving::{manager::ModelManager, served::ServedModel},
@@ -302,7 +303,11 @@ impl Loader {
         }
         completed.show_instances(&plan.groups);
         let labels = read_labels(&completed.config, &found.dir)?;
-        let signature = Arc::new(completed.config.signature(version, &labels));
+        let mut signature = completed.config.signature(version, &labels);
+        let strict = strict_rows(raw, self.settings.defaults.strict_max_batch_size);
+        let whole = (!settled.has_parts).then_some(completed.config.max_batch_size);
+        signature.most_rows = signature.most_rows.or(strict).or(whole);
+        let signature = Arc::new(signature);
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
         let (slots, times) = instances::make(
             &model,

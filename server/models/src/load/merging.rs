@@ -29,6 +29,8 @@ pub(super) struct Settled {
     pub(super) instance: Option<Box<dyn Instance>>,
     /// What operators should know.
     pub(super) warning: Option<String>,
+    /// May a request be run in parts?
+    pub(super) has_parts: bool,
 }
 
 impl Loader {
@@ -45,7 +47,7 @@ impl Loader {
         let can_try = model.spec().is_some() && !model.keeps_state();
         let device = plan.devices.first().copied();
         let Some(device) = device.filter(|_| can_try && is_due(&completed.config)) else {
-            return Ok(Settled { completed, instance: None, warning: None });
+            return Ok(Settled { completed, instance: None, warning: None, has_parts: true });
         };
         let signature = completed.config.signature(load.version, &BTreeMap::new());
         let made = model.instantiate(device).map_err(|it| on_device(device, it))?;
@@ -66,7 +68,7 @@ impl Loader {
         let (model_name, us) = (&load.found.name, started.elapsed().as_micros());
         tracing::debug!(model = model_name, version = load.version, us, ?proof, "rows were tried");
         let Proof::Lacking(reason) = proof else {
-            return Ok(Settled { completed, instance, warning: None });
+            return Ok(Settled { completed, instance, warning: None, has_parts: true });
         };
         if load.raw.is_some_and(is_told_to_merge) {
             let note = format!("on, as dynamic_batching is written in its configuration: {reason}");
@@ -75,7 +77,8 @@ impl Loader {
                  may be wrong: {reason}"
             );
             let completed = noted(completed, note);
-            return Ok(Settled { completed, instance, warning: Some(warning) });
+            let warning = Some(warning);
+            return Ok(Settled { completed, instance, warning, has_parts: true });
         }
         let merged = matches!(completed.config.scheduling, Scheduling::Dynamic(_));
         let completed = self.complete(load, model, RowsKnown::Dependent)?;
@@ -86,7 +89,7 @@ impl Loader {
                  dynamic_batching {{ }} into its config.pbtxt"
             )
         });
-        Ok(Settled { completed, instance, warning })
+        Ok(Settled { completed, instance, warning, has_parts: false })
     }
 }
 

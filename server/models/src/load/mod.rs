@@ -19,4 +19,5 @@ pub(crate) mod resize;
 pub(crate) mod sample_rows;
 pub(crate) mod scheduler;
 pub(crate) mod sequence_settings;
+pub(crate) mod strict_rows;
 pub(crate) mod warmup;

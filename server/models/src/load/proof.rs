@@ -25,7 +25,7 @@ use inference::signature::Signature;
 use schedule::work::Work;
 
 /// No further sizes once the comparisons have taken so long. The first, of one row with two and three, are always made.
-const BUDGET: Duration = Duration::from_millis(50);
+const BUDGET: Duration = Duration::from_millis(20);
 
 /// Rows that are tried in turn.
 const ROWS: u32 = 5;

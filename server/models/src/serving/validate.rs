@@ -147,9 +147,10 @@ fn item_dims<'s>(
 fn wrong_shape(signature: &Signature, port: &Port, given: &Shape) -> String {
     let expected = signature.shape_text(port);
     let example = expected.replace("-1", "1");
-    let batch = match signature.max_batch_size {
-        0 => "without a batch dimension".to_owned(),
-        max => format!("the first dimension is the batch, at most {max}"),
+    let batch = match (signature.batches(), signature.most_rows) {
+        (false, _) => "without a batch dimension".to_owned(),
+        (true, None) => "the first dimension is the batch".to_owned(),
+        (true, Some(most)) => format!("the first dimension is the batch, at most {most}"),
     };
     format!("expected shape {expected} ({batch}), given {given}; {example} would do")
 }
@@ -162,10 +163,11 @@ fn check_rows(
     rows: &mut Option<usize>,
 ) -> Result<(), Error> {
     let given = shape.rows().unwrap_or(0);
-    if signature.max_batch_size < given {
-        let problem =
-            format!("{given} rows are more than max_batch_size {}", signature.max_batch_size);
-        return Err(Error::input(&*port.name, problem));
+    if let Some(most) = signature.most_rows.filter(|it| *it < given) {
+        return Err(Error::InvalidRequest(format!(
+            "inference request batch-size must be <= {most} for '{}': input '{}' has {given} rows",
+            signature.model, port.name
+        )));
     }
     match *rows.get_or_insert(given) {
         first if first == given => Ok(()),
@@ -302,17 +304,24 @@ mod tests {
         );
         fails(
             &[("a", Fp32, &[3]), ("b", Int64, &[1, 1])],
-            "input 'a': expected shape [-1,3] (the first dimension is the batch, at most 8), given [3]; \
+            "input 'a': expected shape [-1,3] (the first dimension is the batch), given [3]; \
              [1,3] would do",
-        );
-        fails(
-            &[("a", Fp32, &[9, 3]), ("b", Int64, &[9, 1])],
-            "input 'a': 9 rows are more than max_batch_size 8",
         );
         fails(
             &[("a", Fp32, &[2, 3]), ("b", Int64, &[1, 1])],
             "input 'b': has 1 rows where the inputs before it have 2",
         );
+    }
+
+    #[test]
+    fn more_rows_than_a_run_has_are_refused_only_where_a_request_cannot_be_cut() {
+        let nine = request(&[("a", Fp32, &[9, 3]), ("b", Int64, &[9, 1])]);
+        assert_eq!(prepared(USUAL, &nine).unwrap().work.rows, 9);
+        let (signature, config) = model(USUAL);
+        let bounded = Signature { most_rows: Some(8), ..signature };
+        let error = prepare(&mut nine.clone(), &bounded, &config).unwrap_err();
+        let text = "inference request batch-size must be <= 8 for 'm': input 'a' has 9 rows";
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

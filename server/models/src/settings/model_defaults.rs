@@ -15,6 +15,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("default-inter-op-threads", "auto", "Operators at the same time, per instance, where the model does not say"),
     Flag::value("default-max-batch-size", "", "max_batch_size of a model that can batch and does not say. Default: 4, or that of --backend-config, which goes before this"),
     Flag::value("default-dynamic-batching", "false", "Requests are merged also to a model that has max_batch_size, inputs and outputs written down, and nothing about batching"),
+    Flag::value("strict-max-batch-size", "false", "A request of more rows than the max_batch_size that a model's configuration says is refused, as Triton does, instead of run in parts"),
     Flag::value("default-queue-delay-us", "0", "Microseconds that a request may wait for company, where the model merges requests and does not say (max_queue_delay_microseconds)"),
     Flag::value("default-max-queue-size", "0", "Requests that may wait for a model that does not say (default_queue_policy.max_queue_size); 0 for any number"),
     Flag::value("sagemaker-max-concurrent-transforms", "", "Requests that a batch transform job sends at the same time: no default of a queue is shorter"),
@@ -39,6 +40,8 @@ pub struct ModelDefaults {
     pub max_batch_size: Option<usize>,
     /// `--default-dynamic-batching`: are requests merged where nothing is said about it, though all else is?
     pub dynamic_batching: bool,
+    /// `--strict-max-batch-size`: does a `max_batch_size` that is written down bound requests, too?
+    pub strict_max_batch_size: bool,
     /// `--default-queue-delay-us`: longest wait for company; `None` for none.
     pub queue_delay: Option<Duration>,
     /// `--default-max-queue-size`: requests that may wait; `None` for any number.
@@ -84,6 +87,9 @@ pub fn resolve(sources: &Sources, start: Start, problems: &mut Vec<String>) -> M
         max_batch_size: sources.read("default-max-batch-size", batch_size, problems),
         dynamic_batching: sources
             .read("default-dynamic-batching", value::boolean, problems)
+            .unwrap_or(false),
+        strict_max_batch_size: sources
+            .read("strict-max-batch-size", value::boolean, problems)
             .unwrap_or(false),
         queue_delay: sources
             .read("default-queue-delay-us", value::microseconds, problems)

@@ -175,6 +175,7 @@ mod tests {
             model: "sample".into(),
             version: 3,
             max_batch_size: 4,
+            most_rows: None,
             inputs: vec![port("x", vec![None, Some(2)])],
             outputs: vec![port("y", vec![])],
         };

@@ -26,7 +26,8 @@ fn sample(max_batch_size: usize) -> Signature {
     };
     let ports: Vec<Port> = DataType::ALL.into_iter().map(port).collect();
     let (inputs, outputs) = (ports.clone(), ports);
-    Signature { model: "sample".into(), version: 3, max_batch_size, inputs, outputs }
+    let most_rows = Some(max_batch_size);
+    Signature { model: "sample".into(), version: 3, max_batch_size, most_rows, inputs, outputs }
 }
 
 /// A model with one input.

@@ -12,7 +12,7 @@ use crate::{
     policy::BatchPolicy,
     queue::QueuePolicy,
     run::RunContext,
-    scheduler::{Scheduler, Submission},
+    scheduler::{Extent, Scheduler, Submission},
     settings::{NICENESS, Settings},
     slot::MakeInstance,
 };
@@ -84,6 +84,7 @@ impl Fast {
                 priority: 0,
                 queue_timeout: None,
                 deadline,
+                extent: Extent::Whole,
             };
             let done = scheduler.submit(submission).await?;
             let bytes = done.outputs[0].tensor.to_bytes();

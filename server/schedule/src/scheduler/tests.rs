@@ -106,6 +106,7 @@ fn submission(value: f32) -> Submission {
         priority: 0,
         queue_timeout: None,
         deadline: None,
+        extent: Extent::Whole,
     }
 }
 

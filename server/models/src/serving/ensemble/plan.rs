@@ -264,6 +264,7 @@ mod tests {
             model: model.into(),
             version: 1,
             max_batch_size,
+            most_rows: None,
             inputs: vec![input],
             outputs: vec![output],
         }

@@ -10,6 +10,7 @@ use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use super::*;
 use crate::{
     policy::BatchPolicy,
+    scheduler::Extent,
     sequence::settings::{DirectPolicy, ImplicitState, Wiring},
     work::Work,
 };
@@ -118,6 +119,7 @@ fn submission(value: i32) -> Submission {
         priority: 0,
         queue_timeout: None,
         deadline: None,
+        extent: Extent::Whole,
     }
 }
 
