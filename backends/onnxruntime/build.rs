@@ -157,7 +157,7 @@ fn cargo_variable(name: &str) -> String {
     env::var(name).unwrap_or_default()
 }
 
-/// Runs to the end; a failure is told with the last lines that the program wrote.
+/// Runs to the end. The error of a failure has the last lines that the program wrote.
 fn run(command: &mut Command, what: &str) -> Result<(), String> {
     let Output { status, stdout, stderr } = match command.output() {
         Ok(output) => output,

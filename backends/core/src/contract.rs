@@ -55,11 +55,11 @@ pub trait Instance: Send {
 pub struct Batch<'a> {
     /// The inputs, each with `rows` in its first dimension when the model batches.
     pub inputs: &'a [NamedTensor],
-    /// The outputs that somebody asked for, without repetition; never empty.
+    /// The outputs that requests of the batch want, without repetition; never empty.
     pub outputs: &'a [Arc<str>],
     /// Rows in the batch; 1 for a model without a batch dimension.
     pub rows: usize,
-    /// Says when nobody waits for the result any more.
+    /// Requested when no client waits for the result any more.
     pub stop: &'a Stop,
 }
 

@@ -75,7 +75,7 @@ pub struct Accelerator {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// All that an engine is told when it loads one model version.
+/// Everything that an engine gets to load one model version.
 #[derive(Debug, Clone)]
 pub struct ModelSource {
     /// The model's name, for error texts and logs.

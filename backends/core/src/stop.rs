@@ -7,7 +7,7 @@ use std::sync::{
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// One per execution. The engine looks at it or hangs a hook on it; somebody else pulls it.
+/// A request to stop one execution. The engine reads it or registers a hook; the scheduler makes the request.
 #[derive(Default)]
 pub struct Stop {
     stopped: AtomicBool,
@@ -16,7 +16,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// A stop that nobody has pulled.
+    /// A stop that is not requested.
     pub fn new() -> Stop {
         Stop::default()
     }
@@ -30,7 +30,7 @@ impl Stop {
         }
     }
 
-    /// Has somebody asked?
+    /// Is the stop requested?
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }

@@ -74,7 +74,7 @@ impl Latency {
     }
 }
 
-/// Blocks until the limit has passed, for ever without one, or until somebody pulls `stop`.
+/// Blocks until the limit has passed, for ever without one, or until `stop` is requested.
 pub(crate) fn wait(stop: &Stop, limit: Option<Duration>) -> Result<(), Stopped> {
     // A limit past the end of the clock is none.
     let until = limit.and_then(|it| Instant::now().checked_add(it));

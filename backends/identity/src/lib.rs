@@ -1,4 +1,4 @@
-//! The engine `identity`: it gives its inputs back, needs no native library, and can be told to be slow
+//! The engine `identity`: it gives its inputs back, needs no native library, and can be configured to be slow
 //! or to fail.
 //!
 //! Output `OUTPUT<x>` is input `INPUT<x>`, whatever `<x>` is; so are `output<x>` and `input<x>`. An output

@@ -46,7 +46,7 @@ pub(crate) fn of_provider(kind: Kind, path: &Path, message: &str) -> BackendErro
     let text = without_code(&text);
     // An older library may not know all settings.
     let of_setting = text.contains("provider option") && !text.contains("\"device_id\"");
-    let told = match (text.contains("not enabled in this build"), kind) {
+    let sentence = match (text.contains("not enabled in this build"), kind) {
         (true, Kind::Cuda) => format!(
             "{path} was built without CUDA: install the libraries of onnxruntime-gpu, and set \
              ORT_DYLIB_PATH to its libonnxruntime"
@@ -59,8 +59,8 @@ pub(crate) fn of_provider(kind: Kind, path: &Path, message: &str) -> BackendErro
         (false, _) => format!("the {name} provider of {path} cannot be used: {text}. {needs}"),
     };
     match (kind, of_setting) {
-        (Kind::Cuda, false) => BackendError::Device(told),
-        _ => BackendError::Load(told),
+        (Kind::Cuda, false) => BackendError::Device(sentence),
+        _ => BackendError::Load(sentence),
     }
 }
 

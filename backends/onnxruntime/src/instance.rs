@@ -90,7 +90,7 @@ impl Instance for OnnxInstance {
 
         let to_end = options.clone();
         batch.stop.on_stop(move || {
-            // It fails for no options only, and nobody is there to be told.
+            // It fails only without options, and there is no caller to report it to.
             let _ = to_end.terminate();
         });
         let result = run(session, options, &values, &wanted);

@@ -9,7 +9,7 @@ use backend::{BackendError, Device, ModelSource};
 
 use crate::provider::{self, Provider};
 
-/// ONNX Runtime keeps thread counts in an `int` and starts what it is told to; more than this is a slip.
+/// ONNX Runtime starts any number of threads that it is given. A larger number is taken for a mistake.
 const MOST_THREADS: usize = 1024;
 
 const SHRINKAGE: &str = "memory.enable_memory_arena_shrinkage";

@@ -27,7 +27,7 @@ enum Sessions {
     /// A large model has one on each device, which all instances there run: its weights are there once.
     /// `None` until the first one asks. Guards the making: two would be one too many.
     Shared(Mutex<Option<Arc<Session>>>),
-    /// Each instance has its own. Here is the one that told us the spec, until the first instance takes it.
+    /// Each instance has its own. This is the session from which the spec was read, until the first instance takes it.
     Own(Mutex<Option<Session>>),
 }
 

@@ -188,7 +188,7 @@ fn parameters(
                 word.map(|it| (*it).to_owned()).ok_or_else(|| Refusal::Value(numbered(words)))
             }
         };
-        let value = value.map_err(|it| it.told("parameter", key, options, &[]))?;
+        let value = value.map_err(|it| it.describe("parameter", key, options, &[]))?;
         read.insert(key.to_owned(), value);
     }
     Ok(read)
@@ -209,7 +209,7 @@ enum Refusal {
 }
 
 impl Refusal {
-    fn told(
+    fn describe(
         self,
         place: &str,
         key: &str,
@@ -240,7 +240,7 @@ fn read(
     let mut read = BTreeMap::new();
     for (key, value) in given {
         let (name, value) = translate(key, value.trim())
-            .map_err(|it| it.told(&format!("{place}: parameter"), key, given, known))?;
+            .map_err(|it| it.describe(&format!("{place}: parameter"), key, given, known))?;
         if read.contains_key(&name) {
             let problem =
                 format!("{place}: parameter {key} sets {name}, which another one sets too");

@@ -67,7 +67,7 @@ fn no_archive(begin: &[u8]) -> String {
     format!("this is no TorchScript file, which is a zip archive; {SAVE}")
 }
 
-/// What is wrong with an archive of files of those names; all are in one folder named by who saved it.
+/// What is wrong with an archive of files of those names. All are in one folder, whose name its writer chose.
 fn contents(names: &[impl AsRef<str>]) -> Option<String> {
     let names = || names.iter().map(AsRef::as_ref);
     let inner: Vec<&str> =

@@ -137,7 +137,7 @@ fn places(parameters: &[Parameter], hints: &[TensorHint]) -> Result<Vec<usize>, 
         |(place, hint): &(usize, &TensorHint)| named(&hint.name).is_some_and(|it| it != *place);
     let moved = hints.iter().enumerate().take(parameters.len()).find(elsewhere);
     let stranger = hints.iter().find(|it| named(&it.name).is_none());
-    // With another number of inputs the order is no answer anyway, which is told with both numbers.
+    // With another number of inputs the order does not help: the error has both numbers.
     let (Some((place, moved)), Some(stranger), true) =
         (moved, stranger, hints.len() <= parameters.len())
     else {

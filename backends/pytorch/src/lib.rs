@@ -6,7 +6,7 @@
 //!
 //! A TorchScript file says neither the shapes nor the types of its tensors. They come from the configuration
 //! and from trial runs on zeros ([`backend::ModelSource::hints`]); what the runs show is compared with what
-//! is configured by the server, and what is not configured is completed from them where it can be told.
+//! is configured by the server, and what is not configured is completed from them where possible.
 //!
 //! The instances on a device share one module, unless its runs change it.
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Display, num::NonZeroUsize};
 
 use backend::BackendError;
 
-/// libtorch starts what it is told to; more than this is a slip.
+/// libtorch starts any number of threads that it is given. A larger number is taken for a mistake.
 const MOST_THREADS: u32 = 1024;
 
 /// How far a module may be rewritten before it is used.

@@ -118,7 +118,7 @@ pub(crate) fn how(settings: &Settings) -> How {
 }
 
 impl RunError {
-    /// The useful line of it, for whoever tries things out.
+    /// The useful line of it, for trial runs.
     pub(crate) fn line(&self) -> String {
         match self {
             RunError::Unusable(_, problem) => problem.clone(),

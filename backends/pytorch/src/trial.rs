@@ -1,4 +1,4 @@
-//! Trial runs of a module, for whoever finds out what it takes.
+//! Trial runs of a module, which show what inputs it takes.
 
 use std::time::{Duration, Instant};
 

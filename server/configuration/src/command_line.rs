@@ -67,7 +67,7 @@ pub struct Health {
 /// The commands that exist.
 const COMMANDS: [&str; 4] = ["serve", "bench", "health", "env"];
 
-/// Parses the command line, program name first. What cannot be understood goes to `problems`, and the
+/// Parses the command line, program name first. What cannot be parsed goes to `problems`, and the
 /// rest is parsed without it.
 pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<String>) -> Parsed {
     // An image whose entry point is muster gets `tritonserver` as its first argument.
@@ -83,7 +83,7 @@ pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<Stri
     loop {
         let error = match command(flags).try_get_matches_from(&args) {
             Ok(matches) => {
-                return match understood(&matches, flags, problems) {
+                return match interpret(&matches, flags, problems) {
                     Parsed::Serve(mut serve) => {
                         // Of two spellings of one setting muster's own counts.
                         let others = spelled.into_iter().flatten();
@@ -180,7 +180,7 @@ fn remove(args: &mut Vec<OsString>, culprit: &str) -> bool {
     true
 }
 
-fn understood(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>) -> Parsed {
+fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>) -> Parsed {
     let mut serve = Serve { settings: typed(matches, flags), ..Serve::default() };
     match matches.subcommand() {
         Some(("serve", matches)) => {

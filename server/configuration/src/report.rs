@@ -59,7 +59,7 @@ pub struct Notice {
 /// How loud a [`Notice`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeLevel {
-    /// Of use to somebody who looks for a cause.
+    /// Useful in the search for a cause.
     Debug,
     /// What was decided.
     Info,
@@ -68,7 +68,7 @@ pub enum NoticeLevel {
 }
 
 impl Notice {
-    /// Of use to somebody who looks for a cause.
+    /// Useful in the search for a cause.
     pub fn debug(text: String) -> Notice {
         Notice { level: NoticeLevel::Debug, text }
     }

@@ -11,7 +11,7 @@ use std::{
 /// A value, or what is allowed.
 pub type Parse<T> = Result<T, String>;
 
-/// Sums of durations must not overflow; nobody waits for a year.
+/// The longest duration, a year: sums of durations do not overflow.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// `true`, `1`, `yes` and `on`, or their opposites, in any case.

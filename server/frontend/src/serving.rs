@@ -93,9 +93,9 @@ impl Serving {
     }
 
     /// When the answer to a request that has just arrived becomes useless: after the shorter of the server's limit
-    /// and the time that the client `asked` for.
-    pub fn deadline(&self, asked: Option<Duration>) -> Option<Instant> {
-        let timeout = self.settings.request_timeout.into_iter().chain(asked).min();
+    /// and the time that the client `requested`.
+    pub fn deadline(&self, requested: Option<Duration>) -> Option<Instant> {
+        let timeout = self.settings.request_timeout.into_iter().chain(requested).min();
         timeout.and_then(|it| Instant::now().checked_add(it))
     }
 }

@@ -12,7 +12,7 @@ pub const HTTP_BODY_LIMIT: &str = "--http-max-input-size, or --max-inflight-byte
 /// expected; it is meant for the client.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The body or a parameter cannot be understood. The text points at the place (`inputs[0].shape`).
+    /// The body or a parameter is malformed or has an invalid value. The text points at the place (`inputs[0].shape`).
     #[error("{0}")]
     InvalidRequest(String),
     /// One input does not fit the model.
@@ -138,7 +138,7 @@ pub enum Error {
     /// A session could not be opened.
     #[error("{0}")]
     SessionFailed(String),
-    /// Understood, and not offered.
+    /// The request is valid, and the server does not offer the operation.
     #[error("{0}")]
     Unimplemented(String),
     /// The engine failed.

@@ -16,7 +16,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Arrivals after `start`, `gap` apart in the mean.
+    /// Arrivals after `start`, with a mean distance of `gap`.
     pub(crate) fn new(arrivals: Arrivals, gap: Duration, start: Instant, seed: u64) -> Schedule {
         let random = match arrivals {
             Arrivals::Poisson => Some(Random::new(seed)),

@@ -85,7 +85,7 @@ struct Driver<'p> {
     /// Counted requests that were sent.
     sent: u64,
     next_scan: Instant,
-    /// Ends of counted requests that the plan's progress has been told of, and bad ones among them.
+    /// Counted requests that have ended and are in the plan's progress, and those among them that failed.
     told: (u64, u64),
     /// When counting begins.
     opens: Instant,

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address of the server cannot be understood.
+    /// The address of the server cannot be parsed.
     #[error("url '{given}': {problem}")]
     Url {
         /// What was given.

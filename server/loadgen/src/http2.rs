@@ -6,7 +6,7 @@ use crate::hpack;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes in front of each frame: length, type, flags, stream.
 const FRAME_HEAD: usize = 9;
-/// Longest frame that a peer takes who has not said otherwise; shorter than any that one may ask for.
+/// The longest frame that a peer must take without a setting of its own. No setting may be lower.
 const LONGEST_FRAME: usize = 16_384;
 /// How much may be sent before the peer makes more room, where it has not said otherwise.
 const FIRST_WINDOW: i64 = 65_535;

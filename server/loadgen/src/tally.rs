@@ -8,7 +8,7 @@ use crate::Failures;
 
 /// Three digits of a latency are kept: percentiles are right within 0.1 %.
 const DIGITS: u8 = 3;
-/// The longest latency that is told from longer ones: an hour, in nanoseconds.
+/// Longer latencies count as this one: an hour, in nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
 /// A request that was late by more than this was sent late by the generator.
 pub(crate) const LATE: Duration = Duration::from_millis(1);

@@ -131,7 +131,7 @@ pub fn declared(content_type: Option<&str>) -> Declared {
         let header = content_type.strip_prefix(BINARY_PREFIX).and_then(decimal);
         return header.map_or(Declared::Malformed, |header| Declared::Binary { header });
     }
-    // The last one is what curl sends when nobody tells it what it sends.
+    // curl sends the last one by default.
     let silent = [
         "",
         "*/*",

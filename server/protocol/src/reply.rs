@@ -170,7 +170,7 @@ pub(super) fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
     EncodedReply { content_type: Cow::Borrowed(media.name()), headers: Vec::new(), body }
 }
 
-/// How many rows the reply has; `None` where it can only be told as a whole.
+/// The number of rows in the reply; `None` where the reply cannot be split into rows.
 ///
 /// Without a batch dimension, outputs of two dimensions or more that agree in the first are rows: the model
 /// was made for a matrix.

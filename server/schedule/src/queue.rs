@@ -52,11 +52,11 @@ impl QueuePolicy {
     ///
     /// The parameter can shorten the default, not lengthen it. Without a default it counts as it is,
     /// where Triton would ignore it.
-    pub fn timeout(&self, asked: Option<Duration>) -> Option<Duration> {
-        let asked = asked.filter(|it| self.allow_timeout_override && !it.is_zero());
-        match (self.default_timeout, asked) {
-            (Some(default), Some(asked)) => Some(default.min(asked)),
-            (default, asked) => default.or(asked),
+    pub fn timeout(&self, requested: Option<Duration>) -> Option<Duration> {
+        let requested = requested.filter(|it| self.allow_timeout_override && !it.is_zero());
+        match (self.default_timeout, requested) {
+            (Some(default), Some(requested)) => Some(default.min(requested)),
+            (default, requested) => default.or(requested),
         }
     }
 }

@@ -48,27 +48,27 @@ impl fmt::Display for HealthCheck {
 
 /// The address to ask; `None`, with a further problem, where it is unknown.
 pub(super) fn resolve(
-    asked: Health,
+    command: Health,
     flags: &FlagTable,
     environment: &dyn Environment,
     problems: &mut Vec<String>,
 ) -> Option<HealthCheck> {
-    if let Some(url) = asked.url {
+    if let Some(url) = command.url {
         return given(&url, problems);
     }
-    let typed = |setting: &str| asked.settings.iter().any(|it| it.name == setting);
+    let typed = |setting: &str| command.settings.iter().any(|it| it.name == setting);
     let typed = listeners::PORTS.into_iter().find(|it| typed(it));
     // Of two values the later one counts, which is the one typed for this command.
     let server = first_process(flags, environment);
-    let settings: Vec<_> = server.settings.iter().cloned().chain(asked.settings).collect();
+    let settings: Vec<_> = server.settings.iter().cloned().chain(command.settings).collect();
     let mut sources = gather(&settings, flags, environment, problems);
     offer_defaults(&server, &mut sources, environment, problems);
-    let asked = listeners::to_ask(&sources, typed, problems)?;
+    let service = listeners::to_ask(&sources, typed, problems)?;
     Some(HealthCheck {
-        tls: asked.tls,
-        host: asked.address.ip().to_string(),
-        port: asked.address.port(),
-        path: if asked.sagemaker { "/ping" } else { "/v2/health/ready" }.to_owned(),
+        tls: service.tls,
+        host: service.address.ip().to_string(),
+        port: service.address.port(),
+        path: if service.sagemaker { "/ping" } else { "/v2/health/ready" }.to_owned(),
     })
 }
 

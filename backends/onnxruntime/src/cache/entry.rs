@@ -99,7 +99,7 @@ impl<'a> Entry<'a> {
         lines.map(|it| it.split_once(' ').filter(|it| FILES.contains(&it.0))).collect()
     }
 
-    /// Makes what was written aside this entry. Somebody else's that is there already stays, and will do.
+    /// Publishes the written files as this entry. An entry that another process has published meanwhile stays.
     pub(super) fn publish(&self, aside: Aside) -> io::Result<()> {
         let mut list = format!("{HEAD}\n{}", self.key.text());
         for name in FILES {
@@ -120,7 +120,7 @@ impl<'a> Entry<'a> {
     /// Notes that the entry was used just now, where one may write; see [`super::tidy`].
     pub(super) fn note_use(&self) {
         let list = File::options().append(true).open(self.path.join(LIST));
-        // On a read-only disk nobody tidies up either.
+        // A read-only disk is not tidied up, so the time of the last use does not matter.
         let _ = list.and_then(|it| it.set_modified(SystemTime::now()));
     }
 
@@ -130,7 +130,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Removes an entry such that nobody finds half of it. One that is gone already is removed.
+/// Removes an entry as a whole: no process finds a part of it. An entry that is gone already is no error.
 pub(super) fn remove(cache: &Path, entry: &Path) -> io::Result<()> {
     let aside = cache.join(new_name());
     match fs::rename(entry, &aside) {

@@ -1,4 +1,4 @@
-//! Removing what nobody uses any more, whenever an entry was added.
+//! Removes entries that are not used any more, whenever an entry was added.
 
 use std::{
     fs,

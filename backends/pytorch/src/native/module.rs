@@ -254,9 +254,9 @@ pub(crate) struct Held {
     table: &'static Table,
 }
 
-// SAFETY: nobody writes to the memory any more, and a handle may be released on any thread.
+// SAFETY: the memory is not written to any more, and a handle may be released on any thread.
 unsafe impl Send for Held {}
-// SAFETY: nobody writes to the memory any more.
+// SAFETY: the memory is not written to any more.
 unsafe impl Sync for Held {}
 
 impl AsRef<[u8]> for Held {

@@ -25,7 +25,7 @@ pub(super) fn would_batch(spec: &ModelSpec, hints: &Hints) -> bool {
 /// Is the first dimension a batch?
 ///
 /// # Errors
-/// Why not, or why that cannot be told.
+/// Why not, or why that is not known.
 pub(super) fn rows_are_apart(
     samples: &[Sample],
     places: &[usize],
@@ -49,18 +49,18 @@ pub(super) fn no_batch(known: &[Known], spec: &ModelSpec, reason: &str) -> Strin
     let reason =
         format!("{reason}, so that it is not known what a batch is (max_batch_size: 0 for none)");
     let known: Vec<Known> =
-        known.iter().zip(&spec.inputs).map(|(it, spec)| it.told(spec)).collect();
-    let told = |it: &TensorSpec| TensorHint {
+        known.iter().zip(&spec.inputs).map(|(it, spec)| it.with_spec(spec)).collect();
+    let as_hint = |it: &TensorSpec| TensorHint {
         name: it.name.clone(),
         dtype: Some(it.dtype),
         dims: Some(it.dims.clone()),
     };
-    let outputs: Vec<TensorHint> = spec.outputs.iter().map(told).collect();
+    let outputs: Vec<TensorHint> = spec.outputs.iter().map(as_hint).collect();
     Advice { inputs: &known, outputs: &outputs, reason }.to_string()
 }
 
 impl Known {
-    fn told(&self, spec: &TensorSpec) -> Known {
+    fn with_spec(&self, spec: &TensorSpec) -> Known {
         Known { dtype: Some(spec.dtype), dims: Some(spec.dims.clone()), ..self.clone() }
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a module's inputs, the samples that trials run on, and who runs them.
+//! What is known of a module's inputs, the samples of trial runs, and the trait that runs them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) struct Sample {
     pub(crate) dims: Vec<usize>,
 }
 
-/// Whoever can run the module.
+/// Runs the module on samples.
 pub(crate) trait Trial {
     /// Runs it on zeros of these types and shapes, one for each input.
     ///
@@ -25,7 +25,7 @@ pub(crate) trait Trial {
     /// types and shapes whose rows differ, whatever the time.
     ///
     /// # Errors
-    /// Why not, or why that cannot be told.
+    /// Why not, or why that is not known.
     fn rows_are_apart(&mut self, samples: &[Sample], outputs: &[usize]) -> Result<(), String>;
 
     /// Has all this taken long enough to look for something that it takes?

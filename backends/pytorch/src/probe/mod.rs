@@ -1,10 +1,10 @@
-//! What a module takes and gives, from what is configured and from trial runs. Pure: whoever asks makes the
-//! runs.
+//! What a module takes and gives, from what is configured and from trial runs. Pure: the
+//! caller makes the runs.
 //!
 //! Where types and shapes of all inputs are configured, a run on zeros of these shapes tells the outputs.
 //! Where not, or where that run fails, shapes are searched for ([`search`]) that the module takes: those
 //! that its weights and libtorch's own texts suggest. Then dimensions are varied, to see which are free
-//! ([`vary`]), and whether the first one is a batch ([`batch`]). What cannot be told is an error with the
+//! ([`vary`]), and whether the first one is a batch ([`batch`]). What is not found is an error with the
 //! lines of a configuration ([`advice`]).
 
 mod advice;
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 /// Finds out what the module takes and gives. `inputs` are in the order of the hints, if there are any.
 ///
 /// # Errors
-/// What is not known and cannot be told, with the lines of a configuration that would say it.
+/// What is not known and was not found, with the lines of a configuration that would say it.
 pub(crate) fn find(
     interface: &Interface,
     inputs: &[Input],
@@ -199,7 +199,7 @@ fn conclude(
         spec.outputs.push(TensorSpec { name: output.name.clone(), dtype, dims, optional: false });
     }
     match problem {
-        // Perhaps nobody needs those at fault.
+        // The outputs at fault may not be needed.
         Some(problem) if hints.outputs.is_empty() && !spec.outputs.is_empty() => {
             let others =
                 spec.outputs.iter().map(|it| format!(" output {{ name: \"{}\" }}", it.name));

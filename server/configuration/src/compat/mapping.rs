@@ -38,7 +38,7 @@ pub(super) enum Means {
     Noted,
 }
 
-/// The batch of the container of TensorFlow Serving where nobody says, and how long it waits for company.
+/// The default batch size of the container of TensorFlow Serving, and how long a batch waits for more requests.
 const TENSORFLOW_BATCH: u32 = 8;
 const TENSORFLOW_DELAY_US: u32 = 1000;
 
@@ -112,8 +112,8 @@ impl Means {
                     (level > 30, "log-warning", "false"),
                     (level > 40, "log-error", "false"),
                 ];
-                let said = switches.into_iter().filter(|it| it.0);
-                Ok(said.map(|(_, name, value)| (name, value.to_owned())).collect())
+                let set = switches.into_iter().filter(|it| it.0);
+                Ok(set.map(|(_, name, value)| (name, value.to_owned())).collect())
             }
             Means::Noted => Ok(vec![]),
         }

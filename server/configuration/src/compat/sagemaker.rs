@@ -18,7 +18,7 @@ use crate::{
 /// Further ones begin like this, and do nothing.
 const PREFIXES_WITHOUT_EFFECT: &[&str] = &["SAGEMAKER_TRANSFORMS_"];
 
-/// Without effect, where somebody would wait for one: each gets a warning and its reason.
+/// Variables without the effect that their name suggests: each gets a warning with a reason.
 const WARNED: &[(&str, &str)] = &[
     ("SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET", SHARED_SCRIPTS),
     ("SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX", SHARED_SCRIPTS),
@@ -117,7 +117,7 @@ pub struct Others {
     pub telling: Vec<String>,
     /// Without effect, with the reason.
     pub warned: Vec<(String, &'static str)>,
-    /// `SAGEMAKER_*` that nobody knows.
+    /// Unknown variables that begin with `SAGEMAKER_`.
     pub unknown: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl Others {
                 || PREFIXES_WITHOUT_EFFECT.iter().any(|it| name.starts_with(it));
             let is_known = READ_ELSEWHERE.contains(&&*name);
             if let Some((name, Means::Noted)) = means {
-                // That it is no text is told where all of them are read.
+                // A value that is no UTF-8 is an error where all variables are read.
                 let text = variable_text(environment, name, &mut Vec::new());
                 others.noted.extend(text.map(|it| format!("{name}={it}")));
             } else if let Some((_, why)) = WARNED.iter().find(|it| it.0 == name) {

@@ -235,7 +235,7 @@ impl TensorFlow {
         }
     }
 
-    /// Where nobody has said anything, it is as the image of TensorFlow Serving has it.
+    /// Settings that are not given have the defaults of the image of TensorFlow Serving.
     pub fn offer_image(
         &self,
         sources: &mut Sources<'_>,
@@ -248,7 +248,7 @@ impl TensorFlow {
         sources.offer(self.image(is_named, environment, problems));
     }
 
-    /// Where nobody has said anything still, it is as TensorFlow Serving has it.
+    /// Settings that are still not given have the defaults of TensorFlow Serving.
     pub fn offer_defaults(&self, sources: &mut Sources<'_>) {
         let origin = || Origin::Other(format!("default of {COMMAND}"));
         let default =

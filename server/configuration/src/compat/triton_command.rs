@@ -47,7 +47,7 @@ pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
 /// Defaults that are others here, and that its users would miss.
 const DEFAULTS: [(&str, &str); 2] = [("allow-sagemaker", "false"), ("log-format", "default")];
 
-/// Called as `tritonserver`: where nobody has said anything, it is as Triton has it.
+/// Called as `tritonserver`: settings that are not given have the defaults of Triton.
 pub fn offer_defaults(sources: &mut Sources<'_>) {
     let given =
         |(name, text): (&'static str, &str)| Given::new(name, text.to_owned(), Origin::Triton);

@@ -35,15 +35,15 @@ pub fn is_call(headers: &HeaderMap) -> bool {
 /// [`Error::InvalidRequest`] for a time that cannot be read.
 pub fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
     let mut shortest: Option<Duration> = None;
-    let mut take = |asked: Duration| {
-        shortest = Some(shortest.map_or(asked, |it| it.min(asked)));
+    let mut take = |timeout: Duration| {
+        shortest = Some(shortest.map_or(timeout, |it| it.min(timeout)));
     };
     if let Some(value) = headers.get(&GRPC_TIMEOUT) {
-        let asked = value.to_str().ok().and_then(grpc_timeout).ok_or_else(|| {
+        let timeout = value.to_str().ok().and_then(grpc_timeout).ok_or_else(|| {
             let expected = "up to 8 digits and one of H, M, S, m, u, n";
             Error::InvalidRequest(format!("metadata {GRPC_TIMEOUT}: expected {expected}"))
         })?;
-        take(asked);
+        take(timeout);
     }
     for name in &TIMEOUTS {
         let Some(value) = headers.get(name) else { continue };

@@ -100,10 +100,10 @@ impl Service {
         for name in &TIMEOUT_HEADERS {
             let Some(value) = headers.get(name) else { continue };
             let millis = value.to_str().ok().and_then(|it| it.trim().parse().ok());
-            let asked = millis.map(Duration::from_millis).ok_or_else(|| {
+            let timeout = millis.map(Duration::from_millis).ok_or_else(|| {
                 Error::InvalidRequest(format!("header {name}: expected a number of milliseconds"))
             })?;
-            shortest = Some(shortest.map_or(asked, |it| it.min(asked)));
+            shortest = Some(shortest.map_or(timeout, |it| it.min(timeout)));
         }
         Ok(self.serving.deadline(shortest))
     }

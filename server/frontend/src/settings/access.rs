@@ -24,7 +24,7 @@ pub const FLAGS: &[Flag] = &[
 pub struct AccessSettings {
     /// `--auth-tokens-file`: the tokens of clients; `None` where every client may ask.
     pub tokens_file: Option<PathBuf>,
-    /// `--auth-open`: what needs no token.
+    /// `--auth-open`: the requests that need no token.
     pub open: Categories,
     /// Over HTTP.
     pub http: WireAccess,
@@ -32,7 +32,7 @@ pub struct AccessSettings {
     pub grpc: WireAccess,
 }
 
-/// What holds for one protocol.
+/// The access over one protocol.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireAccess {
     /// `--http-restricted-api`, `--grpc-restricted-protocol`: no category is in two of them.
@@ -41,7 +41,7 @@ pub struct WireAccess {
     pub forwarding: Option<Forwarding>,
 }
 
-/// Reads it.
+/// Reads the settings.
 pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> AccessSettings {
     let open = sources.read("auth-open", open, problems);
     AccessSettings {

@@ -31,7 +31,7 @@ pub struct GrpcOptions {
     pub max_streams: NonZeroU32,
     /// `--grpc-stream-requests`: requests at the same time in one streaming call.
     pub stream_requests: NonZeroU32,
-    /// When a silent peer is asked whether it is there, and how long it may take to answer.
+    /// When a silent peer is pinged, and how long its answer may take.
     pub keepalive: Keepalive,
     /// How old a connection may become; `None` for any age.
     pub age: Option<ConnectionAge>,
@@ -53,7 +53,7 @@ pub enum Compression {
     High,
 }
 
-/// When a silent peer is asked whether it is there.
+/// When a silent peer is pinged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
     /// `--grpc-keepalive-time`: after so much silence.
@@ -71,7 +71,7 @@ pub struct ConnectionAge {
     pub grace: Option<Duration>,
 }
 
-/// Reads it.
+/// Reads the settings.
 pub fn resolve(sources: &mut Sources, problems: &mut Vec<String>) -> GrpcOptions {
     let compression = sources.read("grpc-infer-response-compression-level", compression, problems);
     let keepalive = Keepalive {
@@ -114,10 +114,10 @@ fn tls(sources: &mut Sources, problems: &mut Vec<String>) -> Option<TlsFiles> {
         return None;
     }
     let [cert, key, root] = files;
-    let asked = if mutual { "grpc-use-ssl-mutual" } else { "grpc-use-ssl" };
+    let flag = if mutual { "grpc-use-ssl-mutual" } else { "grpc-use-ssl" };
     let mut needed = |name: &str, file: Option<PemFile>| {
         if file.is_none() {
-            problems.push(format!("--{asked} needs --{name}=<PEM file>"));
+            problems.push(format!("--{flag} needs --{name}=<PEM file>"));
         }
         file
     };

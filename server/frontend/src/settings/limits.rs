@@ -1,4 +1,4 @@
-//! What clients may use up: bytes, connections, time.
+//! Limits of the bytes, connections and time that clients may use.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -18,7 +18,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("http-compression", "true", "Take bodies in gzip and deflate, and send replies so to clients that ask for it"),
 ];
 
-/// What clients may use up.
+/// Limits of the resources that clients may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitSettings {
     /// `--http-max-input-size`: bytes of one body. At most `inflight_bytes`.
@@ -29,7 +29,7 @@ pub struct LimitSettings {
     pub connections: NonZeroUsize,
     /// The longest times that a peer may take.
     pub timeouts: Timeouts,
-    /// How slowly a body may come.
+    /// The lowest rate at which a body may arrive.
     pub body_pace: BodyPace,
     /// `--http-compression`: may bodies and replies be compressed?
     pub http_compression: bool,
@@ -47,7 +47,7 @@ pub struct Timeouts {
     pub stall: Duration,
 }
 
-/// How slowly a body may come.
+/// The lowest rate at which a body may arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BodyPace {
     /// `--body-grace-secs`: time that every body has.
@@ -79,7 +79,7 @@ const MOST_CONNECTIONS: u64 = 65_536;
 /// File descriptors for models, logs and listeners, which connections must leave.
 const RESERVED_FILES: u64 = 256;
 
-/// Reads them.
+/// Reads the limits.
 pub fn resolve(
     sources: &mut Sources,
     machine: &Machine,

@@ -1,4 +1,4 @@
-//! Which services listen where, and whether they can all do so.
+//! The addresses of the services, and conflicts between them.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -70,7 +70,7 @@ struct Service {
     on: bool,
     address: IpAddr,
     port: u16,
-    /// Somebody asked for this very port.
+    /// Is the port configured, rather than a default?
     chosen: bool,
 }
 
@@ -80,10 +80,10 @@ impl Service {
     }
 }
 
-/// The settings of the services' ports, in the order in which they are asked for health.
+/// The settings of the services' ports, in the order in which a health check tries them.
 pub const PORTS: [&str; 3] = ["sagemaker-port", "http-port", "metrics-port"];
 
-/// The services of SageMaker, HTTP, metrics, gRPC, Vertex AI and TensorFlow Serving's gRPC, as they were asked for.
+/// The services of SageMaker, HTTP, metrics, gRPC, Vertex AI and TensorFlow Serving's gRPC, as they are configured.
 /// `hosted`: a platform that wants one port started the process.
 fn services(
     sources: &Sources,
@@ -99,7 +99,7 @@ fn services(
     let mut service = |name, allow, own_address: Option<&'static str>, port_setting, port| {
         let own_address = own_address.and_then(|it| sources.read(it, value::address, problems));
         let chosen = sources.last(port_setting).is_some();
-        // A platform that chose one port gets no others, unless somebody asks for them.
+        // A platform that chose one port gets no others, unless they are configured.
         let on_by_default = match allow {
             "allow-sagemaker" => !vertex_ai || chosen,
             "allow-tfs-grpc" => chosen,
@@ -170,7 +170,7 @@ pub fn resolve(
     }
 }
 
-/// Where a server can be asked how it is.
+/// The service of a server that answers a health check.
 pub struct ToAsk {
     /// Where it listens, as seen from this machine.
     pub address: SocketAddr,
@@ -193,8 +193,8 @@ pub fn to_ask(sources: &Sources, named: Option<&str>, problems: &mut Vec<String>
     let has_tls =
         |it: &Service| tls.as_ref().is_some_and(|tls| tls.ports.has(&it.name.to_ascii_lowercase()));
     let asks_back = tls.as_ref().is_some_and(|it| it.files.client_ca.is_some());
-    let asked = services.iter().position(|it| is_named(it) && !(asks_back && has_tls(it)));
-    let Some((at, service)) = asked.and_then(|at| Some((at, services.get(at)?))) else {
+    let found = services.iter().position(|it| is_named(it) && !(asks_back && has_tls(it)));
+    let Some((at, service)) = found.and_then(|at| Some((at, services.get(at)?))) else {
         problems.push(match services.iter().any(is_named) {
             false => "the server has no HTTP, SageMaker or metrics port to ask: these services are off; name \
                       another address with --url"

@@ -1,4 +1,4 @@
-//! Which ports have TLS, and the files that it takes.
+//! Settings of TLS: the ports that have it, and its files.
 
 use std::{fmt, path::PathBuf};
 
@@ -31,24 +31,24 @@ impl fmt::Display for PemFile {
     }
 }
 
-/// What a port with TLS is made from.
+/// The files of a port with TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, and those between it and its authority.
+    /// The server's certificate chain.
     pub certificate: PemFile,
     /// Its private key.
     pub key: PemFile,
-    /// Who vouches for clients; `None` where they need no certificate.
+    /// The authorities of client certificates; `None` where clients need none.
     pub client_ca: Option<PemFile>,
 }
 
-/// The names of the settings that say which files.
+/// The names of the flags of the files.
 pub struct TlsOptions {
-    /// That of the certificate.
+    /// The flag of the certificate.
     pub certificate: &'static str,
-    /// That of its private key.
+    /// The flag of its private key.
     pub key: &'static str,
-    /// That of the authorities of clients.
+    /// The flag of the authorities of client certificates.
     pub client_ca: &'static str,
 }
 

@@ -195,8 +195,8 @@ impl Tracing {
         let samplers = self.samplers.load();
         let sampler = samplers.of(model);
         let values = sampler.values();
-        let asked = parent.is_some_and(|it| it.sampled);
-        if !values.levels.are_on() || !(asked || sampler.takes()) {
+        let is_sampled = parent.is_some_and(|it| it.sampled);
+        if !values.levels.are_on() || !(is_sampled || sampler.takes()) {
             return None;
         }
         let spans = self.makes_spans.then(|| Spans {

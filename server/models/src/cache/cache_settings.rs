@@ -33,7 +33,7 @@ pub struct RedisSettings {
     pub port: u16,
     /// Who logs in; `None` for Redis's default user.
     pub user: Option<String>,
-    /// `None` to log in as nobody.
+    /// `None` for no login.
     pub password: Option<Secret>,
     /// Number of the database.
     pub db: u32,
@@ -161,7 +161,7 @@ pub fn resolve(
     }
 }
 
-/// Takes one apart.
+/// Parses one.
 fn part<'a>(given: &'a Given, problems: &mut Vec<String>) -> Option<Part<'a>> {
     let mut problem = |expected: String| {
         problems.push(format!("{}: expected {expected}", shown(given)));

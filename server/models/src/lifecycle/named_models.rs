@@ -177,14 +177,14 @@ impl NamedModels {
     /// counts from then on. Blocking.
     pub fn follow_file(&self, path: &Path, every: Duration, stop: &Receiver<()>) {
         // What is away for a moment, or is being written, is said once.
-        let (mut said, mut tried) = (String::new(), None);
+        let (mut last_problem, mut tried) = (String::new(), None);
         while let Err(RecvTimeoutError::Timeout) = stop.recv_timeout(every) {
             let outcome = self.look_at_file(path, &mut tried);
             let problem = outcome.err().unwrap_or_default();
-            if problem != said && !problem.is_empty() {
+            if problem != last_problem && !problem.is_empty() {
                 tracing::error!("{problem}");
             }
-            said = problem;
+            last_problem = problem;
         }
     }
 

@@ -49,8 +49,8 @@ impl Control {
         }
         if self.settings.is_explicit() || self.on_demand.is_some() {
             found.models.keys().chain(&found.remote).for_each(|id| self.converger.manager.know(id));
-            let asked = self.asked_for(&mut found);
-            found.models = asked;
+            let requested = self.asked_for(&mut found);
+            found.models = requested;
         }
         // All of them, so that a name in two repositories is seen to be before either serves.
         for id in found.models.keys().filter(|it| !it.namespace.is_empty()) {

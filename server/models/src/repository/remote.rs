@@ -1,4 +1,4 @@
-//! A repository in an object store, and what is done while the store cannot be asked: what was had last is served on,
+//! A repository in an object store, and what is done while the store cannot be reached: what was had last is served on,
 //! and the log says so once.
 
 use std::{
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A store that could not be asked is not asked again before then, except for a load by request: finding out takes
+/// A store that could not be reached is not tried again before then, except for a load by request: finding out takes
 /// up to 20 s.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ const RETRY: Duration = Duration::from_secs(10);
 pub(crate) enum Copies {
     /// Only what the store has now.
     Fresh,
-    /// The last copy, where the store cannot be asked.
+    /// The last copy, where the store cannot be reached.
     OrLast,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Remote {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// When it could not be asked, and has not answered since.
+    /// When it could not be reached, if it has not answered since.
     away: Option<(Instant, StoreError)>,
     /// Names that it gave last; `None` where it has not answered yet.
     names: Option<BTreeSet<String>>,
@@ -51,7 +51,7 @@ struct Known {
 }
 
 impl Remote {
-    /// Makes ready; nothing is asked yet.
+    /// Makes ready; the store is not used yet.
     ///
     /// # Errors
     /// Those of [`Store::open`].
@@ -79,14 +79,14 @@ impl Remote {
         self.store.newer(dir)
     }
 
-    /// Names of its models, in order; while the store cannot be asked, those that it gave last, else those of which
+    /// Names of its models, in order; while the store cannot be reached, those that it gave last, else those of which
     /// there are copies. Blocking.
     ///
     /// # Errors
     /// When neither is known.
     pub(crate) fn names(&self) -> Result<Vec<String>, StoreError> {
-        let asked = self.ask(|| self.store.names());
-        match asked {
+        let names = self.ask(|| self.store.names());
+        match names {
             Ok(names) => {
                 let names: BTreeSet<String> =
                     names.into_iter().filter(|it| is_model_name(it)).collect();
@@ -104,11 +104,11 @@ impl Remote {
         }
     }
 
-    /// The directory of each of its models, or why it has none; while the store cannot be asked, those of the last
+    /// The directory of each of its models, or why it has none; while the store cannot be reached, those of the last
     /// copies. Blocking: it fetches what has changed.
     ///
     /// # Errors
-    /// When the store cannot be asked, and there are no copies.
+    /// When the store cannot be reached, and there are no copies.
     pub(crate) fn all(&self) -> Result<BTreeMap<String, Result<PathBuf, StoreError>>, StoreError> {
         let mut all = match self.ask(|| self.store.fetch_all()) {
             Ok(all) => all,
@@ -133,7 +133,7 @@ impl Remote {
     /// changed.
     ///
     /// # Errors
-    /// When the store cannot be asked or the model cannot be fetched, and a copy will not do or there is none.
+    /// When the store cannot be reached or the model cannot be fetched, and a copy will not do or there is none.
     pub(crate) fn one(&self, name: &str, copies: Copies) -> Result<Option<PathBuf>, StoreError> {
         let away = self.away().filter(|_| copies == Copies::OrLast);
         let mut brought = match away.map_or_else(|| self.store.fetch(name), Err) {
@@ -148,7 +148,7 @@ impl Remote {
         brought.map(Some)
     }
 
-    /// Asks the store, unless it could not be asked a moment ago.
+    /// Asks the store, unless it could not be reached a moment ago.
     fn ask<T>(&self, ask: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         match self.away() {
             Some(error) => Err(error),
@@ -156,13 +156,13 @@ impl Remote {
         }
     }
 
-    /// Why the store could not be asked a moment ago.
+    /// Why the store could not be reached a moment ago.
     fn away(&self) -> Option<StoreError> {
         let away = lock(&self.known).away.clone();
         away.filter(|(since, _)| since.elapsed() < RETRY).map(|(_, error)| error)
     }
 
-    /// Notes whether the store could be asked; the log has it when that changes.
+    /// Notes whether the store could be reached; the log has it when that changes.
     fn heard<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         let mut known = lock(&self.known);
         let was_away = match &answer {

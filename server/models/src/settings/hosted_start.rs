@@ -22,7 +22,7 @@ pub struct PlatformFolder {
     pub root_model: bool,
 }
 
-/// Which models a hosted server loads at its start, where nobody has said how models are loaded.
+/// The models that a hosted server loads at its start, where no flag says how models are loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostedStart {
     /// Whose way.
@@ -54,7 +54,7 @@ pub fn folder(
     }
 }
 
-/// The rule of a hosted start; `None` where somebody says how models are loaded.
+/// The rule of a hosted start; `None` where a flag says how models are loaded.
 pub fn start(
     sources: &Sources,
     environment: &dyn Environment,

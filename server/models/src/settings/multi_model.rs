@@ -27,7 +27,7 @@ pub struct MultiModel {
     pub root: PathBuf,
     /// `--model-memory-budget`: bytes that all models may take together; `None` for what the machine has.
     pub budget: Option<u64>,
-    /// Bytes of memory that the process may have; `None` where nobody says.
+    /// Bytes of memory that the process may have; `None` where that is not known.
     pub memory: Option<u64>,
 }
 

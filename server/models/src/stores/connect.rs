@@ -37,22 +37,22 @@ impl Access {
         path: &str,
         error: &dyn std::error::Error,
     ) -> StoreError {
-        let mut said = error.to_string();
+        let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            if !said.contains(&text) {
-                said = format!("{said}: {text}");
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
             }
             source = cause.source();
         }
         StoreError::Access(Box::new(Refusal {
             doing,
             object: self.url.of(path),
-            reason: redacted(&said, &self.secrets),
+            reason: redacted(&message, &self.secrets),
             endpoint: self.endpoint.clone(),
             credentials: self.credentials.clone(),
-            hint: hint(&said),
+            hint: hint(&message),
         }))
     }
 }
@@ -69,8 +69,8 @@ pub(super) fn connect(url: &StoreUrl, settings: &StoreSettings) -> Result<Access
         Provider::Azure => azure(url, &found, &endpoint),
     };
     let store = store.map_err(|error| {
-        let said = redacted(&error.to_string(), &secrets);
-        StoreError::settings(url, format!("{said}; credentials: {}", found.source))
+        let message = redacted(&error.to_string(), &secrets);
+        StoreError::settings(url, format!("{message}; credentials: {}", found.source))
     })?;
     Ok(Access { store, url: url.clone(), endpoint, credentials: found.source, secrets })
 }

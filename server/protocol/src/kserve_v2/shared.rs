@@ -1,5 +1,5 @@
 //! Inputs and outputs in shared memory: where they are, and what an input must be once its bytes have been read.
-//! The bytes themselves are fetched and stored by whoever can.
+//! The front reads and writes the bytes themselves.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ const POWERS: &[f64; 95] = &{
 /// The mantissa has at most 19 digits: with a lower power of ten the number is below the least normal float.
 const LEAST_POWER: i32 = -56;
 
-/// The nearest float, where it can be told without looking at the text again.
+/// The nearest float, where no further look at the text is needed to find it.
 #[inline(always)]
 fn float(decimal: &Decimal) -> Option<f32> {
     // Bits of the least normal float as a double, and of the greatest.

@@ -127,7 +127,7 @@ fn normal(text: &str) -> (i64, String) {
 }
 
 fn put<T: Half>(value: T, room: &mut Room) -> usize {
-    /// Enough to tell any two halves apart.
+    /// Enough digits to distinguish any two halves.
     const MOST_DIGITS: usize = 5;
     let wide: f32 = value.into();
     for digits in 0..MOST_DIGITS {

@@ -141,7 +141,7 @@ pub(super) fn floats(tensor: &Tensor) -> Vec<f32> {
         DataType::Uint32 => each(&data, |it| u32::from_le_bytes(it) as f32),
         DataType::Uint16 => each(&data, |it| u16::from_le_bytes(it).into()),
         DataType::Uint8 | DataType::Bool => each(&data, |it| u8::from_le_bytes(it).into()),
-        // Strings are no numbers; whoever writes records has refused them.
+        // Strings are no numbers. The caller has refused them.
         DataType::Bytes => Vec::new(),
     }
 }

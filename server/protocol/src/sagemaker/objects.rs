@@ -26,8 +26,8 @@ pub(super) fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool
     match options.dialect {
         Some(dialect) => dialect == Dialect::Xgboost,
         None => {
-            let asked = invocation.objective.is_some() || !options.xgboost.output.is_empty();
-            asked || options.vendor == Some(Dialect::Xgboost) || is_libsvm(invocation)
+            let is_named = invocation.objective.is_some() || !options.xgboost.output.is_empty();
+            is_named || options.vendor == Some(Dialect::Xgboost) || is_libsvm(invocation)
         }
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn xgboost(
     let settings = &options.xgboost;
     let Some(inputs) = xgboost::decode(signature, settings, media, body) else { return Ok(None) };
     let inputs = inputs?;
-    // The container looks at no header in a batch job, unless it was told what to say.
+    // In a batch job the container ignores the header, unless its output is configured.
     let media = match options.batch && settings.output.is_empty() {
         true => Media::Csv,
         false => choose(invocation, options, Media::Csv, &xgboost::OFFERED)?,

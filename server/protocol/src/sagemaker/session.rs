@@ -26,11 +26,11 @@ impl Control {
         let mut found = None;
         let read = Reader::document(body, |reader| {
             reader.object(|reader, key| {
-                let asked = match (&*key, &found) {
+                let request = match (&*key, &found) {
                     ("requestType", None) => reader.string()?,
                     _ => return Err(reader.error("not a session's")),
                 };
-                found = match &*asked {
+                found = match &*request {
                     "NEW_SESSION" => Some(Control::New),
                     "CLOSE" => Some(Control::Close),
                     _ => return Err(reader.error("not a session's")),

@@ -38,7 +38,7 @@ pub(super) struct LogState {
     file: String,
 }
 
-/// One change, understood.
+/// One change, parsed.
 enum Change {
     Info(bool),
     Warning(bool),

@@ -218,8 +218,8 @@ impl Reader {
                 return Ok(Some(Event::Pong));
             }
             Opcode::Close => {
-                let said = Close::read(&control(&mut self.control))?;
-                return Ok(Some(Event::Closed(said)));
+                let close = Close::read(&control(&mut self.control))?;
+                return Ok(Some(Event::Closed(close)));
             }
             Opcode::Continuation | Opcode::Text | Opcode::Binary => {}
         }

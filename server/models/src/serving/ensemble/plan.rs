@@ -58,7 +58,7 @@ pub struct Source {
 
 /// One end of a tensor: what it is, and where that is from.
 struct End {
-    who: String,
+    description: String,
     dtype: DataType,
     batches: bool,
     dims: Vec<Option<usize>>,
@@ -66,13 +66,19 @@ struct End {
 }
 
 impl End {
-    fn of_port(who: String, port: &Port, batches: bool) -> End {
-        End { who, dtype: port.dtype, batches, dims: port.dims.clone(), optional: port.optional }
+    fn of_port(description: String, port: &Port, batches: bool) -> End {
+        End {
+            description,
+            dtype: port.dtype,
+            batches,
+            dims: port.dims.clone(),
+            optional: port.optional,
+        }
     }
 
-    fn of_outer(who: String, port: &PortConfig, outer: &ModelConfig) -> End {
+    fn of_outer(description: String, port: &PortConfig, outer: &ModelConfig) -> End {
         End {
-            who,
+            description,
             dtype: port.dtype,
             batches: outer.max_batch_size > 0,
             dims: port.engine_dims().to_vec(),
@@ -121,8 +127,8 @@ pub(super) fn compile(
     for port in &outer.inputs {
         inputs.push((port.name.clone(), sources.len()));
         numbers.insert(&port.name, sources.len());
-        let who = format!("input '{}' of the ensemble", port.name);
-        sources.push(End::of_outer(who, port, outer));
+        let description = format!("input '{}' of the ensemble", port.name);
+        sources.push(End::of_outer(description, port, outer));
     }
     let places = || config.steps.iter().zip(members).enumerate();
     let mut yields: Vec<Vec<Source>> = Vec::new();
@@ -135,8 +141,8 @@ pub(super) fn compile(
             };
             outputs.push(Source { name: port.name.clone(), tensor: sources.len() });
             numbers.insert(tensor, sources.len());
-            let who = format!("output '{name}' of {}", place(i, member));
-            sources.push(End::of_port(who, port, member.batches()));
+            let description = format!("output '{name}' of {}", place(i, member));
+            sources.push(End::of_port(description, port, member.batches()));
         }
         yields.push(outputs);
     }
@@ -148,16 +154,16 @@ pub(super) fn compile(
         if !source.agrees(end) {
             problems.push(format!(
                 "{} takes {}, but tensor '{tensor}', {}, is {}",
-                end.who,
+                end.description,
                 end.text(),
-                source.who,
+                source.description,
                 source.text()
             ));
         }
         if source.optional && !end.optional {
             problems.push(format!(
                 "{} must be given, but tensor '{tensor}', {}, is optional",
-                end.who, source.who
+                end.description, source.description
             ));
         }
         *readers.get_mut(number)? += 1;
@@ -171,8 +177,8 @@ pub(super) fn compile(
                 problems.push(unknown(i, member, "input", name, &member.inputs));
                 continue;
             };
-            let who = format!("input '{name}' of {}", place(i, member));
-            let end = End::of_port(who, port, member.batches());
+            let description = format!("input '{name}' of {}", place(i, member));
+            let end = End::of_port(description, port, member.batches());
             inputs.extend(edge(tensor, &port.name, &end, &mut problems));
         }
         for port in member.inputs.iter().filter(|it| !it.optional) {
@@ -196,8 +202,8 @@ pub(super) fn compile(
     }
     let mut outputs = Vec::new();
     for port in &outer.outputs {
-        let who = format!("output '{}' of the ensemble", port.name);
-        let end = End::of_outer(who, port, outer);
+        let description = format!("output '{}' of the ensemble", port.name);
+        let end = End::of_outer(description, port, outer);
         // Nothing that may be missing is written by a step.
         outputs.extend(edge(&port.name, &port.name, &end, &mut problems));
     }
