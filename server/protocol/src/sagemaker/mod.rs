@@ -9,6 +9,7 @@ mod form;
 mod habits;
 mod huggingface;
 mod json;
+mod look;
 mod mlflow;
 pub mod models;
 mod objects;
@@ -22,7 +23,7 @@ use crate::{
     EncodedReply, expansion,
     kserve_v2::{self, generate},
     libsvm,
-    negotiate::{self, Declared, LinesName, Media},
+    negotiate::{self, LinesName, Media},
     npy, npz, recordio, reply, rows, tfs, xgboost,
 };
 use form::{Decoded, choose, on_a_line};
@@ -31,7 +32,8 @@ use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use sniff::{Content, Kind};
+use look::{Found, look};
+use sniff::Content;
 
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
@@ -43,7 +45,7 @@ pub fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool {
     objects::speaks_xgboost(options, invocation)
 }
 
-/// The request in a body with this invocation, and the form of its reply.
+/// The request in a body with this head, and the form of its reply.
 ///
 /// # Errors
 /// [`Error::UnsupportedMediaType`] where there is no decoder for the type, or none for content without a
@@ -55,53 +57,18 @@ pub fn decode(
     options: &Options,
     body: Bytes,
 ) -> Result<(InferenceRequest, ReplyFormat), Error> {
-    let declared = invocation.declared;
-    let content_type = invocation.content_type.as_deref();
-    if declared == Declared::Malformed {
-        return Err(negotiate::malformed(content_type.unwrap_or_default()));
-    }
-    if body.is_empty() {
-        return Err(Error::InvalidRequest("the body is empty, expected a request".to_owned()));
-    }
-    if let Some(framing) = framing(options.inference_type) {
-        let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
-        return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
-    }
-    if invocation.attributes.method != tfs::Method::Predict {
-        return decode_examples(
-            signature,
-            invocation,
-            options,
-            invocation.attributes.method,
-            &body,
-        );
-    }
-    if let Some(header) = declared.json_length() {
-        return decode_kserve_v2(signature, invocation, options, Some(header), body);
-    }
-    // AWS's own examples send KServe v2 under other types: its content decides.
-    let json = sniff::is_json(&body).then(|| json::look(signature, options, &body));
-    match json {
-        Some(Ok(Kind::KserveV2)) => {
-            return decode_kserve_v2(signature, invocation, options, None, body);
+    let (content, json) = match look(signature, invocation, options, &body)? {
+        Found::Generate(framing) => {
+            let request = generate::decode(signature, &body).map_err(|problem| problem.error)?;
+            return Ok((request, on_a_line(options, ReplyFormat::Generate(framing))));
         }
-        Some(_) if options.habits().only_kserve_v2 => {
-            return decode_kserve_v2(signature, invocation, options, None, body);
-        }
-        Some(Ok(Kind::Examples)) => {
-            let classes = tfs::Results::of(signature, tfs::Method::Classify).is_ok();
-            let method = if classes { tfs::Method::Classify } else { tfs::Method::Regress };
+        Found::Examples(method) => {
             return decode_examples(signature, invocation, options, method, &body);
         }
-        _ => {}
-    }
-    let content = match declared {
-        Declared::As(media) => Content::Media(media),
-        Declared::File => Content::Image,
-        Declared::Nothing | Declared::Binary { .. } => sniff::sniff(&body),
-        Declared::Unknown | Declared::Malformed => {
-            return Err(negotiate::unsupported(content_type.unwrap_or_default()));
+        Found::KserveV2(header) => {
+            return decode_kserve_v2(signature, invocation, options, header, body);
         }
+        Found::Other(content, json) => (content, json),
     };
     if let Content::Media(media) = content
         && let Some(read) = objects::xgboost(signature, invocation, options, media, &body)?
@@ -121,7 +88,10 @@ pub fn decode(
         }
         Content::Media(Media::Csv) => bodies::csv(signature, options, &body)?,
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
-        Content::Image => bodies::file(signature, content_type.unwrap_or("image/*"), &body)?,
+        Content::Image => {
+            let content_type = invocation.content_type.as_deref();
+            bodies::file(signature, content_type.unwrap_or("image/*"), &body)?
+        }
         Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
         Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
         Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,
@@ -141,35 +111,14 @@ pub fn expanded(
     body: &[u8],
     loose: usize,
 ) -> usize {
-    let declared = invocation.declared;
-    if declared == Declared::Malformed {
-        return 0;
-    }
-    if framing(options.inference_type).is_some() {
-        return generate::expanded(signature, body, loose);
-    }
-    if invocation.attributes.method != tfs::Method::Predict {
-        return tfs::expanded(signature, invocation.attributes.method, body, loose);
-    }
-    if let Some(header) = declared.json_length() {
-        return kserve_v2::expanded(signature, Some(header), body, loose);
-    }
-    let kind = sniff::is_json(body).then(|| json::look(signature, options, body));
-    match kind {
-        Some(Ok(Kind::KserveV2)) => return kserve_v2::expanded(signature, None, body, loose),
-        Some(_) if options.habits().only_kserve_v2 => {
-            return kserve_v2::expanded(signature, None, body, loose);
+    let (content, kind) = match look(signature, invocation, options, body) {
+        Err(_) => return 0,
+        Ok(Found::Generate(_)) => return generate::expanded(signature, body, loose),
+        Ok(Found::Examples(method)) => return tfs::expanded(signature, method, body, loose),
+        Ok(Found::KserveV2(header)) => {
+            return kserve_v2::expanded(signature, header, body, loose);
         }
-        Some(Ok(Kind::Examples)) => {
-            return tfs::expanded(signature, tfs::Method::Classify, body, loose);
-        }
-        _ => {}
-    }
-    let content = match declared {
-        Declared::As(media) => Content::Media(media),
-        Declared::File => Content::Image,
-        Declared::Nothing | Declared::Binary { .. } => sniff::sniff(body),
-        Declared::Unknown | Declared::Malformed => return 0,
+        Ok(Found::Other(content, kind)) => (content, kind),
     };
     if let Content::Media(media) = content
         && objects::is_xgboost(options, invocation, media)
@@ -339,15 +288,6 @@ fn under_binary_type(mut reply: EncodedReply) -> EncodedReply {
         reply.content_type = negotiate::binary_type(&length).into();
     }
     reply
-}
-
-/// How replies are framed where bodies are flat objects; `None` where they are not.
-fn framing(inference_type: InferenceType) -> Option<generate::Framing> {
-    match inference_type {
-        InferenceType::Infer => None,
-        InferenceType::Generate => Some(generate::Framing::Object),
-        InferenceType::GenerateStream => Some(generate::Framing::Events),
-    }
 }
 
 #[cfg(test)]
