@@ -29,6 +29,7 @@ pub async fn answer(
 async fn run(hosting: &Hosting, parts: &Parts, body: Result<Received, Error>) -> Answer {
     let body = Payload::Here(body?);
     // A conversation may last for days, and the client may have lost its permission since it began.
-    hosting.http.check(PlatformRoute::InvocationsStream.need(), &parts.headers)?;
+    let (_, need) = PlatformRoute::InvocationsStream.family_and_need();
+    hosting.http.check(need, &parts.headers)?;
     invocations(hosting, parts, body).await
 }

@@ -38,7 +38,15 @@ pub async fn answer<P: Platform>(
 ) -> Response<Segments> {
     let service = platform.service();
     let (family, answer) = match route {
-        Ok(route) => (Some(route.family()), admit(platform, route, parts, &mut body).await),
+        Ok(route) => {
+            let (family, need) = route.family_and_need(&parts.method);
+            // The permission is checked before anything else of the request is read.
+            let answer = match service.check(need, &parts.headers) {
+                Ok(()) => dispatch(platform, route, parts, &mut body).await,
+                Err(error) => Err(error.into()),
+            };
+            (Some(family), answer)
+        }
         Err(error) => (Family::of(parts.uri.path()), Err(Failure::from(error))),
     };
     let response = answer.unwrap_or_else(|failure| {
@@ -53,17 +61,6 @@ pub async fn answer<P: Platform>(
     };
     service.serving.metrics.http(protocol, response.status().as_u16());
     response
-}
-
-/// Checks the permission before anything else of the request is read.
-async fn admit<P: Platform>(
-    platform: &P,
-    route: Route<'_>,
-    parts: &Parts,
-    body: &mut Incoming,
-) -> Answer {
-    platform.service().check(route.need(&parts.method), &parts.headers)?;
-    dispatch(platform, route, parts, body).await
 }
 
 async fn dispatch<P: Platform>(

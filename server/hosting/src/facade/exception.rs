@@ -82,28 +82,19 @@ impl Exception {
         }
     }
 
-    /// The name by which clients choose an error type.
-    fn name(self) -> &'static str {
-        match self {
-            Exception::Validation => "ValidationError",
-            Exception::ModelNotReady => "ModelNotReadyException",
-            Exception::ServiceUnavailable => "ServiceUnavailable",
-            Exception::InternalFailure => "InternalFailure",
-            Exception::AccessDenied => "AccessDeniedException",
-            Exception::UnknownOperation => "UnknownOperationException",
-        }
-    }
-
     /// The reply in place of `plain`, which would be the answer without the facade.
     pub(super) fn respond(self, plain: Response<Segments>, error: &Error) -> Response<Segments> {
-        let status = match self {
-            Exception::Validation => StatusCode::BAD_REQUEST,
-            Exception::ModelNotReady => StatusCode::TOO_MANY_REQUESTS,
-            Exception::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Exception::InternalFailure => StatusCode::INTERNAL_SERVER_ERROR,
-            Exception::AccessDenied | Exception::UnknownOperation => plain.status(),
+        let (name, status) = match self {
+            Exception::Validation => ("ValidationError", StatusCode::BAD_REQUEST),
+            Exception::ModelNotReady => ("ModelNotReadyException", StatusCode::TOO_MANY_REQUESTS),
+            Exception::ServiceUnavailable => {
+                ("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE)
+            }
+            Exception::InternalFailure => ("InternalFailure", StatusCode::INTERNAL_SERVER_ERROR),
+            Exception::AccessDenied => ("AccessDeniedException", plain.status()),
+            Exception::UnknownOperation => ("UnknownOperationException", plain.status()),
         };
-        let mut response = respond(self.name(), status, aws::message(&error.to_string()));
+        let mut response = respond(name, status, aws::message(&error.to_string()));
         for name in [RETRY_AFTER, ALLOW, WWW_AUTHENTICATE] {
             if let Some(value) = plain.headers().get(&name) {
                 response.headers_mut().insert(name, value.clone());

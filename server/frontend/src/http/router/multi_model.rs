@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn who_may_ask_need_not_be_allowed_to_load() {
-        let need = |method: Method, path| router::route(&method, path).unwrap().need(&method);
+        let need =
+            |method: Method, path| router::route(&method, path).unwrap().family_and_need(&method).1;
         assert_eq!(need(Method::POST, "/models/m/invoke"), Need::reading(Category::Inference));
         let reading = Need::reading(Category::ModelRepository);
         assert_eq!(need(Method::GET, "/models"), reading);

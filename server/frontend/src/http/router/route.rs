@@ -97,85 +97,59 @@ impl Family {
 }
 
 impl Route<'_> {
-    /// The family of this route.
-    pub fn family(&self) -> Family {
-        match self {
-            Route::Live
-            | Route::Ready
-            | Route::ServerMetadata
-            | Route::ModelMetadata(_)
-            | Route::ModelReady(_)
-            | Route::ModelConfig(_)
-            | Route::Infer(_)
-            | Route::RepositoryIndex
-            | Route::LoadModel(_)
-            | Route::UnloadModel(_)
-            | Route::Generate(_)
-            | Route::GenerateStream(_)
-            | Route::Statistics(_)
-            | Route::TraceSetting(_)
-            | Route::Logging
-            | Route::SharedMemory(_)
-            | Route::Platform(PlatformRoute::VertexHealth | PlatformRoute::VertexInfer(_)) => {
-                Family::KServe
-            }
-            Route::Apply(..) | Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
-                Family::TensorFlowServing
-            }
-            Route::Platform(
-                PlatformRoute::Ping
-                | PlatformRoute::Invocations
-                | PlatformRoute::ExecutionParameters
-                | PlatformRoute::InvocationsStream
-                | PlatformRoute::Version
-                | PlatformRoute::MultiModel(_),
-            ) => Family::SageMaker,
-            Route::Metrics | Route::TensorFlowMetrics => Family::Metrics,
-        }
-    }
-
-    /// The access that a request needs for this route, on every port.
-    pub fn need(&self, method: &Method) -> Need {
+    /// The family of this route, and the access that a request needs for it on every port.
+    pub fn family_and_need(&self, method: &Method) -> (Family, Need) {
+        let reading = Need::reading;
         let by_method = |category| match *method {
             Method::POST => Need::changing(category),
             _ => Need::reading(category),
         };
         match self {
-            Route::Platform(route) => route.need(),
-            Route::Live | Route::Ready | Route::ModelReady(_) => Need::reading(Category::Health),
-            Route::ServerMetadata
-            | Route::ModelMetadata(_)
-            | Route::ModelStatus(_)
-            | Route::TensorFlowMetadata(_) => Need::reading(Category::Metadata),
-            Route::ModelConfig(_) => Need::reading(Category::ModelConfig),
-            Route::Infer(_) | Route::Generate(_) | Route::GenerateStream(_) | Route::Apply(..) => {
-                Need::reading(Category::Inference)
+            Route::Live | Route::Ready | Route::ModelReady(_) => {
+                (Family::KServe, reading(Category::Health))
             }
-            Route::Statistics(_) => Need::reading(Category::Statistics),
-            Route::TraceSetting(_) => by_method(Category::Trace),
-            Route::Logging => by_method(Category::Logging),
-            Route::SharedMemory(_) => by_method(Category::SharedMemory),
-            Route::RepositoryIndex => Need::reading(Category::ModelRepository),
+            Route::ServerMetadata | Route::ModelMetadata(_) => {
+                (Family::KServe, reading(Category::Metadata))
+            }
+            Route::ModelConfig(_) => (Family::KServe, reading(Category::ModelConfig)),
+            Route::Infer(_) | Route::Generate(_) | Route::GenerateStream(_) => {
+                (Family::KServe, reading(Category::Inference))
+            }
+            Route::Statistics(_) => (Family::KServe, reading(Category::Statistics)),
+            Route::TraceSetting(_) => (Family::KServe, by_method(Category::Trace)),
+            Route::Logging => (Family::KServe, by_method(Category::Logging)),
+            Route::SharedMemory(_) => (Family::KServe, by_method(Category::SharedMemory)),
+            Route::RepositoryIndex => (Family::KServe, reading(Category::ModelRepository)),
             Route::LoadModel(_) | Route::UnloadModel(_) => {
-                Need::changing(Category::ModelRepository)
+                (Family::KServe, Need::changing(Category::ModelRepository))
             }
-            Route::Metrics | Route::TensorFlowMetrics => Need::reading(Category::Metrics),
+            Route::ModelStatus(_) | Route::TensorFlowMetadata(_) => {
+                (Family::TensorFlowServing, reading(Category::Metadata))
+            }
+            Route::Apply(..) => (Family::TensorFlowServing, reading(Category::Inference)),
+            Route::Platform(route) => route.family_and_need(),
+            Route::Metrics | Route::TensorFlowMetrics => {
+                (Family::Metrics, reading(Category::Metrics))
+            }
         }
     }
 }
 
 impl PlatformRoute<'_> {
-    /// The access that a request needs for this route.
-    pub fn need(&self) -> Need {
+    /// The family of this route, and the access that a request needs for it on every port.
+    pub fn family_and_need(&self) -> (Family, Need) {
+        let reading = Need::reading;
         match self {
-            PlatformRoute::Ping | PlatformRoute::VertexHealth => Need::reading(Category::Health),
+            PlatformRoute::Ping => (Family::SageMaker, reading(Category::Health)),
             PlatformRoute::Version | PlatformRoute::ExecutionParameters => {
-                Need::reading(Category::Metadata)
+                (Family::SageMaker, reading(Category::Metadata))
             }
-            PlatformRoute::Invocations
-            | PlatformRoute::InvocationsStream
-            | PlatformRoute::VertexInfer(_) => Need::reading(Category::Inference),
-            PlatformRoute::MultiModel(path) => path.need(),
+            PlatformRoute::Invocations | PlatformRoute::InvocationsStream => {
+                (Family::SageMaker, reading(Category::Inference))
+            }
+            PlatformRoute::MultiModel(path) => (Family::SageMaker, path.need()),
+            PlatformRoute::VertexHealth => (Family::KServe, reading(Category::Health)),
+            PlatformRoute::VertexInfer(_) => (Family::KServe, reading(Category::Inference)),
         }
     }
 }
