@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_listens_is_a_line_that_names_the_address() {
+    fn without_a_listener_the_error_names_the_address() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let check = at(&listener);
         drop(listener);

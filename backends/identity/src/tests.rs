@@ -100,7 +100,7 @@ fn check_takes(options: &[(&str, &str)], rows: &[i32], least: Duration) {
 }
 
 #[test]
-fn an_execution_takes_at_least_the_time_it_is_told() {
+fn an_execution_takes_at_least_the_configured_time() {
     check_takes(&[("execute_delay_ms", "20")], &[1], Duration::from_millis(20));
     let latency = [("latency_alpha_us", "5000"), ("latency_beta_us", "5000.0")];
     check_takes(&latency, &[1, 2, 3], Duration::from_millis(20));

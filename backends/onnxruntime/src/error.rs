@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_name_is_nobodys_business() {
+    fn the_name_of_the_host_is_not_in_the_text() {
         let text = "CUDA failure 35: CUDA driver version is insufficient ; GPU=-1 ; hostname=vm ; \
                     file=/onnxruntime_src/a.cc ; line=7 ; expr=cudaGetDeviceCount(&count);";
         assert_eq!(one_line(text), "CUDA failure 35: CUDA driver version is insufficient");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_lacks_is_named_and_a_library_without_it_told() {
+    fn the_error_names_what_a_provider_lacks_or_a_library_without_the_provider() {
         let missing = "[ONNXRuntimeError] : 1 : FAIL : Failed to load library /lib/p.so with error: \
                        libcublasLt.so.13: cannot open shared object file: No such file or directory";
         let BackendError::Device(text) = provider(Kind::Cuda, missing) else { panic!() };

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_becomes_as_large_as_it_is_told_to() {
+    fn a_permit_is_resized_up_and_down() {
         let budget = Budget::new(10);
         let mut permit = budget.take(8).unwrap();
         permit.resize(3);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn indices_begin_at_one_unless_there_is_a_zero_or_somebody_said_so() {
+    fn indices_begin_at_one_unless_there_is_a_zero_or_it_is_configured() {
         check("[3]", "1:1 3:3", "[1,3] [1.0,NaN,3.0]");
         check("[3]", "1:1\n0:5", "[2,3] [NaN,1.0,NaN,5.0,NaN,NaN]");
         check_as(IndexBase::Zero, "[3]", "1:1 2:2", "[1,3] [NaN,1.0,2.0]");

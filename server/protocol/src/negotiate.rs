@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_offers_is_refused_with_the_list_of_offers() {
+    fn a_type_that_is_not_offered_is_refused_with_the_offered_ones() {
         check_accept("image/png", None, None);
         let error = choose(Some("image/png"), None, Media::Json, &[Media::Json]).unwrap_err();
         let text = "none of the types in 'Accept: image/png' can carry this reply; \

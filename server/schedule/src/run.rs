@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_the_culprits_error_and_costs_nobody_else() {
+    fn a_panic_fails_only_the_request_at_fault() {
         let (answers, _) = run_all(&[&[1], &[666], &[2]]);
         assert_eq!(answers, [Some(vec![2]), None, Some(vec![4])]);
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_at_once() {
+    fn all_errors_are_reported_at_once() {
         let text = "max_batch_size { value: 0 } allowed_batch_sizes: [4, 2] num_batch_threads { value: -1 }";
         let expected = [
             "max_batch_size: expected a whole number from 1, got 0",

@@ -145,7 +145,7 @@ fn a_repository_in_a_store_is_an_address_and_takes_its_variables_along() {
 }
 
 #[test]
-fn a_wrong_address_of_a_store_is_told_the_forms_without_its_credentials() {
+fn the_error_of_a_wrong_store_address_lists_the_forms_without_credentials() {
     for args in ["--model-repository=s3://key:hunter2@host/b", "serve s3://key:hunter2@host/b"] {
         let error = read_text(args, &[]).unwrap_err().to_string();
         assert!(error.contains("gs://bucket/path") && !error.contains("hunter2"), "{error}");
@@ -339,7 +339,7 @@ fn what_follows_bench_is_left_alone() {
 }
 
 #[test]
-fn models_are_where_somebody_says_or_where_they_usually_are() {
+fn the_place_of_models_is_configured_or_the_usual_one() {
     let hosted = "/opt/ml/model/";
     let local = "model_repository/";
     let path = |it: &str| ModelsFrom::Path(it.into());
@@ -411,7 +411,7 @@ fn a_hosted_server_has_one_port_unless_more_are_asked_for() {
 }
 
 #[test]
-fn ports_nobody_chose_are_taken_from_the_safe_range() {
+fn ports_that_are_not_given_are_taken_from_the_safe_range() {
     let range = "SAGEMAKER_SAFE_PORT_RANGE=9000-9002";
     let config = config("", &[range, "SAGEMAKER_BIND_TO_PORT=8080"]);
     assert_eq!(ports(&config), [9001, 8080, 9002]);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn an_error_has_its_place() {
         let text = "model_config_list {\n  config { name: 'a' basepath: 'b' }\n}\nmodels { }";
         let error = model_server_config("models.config", text).unwrap_err().to_string();
         let expected = "models.config:2:22: 'basepath' is not a field of 'model_config_list.config'; did you mean \

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_optimised_model_depends_on_changes_the_key_and_threads_do_not() {
+    fn everything_that_the_optimised_model_depends_on_changes_the_key_and_threads_do_not() {
         let first = key("m", "1.31.1", "avx2", &[]);
         assert_eq!(key("m", "1.31.1", "avx2", &[]), first);
         assert_eq!(key("m", "1.31.1", "avx2", &[("intra_op_thread_count", "4")]), first);

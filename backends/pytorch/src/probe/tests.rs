@@ -231,7 +231,7 @@ fn of_a_size_that_may_grow_a_little_is_not_said_which_one_it_is() {
 }
 
 #[test]
-fn a_module_that_takes_one_row_only_is_told_of_in_a_warning() {
+fn a_module_that_takes_one_row_only_gets_a_warning() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 30])],
         outputs: vec![hint("y", FP32, &[-1, 2])],

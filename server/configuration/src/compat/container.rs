@@ -54,7 +54,7 @@ impl TellingVariable {
         let mut set = environment.names();
         set.retain(|it| environment.variable(it).is_some_and(|value| !value.is_empty()));
         set.sort_unstable();
-        let telling = set.into_iter().filter_map(|it| Some((told_by(&it, flags)?, it)));
+        let telling = set.into_iter().filter_map(|it| Some((named_by(&it, flags)?, it)));
         let first = telling.min_by(|one, other| one.0.0.cmp(&other.0.0));
         first.map(|((_, container), name)| TellingVariable { name, container })
     }
@@ -62,11 +62,11 @@ impl TellingVariable {
 
 /// Does this variable tell whose container is meant?
 pub(super) fn is_telling(name: &str, flags: &FlagTable) -> bool {
-    told_by(name, flags).is_some()
+    named_by(name, flags).is_some()
 }
 
 /// What the name of a variable tells, and its place among others.
-fn told_by(name: &str, flags: &FlagTable) -> Option<(usize, Container)> {
+fn named_by(name: &str, flags: &FlagTable) -> Option<(usize, Container)> {
     let of_one = OF_ONE_CONTAINER.iter().enumerate().find(|it| name.starts_with(it.1.0));
     let of_toolkits = || {
         let is_one =

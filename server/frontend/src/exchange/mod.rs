@@ -7,6 +7,7 @@
 //! A request goes to the pool of its I/O thread at most once before the run and at most once after it.
 
 pub mod admin;
+mod call;
 mod codec;
 pub mod compression;
 pub mod failure;
@@ -16,102 +17,26 @@ pub mod offload;
 pub mod rendering;
 mod shared_memory;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
-use flate2::Compression;
-use hyper::{HeaderMap, header::HeaderName};
-
+pub use call::{Call, Wire};
 pub use codec::{Codec, Decoded, Reply};
 pub use failure::Failure;
 pub use inflation::inflate;
 
 use crate::{memory::SharedMemory, serving::Serving};
-use compression::Encoding;
 use inference::{
-    access::Forwarding,
     error::Error,
     limits::{Permit, out_of_bytes},
     request::{InferenceRequest, InferenceResponse, Sequence},
     signature::Signature,
-    trace::{self, Moment, Trace, Transport},
+    trace::{self, Moment, Trace},
 };
 use inflation::Inflation;
 use intake::{Limits, Payload, Received, Source};
 use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};
 use shared_memory::{Windows, attach};
-
-/// The header that names the client's trace of which the request is a part.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-
-/// What differs between the wires.
-pub struct Wire {
-    /// Its name in traces.
-    pub transport: Transport,
-    /// The status of an answer.
-    pub ok: u16,
-    /// The status of a failure.
-    pub status: fn(&Error) -> u16,
-    /// The header that says how a body is compressed.
-    pub encoding_header: &'static str,
-    /// The encoding in which the client takes a compressed reply, by its headers.
-    pub accepted: fn(&HeaderMap) -> Option<Encoding>,
-    /// Replies of fewer bytes are not compressed.
-    pub smallest_compressed: usize,
-}
-
-/// What is known of a request before its body is decoded.
-pub struct Call<'a> {
-    /// The wire that it came over.
-    pub wire: &'static Wire,
-    /// The headers of HTTP, or the metadata of gRPC.
-    pub headers: &'a HeaderMap,
-    /// The client's name for it, where that is known already.
-    pub id: Option<&'a str>,
-    /// When the wait for its first byte began; `None` where nothing is traced.
-    pub began: Option<Instant>,
-    /// When its answer becomes useless; `None` for never.
-    pub deadline: Option<Instant>,
-    /// How its body is compressed; `None` where it is plain, or inflated already.
-    pub encoding: Option<Encoding>,
-    /// The level at which its reply is compressed where the client accepts that; `None` for no compression.
-    pub compression: Option<Compression>,
-    /// The headers that become parameters; `None` for none.
-    pub forwarding: Option<&'a Forwarding>,
-    /// The sequence that the request is a part of, whatever its body says.
-    pub sequence: Option<&'a Sequence>,
-}
-
-impl Call<'_> {
-    /// Begins the trace of a request for this model, where it is traced.
-    fn begin_trace(&self, serving: &Serving, model: &ServedModel) -> Option<Arc<Trace>> {
-        let Signature { model: name, version, .. } = &*model.signature;
-        let parent = || self.headers.get(&TRACEPARENT).and_then(|it| it.to_str().ok());
-        serving.tracing.begin_at(self.began?, self.wire.transport, name, *version, parent)
-    }
-
-    /// The encoding and level of this reply; `None` where it is not compressed.
-    fn reply_compression(&self, length: usize) -> Option<(Encoding, Compression)> {
-        let level = self.compression?;
-        if length < self.wire.smallest_compressed {
-            return None;
-        }
-        (self.wire.accepted)(self.headers).map(|encoding| (encoding, level))
-    }
-
-    /// A failure of this request, noted in its trace.
-    fn failed(&self, trace: Option<&Trace>, mut failure: Failure, model: &ServedModel) -> Failure {
-        if failure.id.is_none() {
-            failure.id = self.id.map(Arc::from);
-        }
-        failure.model = Some(model.signature.model.clone());
-        if let Some(trace) = trace {
-            let status = (self.wire.status)(&failure.error);
-            trace.answered(status, failure.id.as_ref(), Some(&failure.error));
-        }
-        failure
-    }
-}
 
 /// A reply, and what must live until it is written.
 pub struct Answer<R> {

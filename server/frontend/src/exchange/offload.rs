@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_has_begun_goes_on_when_nobody_waits_for_it() {
+    async fn work_that_has_begun_goes_on_when_its_future_is_dropped() {
         let threads = ControlThreads::default();
         let (begun, has_begun) = oneshot::channel();
         let (go, may_go) = mpsc::channel();

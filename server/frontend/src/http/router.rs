@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_addresses_and_wrong_methods_are_told_apart() {
+    fn unknown_addresses_are_404_and_wrong_methods_405() {
         for path in
             ["", "/", "/v2/x", "/v2/models", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"]
         {

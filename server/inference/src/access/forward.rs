@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_none_is_told() {
+    fn an_invalid_pattern_is_an_error() {
         for wrong in ["", "(", "a{2", "[z-a]"] {
             assert!(
                 Forwarding::new(wrong).unwrap_err().starts_with("a regular expression"),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_is_told_by_its_line_and_without_its_secrets() {
+    fn the_error_of_a_bad_file_has_its_line_and_no_secrets() {
         for (text, part) in [
             ("", "at least one line"),
             ("# only a remark\n", "at least one line"),

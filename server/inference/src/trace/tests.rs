@@ -88,7 +88,7 @@ fn nothing_is_noted_of_a_request_that_is_not_traced() {
 }
 
 #[test]
-fn a_trace_goes_out_when_the_last_who_holds_it_lets_go() {
+fn a_trace_is_written_when_its_last_holder_is_dropped() {
     let (tracing, traces) = tracing(triton(), true, 1);
     let trace = begin(&tracing, "m").unwrap();
     let (held, sending) = (trace.clone(), trace.sending());

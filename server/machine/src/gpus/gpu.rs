@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_that_was_started_without_gpus_is_told_of() {
+    fn a_container_that_was_started_without_gpus_is_the_reason() {
         let none = |container: &str| {
             let container = Some(container.to_owned());
             let visibility = Visibility { cuda: None, container };

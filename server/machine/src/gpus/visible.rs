@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_on_purpose_is_told_from_what_is_hardly_meant() {
+    fn gpus_hidden_on_purpose_are_distinguished_from_likely_mistakes() {
         let lack = |all: &[Whole], cuda| gpus(all, cuda).lack;
         assert_eq!(lack(&three(), None), Lack::Nothing);
         assert_eq!(lack(&three(), Some("1")), Lack::Nothing);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn files_lie_in_a_directory_of_their_own_as_long_as_somebody_has_it() {
+    fn files_are_in_a_directory_of_their_own_until_it_is_dropped() {
         let given = read(Some("{}"), &[("1/model.onnx", "a"), ("2/model.onnx", "b")]);
         let given = given.unwrap().unwrap();
         assert_eq!(given.raw.name, "m");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_configuration_is_told_with_its_place() {
+    fn an_error_of_a_configuration_has_its_place() {
         check_refused(Some("{\"max_batch\": 1}"), &[], &["config:1:", "'max_batch_size'"]);
         check_refused(Some("{"), &[], &["parameter 'config' is not valid"]);
         check_refused(Some("{\"name\": \"n\"}"), &[], &["'n'", "'m'"]);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_shown_to_those_that_are_on_it_and_to_nobody_else() {
+    fn a_circle_is_an_error_of_its_members_only() {
         let models: &[(&str, &[&str])] =
             &[("a", &["b"]), ("b", &["c"]), ("c", &["d", "b"]), ("d", &[])];
         assert_eq!(found("a", models), None);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_leads_nowhere_and_one_may_be_its_own_member() {
+    fn a_missing_model_is_no_circle_and_a_model_may_be_its_own_member() {
         assert_eq!(found("a", &[("a", &["gone"])]), None);
         assert_eq!(found("a", &[("a", &["a"])]).unwrap(), "'a' -> 'a'");
     }

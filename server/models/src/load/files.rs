@@ -129,7 +129,7 @@ mod tests {
     use crate::config::engines::usual;
 
     #[test]
-    fn a_file_that_lies_flat_is_a_model_by_its_ending_or_told_to_be_none() {
+    fn a_file_without_a_version_is_a_model_by_its_ending_or_an_error() {
         let dir = std::env::temp_dir().join(format!("muster-flat-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let files = |name: &str| {

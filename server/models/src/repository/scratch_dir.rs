@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_has_any_more_is_removed_and_nothing_else() {
+    fn only_directories_of_ended_processes_are_removed() {
         let scratch = std::env::temp_dir().join(format!("muster-scratch-{}", std::process::id()));
         fs::create_dir_all(&scratch).unwrap();
         let used = ScratchDir::new(&scratch).unwrap();

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_asked_for_and_not_there_is_told_and_keeps_no_other_from_being_served() {
+    fn a_missing_version_is_reported_and_the_others_are_served() {
         let policy = "version_policy { specific { versions: [ 7, 1 ] } }";
         assert_eq!(wanted(policy), Ok((vec![1], vec![7])));
         let error = wanted("version_policy { specific { versions: 7 } }").unwrap_err();

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_none_is_told_without_it() {
+    fn the_error_of_an_invalid_key_does_not_repeat_it() {
         let error = access("as://a/c", &[("AZURE_STORAGE_KEY", "not base64!")]).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("as://a/c") && text.contains("account's key"), "{text}");

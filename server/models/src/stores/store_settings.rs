@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_a_store_is_told_the_forms_and_not_repeated() {
+    fn the_error_of_an_invalid_store_address_lists_the_forms_and_does_not_repeat_it() {
         let wrong = [
             "s3://",
             "s3:///b",

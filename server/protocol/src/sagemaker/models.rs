@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_lacks_something_is_told_what() {
+    fn the_error_of_an_incomplete_load_names_what_is_missing() {
         check_refused(load_request(br#"{"url": "/m"}"#), &["no 'model_name'"]);
         check_refused(load_request(br#"{"model_name": "m"}"#), &["no 'url'"]);
         check_refused(load_request(br#"{"model_name": 1}"#), &["model_name", "a string"]);

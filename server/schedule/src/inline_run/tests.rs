@@ -118,7 +118,7 @@ async fn requests_that_a_thread_has_before_it_run_as_batches_without_leaving_it(
 }
 
 #[tokio::test]
-async fn a_run_that_is_shorter_than_a_turn_of_the_thread_waits_for_nobody() {
+async fn a_run_that_is_shorter_than_a_turn_of_the_thread_waits_for_no_other_request() {
     let fast = Fast::new(Duration::from_nanos(300));
     fast.become_likely().await;
     let answers: Vec<_> = (0..10).map(|it| fast.spawn(it as f32)).collect();
@@ -129,7 +129,7 @@ async fn a_run_that_is_shorter_than_a_turn_of_the_thread_waits_for_nobody() {
 }
 
 #[tokio::test]
-async fn those_who_joined_a_client_that_left_are_answered() {
+async fn requests_merged_with_one_whose_client_left_are_answered() {
     let fast = Fast::new(Duration::from_micros(20));
     fast.become_likely().await;
     let leading = fast.spawn(1.0);

@@ -172,7 +172,7 @@ async fn a_dropped_call_never_reaches_the_model() {
 }
 
 #[tokio::test]
-async fn a_batch_that_nobody_waits_for_is_stopped_and_not_before() {
+async fn a_batch_is_stopped_once_no_client_waits_for_it() {
     let (scheduler, gate) = scheduler(1, Settings { hold: 2, ..settings() });
     let (one, two) = (spawn(&scheduler, submission(1.0)), spawn(&scheduler, submission(2.0)));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
@@ -331,7 +331,7 @@ async fn a_slow_model_takes_requests_while_its_instance_is_yet_to_be_made() {
 }
 
 #[tokio::test]
-async fn who_waits_for_the_end_takes_no_wake_up_from_a_worker() {
+async fn waiting_for_the_end_takes_no_wake_up_from_a_worker() {
     let (scheduler, gate) = scheduler(1, settings());
     let first = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
@@ -363,7 +363,7 @@ async fn a_request_that_comes_after_its_deadline_never_runs() {
 }
 
 #[tokio::test]
-async fn a_failure_is_counted_once_whoever_notices_it_first() {
+async fn a_failure_is_counted_once_wherever_it_is_noticed_first() {
     let metrics = Metrics::new(MetricsSettings::default());
     let (scheduler, gate) = {
         let (mut scheduler, gate) = scheduler(1, settings());

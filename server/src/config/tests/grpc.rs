@@ -4,7 +4,7 @@ use super::*;
 use frontend::settings::{Compression, ConnectionAge, PemFile, TlsFiles};
 
 #[test]
-fn grpc_is_served_unless_a_platform_wants_one_port_or_somebody_says_so() {
+fn grpc_is_served_unless_a_platform_wants_one_port_or_it_is_configured() {
     let port = |args: &str, variables: &[&str]| config(args, variables).listeners.grpc;
     assert_eq!(port("", &[]), socket("0.0.0.0:8001"));
     assert_eq!(port("--http-address ::1", &[]), socket("[::1]:8001"));
@@ -16,7 +16,7 @@ fn grpc_is_served_unless_a_platform_wants_one_port_or_somebody_says_so() {
 }
 
 #[test]
-fn grpc_is_served_on_the_port_of_tensorflow_serving_when_somebody_says_so() {
+fn grpc_is_served_on_the_port_of_tensorflow_serving_where_that_is_configured() {
     let port = |args: &str, variables: &[&str]| config(args, variables).listeners.tfs_grpc;
     assert_eq!(port("", &[]), None);
     assert_eq!(port("--allow-tfs-grpc=true", &[]), socket("0.0.0.0:8500"));

@@ -39,7 +39,7 @@ fn health_is_asked_where_the_environment_lets_the_server_listen() {
 }
 
 #[test]
-fn health_is_asked_where_the_first_process_was_told_to_listen() {
+fn the_health_check_goes_to_the_address_of_the_first_process() {
     let variables = ["MUSTER_SAGEMAKER_PORT=1"];
     for (first, args, expect) in [
         ("/muster serve --sagemaker-port 9000", "", 9000),
@@ -65,7 +65,7 @@ fn health_is_asked_at_the_port_that_is_typed_beside_it() {
 }
 
 #[test]
-fn health_is_asked_where_somebody_says() {
+fn the_health_check_goes_to_the_given_address() {
     for (url, expect) in [
         ("http://h:9000", "http://h:9000/ping"),
         ("http://h/", "http://h:80/"),

@@ -4,7 +4,7 @@ use super::config;
 use protocol::sagemaker::{Dialect, InferenceType};
 
 #[test]
-fn the_dialect_is_given_or_told_from_the_variables_of_a_container() {
+fn the_dialect_is_given_or_follows_from_the_variables_of_a_container() {
     let read = |args: &str, variables: &[&str]| {
         let sagemaker = config(args, variables).sagemaker;
         (sagemaker.dialect, sagemaker.vendor.map(|it| it.dialect))

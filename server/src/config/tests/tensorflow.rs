@@ -88,7 +88,7 @@ fn muster_s_own_flags_stand_beside_them_and_count_more() {
 }
 
 #[test]
-fn flags_without_effect_are_told_one_by_one_and_dangerous_ones_are_refused() {
+fn flags_without_effect_get_a_line_each_and_dangerous_ones_are_refused() {
     let base = "tensorflow_model_server --rest_api_port=1 --model_base_path=/srv/half";
     let text = notices(&started(
         &format!(

@@ -284,7 +284,7 @@ impl Write for Stuck {
 }
 
 #[test]
-fn a_reader_who_stops_reading_stops_nobody_and_learns_what_was_dropped() {
+fn a_log_reader_that_stops_blocks_no_thread_and_gets_the_count_of_dropped_lines() {
     let (release, stuck) = mpsc::channel();
     let taken = Shared::default();
     let sink = Stuck { release: stuck, taken: taken.clone() };
@@ -319,7 +319,7 @@ fn a_reader_who_stops_reading_stops_nobody_and_learns_what_was_dropped() {
 }
 
 #[test]
-fn the_end_does_not_wait_long_for_a_reader_who_is_gone() {
+fn the_end_does_not_wait_long_for_a_log_reader_that_is_gone() {
     let (_release, stuck) = mpsc::channel();
     let sink = Stuck { release: stuck, taken: Shared::default() };
     let (subscriber, guard) = subscriber(&config(LogFormat::Text), Box::new(sink), None).unwrap();

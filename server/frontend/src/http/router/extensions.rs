@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_there_and_methods_are_told_apart() {
+    fn other_addresses_are_unknown_and_wrong_methods_are_refused() {
         for path in [
             "",
             "/register",

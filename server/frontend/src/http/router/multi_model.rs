@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_are_told_which_there_are_and_other_addresses_are_unknown() {
+    fn other_methods_list_the_allowed_ones_and_other_addresses_are_unknown() {
         let allowed = |method, path| match router::route(&method, path) {
             Err(Error::MethodNotAllowed { allowed, .. }) => allowed,
             other => panic!("{path}: {other:?}"),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_ask_need_not_be_allowed_to_load() {
+    fn a_client_that_may_infer_need_not_be_allowed_to_load() {
         let need =
             |method: Method, path| router::route(&method, path).unwrap().family_and_need(&method).1;
         assert_eq!(need(Method::POST, "/models/m/invoke"), Need::reading(Category::Inference));

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_drops_it_withdraws_what_was_asked() {
+    async fn dropping_the_future_withdraws_the_request() {
         let mut queue = Queue::new(1);
         let (held, gone) = oneshot::channel::<()>();
         queue.push(Kind::Text, async move {

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn after_several_nobody_asks_until_one_may_try() {
+    fn after_several_failures_the_circuit_is_open_until_one_trial() {
         let (mut circuit, now) = (Circuit::default(), Instant::now());
         assert_eq!([0; 3].map(|_| circuit.failed(now)), [false, false, true]);
         assert!(!circuit.lets_through(now) && !circuit.is_closed());

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_waited_for_and_what_is_none_is_told() {
+    fn a_partial_answer_is_waited_for_and_a_malformed_one_is_an_error() {
         for part in ["", "+O", "+OK\r", "$3\r\nab", "$3\r\nabc\r"] {
             check(part, Ok(None));
         }

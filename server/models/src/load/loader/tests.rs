@@ -303,7 +303,7 @@ fn where_gpus_cannot_be_used_a_model_that_leaves_it_open_runs_on_the_cpu() {
 }
 
 #[test]
-fn a_model_that_asks_for_gpus_is_not_loaded_without_and_the_engines_reason_is_told() {
+fn a_model_that_wants_gpus_is_not_loaded_without_and_the_error_has_the_engines_reason() {
     let config = "instance_group { kind: KIND_GPU }";
     let loading = Loading::new("no-fallback", config, 1, Broken::Load);
     let told = format!(

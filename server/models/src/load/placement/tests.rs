@@ -210,7 +210,7 @@ fn the_cpu_is_the_cpu_whatever_there_is_beside_it() {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_told_with_those_that_are() {
+fn the_error_of_a_missing_gpu_lists_the_present_ones() {
     #[track_caller]
     fn refused(text: &str, count: u32, expected: &[&str]) {
         assert_eq!(on_gpus(text, count).unwrap_err(), expected);
@@ -250,7 +250,7 @@ fn where_gpus_are_hidden_or_unusable_every_model_that_would_run_on_one_says_why_
 }
 
 #[test]
-fn what_groups_came_to_is_told_group_by_group() {
+fn planned_groups_are_described_one_by_one() {
     let text = "instance_group [ { kind: KIND_AUTO }, { kind: KIND_MODEL }, { count: 3 gpus: 1 } ]";
     let plan = on_gpus(text, 2).unwrap();
     let group = |kind, count, gpus: &[u32]| Some(PlannedGroup { kind, count, gpus: gpus.to_vec() });
@@ -264,7 +264,7 @@ fn what_groups_came_to_is_told_group_by_group() {
 }
 
 #[test]
-fn devices_are_told_in_few_words() {
+fn devices_are_described_briefly() {
     let text = |config: &str, count| on_gpus(config, count).unwrap().devices_text();
     assert_eq!(text("", 0), "CPU");
     assert_eq!(text("instance_group { count: 2 }", 1), "GPU 0");

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_member_does_not_have_are_told_with_those_that_it_has() {
+    fn the_error_of_an_unknown_tensor_of_a_member_lists_the_known_ones() {
         let m = usual("m", 0, &[4]);
         let n = member("n", 0, port("A", Fp32, &[4]), port("b", Fp32, &[4]));
         let problems = compiled("", &m, &n).unwrap_err();

@@ -109,7 +109,7 @@ fn a_row_without_a_request_is_masked_and_everybody_keeps_his_own() {
 }
 
 #[test]
-fn the_culprit_alone_fails_and_nobody_leaves_his_row() {
+fn only_the_request_at_fault_fails_and_the_others_keep_their_rows() {
     let (answers, given) = run_all(&[Some(1), Some(13), Some(3), Some(4)], FIXED);
     assert_eq!(answers, [Some(101), None, Some(103), Some(104)]);
     let x: Vec<Vec<i32>> = given.iter().map(|it| it[0].1.clone()).collect();

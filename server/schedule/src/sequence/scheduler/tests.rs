@@ -262,7 +262,7 @@ async fn closing_runs_what_waits_and_ends_the_threads() {
 }
 
 #[tokio::test]
-async fn an_instance_that_cannot_be_made_is_the_error_of_those_who_sit_there() {
+async fn an_instance_that_cannot_be_made_is_the_error_of_its_sequences() {
     let slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
     let metrics = Metrics::new(MetricsSettings::default()).model("m", 1, &Default::default());
     let scheduler = SequenceScheduler::new(settings(), vec![slot], metrics);

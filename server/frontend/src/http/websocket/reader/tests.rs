@@ -116,7 +116,7 @@ fn what_breaks_the_protocol_ends_it_with_the_code_for_that() {
 }
 
 #[test]
-fn a_close_is_told_with_what_to_say_in_return() {
+fn a_close_has_the_payload_of_its_answer() {
     check(&frame(0x88, &[3, 0xe8]), &["Closed [3, 232]"], None);
     check(&frame(0x88, &[]), &["Closed []"], None);
 }

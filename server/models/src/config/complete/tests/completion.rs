@@ -241,7 +241,7 @@ fn the_instances_that_were_made_are_shown() {
 }
 
 #[test]
-fn what_has_no_effect_is_told_and_nothing_else() {
+fn only_fields_without_effect_get_warnings() {
     let text = "optimization { priority: PRIORITY_MAX eager_batching: true
                                input_pinned_memory { enable: true } output_pinned_memory { enable: false }
                                execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' }
@@ -268,7 +268,7 @@ fn what_has_no_effect_is_told_and_nothing_else() {
 }
 
 #[test]
-fn accelerators_for_an_engine_that_has_none_are_told_of() {
+fn accelerators_for_an_engine_without_them_get_a_warning() {
     let text =
         "optimization { execution_accelerators { gpu_execution_accelerator { name: 'cuda' } } }";
     assert_eq!(accepted(text, &classifier()).warnings, Vec::<String>::new());
