@@ -113,7 +113,7 @@ fn text_that_is_not_utf8_is_refused_and_nul_is_only_a_character() {
     };
     target.refuses(&[], name(b"\xff\xfe"), &["UTF-8"]);
     target.refuses(&[], name(b"IN\0PUT"), &["inputs[0].name"]);
-    target.refuses(&[], name(b"IN\\u0000PUT"), &["no input", "INPUT0"]);
+    target.refuses(&[], name(b"IN\\u0000PUT"), &["unexpected inference input", "INPUT0"]);
     target.refuses(&[], name(b"\\ud800"), &["inputs[0].name"]);
     target.refuses(&[], b"\0\0\0\0", &["byte 0"]);
     target.refuses(&[], [b"{\"inputs\":[]}", &[0u8; 16][..]].concat(), &["byte"]);
@@ -156,13 +156,13 @@ fn types_names_and_shapes_that_do_not_fit_are_named() {
 fn missing_unknown_and_repeated_inputs_and_outputs_are_named() {
     let target = Target::new(&[]);
     target.refuses(&[], r#"{"inputs":[]}"#, &["'copy'", "missing: INPUT0"]);
-    target.refuses_input(&format!("{GOOD},{GOOD}"), &["'INPUT0'", "repeated"]);
+    target.refuses_input(&format!("{GOOD},{GOOD}"), &["input 'INPUT0' already exists in request"]);
     let other = GOOD.replace("INPUT0", "b");
     target.refuses_input(&format!("{GOOD},{other}"), &["'copy'", "'b'"]);
     let outputs = |list: &str| format!("{{\"inputs\":[{GOOD}],\"outputs\":[{list}]}}");
     target.refuses(&[], outputs(r#"{"name":"y"}"#), &["'y'", "'OUTPUT0'"]);
     let twice = r#"{"name":"OUTPUT0"},{"name":"OUTPUT0"}"#;
-    target.refuses(&[], outputs(twice), &["'OUTPUT0'", "repeated"]);
+    target.refuses(&[], outputs(twice), &["output 'OUTPUT0' already exists in request"]);
     target.refuses(&[], outputs("{}"), &["outputs[0]", "'name'"]);
     let negative = r#"{"name":"OUTPUT0","parameters":{"classification":-1}}"#;
     target.refuses(&[], outputs(negative), &["outputs[0].parameters.classification"]);

@@ -49,7 +49,7 @@ fn only_what_is_asked_for_is_loaded_and_the_index_names_the_rest() {
     let repository = Repository::identity("a", &[]).with_identity("b", &[]);
     let server = Server::start(&repository, &[EXPLICIT, "--load-model=b"]);
     assert_eq!(index(&server), ["a", "b:1 READY"]);
-    assert!(server.post(&infer("a"), row(1)).error(404).contains("'a' is not loaded"));
+    assert!(server.post(&infer("a"), row(1)).error(404).contains("'a' has no available versions"));
     load(&server, "a", "").expect(200);
     assert_eq!(first_of(&server.post(&infer("a"), row(1))), 1.0);
     unload(&server, "b").expect(200);
@@ -92,7 +92,10 @@ fn what_is_loaded_or_fails_later_leaves_the_server_ready() {
     let repository = Repository::identity("a", &[]).with_identity("bad", &[("load_fault", "fail")]);
     let server = Server::start(&repository, &[EXPLICIT, "--load-model=a"]);
     let error = load(&server, "bad", "").error(400);
-    assert!(error.contains("'bad'") && error.contains("version 1 is UNAVAILABLE"), "{error}");
+    assert!(
+        error.contains("'bad'") && error.contains("version 1 is at UNAVAILABLE state"),
+        "{error}"
+    );
     server.get("/v2/health/ready").expect(200);
     server.get("/v2/models/a/ready").expect(200);
     server.get("/v2/models/bad/ready").expect(503);
@@ -114,7 +117,13 @@ fn whatever_is_wrong_with_a_request_to_load_is_named() {
         }
     }
     let parameters = |it: &str| format!("{{\"parameters\":{{{it}}}}}");
-    check(&server, "none", "", 500, &["'none'", "looked for a directory", &repository.at("")]);
+    check(
+        &server,
+        "none",
+        "",
+        500,
+        &["failed to load 'none', failed to poll from model repository", &repository.at("")],
+    );
     check(&server, "broken", "", 500, &["config.pbtxt:2:1", "'max_batch_size'"]);
     check(&server, "empty", "", 400, &["'empty'", "has versions: none"]);
     check(&server, "..", "", 400, &["'..' cannot be the name"]);
@@ -138,7 +147,7 @@ fn whatever_is_wrong_with_a_request_to_load_is_named() {
 }
 
 #[test]
-fn a_configuration_that_is_given_lasts_until_the_next_plain_load() {
+fn a_configuration_that_is_given_lasts_until_the_repository_changes() {
     let repository = Repository::identity("m", &[]);
     let server = Server::start(&repository, &[EXPLICIT, "--load-model=m"]);
     let batch = || server.get("/v2/models/m/config").json()["max_batch_size"].as_i64().unwrap();
@@ -148,7 +157,11 @@ fn a_configuration_that_is_given_lasts_until_the_next_plain_load() {
     load(&server, "m", &body).expect(200);
     assert_eq!(batch(), 3);
     load(&server, "m", "").expect(200);
+    assert_eq!(batch(), 3);
+    let repository = repository.with_identity("m", &[("delay_us", "1")]);
+    load(&server, "m", "").expect(200);
     assert_eq!(batch(), 8);
+    drop(repository);
 }
 
 #[test]

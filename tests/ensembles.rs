@@ -194,7 +194,10 @@ fn a_failure_names_step_and_model_and_is_counted_once_for_each() {
 fn a_request_that_does_not_fit_is_refused_as_by_any_model() {
     let server = Server::start(&two(&[]).model("e", &chain("a", "b")), &[]);
     let error = server.post(&infer("e"), body(1).replace("\"x\"", "\"w\"")).error(400);
-    assert!(error.contains("model 'e' has no input 'w'; did you mean 'x'?"), "{error}");
+    assert!(
+        error.contains("unexpected inference input 'w' for model 'e'; did you mean 'x'?"),
+        "{error}"
+    );
     assert_eq!(Page::read(server.http()).failures("e", "OTHER"), 0.0);
 }
 
@@ -215,7 +218,10 @@ fn an_ensemble_without_a_member_says_which_and_why() {
     assert!(told.contains("its member 'a': "), "{told}");
     assert!(told.contains("told to fail by 'load_fault'"), "{told}");
     let told = reason("f");
-    assert!(told.contains("its member 'bb': there is no model 'bb'"), "{told}");
+    assert!(
+        told.contains("its member 'bb': failed to load 'bb', failed to poll from model repository"),
+        "{told}"
+    );
     assert!(reason("g").contains("its member 'f': "), "{}", reason("g"));
     let error = server.post(&infer("e"), body(1)).error(503);
     assert!(error.contains("its member 'a': "), "{error}");
@@ -372,7 +378,7 @@ fn a_new_member_that_does_not_fit_is_told_until_one_fits_again() {
         assert_eq!(error.kind(), Kind::Unavailable);
         let text = error.to_string();
         for part in [
-            "model 'e' version 1 is not ready: ",
+            "Request for unknown model: 'e' version 1 is not at ready state: ",
             "input 'INPUT0' of step[1] ('b') takes FP32 [-1,5], but tensor 't', output 'OUTPUT0' of step[0] ('a'), \
              is FP32 [-1,4]",
         ] {

@@ -204,7 +204,10 @@ fn a_version_is_chosen_by_the_address_and_the_highest_without_one() {
     let chosen = run(&mut client, "/versions/1", &[1]).expect(200).json();
     assert_eq!(chosen["model_version"], "1");
     let unknown = run(&mut client, "/versions/3", &[1]).error(404);
-    assert!(unknown.contains("no version 3") && unknown.contains("1, 2"), "{unknown}");
+    assert!(
+        unknown.contains("'two' version 3 is not found") && unknown.contains("1, 2"),
+        "{unknown}"
+    );
 }
 
 #[test]

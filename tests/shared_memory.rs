@@ -183,7 +183,7 @@ fn regions_are_listed_by_name_and_forgotten_when_unregistered() {
     assert_eq!(server.get(&format!("{SYSTEM}/status")).expect(200).json(), json!([a, b]));
     assert_eq!(server.get(&format!("{SYSTEM}/region/b/status")).expect(200).json(), json!([b]));
     let text = register("b", json!({"key": object.key(), "byte_size": 5})).error(400);
-    assert!(text.contains("registered already"), "{text}");
+    assert!(text.contains("shared memory region 'b' already in manager"), "{text}");
     for path in ["region/b/unregister", "region/b/unregister", "region/never/unregister"] {
         server.post(&format!("{SYSTEM}/{path}"), "").expect(200);
     }
@@ -211,7 +211,10 @@ fn a_registration_that_cannot_be_is_refused_with_what_was_expected() {
     refused(json!({"key": "", "byte_size": 1}), "a key such as '/name'");
     refused(json!({"key": "/../etc/passwd", "byte_size": 1}), "without further slashes");
     refused(json!({"key": "//triton_python_backend_shm_region_1", "byte_size": 1}), "reserved");
-    refused(json!({"key": "/muster-tests-none", "byte_size": 1}), "cannot be opened");
+    refused(
+        json!({"key": "/muster-tests-none", "byte_size": 1}),
+        "Unable to open shared memory region: '/muster-tests-none'",
+    );
     refused(json!({"key": 5, "byte_size": 1}), "key: expected a string");
     refused(json!({"byte_size": 1}), "the key 'key'");
     refused(json!({"kye": "/x"}), "did you mean 'key'?");
@@ -230,10 +233,34 @@ fn a_request_that_names_memory_wrongly_is_refused_by_tensor_and_region() {
         assert!(text.iter().all(|it| error.contains(it)), "{error}");
         assert_eq!(reply.json()["request_id"], "7");
     };
-    refused(404, &part("q", 0, 16), &json!({}), &["input 'INPUT0'", "region 'q'"]);
-    refused(404, &good, &part("q", 0, 16), &["output 'OUTPUT0'", "region 'q'"]);
-    refused(400, &part("r", 17, 16), &json!({}), &["input 'INPUT0'", "region 'r'", "32 bytes"]);
-    refused(400, &good, &part("r", 30, 16), &["output 'OUTPUT0'", "region 'r'", "32 bytes"]);
+    refused(
+        404,
+        &part("q", 0, 16),
+        &json!({}),
+        &["input 'INPUT0'", "Unable to find shared memory region: 'q'"],
+    );
+    refused(
+        404,
+        &good,
+        &part("q", 0, 16),
+        &["output 'OUTPUT0'", "Unable to find shared memory region: 'q'"],
+    );
+    refused(
+        400,
+        &part("r", 17, 16),
+        &json!({}),
+        &["input 'INPUT0'", "Invalid offset + byte size for shared memory region: 'r'", "32 bytes"],
+    );
+    refused(
+        400,
+        &good,
+        &part("r", 30, 16),
+        &[
+            "output 'OUTPUT0'",
+            "Invalid offset + byte size for shared memory region: 'r'",
+            "32 bytes",
+        ],
+    );
     refused(400, &part("r", 0, 20), &json!({}), &["input 'INPUT0'", "16 bytes", "20"]);
     refused(400, &good, &part("r", 16, 12), &["output 'OUTPUT0' takes 16 bytes", "12"]);
     let with = |key: &str, value: Value| {

@@ -34,7 +34,7 @@ def check_load_and_unload(client):
     assert client.is_model_ready("digits")
     client.unload_model("digits")
     assert not client.is_model_ready("digits")
-    refused(lambda: client.load_model("nothing"), "'nothing'", "looked for")
+    refused(lambda: client.load_model("nothing"), "failed to load 'nothing', failed to poll from model repository")
     client.unload_model("nothing")
 
 

@@ -49,7 +49,7 @@ def check_shared_memory(client):
         expected = {"name": "in put", "key": KEY + "-in", "offset": 0, "byte_size": 2 * a.nbytes}
         assert status == [expected], status
         refused(lambda: client.register_system_shared_memory("outputs", KEY + "-out", 8), 400,
-                "registered already")
+                "already in manager")
 
         wanted = [triton.InferRequestedOutput("sum"), triton.InferRequestedOutput("difference")]
         wanted[0].set_shared_memory("outputs", a.nbytes)

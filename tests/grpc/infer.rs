@@ -126,21 +126,36 @@ fn what_is_wrong_with_the_data_is_told_by_name() {
         change(&mut it);
         it
     };
-    check(with(|it| it.inputs[0].name = "INPUT".to_owned()), &["no input 'INPUT'", "'INPUT0'"]);
+    check(
+        with(|it| it.inputs[0].name = "INPUT".to_owned()),
+        &["unexpected inference input 'INPUT'", "'INPUT0'"],
+    );
     check(with(|it| it.inputs[0].datatype = "FP33".to_owned()), &["'FP33'", "mean 'FP32'?"]);
-    check(with(|it| it.inputs[0].datatype = "INT32".to_owned()), &["expected datatype FP32"]);
+    check(
+        with(|it| it.inputs[0].datatype = "INT32".to_owned()),
+        &["inference input 'INPUT0' data-type is 'INT32'", "expects 'FP32'"],
+    );
     check(with(|it| it.inputs[0].shape = vec![-1, 4]), &["expected shape [-1,4], given [-1, 4]"]);
     check(with(|it| it.inputs[0].shape = vec![1 << 62, 1 << 62]), &["input 'INPUT0'"]);
     check(with(|it| it.inputs[0].shape = vec![4]), &["input 'INPUT0'", "model 'm'"]);
-    check(with(|it| it.inputs.push(it.inputs[0].clone())), &["input 'INPUT0'", "once"]);
+    check(
+        with(|it| it.inputs.push(it.inputs[0].clone())),
+        &["input 'INPUT0' already exists in request"],
+    );
     check(with(|it| it.inputs.clear()), &["raw_input_contents has 1 entries, expected 0"]);
-    check(with(|it| it.outputs = vec![output("OUTPUT", &[])]), &["no output 'OUTPUT'", "OUTPUT0"]);
-    check(with(|it| it.outputs = vec![output("OUTPUT0", &[]); 2]), &["'OUTPUT0'", "once"]);
+    check(
+        with(|it| it.outputs = vec![output("OUTPUT", &[])]),
+        &["unexpected inference output 'OUTPUT' for model", "OUTPUT0"],
+    );
+    check(
+        with(|it| it.outputs = vec![output("OUTPUT0", &[]); 2]),
+        &["output 'OUTPUT0' already exists in request"],
+    );
     check(with(|it| it.model_version = "one".to_owned()), &["version: expected", "'one'"]);
     let named = ModelInferRequest { id: "abc".to_owned(), ..none_of(request()) };
     check(named, &["(request id: abc)"]);
     let text = client.refused(identity("n", &[1.0]), Code::NotFound);
-    assert!(text.contains("there is no model 'n'"), "{text}");
+    assert!(text.contains("Request for unknown model: 'n' is not found"), "{text}");
 }
 
 fn none_of(request: ModelInferRequest) -> ModelInferRequest {

@@ -138,16 +138,24 @@ fn a_request_that_names_memory_wrongly_is_refused_by_tensor_and_region() {
         }
     };
     let wrong = Code::InvalidArgument;
-    check(request(&part("s", 0, 16), None), Code::NotFound, &["'INPUT0'", "region 's'"]);
+    check(
+        request(&part("s", 0, 16), None),
+        Code::NotFound,
+        &["'INPUT0'", "Unable to find shared memory region: 's'"],
+    );
     check(request(&part("r", 8, 16), None), wrong, &["'INPUT0'", "not inside the region"]);
     check(request(&part("r", 0, 12), None), wrong, &["'INPUT0'", "takes 16 bytes", "12"]);
-    check(request(&whole, Some(&part("s", 0, 16))), Code::NotFound, &["'OUTPUT0'", "region 's'"]);
+    check(
+        request(&whole, Some(&part("s", 0, 16))),
+        Code::NotFound,
+        &["'OUTPUT0'", "Unable to find shared memory region: 's'"],
+    );
     check(request(&whole, Some(&part("r", 0, 8))), wrong, &["'OUTPUT0' takes 16 bytes", "8"]);
     let both = [whole.clone(), vec![("classification", ParameterChoice::Int64Param(1))]].concat();
     check(request(&whole, Some(&both)), wrong, &["'OUTPUT0'", "given both"]);
     let mut twice = request(&whole, None);
     twice.inputs.push(twice.inputs[0].clone());
-    check(twice, wrong, &["'INPUT0'", "more than once"]);
+    check(twice, wrong, &["input 'INPUT0' already exists in request"]);
 }
 
 #[test]

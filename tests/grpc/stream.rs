@@ -50,7 +50,10 @@ fn an_error_is_an_answer_with_the_id_of_its_request_and_the_stream_goes_on() {
         client.stream::<_, ModelStreamInferResponse>(STREAM, requests.clone(), &[]);
     end.unwrap();
     assert_eq!(answers.len(), 3);
-    assert!(answers[1].error_message.contains("there is no model 'none'"), "{answers:?}");
+    assert!(
+        answers[1].error_message.contains("Request for unknown model: 'none' is not found"),
+        "{answers:?}"
+    );
     let failed = answers[1].infer_response.as_ref().unwrap();
     assert_eq!((&*failed.id, failed.outputs.len()), ("id-none", 0));
     assert!(failed.parameters.contains_key("triton_final_response"));

@@ -51,6 +51,10 @@ impl Environment for FakeEnvironment {
         ProcessEnvironment.kind_of(path)
     }
 
+    fn is_empty_directory(&self, path: &Path) -> bool {
+        ProcessEnvironment.is_empty_directory(path)
+    }
+
     fn text_of(&self, path: &Path) -> std::io::Result<String> {
         ProcessEnvironment.text_of(path)
     }

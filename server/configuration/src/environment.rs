@@ -10,6 +10,8 @@ pub trait Environment {
     fn names(&self) -> Vec<String>;
     /// What lies at a path, links followed.
     fn kind_of(&self, path: &Path) -> Option<PathKind>;
+    /// Is there a directory at a path, with nothing in it?
+    fn is_empty_directory(&self, path: &Path) -> bool;
     /// The text of a file.
     ///
     /// # Errors
@@ -40,6 +42,10 @@ impl Environment for ProcessEnvironment {
 
     fn names(&self) -> Vec<String> {
         std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
+    }
+
+    fn is_empty_directory(&self, path: &Path) -> bool {
+        std::fs::read_dir(path).is_ok_and(|mut it| it.next().is_none())
     }
 
     fn kind_of(&self, path: &Path) -> Option<PathKind> {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use backend::BackendError;
 
+use crate::messages;
+
 /// The settings that say how large a body over HTTP may be.
 pub const HTTP_BODY_LIMIT: &str = "--http-max-input-size, or --max-inflight-bytes for raw tensors";
 
@@ -47,12 +49,12 @@ pub enum Error {
         allowed: &'static str,
     },
     /// The model or version exists but cannot serve now.
-    #[error("model '{model}' version {version} is not ready: {reason}")]
+    #[error("{}: {reason}", messages::not_ready(.model, *.version))]
     ModelNotReady {
         /// Name of the model.
         model: String,
-        /// The version that was asked for, or `any`.
-        version: String,
+        /// The version that was asked for, if one was.
+        version: Option<u64>,
         /// Its state, or why it failed.
         reason: String,
     },
@@ -259,7 +261,7 @@ mod tests {
             assert!(error.is_one_of_many(), "{error}");
         }
         let reason = "failed to load".to_owned();
-        let not_ready = Error::ModelNotReady { model: model(), version: "any".to_owned(), reason };
+        let not_ready = Error::ModelNotReady { model: model(), version: None, reason };
         let late = Error::QueueTimeout { model: model(), waited: time, limit: time };
         for error in [not_ready.clone(), step(not_ready), late, Error::Unavailable(String::new())] {
             assert!(!error.is_one_of_many(), "{error}");

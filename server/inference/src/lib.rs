@@ -8,6 +8,7 @@ pub mod error;
 pub mod identifier;
 pub mod limits;
 pub mod log_value;
+pub mod messages;
 pub mod outbox;
 pub mod request;
 pub mod signature;

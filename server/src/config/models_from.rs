@@ -28,7 +28,7 @@ pub(super) fn models_from(
     problems: &mut Vec<String>,
 ) -> (ModelsFrom, bool) {
     if is_multi_model {
-        let from = of_multi_model(serve.path.as_ref(), sources, problems);
+        let from = of_multi_model(serve.path.as_ref(), sources, environment, problems);
         return (from, multi_model::is_by_platform(sources));
     }
     let repositories = sources.read_all("model-repository", value::path, problems);
@@ -135,10 +135,11 @@ fn platform_folder(
         .or_else(|| path(variables::BASE_DIR).map(|it| (variables::BASE_DIR, it.join("model"))))
 }
 
-/// The models of the start: none. Naming some is a mistake.
+/// The models of the start: none. Naming some is a mistake; an empty repository names none.
 fn of_multi_model(
     path: Option<&PathBuf>,
     sources: &Sources,
+    environment: &dyn Environment,
     problems: &mut Vec<String>,
 ) -> ModelsFrom {
     let problem = "names models, and those of a multi-model endpoint (--sagemaker-multi-model) come by POST \
@@ -146,8 +147,10 @@ fn of_multi_model(
     if let Some(path) = path {
         problems.push(format!("'muster serve {}' {problem}", path.display()));
     }
-    for setting in ["model-repository", "load-model"] {
-        problems.extend(sources.all(setting).iter().map(|it| format!("{it} {problem}")));
-    }
+    // Triton's start script for SageMaker names a directory that it has just made.
+    let is_empty = |dir: &str| environment.is_empty_directory(Path::new(dir));
+    let repositories = sources.all("model-repository").iter().filter(|it| !is_empty(&it.text));
+    let named = repositories.chain(sources.all("load-model"));
+    problems.extend(named.map(|it| format!("{it} {problem}")));
     ModelsFrom::Repositories(Vec::new())
 }

@@ -52,6 +52,11 @@ impl Environment for Fake {
         })
     }
 
+    fn is_empty_directory(&self, path: &Path) -> bool {
+        let inside = |it: &&&str| Path::new(it).starts_with(path) && Path::new(it) != path;
+        self.kind_of(path) == Some(PathKind::Directory) && self.paths.iter().find(inside).is_none()
+    }
+
     fn text_of(&self, path: &Path) -> std::io::Result<String> {
         Err(std::io::Error::other(format!("{} is made up", path.display())))
     }

@@ -2,12 +2,12 @@
 //! settings of traces and of the log, and register regions of shared memory. What may block runs on a thread of its
 //! own, not on an I/O thread.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::offload::offload;
 use crate::{memory::Region, serving::Serving};
-use inference::{error::Error, limits::Permit, trace::TraceSettings};
-use models::{IndexEntry, LoadOverride, State};
+use inference::{error::Error, limits::Permit, messages, trace::TraceSettings};
+use models::{IndexEntry, LoadOverride, ServedModel, State};
 use telemetry::logging::{LogChangeError, LogValue};
 
 /// The models of the repositories. With `only_ready`, only those that serve.
@@ -52,6 +52,34 @@ pub async fn load(
 pub async fn unload(serving: &Serving, name: String, dependents: bool) -> Result<(), Error> {
     let control = serving.control.clone();
     serving.control_threads.run(move || control.unload(&name, dependents)).await?
+}
+
+/// The models that statistics are asked of: the named version, every version of a model that serves, or all.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for a model or version that does not serve: as in Triton it is a mistake in the request.
+pub fn counted_models(
+    serving: &Serving,
+    name: Option<&str>,
+    version: Option<u64>,
+) -> Result<Vec<Arc<ServedModel>>, Error> {
+    let models = &serving.models;
+    // A version may have been unloaded since it was listed.
+    let of = |name: &str| -> Vec<Arc<ServedModel>> {
+        let versions = models.ready_versions(name).into_iter();
+        versions.filter_map(|it| models.get(name, Some(it)).ok()).collect()
+    };
+    let Some(name) = name else {
+        return Ok(models.ready_names().iter().flat_map(|it| of(it)).collect());
+    };
+    let all = if version.is_none() { of(name) } else { Vec::new() };
+    if !all.is_empty() {
+        return Ok(all);
+    }
+    let refused = |error: Error| {
+        Error::InvalidRequest(format!("{}: {error}", messages::version_not_available(name)))
+    };
+    Ok(vec![models.get(name, version).map_err(refused)?])
 }
 
 /// The model that settings of traces are for.

@@ -57,8 +57,8 @@ pub trait Codec: Sized + Send + 'static {
         response.outputs.iter().map(|it| it.tensor.byte_len()).sum()
     }
 
-    /// Bytes of memory that encoding takes at most, besides the outputs. An estimate of up to `rough` bytes may be rough,
-    /// because a precise one may take as long as encoding.
+    /// Bytes of memory that encoding takes at most, besides the outputs. An estimate of up to `rough` bytes may be
+    /// rough, because a precise one may take as long as encoding.
     fn reply_expanded(format: &Self::Format, response: &InferenceResponse, rough: usize) -> usize;
 
     /// Advice for the error text: what a client can ask for in place of a reply that takes too much memory.

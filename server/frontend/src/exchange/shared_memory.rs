@@ -35,7 +35,7 @@ pub fn attach(
     let SharedParts { inputs, outputs } = parts;
     let outputs = outputs.into_iter().map(|(name, part)| {
         let window = memory.window(&part.region, part.offset, part.byte_size);
-        window.map(|it| (name.clone(), it)).map_err(|error| in_output(&name, error))
+        window.map(|it| (name.clone(), it)).map_err(|error| of_tensor("output", &name, error))
     });
     let outputs = outputs.collect::<Result<Vec<_>, Error>>()?;
     let inputs = look_up(memory, inputs)?;
@@ -61,8 +61,7 @@ pub fn attach(
 /// Reads the inputs.
 fn tensors(inputs: Vec<(SharedInput, Window)>) -> Result<Vec<NamedTensor>, Error> {
     let tensor = |(input, window): (SharedInput, Window)| {
-        let bytes =
-            window.read().map_err(|error| Error::input(&**input.name(), error.to_string()))?;
+        let bytes = window.read().map_err(|error| of_tensor("input", input.name(), error))?;
         input.tensor(bytes)
     };
     inputs.into_iter().map(tensor).collect()
@@ -77,20 +76,17 @@ fn look_up(
         let part = &input.part;
         match memory.window(&part.region, part.offset, part.byte_size) {
             Ok(window) => Ok((input, window)),
-            Err(Error::NotFound(text)) => {
-                Err(Error::NotFound(format!("input '{}': {text}", input.name())))
-            }
-            Err(error) => Err(Error::input(&**input.name(), error.to_string())),
+            Err(error) => Err(of_tensor("input", input.name(), error)),
         }
     });
     found.collect()
 }
 
-/// The same error, with the name of the output.
-fn in_output(name: &str, error: Error) -> Error {
+/// The same error, with the name of the tensor behind it: clients look at how it begins.
+fn of_tensor(kind: &str, name: &str, error: Error) -> Error {
     match error {
-        Error::NotFound(text) => Error::NotFound(format!("output '{name}': {text}")),
-        error => Error::InvalidRequest(format!("output '{name}': {error}")),
+        Error::NotFound(text) => Error::NotFound(format!("{text} ({kind} '{name}')")),
+        error => Error::InvalidRequest(format!("{error} ({kind} '{name}')")),
     }
 }
 
@@ -120,7 +116,7 @@ impl Windows {
             writes.push((name, window, output.tensor.segments()));
         }
         writes.iter().try_for_each(|(name, window, pieces)| {
-            window.write(pieces).map_err(|error| in_output(name, error))
+            window.write(pieces).map_err(|error| of_tensor("output", name, error))
         })
     }
 }

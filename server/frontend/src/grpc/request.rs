@@ -14,6 +14,7 @@ use super::{
 };
 use inference::{
     error::Error,
+    messages,
     request::{InferenceRequest, Parameter, Sequence, SequenceId},
     signature::{Port, Signature},
 };
@@ -71,12 +72,17 @@ pub fn decode(
     for input in inputs {
         let port = input_port(signature, &request, input.name)?;
         if shared.inputs.iter().any(|it| *it.name() == port.name) {
-            return Err(Error::input(input.name, "given more than once"));
+            return Err(Error::InvalidRequest(messages::input_exists(input.name)));
         }
         let problem = |problem: String| Error::input(&*port.name, problem);
         let dtype = datatype(input.datatype).map_err(problem)?;
         if dtype != port.dtype {
-            return Err(problem(format!("expected datatype {}, given {dtype}", port.dtype)));
+            return Err(Error::InvalidRequest(messages::wrong_data_type(
+                &port.name,
+                dtype,
+                &signature.model,
+                port.dtype,
+            )));
         }
         let expected = || signature.shape_text(port);
         let shape = shape(&input.shape).ok_or_else(|| {
@@ -169,11 +175,11 @@ fn input_port<'s>(
     let model = &signature.model;
     let Some(port) = signature.input(name) else {
         let known = suggestion(name, signature.inputs.iter().map(|it| &*it.name));
-        let problem = format!("model '{model}' has no input '{}'{known}", excerpt(name));
-        return Err(Error::InvalidRequest(problem));
+        let unexpected = messages::unexpected_input(excerpt(name), model);
+        return Err(Error::InvalidRequest(format!("{unexpected}{known}")));
     };
     if request.inputs.iter().any(|it| it.name == port.name) {
-        return Err(Error::input(name, "given more than once"));
+        return Err(Error::InvalidRequest(messages::input_exists(name)));
     }
     Ok(port)
 }
@@ -271,12 +277,11 @@ fn output_form(
     let (model, name) = (&signature.model, output.name);
     let Some(port) = signature.output(name) else {
         let known = suggestion(name, signature.outputs.iter().map(|it| &*it.name));
-        let problem = format!("model '{model}' has no output '{}'{known}", excerpt(name));
-        return Err(Error::InvalidRequest(problem));
+        let unexpected = messages::unexpected_output(excerpt(name), model);
+        return Err(Error::InvalidRequest(format!("{unexpected}{known}")));
     };
     if request.outputs.contains(&port.name) {
-        let problem = format!("model '{model}', output '{name}': asked for more than once");
-        return Err(Error::InvalidRequest(problem));
+        return Err(Error::InvalidRequest(messages::output_exists(name)));
     }
     if output.parameters.is_empty() {
         return Ok((port.name.clone(), None));

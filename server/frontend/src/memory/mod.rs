@@ -18,9 +18,9 @@ use std::{
 
 use rustix::fs::OFlags;
 
-use inference::error::Error;
+use inference::{error::Error, messages};
 pub use region::Region;
-use region::{Registered, refused};
+use region::Registered;
 pub use window::Window;
 
 /// The directory of the objects of `shm_open`.
@@ -53,7 +53,7 @@ impl SharedMemory {
     /// object that cannot be opened or is too small.
     pub fn register(&self, region: Region) -> Result<(), Error> {
         self.check_allowed()?;
-        let problem = |problem| refused(&region.name, problem);
+        let problem = |problem| not_registered(&region.name, problem);
         let key = key::object_name(&region.key).map_err(problem)?;
         if region.byte_size == 0 {
             return Err(problem("expected a byte_size above 0, given 0".to_owned()));
@@ -66,7 +66,7 @@ impl SharedMemory {
         // refuses one.
         self.check_free(&self.lock(), &region.name)?;
         let object = open(&Path::new(DIRECTORY).join(key)).map_err(|error| {
-            problem(format!("the shared memory object '{}' cannot be opened: {error}", region.key))
+            Error::InvalidRequest(format!("{}: {error}", messages::no_object(&region.key)))
         })?;
         let length = object.metadata().map_err(|error| problem(error.to_string()))?.len();
         if length < end {
@@ -95,7 +95,7 @@ impl SharedMemory {
         if handle.len() != CUDA_HANDLE {
             let given = handle.len();
             let expected = format!("expected a raw_handle of {CUDA_HANDLE} bytes, given {given}");
-            return Err(refused(name, expected));
+            return Err(not_registered(name, expected));
         }
         Err(Error::Unimplemented(format!(
             "shared memory region '{name}': this server does not map memory of GPUs; use system shared memory, \
@@ -155,7 +155,8 @@ impl SharedMemory {
         match regions.get(name) {
             None => Ok(()),
             Some(it) => Err(Error::AlreadyExists(format!(
-                "shared memory region '{name}' is registered already, for the object '{}'; unregister it first",
+                "{}: for the object '{}'; unregister it first",
+                messages::region_exists(name),
                 it.region.key
             ))),
         }
@@ -178,9 +179,13 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
+fn not_registered(region: &str, problem: String) -> Error {
+    Error::InvalidRequest(format!("{} '{region}': {problem}", messages::REGISTER_REGION))
+}
+
 fn unknown(region: &str) -> Error {
     let shown: String = region.chars().take(128).collect();
-    Error::NotFound(format!("there is no system shared memory region '{shown}'"))
+    Error::NotFound(messages::no_region(&shown))
 }
 
 #[cfg(test)]

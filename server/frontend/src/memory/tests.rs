@@ -111,8 +111,12 @@ fn parts_beyond_the_region_and_answers_that_do_not_fit_are_refused_with_the_numb
     let object = Object::new(&[0; 100]);
     let memory = SharedMemory::new(true);
     memory.register(object.region("r", 10, 50)).unwrap();
-    for (offset, byte_size) in [(0, 51), (51, 0), (u64::MAX, 2), (10, u64::MAX)] {
-        let error = text(memory.window("r", offset, byte_size).unwrap_err());
+    let (offset, end) = ("Invalid offset for", "Invalid offset + byte size for");
+    for (at, size, opening) in
+        [(0, 51, end), (51, 0, offset), (u64::MAX, 2, offset), (10, u64::MAX, end)]
+    {
+        let error = text(memory.window("r", at, size).unwrap_err());
+        assert!(error.starts_with(&format!("{opening} shared memory region: 'r'")), "{error}");
         assert!(error.ends_with("not inside the region, which has 50 bytes"), "{error}");
     }
     let window = memory.window("r", 0, 3).unwrap();
@@ -136,12 +140,12 @@ fn what_cannot_be_a_region_is_not_registered() {
     check(Region { key: "/../etc/passwd".to_owned(), ..object.region("r", 0, 1) }, "'/name'");
     check(
         Region { key: "/muster-none".to_owned(), ..object.region("r", 0, 1) },
-        "cannot be opened",
+        "Unable to open shared memory region: '",
     );
     let link = Path::new(DIRECTORY).join(format!("muster-unit-link-{}", std::process::id()));
     std::os::unix::fs::symlink(&object.0, &link).unwrap();
     let key = link.file_name().unwrap().to_str().unwrap().to_owned();
-    check(Region { key, ..object.region("r", 0, 1) }, "cannot be opened");
+    check(Region { key, ..object.region("r", 0, 1) }, "Unable to open shared memory region: '");
     fs::remove_file(link).unwrap();
     assert!(memory.status(None).unwrap().is_empty());
 }

@@ -5,7 +5,7 @@ use std::{os::unix::fs::FileExt, sync::Arc};
 use bytes::{Bytes, BytesMut};
 
 use super::region::{Registered, refused};
-use inference::error::Error;
+use inference::{error::Error, messages};
 
 /// The alignment at which engines read memory without another copy.
 const ALIGNMENT: usize = 64;
@@ -28,17 +28,19 @@ impl Window {
     ) -> Result<Window, Error> {
         let region = &registered.region;
         let inside = offset.checked_add(byte_size).is_some_and(|end| end <= region.byte_size);
+        let wrong = match offset < region.byte_size {
+            true => messages::region_end,
+            false => messages::region_offset,
+        };
         // The region fitted into the object when it was registered, so the sum does not overflow.
         let place = region.offset.checked_add(offset).zip(usize::try_from(byte_size).ok());
         match place.filter(|_| inside) {
             Some((start, length)) => Ok(Window { registered, start, length }),
-            None => Err(refused(
-                &region.name,
-                format!(
-                    "{byte_size} bytes from offset {offset} on are not inside the region, which has {} bytes",
-                    region.byte_size
-                ),
-            )),
+            None => Err(Error::InvalidRequest(format!(
+                "{}: {byte_size} bytes from offset {offset} on are not inside the region, which has {} bytes",
+                wrong(&region.name),
+                region.byte_size
+            ))),
         }
     }
 

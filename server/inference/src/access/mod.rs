@@ -15,7 +15,7 @@ pub use restricted::{Restriction, overlap};
 pub use secret::Secret;
 pub use tokens::{TokenFile, Tokens};
 
-use crate::error::Error;
+use crate::{error::Error, messages};
 
 /// Where headers come from, and what a refusal is called there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,19 +102,16 @@ impl Rules {
             }
             if !header(name).is_some_and(|it| restriction.value.is(it)) {
                 let category = need.category().name();
-                let text = match header(name) {
-                    None => format!(
-                        "requests of the category '{category}' are restricted: the header '{name}' is \
-                         needed, and not there"
-                    ),
-                    Some(_) => format!(
-                        "requests of the category '{category}' are restricted: the value of the header \
-                         '{name}' is not the right one"
-                    ),
-                };
+                let given = if header(name).is_some() { "another value" } else { "none" };
+                let given = format!("given {given}; requests of the category '{category}' need it");
                 return Err(match self.wire {
-                    Wire::Http => Error::Forbidden(text),
-                    Wire::Grpc => Error::Unavailable(text),
+                    Wire::Http => {
+                        Error::Forbidden(format!("{}, {given}", messages::restricted_api(name)))
+                    }
+                    Wire::Grpc => Error::Unavailable(format!(
+                        "{}, {given}",
+                        messages::restricted_protocol(name)
+                    )),
                 });
             }
         }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use super::config::{TraceConfig, TraceLevels, TraceMode};
-use crate::{error::Error, signature::nearest};
+use crate::{error::Error, messages, signature::nearest};
 
 /// Settings by name, in the form in which clients read and write them: each a list of texts.
 pub type TraceSettings = BTreeMap<String, Vec<String>>;
@@ -142,7 +142,13 @@ impl Settings {
             LOG_FREQUENCY if matches!(self.mode, TraceMode::Triton { .. }) => {
                 overrides.log_frequency = given.map(|it| number(LOG_FREQUENCY, it)).transpose()?;
             }
-            _ if self.shown(self.start, None).contains_key(name) || name == FILE => {
+            FILE => {
+                return Err(Error::Unimplemented(format!(
+                    "{}: it is set by --trace-config when the server starts",
+                    messages::TRACE_FILE
+                )));
+            }
+            _ if self.shown(self.start, None).contains_key(name) => {
                 return Err(Error::Unimplemented(format!(
                     "{name} cannot be changed while the server runs: it is set by --trace-config when the server \
                      starts"

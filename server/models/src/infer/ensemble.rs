@@ -97,7 +97,7 @@ pub(super) fn members(model: &ServedModel, ensemble: &dyn Members) -> Result<Res
         model.metrics.failure(FailureReason::Other);
         Error::ModelNotReady {
             model: model.signature.model.to_string(),
-            version: model.signature.version.to_string(),
+            version: Some(model.signature.version),
             reason,
         }
     })

@@ -32,7 +32,7 @@ use crate::{
     serving::{manager::ModelManager, state::IndexEntry},
     settings::control::ModelControl,
 };
-use inference::error::Error;
+use inference::{error::Error, messages};
 
 /// Loads and unloads models.
 pub struct Control {
@@ -179,10 +179,10 @@ impl Control {
     fn must_be_explicit(&self) -> Result<(), Error> {
         match self.settings.is_explicit() {
             true => Ok(()),
-            false => Err(Error::Unavailable(
-                "models are loaded and unloaded by request only with --model-control-mode=explicit"
-                    .into(),
-            )),
+            false => Err(Error::Unavailable(format!(
+                "{}: the server loads and unloads by request only with --model-control-mode=explicit",
+                messages::EXPLICIT_CONTROL_ONLY
+            ))),
         }
     }
 }

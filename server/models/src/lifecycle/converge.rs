@@ -30,7 +30,10 @@ use crate::{
         state::{Reason, State},
     },
 };
-use inference::error::{Error, Kind};
+use inference::{
+    error::{Error, Kind},
+    messages,
+};
 use machine::resident_bytes;
 
 /// What a model is to be made of.
@@ -86,6 +89,7 @@ impl Converger {
         let id = found.id();
         let shared = self.table.record(&id);
         let mut record = lock(&shared);
+        let given = given.or_else(|| record.kept_config(&found));
         let target = self.target(&mut record, found, given.as_ref())?;
         let changed = self.converge(&mut record, target, LoadMode::AllOrNothing)?;
         (record.given, record.withheld) = (given, false);
@@ -135,7 +139,9 @@ impl Converger {
         record.settled = Some(stamps.clone());
         let raw = match given {
             Some(given) => Some(given.raw.clone()),
-            None => self.loader.read_config(&found).map_err(Error::Repository)?,
+            None => self.loader.read_config(&found).map_err(|reason| {
+                Error::Repository(format!("{}: {reason}", messages::poll_failed(&found.name)))
+            })?,
         };
         let raw = self.catalogue.with_policy(&found, raw);
         let sources = Sources::new(&found.name, raw.clone(), stamps);
@@ -152,7 +158,7 @@ impl Converger {
         let id = target.found.id();
         let wanted = wanted_versions(target.raw.as_ref(), &target.found).map_err(|reason| {
             self.publisher.failed(&id, None, &reason);
-            Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+            Error::InvalidRequest(format!("{}: {reason}", messages::load_failed(&id.to_string())))
         })?;
         for version in &wanted.missing {
             let dir = target.found.dir.display();
@@ -170,7 +176,10 @@ impl Converger {
         if !work.load.is_empty() {
             check_files(target.raw.as_ref(), &target.found).map_err(|reason| {
                 self.publisher.failed(&id, None, &reason);
-                Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+                Error::InvalidRequest(format!(
+                    "{}: {reason}",
+                    messages::load_failed(&id.to_string())
+                ))
             })?;
         }
         let members = members(&target.found.namespace, &target.sources.raw);
@@ -244,9 +253,9 @@ impl Converger {
         self.publisher.give_up(&id, loaded, "another version failed to load");
         let causes: Vec<String> = failures
             .iter()
-            .map(|(version, it)| format!("version {version} is UNAVAILABLE: {it}"))
+            .map(|(version, it)| format!("version {version} is at UNAVAILABLE state: {it}"))
             .collect();
-        let reason = format!("model '{id}' cannot be loaded: {}", causes.join("; "));
+        let reason = format!("{}: {}", messages::load_failed(&id.to_string()), causes.join("; "));
         let lacks_memory = |(_, it): &(u64, LoadError)| matches!(it, LoadError::OutOfMemory(_));
         Err(match failures.iter().any(lacks_memory) {
             true => LoadError::OutOfMemory(reason).into(),
@@ -319,7 +328,7 @@ impl Converger {
         }
         let failed = |reason: String| {
             self.publisher.failed(id, None, &reason);
-            Error::InvalidRequest(format!("model '{id}' cannot be loaded: {reason}"))
+            Error::InvalidRequest(format!("{}: {reason}", messages::load_failed(&id.to_string())))
         };
         let _awaiting = self
             .member_waits
@@ -327,8 +336,11 @@ impl Converger {
             .map_err(|it| failed(format!("the ensembles are made of each other: {it}")))?;
         for member in members {
             let problem = |error: Error| {
-                let text =
-                    format!("model '{id}' cannot be loaded: its member '{}': {error}", member.name);
+                let text = format!(
+                    "{}: its member '{}': {error}",
+                    messages::load_failed(&id.to_string()),
+                    member.name
+                );
                 self.publisher.failed(id, None, &text);
                 match error.kind() {
                     Kind::OutOfMemory => Error::from(LoadError::OutOfMemory(text)),

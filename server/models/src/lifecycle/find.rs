@@ -6,7 +6,7 @@ use crate::{
     lifecycle::multi_model::{keys::Keys, layout},
     repository::{catalogue::Catalogue, local::FoundModel, model_id::ModelId, remote::Copies},
 };
-use inference::error::Error;
+use inference::{error::Error, messages};
 
 /// Finds models to load.
 pub(super) struct Finder {
@@ -27,12 +27,13 @@ impl Finder {
         let found =
             self.catalogue.one(name, copies).map_err(|it| Error::Repository(it.to_string()))?;
         if let Some(reason) = found.refused.into_values().next() {
-            return Err(Error::Repository(format!("model '{name}' cannot be loaded: {reason}")));
+            return Err(Error::Repository(format!("{}: {reason}", messages::poll_failed(name))));
         }
         let mut models: Vec<FoundModel> = found.models.into_values().collect();
         match models.len() {
             0 => Err(Error::Repository(format!(
-                "there is no model '{name}': looked for a directory of that name in {places}"
+                "{}: there is no directory of that name in {places}",
+                messages::poll_failed(name)
             ))),
             1 => Ok(models.remove(0)),
             _ => {
@@ -59,9 +60,12 @@ impl Finder {
                 .map_err(|it| Error::Repository(it.to_string()))?,
         };
         if let Some(reason) = found.refused.remove(id) {
-            return Err(Error::Repository(format!("model '{id}' cannot be loaded: {reason}")));
+            return Err(Error::Repository(format!(
+                "{}: {reason}",
+                messages::poll_failed(&id.name)
+            )));
         }
         let model = found.models.into_iter().find(|(it, _)| it == id).map(|(_, model)| model);
-        model.ok_or_else(|| Error::Repository(format!("there is no model '{id}'")))
+        model.ok_or_else(|| Error::Repository(messages::poll_failed(&id.name)))
     }
 }

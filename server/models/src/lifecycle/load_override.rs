@@ -15,8 +15,8 @@ use crate::{
 };
 use inference::error::Error;
 
-/// What comes with a request to load a model, and stands in for what lies in the repository until the next
-/// request that brings nothing.
+/// What comes with a request to load a model, and stands in for what lies in the repository: files until the next
+/// request without them, a configuration alone until the repository changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadOverride {
     /// A whole configuration in JSON.

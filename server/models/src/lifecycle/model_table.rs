@@ -9,7 +9,7 @@ use std::{
 use crate::{
     lifecycle::{decide::Sources, load_override::ReadOverride},
     lock::lock,
-    repository::{file_stamps::FileStamps, model_id::ModelId},
+    repository::{file_stamps::FileStamps, local::FoundModel, model_id::ModelId},
 };
 
 /// Guards what is known of one model, and that one thread at a time loads or unloads it. Those of members are
@@ -29,6 +29,16 @@ pub(super) struct ModelRecord {
     pub(super) withheld: bool,
     /// Bytes that it took when it was loaded last; 0 where that is not measured.
     pub(super) bytes: u64,
+}
+
+impl ModelRecord {
+    /// The configuration that came with the last load by request. A load that brings none keeps it while the repository
+    /// is as it was. Files that came along, and a change in the repository, end it: both as in Triton.
+    pub(super) fn kept_config(&self, found: &FoundModel) -> Option<ReadOverride> {
+        let given = self.given.as_ref().filter(|it| it.files.is_none())?;
+        let unchanged = self.settled.as_ref() == Some(&FileStamps::take(found));
+        unchanged.then(|| given.clone())
+    }
 }
 
 /// The models, shared by all that load and unload them.

@@ -97,7 +97,7 @@ impl OnDemand {
                 Ok(answer) => answer.map_err(lost)?,
                 Err(_) => Err(Error::ModelNotReady {
                     model: name.to_owned(),
-                    version: "any".to_owned(),
+                    version: None,
                     reason: "it is still loading, and the request's deadline has passed".to_owned(),
                 }),
             },
@@ -139,7 +139,7 @@ impl OnDemand {
         let answer = loaded.and_then(|()| self.manager().get(name, None)).map_err(|error| {
             Error::ModelNotReady {
                 model: name.to_string(),
-                version: "any".to_owned(),
+                version: None,
                 reason: error.to_string(),
             }
         });

@@ -6,7 +6,7 @@ use crate::{
     repository::model_id::ModelId,
     serving::state::{IndexEntry, Reason, State},
 };
-use inference::{error::Error, signature::nearest};
+use inference::{error::Error, messages, signature::nearest};
 
 /// State and reason by version; `None` for the model as a whole.
 pub(super) type States = BTreeMap<Option<u64>, (State, Reason)>;
@@ -39,7 +39,7 @@ impl KnownModels {
         let shown: String = name.chars().take(128).collect();
         if self.states.is_empty() && !is_started {
             let reason = "the server does not know its models yet".to_owned();
-            return Error::ModelNotReady { model: shown, version: "any".to_owned(), reason };
+            return Error::ModelNotReady { model: shown, version: None, reason };
         }
         let named: Vec<(&ModelId, &States)> =
             self.of_name(name).filter(|(id, _)| wanted.means(id)).collect();
@@ -48,7 +48,7 @@ impl KnownModels {
             [] => {
                 let hint = nearest(name, self.states.keys().map(|it| &*it.name));
                 let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
-                return Error::NotFound(format!("there is no model '{shown}'{hint}"));
+                return Error::NotFound(format!("{}{hint}", messages::not_found(&shown, None)));
             }
             several => {
                 let namespaces: Vec<&str> = several.iter().map(|(id, _)| &*id.namespace).collect();
@@ -68,14 +68,15 @@ impl KnownModels {
         };
         let Some((_, (state, reason))) = found else {
             if states.is_empty() {
-                return Error::NotFound(format!("model '{shown}' is not loaded"));
+                return Error::NotFound(format!(
+                    "{}: it is not loaded",
+                    messages::no_available_versions(&shown)
+                ));
             }
             let ready: Vec<String> = states.iter().filter_map(ready).collect();
             let ready = if ready.is_empty() { "none".to_owned() } else { ready.join(", ") };
-            let number = version.unwrap_or_default();
-            return Error::NotFound(format!(
-                "model '{shown}' has no version {number}; ready versions: {ready}"
-            ));
+            let unknown = messages::not_found(&shown, version);
+            return Error::NotFound(format!("{unknown}; ready versions: {ready}"));
         };
         let reason = match state {
             State::Loading => "it is still loading".to_owned(),
@@ -83,7 +84,8 @@ impl KnownModels {
                 if version.is_none() && matches!(reason, Reason::Unloaded | Reason::None) =>
             {
                 return Error::NotFound(format!(
-                    "model '{shown}' has no ready version: it was unloaded"
+                    "{}: it was unloaded",
+                    messages::no_available_versions(&shown)
                 ));
             }
             State::Unavailable => reason.to_string(),
@@ -91,7 +93,6 @@ impl KnownModels {
                 "it has just been unloaded".to_owned()
             }
         };
-        let version = version.map_or("any".to_owned(), |it| it.to_string());
         Error::ModelNotReady { model: shown, version, reason }
     }
 }

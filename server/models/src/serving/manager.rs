@@ -345,7 +345,10 @@ mod tests {
         let manager = ModelManager::default();
         manager.note(&id("fraud"), Some(1), State::Loading, "");
         let error = refused(&manager, "frauds", None);
-        assert_eq!(error.to_string(), "there is no model 'frauds'; did you mean 'fraud'?");
+        assert_eq!(
+            error.to_string(),
+            "Request for unknown model: 'frauds' is not found; did you mean 'fraud'?"
+        );
     }
 
     #[test]
@@ -354,10 +357,16 @@ mod tests {
         manager.note(&id("m"), None, State::Loading, "");
         manager.note(&id("m"), Some(1), State::Loading, "");
         let loading = refused(&manager, "m", None).to_string();
-        assert_eq!(loading, "model 'm' version any is not ready: it is still loading");
+        assert_eq!(
+            loading,
+            "Request for unknown model: 'm' is not at ready state: it is still loading"
+        );
         manager.note(&id("m"), Some(1), State::Unavailable, "no such file");
         let failed = refused(&manager, "m", Some(1)).to_string();
-        assert_eq!(failed, "model 'm' version 1 is not ready: no such file");
+        assert_eq!(
+            failed,
+            "Request for unknown model: 'm' version 1 is not at ready state: no such file"
+        );
         assert!(matches!(refused(&manager, "m", Some(2)), Error::NotFound(_)));
         manager.finish_start();
         assert!(!manager.all_ready());
@@ -377,7 +386,8 @@ mod tests {
     fn a_model_that_was_never_loaded_or_was_unloaded_is_not_found_and_says_which() {
         let manager = ModelManager::default();
         manager.know(&id("m"));
-        assert_eq!(refused(&manager, "m", None).to_string(), "model 'm' is not loaded");
+        let expected = "Request for unknown model: 'm' has no available versions: it is not loaded";
+        assert_eq!(refused(&manager, "m", None).to_string(), expected);
         manager.note(&id("m"), Some(1), State::Unloading, "");
         manager.note_gone(&id("m"), 1, Reason::Unloaded);
         let error = refused(&manager, "m", None);

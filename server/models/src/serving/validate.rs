@@ -12,6 +12,7 @@ use backend::{NamedTensor, Shape, Tensor};
 use crate::config::model::{ModelConfig, PortConfig, Rows};
 use inference::{
     error::Error,
+    messages,
     request::InferenceRequest,
     signature::{Port, Signature, nearest},
 };
@@ -50,8 +51,12 @@ pub fn prepare(
         };
         let NamedTensor { name, tensor } = request.inputs.swap_remove(given);
         if tensor.dtype() != port.dtype {
-            let problem = format!("expected {}, given {}", port.dtype, tensor.dtype());
-            return Err(Error::input(&*port.name, problem));
+            return Err(Error::InvalidRequest(messages::wrong_data_type(
+                &port.name,
+                tensor.dtype(),
+                &signature.model,
+                port.dtype,
+            )));
         }
         let item = item_dims(signature, port, tensor.shape())?;
         if signature.batches() {
@@ -85,11 +90,11 @@ fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), 
     let model = &signature.model;
     for (at, input) in request.inputs.iter().enumerate() {
         if signature.input(&input.name).is_none() {
-            let problem = unknown(model, "input", &input.name, &signature.inputs);
-            return Err(Error::input(&*input.name, problem));
+            let unexpected = messages::unexpected_input(&input.name, model);
+            return Err(unknown(unexpected, &input.name, &signature.inputs));
         }
         if request.inputs.iter().take(at).any(|it| it.name == input.name) {
-            return Err(Error::input(&*input.name, "given more than once"));
+            return Err(Error::InvalidRequest(messages::input_exists(&input.name)));
         }
     }
     let is_given = |port: &&Port| request.inputs.iter().any(|it| it.name == port.name);
@@ -101,26 +106,25 @@ fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), 
         .collect();
     if !missing.is_empty() {
         return Err(Error::InvalidRequest(format!(
-            "model '{model}' takes {} inputs, given {}; missing: {}",
-            signature.inputs.len(),
-            request.inputs.len(),
+            "{}; missing: {}",
+            messages::inputs_missing(signature.inputs.len(), request.inputs.len(), model),
             missing.join(", ")
         )));
     }
     for name in &request.outputs {
         if signature.output(name).is_none() {
-            let problem = unknown(model, "output", name, &signature.outputs);
-            return Err(Error::InvalidRequest(format!("output '{name}': {problem}")));
+            let unexpected = messages::unexpected_output(name, model);
+            return Err(unknown(unexpected, name, &signature.outputs));
         }
     }
     Ok(())
 }
 
-fn unknown(model: &str, what: &str, name: &str, ports: &[Port]) -> String {
+fn unknown(unexpected: String, name: &str, ports: &[Port]) -> Error {
     let names: Vec<&str> = ports.iter().map(|it| &*it.name).collect();
     let hint = nearest(name, names.iter().copied());
     let hint = hint.map(|it| format!("; did you mean '{it}'?")).unwrap_or_default();
-    format!("model '{model}' has no such {what}; it has: {}{hint}", names.join(", "))
+    Error::InvalidRequest(format!("{unexpected}; it has: {}{hint}", names.join(", ")))
 }
 
 /// The dimensions of one item, the batch dimension taken off, checked against the port.
@@ -140,7 +144,7 @@ fn item_dims<'s>(
         // A scalar may be written with or without its one dimension.
         Some([]) if port.dims == [Some(1)] => Ok(&[1]),
         Some([1]) if port.dims.is_empty() => Ok(&[]),
-        _ => Err(Error::input(&*port.name, wrong_shape(signature, port, shape))),
+        _ => Err(Error::InvalidRequest(wrong_shape(signature, port, shape))),
     }
 }
 
@@ -152,7 +156,8 @@ fn wrong_shape(signature: &Signature, port: &Port, given: &Shape) -> String {
         (true, None) => "the first dimension is the batch".to_owned(),
         (true, Some(most)) => format!("the first dimension is the batch, at most {most}"),
     };
-    format!("expected shape {expected} ({batch}), given {given}; {example} would do")
+    let wrong = messages::wrong_shape(&port.name, &signature.model, &expected, given);
+    format!("{wrong} ({batch}; {example} would do)")
 }
 
 /// All inputs have the same number of rows, no more than the model takes.
@@ -172,8 +177,10 @@ fn check_rows(
     match *rows.get_or_insert(given) {
         first if first == given => Ok(()),
         first => {
-            let problem = format!("has {given} rows where the inputs before it have {first}");
-            Err(Error::input(&*port.name, problem))
+            let differ = messages::rows_differ(&port.name, &signature.model);
+            let problem =
+                format!("{differ}: it has {given} rows, and those before it have {first}");
+            Err(Error::InvalidRequest(problem))
         }
     }
 }
@@ -291,25 +298,28 @@ mod tests {
 
     #[test]
     fn each_fault_is_named_with_what_was_expected_and_given() {
-        fails(&[("a", Fp32, &[1, 3])], "model 'm' takes 2 inputs, given 1; missing: b");
+        fails(
+            &[("a", Fp32, &[1, 3])],
+            "expected 2 inputs but got 1 inputs for model 'm'; missing: b",
+        );
         fails(
             &[("aa", Fp32, &[1, 3])],
-            "input 'aa': model 'm' has no such input; it has: a, b; did you mean 'a'?",
+            "unexpected inference input 'aa' for model 'm'; it has: a, b; did you mean 'a'?",
         );
         let twice: &[(&str, DataType, &[usize])] = &[("a", Fp32, &[1, 3]), ("a", Fp32, &[1, 3])];
-        fails(twice, "input 'a': given more than once");
+        fails(twice, "input 'a' already exists in request");
         fails(
             &[("a", Fp64, &[1, 3]), ("b", Int64, &[1, 1])],
-            "input 'a': expected FP32, given FP64",
+            "inference input 'a' data-type is 'FP64', but model 'm' expects 'FP32'",
         );
         fails(
             &[("a", Fp32, &[3]), ("b", Int64, &[1, 1])],
-            "input 'a': expected shape [-1,3] (the first dimension is the batch), given [3]; \
-             [1,3] would do",
+            "inference input 'a': unexpected shape for input 'a' for model 'm'. Expected [-1,3], got [3] \
+             (the first dimension is the batch; [1,3] would do)",
         );
         fails(
             &[("a", Fp32, &[2, 3]), ("b", Int64, &[1, 1])],
-            "input 'b': has 1 rows where the inputs before it have 2",
+            "input 'b' batch size does not match other inputs for 'm': it has 1 rows, and those before it have 2",
         );
     }
 
@@ -330,7 +340,9 @@ mod tests {
         asked.outputs = vec!["z".into()];
         let error = prepared(USUAL, &asked).unwrap_err();
         assert!(
-            error.to_string().starts_with("output 'z': model 'm' has no such output; it has: y")
+            error
+                .to_string()
+                .starts_with("unexpected inference output 'z' for model 'm'; it has: y")
         );
     }
 

@@ -22,6 +22,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    messages,
     request::InferenceRequest,
     signature::{Port, Signature},
 };
@@ -148,8 +149,12 @@ impl<'s> Decoding<'s> {
             missing(format!("the key 'datatype' of input '{}': \"{}\"", port.name, port.dtype))
         })?;
         if dtype != port.dtype {
-            let problem = format!("expected datatype {}, given {dtype}", port.dtype);
-            return Err(Error::input(&*port.name, problem));
+            return Err(Error::InvalidRequest(messages::wrong_data_type(
+                &port.name,
+                dtype,
+                &self.signature.model,
+                port.dtype,
+            )));
         }
         let shape = entry.shape.take().ok_or_else(|| {
             let expected = self.signature.shape_text(port);
@@ -227,20 +232,18 @@ impl<'s> Decoding<'s> {
 
     /// Reads the name of an input that has not been given yet.
     fn input_port(&self, reader: &mut Reader<'_>) -> Result<&'s Port, Error> {
-        let place = reader.place();
         let name = reader.string()?;
         let model = &self.signature.model;
         let Some(port) = self.signature.input(&name) else {
             let known = suggestion(&name, self.signature.inputs.iter().map(|it| &*it.name));
-            let problem = format_args!("model '{model}' has no input '{}'{known}", Excerpt(&name));
-            return Err(reader.error_from(place, problem));
+            let unexpected = messages::unexpected_input(Excerpt(&name), model);
+            return Err(Error::InvalidRequest(format!("{unexpected}{known}")));
         };
         let mut shared = self.shared.iter().flat_map(|it| &it.inputs);
         if self.request.inputs.iter().any(|it| it.name == port.name)
             || shared.any(|it| *it.name() == port.name)
         {
-            let problem = format_args!("input '{name}' is repeated");
-            return Err(reader.error_from(place, problem));
+            return Err(Error::InvalidRequest(messages::input_exists(&name)));
         }
         Ok(port)
     }
@@ -286,17 +289,15 @@ impl<'s> Decoding<'s> {
 
     /// Reads the name of an output that has not been asked for yet.
     fn output_name(&self, reader: &mut Reader<'_>) -> Result<Arc<str>, Error> {
-        let place = reader.place();
         let name = reader.string()?;
         let model = &self.signature.model;
         let Some(port) = self.signature.output(&name) else {
             let known = suggestion(&name, self.signature.outputs.iter().map(|it| &*it.name));
-            let problem = format_args!("model '{model}' has no output '{}'{known}", Excerpt(&name));
-            return Err(reader.error_from(place, problem));
+            let unexpected = messages::unexpected_output(Excerpt(&name), model);
+            return Err(Error::InvalidRequest(format!("{unexpected}{known}")));
         };
         if self.outputs.iter().any(|it| it.name == port.name) {
-            let problem = format_args!("output '{name}' is repeated");
-            return Err(reader.error_from(place, problem));
+            return Err(Error::InvalidRequest(messages::output_exists(&name)));
         }
         Ok(port.name.clone())
     }

@@ -163,20 +163,18 @@ fn unknown_and_repeated_names_are_refused_with_what_was_meant() {
     let model = single(DataType::Fp32, &[None], 8);
     let body = r#"{"inputs":[{"name":"FP23","shape":[1],"datatype":"FP32","data":[1]}]}"#;
     let error = decode(&model, None, Bytes::from_static(body.as_bytes())).unwrap_err().error;
-    let expected = "inputs[0].name: model 'sample' has no input 'FP23'; did you mean 'fp32'? \
-                    expected one of: 'fp32', at byte 19";
+    let expected = "unexpected inference input 'FP23' for model 'sample'; did you mean 'fp32'? \
+                    expected one of: 'fp32'";
     assert_eq!(error.to_string(), expected);
     let twice = r#"{"name":"bool","shape":[0],"datatype":"BOOL"}"#;
-    input_refused(
-        &format!("{twice},{twice}"),
-        "inputs[1].name: input 'bool' is repeated, at byte 65",
-    );
+    input_refused(&format!("{twice},{twice}"), "input 'bool' already exists in request");
     refused(
         r#"{"inputs":[],"outputs":[{"name":"fp32"},{"name":"fp32"}]}"#,
-        "outputs[1].name: output 'fp32' is repeated, at byte 48",
+        "output 'fp32' already exists in request",
     );
     let error = json(r#"{"inputs":[],"outputs":[{"name":"fp23"}]}"#).unwrap_err().to_string();
-    assert!(error.contains("has no output 'fp23'; did you mean 'fp32'?"), "{error}");
+    let expected = "unexpected inference output 'fp23' for model 'sample'; did you mean 'fp32'?";
+    assert!(error.starts_with(expected), "{error}");
     refused(
         r#"{"inputs":[],"output":[]}"#,
         "output: unknown key; did you mean 'outputs'? \
@@ -306,7 +304,7 @@ fn an_output_in_shared_memory_has_no_data_in_the_reply_and_no_other_form() {
 fn type_shape_and_data_must_agree() {
     input_refused(
         r#"{"name":"fp32","shape":[1],"datatype":"INT64","data":["x"]}"#,
-        "input 'fp32': expected datatype FP32, given INT64",
+        "inference input 'fp32' data-type is 'INT64', but model 'sample' expects 'FP32'",
     );
     input_refused(
         r#"{"name":"fp32","shape":[2,3],"datatype":"FP32","data":[1,2,3,4,5]}"#,

@@ -36,6 +36,9 @@ fn models_cannot_be_named_and_other_ways_to_load_them_are_without_effect() {
     let on = ["SAGEMAKER_MULTI_MODEL=true"];
     check_refused("serve m.onnx", &on, &["'muster serve m.onnx'", "POST /models"]);
     check_refused("--model-repository r", &on, &["--model-repository 'r'", "POST /models"]);
+    // Triton's start script for SageMaker names a directory that it has just made.
+    let empty = config_at(&["r/"], "--model-repository r", &on);
+    assert_eq!(empty.repository.from, ModelsFrom::Repositories(vec![]));
     let config = config_at(&[], "--model-control-mode=explicit", &on);
     assert_eq!(config.control.mode, ControlMode::None);
     assert!(notices(&config).contains("--model-control-mode 'explicit'"));

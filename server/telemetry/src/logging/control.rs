@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::log_settings::{LogFormat, LogSettings};
-use inference::signature::nearest;
+use inference::{messages, signature::nearest};
 
 pub use inference::log_value::LogValue;
 
@@ -159,9 +159,9 @@ fn change(name: &str, value: &LogValue) -> Result<Change, LogChangeError> {
             _ => None,
         }
         .ok_or_else(|| invalid("default, ISO8601, text or json")),
-        "log_file" => Err(LogChangeError::Fixed(
-            "log_file cannot be changed while the server runs: start it with --log-file".to_owned(),
-        )),
+        "log_file" => {
+            Err(LogChangeError::Fixed(format!("{}: start it with --log-file", messages::LOG_FILE)))
+        }
         _ => {
             let near =
                 nearest(name, NAMES).map_or(String::new(), |it| format!("; did you mean {it}?"));

@@ -12,7 +12,7 @@ use super::{
     },
     message::{find, version},
 };
-use crate::serving::Serving;
+use crate::{exchange::admin, serving::Serving};
 use inference::{
     error::Error,
     signature::{Port, Signature},
@@ -65,39 +65,13 @@ pub(super) fn statistics(
 ) -> Result<ModelStatisticsResponse, Error> {
     let ModelStatisticsRequest { name, version } = request;
     let number = self::version(version)?;
-    if name.is_empty() {
-        if number.is_some() {
-            let problem =
-                format!("name: expected that of the model of version {version}, given none");
-            return Err(Error::InvalidRequest(problem));
-        }
-        let names = serving.models.ready_names();
-        let all = names.iter().flat_map(|name| versions(serving, name));
-        return Ok(ModelStatisticsResponse { model_stats: all.collect() });
+    if name.is_empty() && number.is_some() {
+        let problem = format!("name: expected that of the model of version {version}, given none");
+        return Err(Error::InvalidRequest(problem));
     }
-    if number.is_some() {
-        let model = serving.models.get(name, number).map_err(not_counted)?;
-        return Ok(ModelStatisticsResponse { model_stats: vec![counted(&model)] });
-    }
-    let all: Vec<ModelStatistics> = versions(serving, name).collect();
-    if all.is_empty() {
-        serving.models.get(name, number).map_err(not_counted)?;
-    }
-    Ok(ModelStatisticsResponse { model_stats: all })
-}
-
-/// As in Triton, statistics of a model that does not serve are a mistake in the request.
-fn not_counted(error: Error) -> Error {
-    Error::InvalidRequest(error.to_string())
-}
-
-/// The statistics of every version of a model that serves.
-fn versions(serving: &Serving, name: &str) -> impl Iterator<Item = ModelStatistics> {
-    let versions = serving.models.ready_versions(name);
-    versions.into_iter().filter_map(move |version| {
-        let model = serving.models.get(name, Some(version)).ok()?;
-        Some(counted(&model))
-    })
+    let name = Some(&**name).filter(|it| !it.is_empty());
+    let models = admin::counted_models(serving, name, number)?;
+    Ok(ModelStatisticsResponse { model_stats: models.iter().map(|it| counted(it)).collect() })
 }
 
 fn counted(model: &ServedModel) -> ModelStatistics {

@@ -53,8 +53,8 @@ pub(super) fn model_ready(
     // A question for readiness does not load the model.
     match serving.models.get(&request.name, version(&request.version)?) {
         Ok(_) => Ok(ModelReadyResponse { ready: serving.drain.is_serving() }),
-        Err(Error::ModelNotReady { .. }) => Ok(ModelReadyResponse { ready: false }),
-        Err(error) => Err(error),
+        // Clients wait for a model in a loop that ends at an error: an unknown model is one that is not ready.
+        Err(_) => Ok(ModelReadyResponse { ready: false }),
     }
 }
 
