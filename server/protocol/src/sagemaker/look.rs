@@ -27,8 +27,8 @@ pub(super) enum Found {
 /// What a body is.
 ///
 /// # Errors
-/// [`Error::UnsupportedMediaType`] for a type without a decoder, [`Error::InvalidRequest`] for an empty body, and for the
-/// binary type in another than its one form.
+/// [`Error::UnsupportedMediaType`] for a type without a decoder. [`Error::InvalidRequest`] for an empty body, and for
+/// the binary type in another than its one form.
 pub(super) fn look(
     signature: &Signature,
     invocation: &Invocation,
