@@ -58,7 +58,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("flate2::", &["server/frontend/src", "server/protocol/src/npz"]),
     ("crc32fast::", &["server/protocol/src/eventstream.rs"]),
     ("subtle::", &["server/inference/src/access"]),
-    ("regex::", &["server/inference/src/access"]),
+    ("regex_lite::", &["server/inference/src/access"]),
     ("blake3::", &["server/models/src"]),
     ("clap::", &["server/configuration/src", "server/src/main.rs", "server/loadgen/src"]),
     ("tracing_subscriber::", &["server/telemetry/src/logging"]),

@@ -1,6 +1,6 @@
 //! Headers of a request that become parameters of its inference. Pure.
 
-use regex::{Regex, RegexBuilder};
+use regex_lite::{Regex, RegexBuilder};
 
 use crate::error::Error;
 
