@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Page, Repository, Server, first_of, infer, post_head, row, wait_for};
+use crate::support::{Client, Page, Repository, Server, first_of, infer, post_head, row, wait_for};
 
 fn start(flags: &[&str]) -> Server {
     Server::start(&Repository::identity("m", &[]), flags)
@@ -71,17 +71,50 @@ fn bodies_share_a_budget_and_give_it_back() {
     let server = start(&["--max-inflight-bytes=100000"]);
     let mut first = server.client();
     let body = padded(80_000);
-    first.send(post_head(&infer("m"), &[], body.len())).unwrap();
+    let (most, rest) = body.split_at(70_000);
+    first.send(post_head(&infer("m"), &[], body.len()) + most).unwrap();
     wait_bytes_in_flight(&server, 80_000);
     let refused = server.post(&infer("m"), &body);
     assert!(refused.error(503).contains("80000 of the 100000 bytes"), "{}", refused.text());
     assert!(refused.header("retry-after").is_some());
     // What is small still fits.
     assert_eq!(first_of(&server.post(&infer("m"), row(3))), 3.0);
-    first.send(&body).unwrap();
+    first.send(rest).unwrap();
     assert_eq!(first_of(&first.reply()), 1.0);
     wait_bytes_in_flight(&server, 0);
     assert_eq!(first_of(&server.post(&infer("m"), &body)), 1.0);
+}
+
+#[test]
+fn slow_clients_that_announce_large_bodies_keep_nobody_out() {
+    let server = start(&["--max-inflight-bytes=8MiB"]);
+    let slow: Vec<Client> = (0..6)
+        .map(|_| {
+            let mut client = server.client();
+            client.send(post_head(&infer("m"), &[], 7 << 20) + &" ".repeat(1000)).unwrap();
+            client
+        })
+        .collect();
+    // A piece of 64 KiB each.
+    wait_bytes_in_flight(&server, 6 * (64 << 10));
+    assert_eq!(first_of(&server.post(&infer("m"), padded(4 << 20))), 1.0);
+    drop(slow);
+    wait_bytes_in_flight(&server, 0);
+}
+
+#[test]
+fn of_large_bodies_that_do_not_fit_together_one_is_taken() {
+    let server = start(&["--max-inflight-bytes=20MiB"]);
+    let body = padded(12 << 20);
+    let statuses = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| server.client().post(&infer("m"), &[], &body).status))
+            .collect();
+        clients.into_iter().map(|it| it.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(statuses.contains(&200), "{statuses:?}");
+    assert!(statuses.iter().all(|it| [200, 503].contains(it)), "{statuses:?}");
+    wait_bytes_in_flight(&server, 0);
 }
 
 #[test]

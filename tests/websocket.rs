@@ -173,6 +173,25 @@ fn a_text_is_answered_by_a_text_and_bytes_by_bytes() {
 }
 
 #[test]
+fn announced_messages_keep_nobody_out() {
+    let server = server(&["--max-inflight-bytes=8MiB"]);
+    let announced =
+        [&[BINARY, 0xff][..], &(7u64 << 20).to_be_bytes(), &[0; 4], &[b' '; 1000]].concat();
+    let slow = [0; 6].map(|_| {
+        let mut socket = Socket::to(&server);
+        socket.0.write_all(&announced).unwrap();
+        socket
+    });
+    wait_for("the messages to begin", || {
+        let bytes = Page::read(server.http()).value("muster_bytes_in_flight");
+        (bytes == f64::from(6 * (64 << 10))).then_some(())
+    });
+    let row = " ".repeat(4 << 20) + ROW;
+    assert_eq!(Socket::to(&server).ask(&row), SAME_ROW);
+    drop(slow);
+}
+
+#[test]
 fn a_message_in_parts_is_one_request() {
     let server = server(&[]);
     let mut socket = Socket::to(&server);

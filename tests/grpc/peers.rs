@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::client::{Client, firsts, identity};
-use crate::support::{PATIENCE, Repository, Server};
+use crate::support::{PATIENCE, Page, Repository, Server, wait_for};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -227,4 +227,45 @@ fn metadata_beyond_their_limit_are_refused() {
     let _ = stream.shutdown(std::net::Shutdown::Write);
     rest(&mut stream);
     check_alive(&server);
+}
+
+#[test]
+fn calls_that_announce_large_messages_keep_nobody_out() {
+    let server = start(&["--max-inflight-bytes=8MiB"]);
+    let page = || Page::read(server.http()).value("muster_bytes_in_flight");
+    let announced = [&[0], &(7u32 << 20).to_be_bytes()[..], &[0; 1000]].concat();
+    // Six calls on one connection.
+    let mut slow = greet(&server);
+    for stream in [1, 3, 5, 7, 9, 11] {
+        slow.write_all(&frame(HEADERS, END_HEADERS, stream, &head(INFER))).unwrap();
+        slow.write_all(&frame(DATA, 0, stream, &announced)).unwrap();
+    }
+    wait_for("the calls to begin", || (page() == f64::from(6 * (64 << 10))).then_some(()));
+    let mut large = identity("m", &[2.0]);
+    large.id = "x".repeat(4 << 20);
+    assert_eq!(firsts(&Client::new(&server).infer(large).unwrap()), [2.0]);
+    drop(slow);
+    wait_for("their room to be free", || (page() == 0.0).then_some(()));
+}
+
+#[test]
+fn a_call_without_its_token_is_refused_before_its_message_takes_room() {
+    let files = Repository::new();
+    let path = files.at("tokens");
+    std::fs::write(&path, "inference inference-token-0123456789\n").unwrap();
+    let server = start(&[&format!("--auth-tokens-file={path}")]);
+    let mut stream = greet(&server);
+    let announced = [&[0], &(7u32 << 20).to_be_bytes()[..], &[0; 1000]].concat();
+    stream.write_all(&frame(HEADERS, END_HEADERS, 1, &head(INFER))).unwrap();
+    stream.write_all(&frame(DATA, 0, 1, &announced)).unwrap();
+    let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+    while !kinds(&read).contains(&HEADERS) {
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "{:?}", kinds(&read));
+        read.extend_from_slice(&buffer[..length]);
+    }
+    let token = [("x-api-key", "inference-token-0123456789")];
+    let page = server.client().request("GET", "/metrics", &token, None).expect(200).text();
+    assert!(page.contains("muster_grpc_requests_total{code=\"UNAUTHENTICATED\"} 1"), "{page}");
+    assert!(page.contains("muster_bytes_in_flight 0"), "{page}");
 }

@@ -638,6 +638,10 @@ fn a_slow_body_earns_time_by_arriving() {
     let pace = config("--body-grace-secs 5 --body-min-rate 100", &[]).limits.body_pace;
     assert_eq!(pace.allowed(0), Some(Duration::from_secs(5)));
     assert_eq!(pace.allowed(1000), Some(Duration::from_secs(15)));
+    // Twice as much has to come ever faster: it earns no more than 84 seconds, however much it is.
+    let allowed = |received| pace.allowed(received).unwrap().as_secs();
+    assert_eq!((allowed(12_000), allowed(24_000), allowed(48_000)), (125, 208, 291));
+    assert!(allowed(1 << 40) < 40 * 60);
     assert_eq!(config("--body-min-rate 0", &[]).limits.body_pace.allowed(1), None);
 }
 

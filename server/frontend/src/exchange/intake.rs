@@ -10,20 +10,9 @@ use std::{
 use crate::settings::limits::BodyPace;
 use bytes::Bytes;
 
-use inference::{
-    aligned::AlignedBuffer,
-    error::Error,
-    limits::{Budget, Permit, out_of_bytes},
-};
-
-/// A body, and the permit for its memory.
-#[derive(Debug)]
-pub struct Received {
-    /// All of it.
-    pub bytes: Bytes,
-    /// Must live as long as the bytes.
-    pub permit: Permit,
-}
+pub use super::body_buffer::Received;
+use super::body_buffer::{self, BodyBuffer, first_piece};
+use inference::{error::Error, limits::Budget};
 
 /// Limits of a body.
 #[derive(Debug, Clone)]
@@ -149,13 +138,12 @@ async fn read_up_to(
     aligned_at: usize,
     limits: &Limits,
 ) -> Result<Received, Error> {
-    let budget = &limits.budget;
     let declared = source.declared();
     if let Some(given) = declared.filter(|&it| limit < it) {
         return Err(Error::BodyTooLarge { given, limit, setting: limits.setting });
     }
     let expected = usize::try_from(declared.unwrap_or(0)).unwrap_or(usize::MAX);
-    let mut permit = budget.take(expected).ok_or_else(|| out_of_bytes(budget))?;
+    let permit = first_piece(&limits.budget, expected)?;
 
     let mut clock = PaceClock::new(limits.pace);
     let Some(first) = clock.next(source).await? else {
@@ -163,23 +151,20 @@ async fn read_up_to(
     };
     if declared == Some(first.len() as u64) {
         // A small body lies in one piece in the connection's read buffer; no copy is needed.
-        return Ok(Received { bytes: first, permit });
+        return body_buffer::whole(first, permit);
     }
-    let mut buffer = AlignedBuffer::new(expected.max(first.len()), aligned_at);
+    let mut buffer = BodyBuffer::new(expected.max(first.len()), aligned_at, permit);
     let mut data = Some(first);
     while let Some(chunk) = data {
         let length = buffer.len().saturating_add(chunk.len());
         if limit < length as u64 {
             return Err(limits.too_large(length, limit));
         }
-        if !permit.grow_to(length) {
-            return Err(out_of_bytes(budget));
-        }
-        buffer.extend(&chunk);
+        buffer.extend(&chunk)?;
         clock.received = length as u64;
         data = clock.next(source).await?;
     }
-    Ok(Received { bytes: buffer.finish(), permit })
+    Ok(buffer.finish())
 }
 
 /// Measures how long a body takes to arrive.

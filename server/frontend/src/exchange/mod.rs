@@ -7,6 +7,7 @@
 //! A request goes to the pool of its I/O thread at most once before the run and at most once after it.
 
 pub mod admin;
+pub mod body_buffer;
 mod call;
 mod codec;
 pub mod compression;

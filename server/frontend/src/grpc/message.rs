@@ -5,11 +5,12 @@ use h2::{Reason, RecvStream};
 
 use super::layout::{self, FieldPath};
 use crate::exchange::{
+    body_buffer::{self, BodyBuffer, first_piece},
     compression::Encoding,
     inflate,
     intake::{Limits, PaceClock, Received, Source},
 };
-use inference::{aligned::AlignedBuffer, error::Error, limits::out_of_bytes};
+use inference::{error::Error, limits::Permit};
 
 /// The metadata that say how messages are compressed.
 pub const ENCODING: &str = "grpc-encoding";
@@ -87,10 +88,9 @@ impl<'l> Messages<'l> {
         if *limit < length as u64 {
             return Err(self.limits.too_large(length, *limit));
         }
-        let permit = budget.take(length).ok_or_else(|| out_of_bytes(budget))?;
+        let permit = first_piece(budget, length)?;
         let mut clock = clock.unwrap_or_else(|| PaceClock::new(self.limits.pace));
-        let bytes = self.exactly(length, &mut clock).await?;
-        let received = Received { bytes, permit };
+        let received = self.exactly(length, permit, &mut clock).await?;
         Ok(Some(match compressed {
             None => received,
             // Boxed: the future of a plain message stays small.
@@ -120,22 +120,27 @@ impl<'l> Messages<'l> {
     }
 
     /// Exactly `length` bytes, in one piece.
-    async fn exactly(&mut self, length: usize, clock: &mut PaceClock) -> Result<Bytes, Error> {
+    async fn exactly(
+        &mut self,
+        length: usize,
+        permit: Permit,
+        clock: &mut PaceClock,
+    ) -> Result<Received, Error> {
         if length <= self.rest.len() {
             // The bytes lie in one piece in the connection's read buffer: no copy is needed.
-            return Ok(self.rest.split_to(length));
+            return body_buffer::whole(self.rest.split_to(length), permit);
         }
         let first = std::mem::take(&mut self.rest);
-        let mut buffer =
-            AlignedBuffer::new(length, layout::first_tensor(&first, self.path).unwrap_or(0));
-        buffer.extend(&first);
+        let aligned_at = layout::first_tensor(&first, self.path).unwrap_or(0);
+        let mut buffer = BodyBuffer::new(length, aligned_at, permit);
+        buffer.extend(&first)?;
         while buffer.len() < length {
             clock.received = buffer.len() as u64;
             let Some(mut data) = clock.next(&mut self.body).await? else {
                 return Err(cut(buffer.len(), length));
             };
             self.rest = data.split_off(data.len().min(length - buffer.len()));
-            buffer.extend(&data);
+            buffer.extend(&data)?;
         }
         Ok(buffer.finish())
     }

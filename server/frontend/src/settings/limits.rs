@@ -14,7 +14,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("header-timeout-secs", "10", "Time for the headers of a request"),
     Flag::value("idle-timeout-secs", "75", "Time that a connection may be idle between requests"),
     Flag::value("body-grace-secs", "10", "Time that every body has to arrive"),
-    Flag::value("body-min-rate", "1KiB", "Bytes per second: a body gets a further second for each such amount that has arrived; 0 for no limit of time"),
+    Flag::value("body-min-rate", "1KiB", "Bytes per second: a body gets a further second for each such amount that has arrived, or for a 120th of all that has where that is more; 0 for no limit of time"),
     Flag::value("http-compression", "true", "Take bodies in gzip and deflate, and send replies so to clients that ask for it"),
 ];
 
@@ -57,13 +57,25 @@ pub struct BodyPace {
 }
 
 impl BodyPace {
-    /// How long a body may have taken by the time that `received` bytes of it have come; `None` for any
-    /// time.
+    /// How long a body may have taken by the time that `received` bytes of it have come; `None` for any time.
+    ///
+    /// A second is earned by [`BodyPace::bytes_per_second`], or by the [`DOUBLING`]th part of what has come where that is
+    /// more: a body must come the faster the more memory it holds, so that the time grows by its logarithm only.
     pub fn allowed(&self, received: u64) -> Option<Duration> {
         let earned = received.checked_div(self.bytes_per_second)?;
-        Some(self.grace.saturating_add(Duration::from_secs(earned)))
+        let earned = match earned.checked_div(DOUBLING).filter(|&it| 1 <= it) {
+            None => Duration::from_secs(earned),
+            Some(_) => {
+                let times = earned as f64 / DOUBLING as f64;
+                Duration::from_secs_f64(DOUBLING as f64 * (1.0 + times.ln()))
+            }
+        };
+        Some(self.grace.saturating_add(earned))
     }
 }
+
+/// A body that holds memory must come so fast that it would come once more within that many seconds.
+const DOUBLING: u64 = 120;
 
 const GIB: u64 = 1 << 30;
 

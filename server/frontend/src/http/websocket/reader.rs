@@ -1,18 +1,17 @@
-//! Reads messages from a WebSocket: bytes → frames → messages, under the limits of bodies. A message of announced
-//! length takes its permit before any of its memory.
+//! Reads messages from a WebSocket: bytes → frames → messages, under the limits of bodies. Room is taken as
+//! the bytes of a message arrive, before any memory for them.
 
 use bytes::Bytes;
 
-use crate::exchange::intake::{Limits, Received};
+use crate::exchange::{
+    body_buffer::{BodyBuffer, first_piece},
+    intake::{Limits, Received},
+};
 use crate::http::websocket::{
     Close,
     frame::{self, Header, Opcode},
 };
-use inference::{
-    aligned::AlignedBuffer,
-    error::Error,
-    limits::{Permit, out_of_bytes},
-};
+use inference::error::Error;
 
 /// Bytes that are read at a time.
 const BUFFER: usize = 16 << 10;
@@ -53,7 +52,7 @@ struct Partial {
     kind: Kind,
     /// Bytes announced so far.
     length: u64,
-    content: Result<(AlignedBuffer, Permit), Error>,
+    content: Result<BodyBuffer, Error>,
     /// Bytes of a text that are known to be UTF-8.
     checked: usize,
 }
@@ -63,10 +62,11 @@ impl Partial {
     /// connections.
     fn extend(&mut self, chunk: &[u8]) -> Result<(), Close> {
         // A message that was refused: its bytes are dropped.
-        let Ok((buffer, permit)) = &mut self.content else { return Ok(()) };
-        buffer.extend(chunk);
-        // A message of several frames has a buffer that may outgrow the announced length.
-        permit.cover(buffer.capacity());
+        let Ok(buffer) = &mut self.content else { return Ok(()) };
+        if let Err(error) = buffer.extend(chunk) {
+            self.content = Err(error);
+            return Ok(());
+        }
         if self.kind == Kind::Text {
             let unchecked = buffer.bytes().get(self.checked..).unwrap_or_default();
             match std::str::from_utf8(unchecked) {
@@ -118,7 +118,7 @@ impl Reader {
     /// Bytes of the unfinished message that have arrived; `None` where no message has begun.
     pub fn unfinished(&self) -> Option<u64> {
         let of_message = self.message.as_ref().map(|it| match &it.content {
-            Ok((buffer, _)) => buffer.len() as u64,
+            Ok(buffer) => buffer.len() as u64,
             Err(_) => it.length,
         });
         let begun = self.frame.is_some() || self.start < self.end;
@@ -194,14 +194,11 @@ impl Reader {
         let size = usize::try_from(length).unwrap_or(usize::MAX);
         let checked = self.message.as_ref().map_or(0, |it| it.checked);
         let content = match self.message.take().map(|it| it.content) {
-            None => match budget.take(size) {
-                Some(permit) => Ok((AlignedBuffer::new(size, 0), permit)),
-                None => Err(out_of_bytes(budget)),
-            },
-            Some(Ok((buffer, mut permit))) => match permit.grow_to(size) {
-                true => Ok((buffer, permit)),
-                false => Err(out_of_bytes(budget)),
-            },
+            None => first_piece(budget, size).map(|permit| BodyBuffer::new(size, 0, permit)),
+            Some(Ok(mut buffer)) => {
+                buffer.announce(size);
+                Ok(buffer)
+            }
             Some(Err(error)) => Err(error),
         };
         self.message = Some(Partial { kind, length, content, checked });
@@ -227,15 +224,15 @@ impl Reader {
         else {
             return Ok(None);
         };
-        let (buffer, permit) = match content {
-            Ok(content) => content,
+        let buffer = match content {
+            Ok(buffer) => buffer,
             Err(error) => return Ok(Some(Event::Refused(error))),
         };
-        let bytes = buffer.finish();
-        if kind == Kind::Text && checked < bytes.len() {
+        let received = buffer.finish();
+        if kind == Kind::Text && checked < received.bytes.len() {
             return Err(Close::not_text());
         }
-        Ok(Some(Event::Message(kind, Received { bytes, permit })))
+        Ok(Some(Event::Message(kind, received)))
     }
 }
 

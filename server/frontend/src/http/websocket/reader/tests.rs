@@ -159,9 +159,7 @@ fn what_comes_in_frames_is_counted_with_the_room_that_its_buffer_has() {
     let budget = Budget::new(10_000);
     let mut reader = reader(&budget);
     read(&mut reader, &[frame(0x02, &[1; 600]), frame(0x00, &[1; 100])].concat(), 99);
-    let Some(Partial { content: Ok((buffer, _)), .. }) = &reader.message else {
-        panic!("no message")
-    };
+    let Some(Partial { content: Ok(buffer), .. }) = &reader.message else { panic!("no message") };
     assert!(1000 < buffer.capacity(), "{}", buffer.capacity());
     assert_eq!(budget.used(), buffer.capacity());
 }
