@@ -19,6 +19,7 @@ pub mod rate_limit_settings;
 pub mod ratelimit;
 pub mod reply;
 mod reply_slot;
+mod request_queue;
 mod resize;
 pub mod run;
 mod scheduler;
@@ -35,6 +36,7 @@ pub mod work;
 mod worker;
 
 pub use reply_slot::ReplySlot;
+pub use request_queue::RequestQueue;
 pub use scheduler::{Extent, Scheduler, Submission};
 pub use scheduling_settings::SchedulingSettings;
 pub use semaphore::{Semaphore, SemaphorePermit};

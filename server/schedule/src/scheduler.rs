@@ -12,6 +12,7 @@ use crate::{
     policy::Pending,
     queue::{Job, Queue, TimeoutAction},
     reply_slot::ReplySlot,
+    request_queue::RequestQueue,
     run::RunContext,
     settings::Settings,
     shared::Shared,
@@ -85,23 +86,6 @@ impl Scheduler {
         Scheduler { shared: Arc::new(shared) }
     }
 
-    /// Would a request that came now be refused? Cheap enough to ask before its body is read.
-    ///
-    /// # Errors
-    /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
-    pub fn admit(&self) -> Result<(), Error> {
-        if !self.shared.hints.may_refuse() {
-            return Ok(());
-        }
-        let state = self.shared.lock();
-        let admitted = match state.closing {
-            true => Err(Error::ShuttingDown),
-            false => self.shared.admit(&state, 1, None, Instant::now()),
-        };
-        drop(state);
-        self.shared.count(admitted, Duration::ZERO)
-    }
-
     /// Runs one request, at once or from the queue.
     ///
     /// # Errors
@@ -151,8 +135,31 @@ impl Scheduler {
         self.shared.metrics.failure_after(FailureReason::Canceled, accepted.elapsed());
     }
 
-    /// From now on no batch waits for more jobs: the server shuts down. Requests are still taken.
-    pub fn flush(&self) {
+    /// Requests that wait for an instance.
+    pub fn queued(&self) -> usize {
+        self.shared.lock().queue.len()
+    }
+}
+
+impl RequestQueue for Scheduler {
+    fn admit(&self) -> Result<(), Error> {
+        if !self.shared.hints.may_refuse() {
+            return Ok(());
+        }
+        let state = self.shared.lock();
+        let admitted = match state.closing {
+            true => Err(Error::ShuttingDown),
+            false => self.shared.admit(&state, 1, None, Instant::now()),
+        };
+        drop(state);
+        self.shared.count(admitted, Duration::ZERO)
+    }
+
+    fn instances(&self) -> usize {
+        self.shared.lock().slots
+    }
+
+    fn flush(&self) {
         let mut state = self.shared.lock();
         state.flushing = true;
         let wake = state.wake_needed_worker(Instant::now());
@@ -162,8 +169,7 @@ impl Scheduler {
         worker::wake(&self.shared, wake);
     }
 
-    /// Takes nothing more. What waits is run without delay, then the threads end.
-    pub fn close(&self) {
+    fn close(&self) {
         let mut state = self.shared.lock();
         // Both at once: a worker that sees the end of the queue must not leave what is held back.
         (state.closing, state.flushing) = (true, true);
@@ -172,10 +178,7 @@ impl Scheduler {
         self.flush();
     }
 
-    /// Waits until every worker thread has ended, which happens after [`Scheduler::close`]. Blocking.
-    ///
-    /// Returns the number of threads that were still running after `patience`.
-    pub fn wait_closed(&self, patience: Duration) -> usize {
+    fn wait_closed(&self, patience: Duration) -> usize {
         let until = Instant::now() + patience;
         let mut state = self.shared.lock();
         while 0 < state.threads {
@@ -189,9 +192,8 @@ impl Scheduler {
         state.threads
     }
 
-    /// Drops the instances, once nothing runs any more: after [`Scheduler::wait_closed`]. Without it they go
-    /// with the last thread, a moment later.
-    pub fn release(&self) {
+    /// Without this call they go with the last thread, a moment later.
+    fn release(&self) {
         let mut state = self.shared.lock();
         if 0 < state.threads {
             return;
@@ -201,16 +203,6 @@ impl Scheduler {
         let kinds = std::mem::take(&mut state.kinds);
         drop(state);
         drop((idle, unmade, kinds));
-    }
-
-    /// Most batches that run at once.
-    pub fn instances(&self) -> usize {
-        self.shared.lock().slots
-    }
-
-    /// Requests that wait for an instance.
-    pub fn queued(&self) -> usize {
-        self.shared.lock().queue.len()
     }
 }
 

@@ -7,7 +7,7 @@ use backend::{BackendError, NamedTensor, Tensor};
 use crate::infer::next::next;
 use inference::{error::Error, timings::Timings};
 use schedule::{
-    Extent, ReplySlot, Scheduler, Submission,
+    Extent, ReplySlot, RequestQueue, Scheduler, Submission,
     work::{Done, Work},
 };
 

@@ -6,7 +6,6 @@ mod known_models;
 pub(crate) mod label_table;
 pub(crate) mod labels;
 pub(crate) mod manager;
-pub(crate) mod request_queue;
 pub(crate) mod served;
 pub(crate) mod state;
 pub(crate) mod validate;

@@ -13,11 +13,10 @@ use crate::{
     serving::{
         content_hash::ContentHash,
         ensemble::{path::Path, plan::Plan},
-        request_queue::RequestQueue,
     },
 };
 use inference::{error::Error, request::SequenceId, signature::Signature};
-use schedule::{Scheduler, Semaphore, sequence::SequenceScheduler};
+use schedule::{RequestQueue, Scheduler, Semaphore, sequence::SequenceScheduler};
 use telemetry::metrics::ModelMetrics;
 
 /// One loaded version of a model. It can be used for as long as it is held, also after it has been replaced.

@@ -12,7 +12,9 @@ use super::{
     waiting::Waiting,
     worker,
 };
-use crate::{reply::Reply, scheduler::Submission, slot::Slot, work::Done};
+use crate::{
+    reply::Reply, request_queue::RequestQueue, scheduler::Submission, slot::Slot, work::Done,
+};
 use inference::{
     error::Error,
     request::{Sequence, SequenceId},
@@ -53,18 +55,6 @@ impl SequenceScheduler {
         SequenceScheduler { shared: Arc::new(shared) }
     }
 
-    /// Would a request that came now be refused? Cheap enough to ask before its body is read.
-    ///
-    /// # Errors
-    /// [`Error::ShuttingDown`].
-    pub fn admit(&self) -> Result<(), Error> {
-        if !self.shared.lock().closing {
-            return Ok(());
-        }
-        self.shared.metrics.failure(FailureReason::Rejected);
-        Err(Error::ShuttingDown)
-    }
-
     /// Runs one request of a sequence, after the earlier ones.
     ///
     /// # Errors
@@ -97,35 +87,43 @@ impl SequenceScheduler {
         }
         answer
     }
+}
 
-    /// From now on no batch waits for more requests: the server shuts down. Requests are still taken, and sequences may
-    /// complete, if they do not pause for more than a second.
-    pub fn flush(&self) {
+impl RequestQueue for SequenceScheduler {
+    fn admit(&self) -> Result<(), Error> {
+        if !self.shared.lock().closing {
+            return Ok(());
+        }
+        self.shared.metrics.failure(FailureReason::Rejected);
+        Err(Error::ShuttingDown)
+    }
+
+    fn instances(&self) -> usize {
+        self.shared.changed.len()
+    }
+
+    /// Sequences may complete, if they do not pause for more than a second.
+    fn flush(&self) {
         self.shared.lock().flushing = true;
         self.shared.changed.iter().for_each(Condvar::notify_one);
         self.shared.wake_all();
     }
 
-    /// Takes nothing more. What waits is run without delay, then the threads end; sequences that have nothing to run
-    /// are over.
-    pub fn close(&self) {
+    /// Sequences that have nothing to run are over.
+    fn close(&self) {
         self.shared.lock().closing = true;
         self.flush();
     }
 
-    /// Waits until every thread has ended, which happens after [`SequenceScheduler::close`]. Blocking.
-    ///
-    /// Returns the number of threads that were still running after `patience`.
-    pub fn wait_closed(&self, patience: Duration) -> usize {
+    fn wait_closed(&self, patience: Duration) -> usize {
         let state = self.shared.lock();
         let waited =
             self.shared.ended.wait_timeout_while(state, patience, |state| 0 < state.threads);
         waited.unwrap_or_else(PoisonError::into_inner).0.threads
     }
 
-    /// Drops the instances that no thread has, after [`SequenceScheduler::wait_closed`]. The others go with their
-    /// threads.
-    pub fn release(&self) {
+    /// Instances that a thread has go with the thread.
+    fn release(&self) {
         let unstarted = |state: &mut LockedState| -> Vec<Option<Slot>> {
             state.unstarted.iter_mut().map(Option::take).collect()
         };
@@ -134,18 +132,11 @@ impl SequenceScheduler {
         drop(gone);
     }
 
-    /// Is there a sequence that has begun, has not ended, and has not been idle for too long?
-    pub fn has_open(&self) -> bool {
-        let mut state = self.shared.lock();
-        let woken = self.shared.reseat(&mut state, Instant::now());
-        let has_open = state.table.has_open();
-        drop(state);
-        worker::start_or_wake(&self.shared, woken);
-        has_open
+    fn takes_sequence(&self, id: &SequenceId) -> bool {
+        self.shared.settings.wiring.id_types().all(|it| it.holds(id))
     }
 
-    /// Is there an open sequence of that id?
-    pub fn is_open(&self, id: &SequenceId) -> bool {
+    fn has_sequence(&self, id: &SequenceId) -> bool {
         let mut state = self.shared.lock();
         let woken = self.shared.reseat(&mut state, Instant::now());
         let is_open = state.table.is_open(id);
@@ -154,14 +145,8 @@ impl SequenceScheduler {
         is_open
     }
 
-    /// Can the model take that id, where it takes any?
-    pub fn takes(&self, id: &SequenceId) -> bool {
-        self.shared.settings.wiring.id_types().all(|it| it.holds(id))
-    }
-
-    /// Ends the sequence of that id once its requests are answered, without a run of its own: there is nothing to run.
-    /// Does nothing where there is none.
-    pub fn leave(&self, id: &SequenceId) {
+    /// Does nothing where there is none. No run of its own is needed: there is nothing to run.
+    fn leave_sequence(&self, id: &SequenceId) {
         let mut state = self.shared.lock();
         let seat = state.table.leave(id);
         drop(state);
@@ -171,9 +156,13 @@ impl SequenceScheduler {
         }
     }
 
-    /// Most batches that run at once.
-    pub fn instances(&self) -> usize {
-        self.shared.changed.len()
+    fn has_open_sequences(&self) -> bool {
+        let mut state = self.shared.lock();
+        let woken = self.shared.reseat(&mut state, Instant::now());
+        let has_open = state.table.has_open();
+        drop(state);
+        worker::start_or_wake(&self.shared, woken);
+        has_open
     }
 }
 

@@ -22,12 +22,11 @@ use crate::{
             plan::{Plan, compile},
         },
         manager::{ModelManager, Snapshot},
-        request_queue::RequestQueue,
         served::{Dispatch, Member, MemberLookup, Members, Resolved, ServedModel},
     },
 };
 use inference::{error::Error, request::SequenceId, signature::Signature};
-use schedule::Semaphore;
+use schedule::{RequestQueue, Semaphore};
 
 /// What answers an ensemble's requests.
 pub struct Ensemble {

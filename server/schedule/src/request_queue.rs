@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use inference::{error::Error, request::SequenceId};
-use schedule::{Scheduler, sequence::SequenceScheduler};
 
 /// Takes the requests of one model.
 pub trait RequestQueue: Send + Sync {
@@ -46,73 +45,5 @@ pub trait RequestQueue: Send + Sync {
     /// Are there sequences that wait for their next request, which would not find them elsewhere?
     fn has_open_sequences(&self) -> bool {
         false
-    }
-}
-
-impl RequestQueue for Scheduler {
-    fn admit(&self) -> Result<(), Error> {
-        Scheduler::admit(self)
-    }
-
-    fn instances(&self) -> usize {
-        Scheduler::instances(self)
-    }
-
-    fn flush(&self) {
-        Scheduler::flush(self);
-    }
-
-    fn close(&self) {
-        Scheduler::close(self);
-    }
-
-    fn wait_closed(&self, patience: Duration) -> usize {
-        Scheduler::wait_closed(self, patience)
-    }
-
-    fn release(&self) {
-        Scheduler::release(self);
-    }
-}
-
-impl RequestQueue for SequenceScheduler {
-    fn admit(&self) -> Result<(), Error> {
-        SequenceScheduler::admit(self)
-    }
-
-    fn instances(&self) -> usize {
-        SequenceScheduler::instances(self)
-    }
-
-    fn flush(&self) {
-        SequenceScheduler::flush(self);
-    }
-
-    fn close(&self) {
-        SequenceScheduler::close(self);
-    }
-
-    fn wait_closed(&self, patience: Duration) -> usize {
-        SequenceScheduler::wait_closed(self, patience)
-    }
-
-    fn release(&self) {
-        SequenceScheduler::release(self);
-    }
-
-    fn takes_sequence(&self, id: &SequenceId) -> bool {
-        self.takes(id)
-    }
-
-    fn has_sequence(&self, id: &SequenceId) -> bool {
-        self.is_open(id)
-    }
-
-    fn leave_sequence(&self, id: &SequenceId) {
-        self.leave(id);
-    }
-
-    fn has_open_sequences(&self) -> bool {
-        self.has_open()
     }
 }
