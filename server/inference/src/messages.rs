@@ -71,6 +71,11 @@ pub fn inputs_missing(expected: usize, given: usize, model: &str) -> String {
     format!("expected {expected} inputs but got {given} inputs for model '{model}'")
 }
 
+/// Of an input with more rows than the model's configuration allows.
+pub fn too_many_rows(most: usize, model: &str) -> String {
+    format!("inference request batch-size must be <= {most} for '{model}'")
+}
+
 /// Of an input with another number of rows than those before it.
 pub fn rows_differ(input: &str, model: &str) -> String {
     format!("input '{input}' batch size does not match other inputs for '{model}'")

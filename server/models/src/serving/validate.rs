@@ -170,8 +170,9 @@ fn check_rows(
     let given = shape.rows().unwrap_or(0);
     if let Some(most) = signature.most_rows.filter(|it| *it < given) {
         return Err(Error::InvalidRequest(format!(
-            "inference request batch-size must be <= {most} for '{}': input '{}' has {given} rows",
-            signature.model, port.name
+            "{}: input '{}' has {given} rows",
+            messages::too_many_rows(most, &signature.model),
+            port.name
         )));
     }
     match *rows.get_or_insert(given) {
