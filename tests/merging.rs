@@ -1,10 +1,13 @@
 //! Requests are merged only where what a model answers for a row does not depend on the other rows of its run.
 
-use std::thread;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Page, Repository, Server, ask, infer, wait_queued};
+use crate::support::{Client, Page, Repository, Server, ask, infer, wait_for, wait_queued};
 
 /// Clients that ask at the same time, and how often each does.
 const CLIENTS: usize = 16;
@@ -146,6 +149,56 @@ fn a_model_that_mixes_rows_is_merged_where_its_configuration_says_so() {
     let config = config(&server, "softmax_rows");
     assert_eq!(config["max_batch_size"], 4);
     assert!(merging(&config).starts_with("on, as dynamic_batching is written"), "{config}");
+}
+
+#[test]
+fn rows_that_turn_out_to_mix_are_not_merged_any_more() {
+    let server = Server::start(&of("mixes_late", ""), &[]);
+    let shown = config(&server, "mixes_late");
+    assert_eq!((&shown["max_batch_size"], merging(&shown)), (&json!(4), ""));
+    // Only numbers above a thousand mix.
+    let large = |seed: usize| {
+        let data = [5000 + 1000 * seed; 4];
+        json!({"inputs": [{"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": data}]})
+            .to_string()
+    };
+    let is_found = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 0..CLIENTS {
+            let (server, is_found, body) = (&server, &is_found, large(seed));
+            scope.spawn(move || {
+                let mut client = server.client();
+                while !is_found.load(Ordering::Relaxed) {
+                    answer(&mut client, "mixes_late", &body);
+                }
+            });
+        }
+        let found = wait_for("a merged request to be compared", || {
+            let config = config(&server, "mixes_late");
+            Some(merging(&config).to_owned()).filter(|it| !it.is_empty())
+        });
+        is_found.store(true, Ordering::Relaxed);
+        let says = "off: a request of 1 rows was answered otherwise in a run of";
+        assert!(found.starts_with(says), "{found}");
+    });
+    assert_eq!(Page::read(server.http()).of("mixes_late", "muster_merge_mismatch_total"), 1.0);
+    // From now on each is answered as alone.
+    thread::scope(|scope| {
+        for seed in 0..CLIENTS {
+            let (server, body) = (&server, large(seed));
+            scope.spawn(move || {
+                let mut client = server.client();
+                for _ in 0..ASKED {
+                    assert_eq!(
+                        answer(&mut client, "mixes_late", &body)["data"],
+                        json!(vec![1000.0; 4])
+                    );
+                }
+            });
+        }
+    });
+    let refused = server.post(&infer("mixes_late"), body(&[5, 4], 0)).error(400);
+    assert!(refused.contains("must be <= 4"), "{refused}");
 }
 
 #[test]

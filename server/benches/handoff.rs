@@ -14,7 +14,8 @@ use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use rustix::time::{ClockId, clock_gettime};
 use schedule::{
     Extent, NICENESS, Scheduler, Settings, Submission, admission::LongestStay, learn::RunTimes,
-    policy::BatchPolicy, queue::QueuePolicy, run::RunContext, slot::Slot, work::Work,
+    policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck, run::RunContext, slot::Slot,
+    work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings, ModelOptions};
 
@@ -56,6 +57,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: way.caller_runs_below,
         spin: way.spin,
+        row_check: RowCheck::Off,
         niceness: NICENESS,
     };
     let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };

@@ -10,7 +10,7 @@ use std::{
 use backend::Stop;
 
 use super::{
-    policy::{Decision, Pending, decide},
+    policy::{BatchPolicy, Decision, Pending, decide},
     queue::Job,
     reply::Reply,
     run,
@@ -57,7 +57,7 @@ impl Shared {
         {
             return None;
         }
-        let most_rows = self.settings.batching.max_rows;
+        let most_rows = state.queue.batching().max_rows;
         let gains = state.times.mean(1).is_some_and(|it| COALESCE_ABOVE <= it);
         if most_rows <= pending.rows || !gains {
             return state.idle.pop().map(InlineRun::Alone);
@@ -97,7 +97,8 @@ impl Shared {
             state.learn_occupancy(time.batch_rows, time.infer);
         }
         let surplus = state.put_back(slot);
-        let wake = if state.queue.is_empty() { None } else { state.wake_worker() };
+        let has_work = !state.queue.is_empty() || state.sample.is_some();
+        let wake = if has_work { state.wake_worker() } else { None };
         drop(state);
         drop(surplus);
         worker::wake(self, wake);
@@ -145,7 +146,11 @@ impl<'a> Leading<'a> {
         let mut rest = jobs.as_slice();
         while !rest.is_empty() {
             let pending = rest.iter().map(|(_, it, _)| *it);
-            let batching = &self.shared.settings.batching;
+            let alone = BatchPolicy::one_by_one();
+            let batching = match self.shared.has_stopped_merging() {
+                true => &alone,
+                false => &self.shared.settings.batching,
+            };
             // As if closing: those that have joined do not wait for more.
             let batch = match decide(pending, batching, self.pending.enqueued_at, true) {
                 Decision::Run { jobs, .. } => jobs,
@@ -164,6 +169,10 @@ impl<'a> Leading<'a> {
             rest = later;
         }
         // Before the answers leave: a client that sends its next request at once must find it idle.
+        if let [_] = times.as_slice() {
+            let works: Vec<&Work> = jobs.iter().map(|(_, _, it)| it).collect();
+            self.shared.sample(&mut self.shared.lock(), &works, &answers);
+        }
         self.shared.give_back(slot, &times);
         let mut own = None;
         for ((reply, ..), answer) in jobs.into_iter().zip(answers) {

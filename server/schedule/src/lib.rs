@@ -21,6 +21,7 @@ pub mod reply;
 mod reply_slot;
 mod request_queue;
 mod resize;
+pub mod row_check;
 pub mod run;
 mod scheduler;
 pub mod scheduling_settings;

@@ -142,6 +142,11 @@ impl Queue {
         self.len == 0
     }
 
+    /// From now on each job runs alone.
+    pub fn stop_merging(&mut self) {
+        self.batching = BatchPolicy::one_by_one();
+    }
+
     /// How jobs are merged.
     pub fn batching(&self) -> &BatchPolicy {
         &self.batching

@@ -1,7 +1,7 @@
 //! The scheduler of one model version: takes requests, gives answers.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -82,7 +82,17 @@ impl Scheduler {
         let state = Mutex::new(State::new(queue, slots, times));
         let (changed, ended) = (Condvar::new(), Condvar::new());
         let hints = LockFreeHints::default();
-        let shared = Shared { settings, context, metrics, order, state, changed, ended, hints };
+        let shared = Shared {
+            settings,
+            context,
+            metrics,
+            order,
+            state,
+            changed,
+            ended,
+            hints,
+            mismatch: OnceLock::new(),
+        };
         Scheduler { shared: Arc::new(shared) }
     }
 
@@ -133,6 +143,16 @@ impl Scheduler {
     /// Counts a request that was submitted in parts, and whose client has left.
     pub fn count_left(&self, accepted: Instant) {
         self.shared.metrics.failure_after(FailureReason::Canceled, accepted.elapsed());
+    }
+
+    /// How a request was found to be answered otherwise merged than alone; a sentence. `None` where none was.
+    pub fn mismatch(&self) -> Option<&str> {
+        self.shared.mismatch.get().map(String::as_str)
+    }
+
+    /// Are requests not merged any more, since one was answered otherwise than alone?
+    pub fn has_stopped_merging(&self) -> bool {
+        self.shared.has_stopped_merging()
     }
 
     /// Requests that wait for an instance.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy};
+use crate::{admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck};
 
 /// How the requests of one model version are scheduled.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct Settings {
     pub caller_runs_below: Duration,
     /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
     pub spin: Duration,
+    /// What becomes of the model when its rows turn out to depend on each other.
+    pub row_check: RowCheck,
     /// Niceness of worker threads above that of the process.
     pub niceness: i32,
 }

@@ -1,7 +1,7 @@
 //! What the tasks and the worker threads of one scheduler share, and what every request is asked before it waits.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -9,9 +9,12 @@ use crate::{
     admission::{bound, predicted_stay},
     lock_free_hints::LockFreeHints,
     reply::Order,
+    row_check::{Mismatch, RowCheck, Sample},
     run::{self, RunContext},
     settings::Settings,
+    slot::{RunFailure, Slot},
     state::State,
+    work::{Done, Work},
 };
 use inference::{error::Error, timings::Timings};
 use telemetry::metrics::{BatchReason, FailureReason, ModelMetrics};
@@ -32,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) ended: Condvar,
     /// What can be known of the state without the lock.
     pub(crate) hints: LockFreeHints,
+    /// What was found of a model whose rows depend on each other.
+    pub(crate) mismatch: OnceLock<String>,
 }
 
 impl Shared {
@@ -58,6 +63,60 @@ impl Shared {
     /// Counts and logs executions, and why their batches had that size.
     pub(crate) fn observe(&self, times: &[Timings], reason: BatchReason) {
         run::observe(times, reason, &self.settings.model, &self.metrics);
+    }
+
+    /// Are requests not merged any more?
+    pub(crate) fn has_stopped_merging(&self) -> bool {
+        self.settings.row_check == RowCheck::StopMerging && self.mismatch.get().is_some()
+    }
+
+    /// Keeps one of the requests of a run, now and then, for [`Shared::check_rows`].
+    pub(crate) fn sample(
+        &self,
+        state: &mut State,
+        works: &[&Work],
+        answers: &[Result<Done, Error>],
+    ) {
+        let is_off = self.settings.row_check == RowCheck::Off || self.mismatch.get().is_some();
+        if works.len() < 2 || is_off {
+            return;
+        }
+        let Some(place) = state.place_to_sample(works.len()) else { return };
+        if let Some(Ok(done)) = answers.get(place) {
+            state.sample = Sample::new(works, place, &done.outputs);
+        }
+    }
+
+    /// Compares a request that was merged with itself alone, and stops the merging where they differ.
+    pub(crate) fn check_rows(&self, slot: &mut Slot, sample: &Sample) {
+        let model = &self.settings.model;
+        let found = match slot.call(|instance| sample.check(instance)) {
+            Ok(None) => return,
+            Ok(Some(found)) => found,
+            Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
+                tracing::debug!(%model, %error, "a request could not be compared with itself alone");
+                return;
+            }
+        };
+        let Mismatch { output, distance, rows, own_rows } = found;
+        let percent = 100.0 * distance;
+        let found = format!(
+            "a request of {own_rows} rows was answered otherwise in a run of {rows} rows than alone (output \
+             '{output}', by {percent:.2} %)"
+        );
+        self.metrics.merge_mismatch();
+        let consequence = match self.settings.row_check {
+            RowCheck::StopMerging => "its requests are not merged any more",
+            RowCheck::Report | RowCheck::Off => {
+                "its requests are merged all the same, as dynamic_batching is written"
+            }
+        };
+        if self.mismatch.set(found.clone()).is_ok() {
+            tracing::warn!(%model, "{found}: {consequence}");
+        }
+        if self.has_stopped_merging() {
+            self.lock().queue.stop_merging();
+        }
     }
 
     /// Refuses what could not be answered in time. A request that finds an idle instance, or a place for

@@ -15,6 +15,7 @@ use super::{
     learn::RunTimes,
     policy::Decision,
     queue::{Job, Queue},
+    row_check::{Sample, is_sampled},
     slot::Slot,
 };
 
@@ -72,6 +73,10 @@ pub struct State {
     pub spinning: usize,
     /// When those that sleep and watch the clock look again.
     watched: Vec<Instant>,
+    /// Runs of several requests so far.
+    merged: u64,
+    /// A request whose rows are to be compared with themselves alone, by the next worker that has an instance.
+    pub sample: Option<Sample>,
     /// No batch waits for more jobs any more.
     pub flushing: bool,
     /// Nothing more comes in.
@@ -105,6 +110,8 @@ impl State {
             parked: 0,
             spinning: 0,
             watched: Vec::new(),
+            merged: 0,
+            sample: None,
             flushing: false,
             closing: false,
         }
@@ -227,6 +234,13 @@ impl State {
         for it in times {
             self.times.record(it.batch_rows, it.infer);
         }
+    }
+
+    /// A run of several requests has ended: the place of the one that is to be looked at, if one is.
+    pub fn place_to_sample(&mut self, requests: usize) -> Option<usize> {
+        self.merged += 1;
+        let is_due = is_sampled(self.merged) && self.sample.is_none();
+        is_due.then(|| usize::try_from(self.merged / 16).unwrap_or(0) % requests.max(1))
     }
 
     /// Takes in how long one batch occupied an instance.

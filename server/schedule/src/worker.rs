@@ -12,6 +12,7 @@ use super::{
     policy::Decision,
     queue::{Dropped, Job},
     ratelimit::Limited,
+    row_check::Sample,
     run,
     shared::Shared,
     slot::Slot,
@@ -89,6 +90,14 @@ fn work(shared: &Arc<Shared>) {
             drop(state);
             answer_dropped(shared, &mut dropped, now);
             state = shared.lock();
+            continue;
+        }
+        // The answers have left.
+        let has_instance = !state.idle.is_empty() && !closing;
+        if let Some(sample) = state.sample.take_if(|_| has_instance)
+            && let Some(slot) = state.idle.pop()
+        {
+            state = check_rows(shared, state, slot, &sample);
             continue;
         }
         let until = match state.queue.decide(now, state.flushing) {
@@ -200,6 +209,9 @@ fn run_batch<'a>(
     // The instance goes back before the answers leave: a client that sends its next request at once must
     // find it idle.
     let mut state = shared.lock();
+    if times.len() == 1 {
+        shared.sample(&mut state, &works, &answers);
+    }
     state.end(&stop);
     state.learn(&times);
     let now = Instant::now();
@@ -215,6 +227,26 @@ fn run_batch<'a>(
     for (reply, answer) in replies.into_iter().zip(answers) {
         reply.send(answer);
     }
+    shared.lock()
+}
+
+/// Compares a request that was merged with itself alone.
+fn check_rows<'a>(
+    shared: &'a Arc<Shared>,
+    state: MutexGuard<'_, State>,
+    mut slot: Slot,
+    sample: &Sample,
+) -> MutexGuard<'a, State> {
+    drop(state);
+    // Instances that wait for resources are not to wait for this.
+    if slot.limit().is_none() {
+        shared.check_rows(&mut slot, sample);
+    }
+    let mut state = shared.lock();
+    let surplus = state.put_back(slot);
+    shared.hints.update(&state);
+    drop(state);
+    drop(surplus);
     shared.lock()
 }
 

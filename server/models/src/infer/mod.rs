@@ -149,6 +149,9 @@ impl Inference {
         let most_rows = model.signature.max_batch_size;
         let done = match &model.dispatch {
             Dispatch::Batches(scheduler) if model.signature.batches() && most_rows < rows => {
+                if scheduler.has_stopped_merging() {
+                    return Err(too_many(model, most_rows));
+                }
                 Box::pin(parts::run(scheduler, call.submission(), most_rows, slot)).await?
             }
             Dispatch::Batches(scheduler) => {
@@ -182,4 +185,10 @@ impl Inference {
         }
         Ok(answer)
     }
+}
+
+/// Of a model whose rows turned out to depend on each other a request cannot be cut.
+fn too_many(model: &ServedModel, most: usize) -> Error {
+    let model = &model.signature.model;
+    Error::InvalidRequest(format!("inference request batch-size must be <= {most} for '{model}'"))
 }

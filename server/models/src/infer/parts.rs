@@ -1,6 +1,10 @@
 //! A request of more rows than a run has: cut into parts that run side by side, and put together again.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use backend::{BackendError, NamedTensor, Tensor};
 
@@ -69,17 +73,20 @@ async fn in_parts(
     };
     let mut starts = (0..whole.work.rows).step_by(most_rows.max(1)).enumerate();
     let side_by_side = scheduler.instances().saturating_add(1);
-    let mut done: Vec<Option<Done>> = starts.clone().map(|_| None).collect();
-    let start = |(number, from)| (number, Box::pin(part(from)));
-    let mut running: Vec<_> = starts.by_ref().take(side_by_side).map(start).collect();
-    while !running.is_empty() {
-        let (number, answer) = next(&mut running).await;
-        if let Some(place) = done.get_mut(number) {
-            *place = Some(answer?);
+    let mut running = Vec::with_capacity(side_by_side);
+    let mut joined = Joined::default();
+    loop {
+        // What is done early waits for those before it, and there is not to be much of that.
+        while running.len() < side_by_side && joined.early.len() < AHEAD * side_by_side {
+            let Some((number, from)) = starts.next() else { break };
+            running.push((number, Box::pin(part(from))));
         }
-        running.extend(starts.next().map(start));
+        if running.is_empty() {
+            return joined.finish();
+        }
+        let (number, answer) = next(&mut running).await;
+        joined.add(number, answer?)?;
     }
-    together(&done.into_iter().flatten().collect::<Vec<_>>())
 }
 
 /// Some rows of a request.
@@ -93,32 +100,144 @@ fn cut(whole: &Work, from: usize, rows: usize) -> Result<Work, Error> {
     Ok(Work { inputs, outputs: whole.outputs.clone(), rows })
 }
 
-/// The answers to parts, in their order, as that to the whole.
-fn together(parts: &[Done]) -> Result<Done, Error> {
-    let Some(first) = parts.first() else {
-        return Err(Error::Internal("a request without parts".to_owned()));
-    };
-    let outputs = first.outputs.iter().enumerate().map(|(at, output)| {
-        let rows = parts.iter().filter_map(|it| it.outputs.get(at)).map(|it| &it.tensor);
-        let tensor = Tensor::concat(rows).ok_or_else(|| {
+/// Answers to parts, put together in their order. Those of few bytes are copied into one piece, so that a request of
+/// many small rows takes little more memory than its answer has.
+#[derive(Default)]
+struct Joined {
+    /// How many parts are in it.
+    parts: usize,
+    /// Answers to later parts, by their number.
+    early: BTreeMap<usize, Done>,
+    outputs: Vec<Column>,
+    timings: Option<Timings>,
+}
+
+/// One output.
+struct Column {
+    name: Arc<str>,
+    pieces: Vec<Tensor>,
+    /// From there on pieces have been added one by one.
+    settled: usize,
+}
+
+/// Times as many answers as parts run wait at most for an earlier one.
+const AHEAD: usize = 4;
+
+/// So many pieces are looked at together.
+const PIECES: usize = 256;
+
+/// Pieces of fewer bytes on average are copied.
+const SMALL: usize = 4096;
+
+impl Joined {
+    fn add(&mut self, number: usize, done: Done) -> Result<(), Error> {
+        self.early.insert(number, done);
+        while let Some(done) = self.early.remove(&self.parts) {
+            self.parts += 1;
+            self.append(done)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, done: Done) -> Result<(), Error> {
+        let Done { outputs, timings } = done;
+        if self.outputs.is_empty() {
+            let column =
+                |it: &NamedTensor| Column { name: it.name.clone(), pieces: Vec::new(), settled: 0 };
+            self.outputs = outputs.iter().map(column).collect();
+        }
+        for (column, output) in self.outputs.iter_mut().zip(outputs) {
+            column.add(output.tensor)?;
+        }
+        self.timings = Some(match self.timings {
+            None => timings,
+            Some(sum) => Timings {
+                started: sum.started.min(timings.started),
+                queue: Duration::ZERO,
+                input: sum.input + timings.input,
+                infer: sum.infer + timings.infer,
+                output: sum.output + timings.output,
+                batch_rows: sum.batch_rows.max(timings.batch_rows),
+            },
+        });
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Done, Error> {
+        let lost = || Error::Internal("a request without parts".to_owned());
+        let timings = self.timings.ok_or_else(lost)?;
+        let outputs = self.outputs.into_iter().map(|column| {
+            let tensor = column.concat(0)?;
+            Ok(NamedTensor { name: column.name, tensor })
+        });
+        Ok(Done { outputs: outputs.collect::<Result<_, Error>>()?, timings })
+    }
+}
+
+impl Column {
+    fn add(&mut self, piece: Tensor) -> Result<(), Error> {
+        self.pieces.push(piece);
+        if self.settled + PIECES <= self.pieces.len() {
+            let whole = self.concat(self.settled)?;
+            if whole.byte_len() < PIECES * SMALL {
+                let (dtype, shape) = (whole.dtype(), whole.shape().clone());
+                let copied = Tensor::new(dtype, shape, whole.to_bytes());
+                self.pieces.truncate(self.settled);
+                self.pieces.push(copied.map_err(|it| Error::Internal(it.to_string()))?);
+            }
+            self.settled = self.pieces.len();
+        }
+        Ok(())
+    }
+
+    /// The pieces from there on, one below the other.
+    fn concat(&self, from: usize) -> Result<Tensor, Error> {
+        let pieces = self.pieces.get(from..).unwrap_or_default();
+        Tensor::concat(pieces).ok_or_else(|| {
             let problem = format!(
                 "output '{}' differs in shape between parts of the request: send fewer rows at once",
-                output.name
+                self.name
             );
             Error::Backend(BackendError::Execute(problem))
-        })?;
-        Ok(NamedTensor { name: output.name.clone(), tensor })
-    });
-    let outputs = outputs.collect::<Result<_, Error>>()?;
-    let sum = |of: fn(&Timings) -> Duration| parts.iter().map(|it| of(&it.timings)).sum();
-    let started = parts.iter().map(|it| it.timings.started).min();
-    let timings = Timings {
-        started: started.unwrap_or(first.timings.started),
-        queue: Duration::ZERO,
-        input: sum(|it| it.input),
-        infer: sum(|it| it.infer),
-        output: sum(|it| it.output),
-        batch_rows: parts.iter().map(|it| it.timings.batch_rows).max().unwrap_or(0),
-    };
-    Ok(Done { outputs, timings })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::Shape;
+
+    fn done(value: i32, rows: usize, width: usize) -> Done {
+        let tensor = Tensor::from_vec(Shape::new(&[rows, width]), vec![value; rows * width]);
+        let outputs = vec![NamedTensor { name: "y".into(), tensor: tensor.unwrap() }];
+        Done { outputs, timings: Timings::starting_at(Instant::now()) }
+    }
+
+    #[test]
+    fn many_small_answers_become_few_pieces_in_their_order() {
+        let mut joined = Joined::default();
+        let parts = 100 * PIECES;
+        for number in 0..parts {
+            // Two by two the other way round.
+            let number = number ^ 1;
+            joined.add(number, done(number as i32, 1, 1)).unwrap();
+            assert!(joined.early.len() <= 1);
+        }
+        assert!(joined.outputs[0].pieces.len() <= 100 + PIECES);
+        let whole = joined.finish().unwrap().outputs.remove(0).tensor;
+        let values: Vec<i32> =
+            whole.to_bytes().as_chunks().0.iter().map(|it| i32::from_le_bytes(*it)).collect();
+        assert!(values.iter().enumerate().all(|(at, it)| at as i32 == *it));
+        assert_eq!(values.len(), parts);
+    }
+
+    #[test]
+    fn answers_of_other_shapes_are_no_answer() {
+        let mut joined = Joined::default();
+        joined.add(0, done(1, 1, 2)).unwrap();
+        joined.add(1, done(1, 1, 3)).unwrap();
+        let error = joined.finish().err().unwrap().to_string();
+        assert!(error.contains("output 'y' differs in shape"), "{error}");
+    }
 }

@@ -21,6 +21,7 @@ use crate::{
         proof::{Proof, is_due, prove},
     },
 };
+use schedule::row_check::RowCheck;
 
 /// A configuration whose batching is settled.
 pub(super) struct Settled {
@@ -31,6 +32,8 @@ pub(super) struct Settled {
     pub(super) warning: Option<String>,
     /// May a request be run in parts?
     pub(super) has_parts: bool,
+    /// What becomes of the model when its rows turn out to depend on each other after all.
+    pub(super) row_check: RowCheck,
 }
 
 impl Loader {
@@ -42,12 +45,19 @@ impl Loader {
         model: &dyn Model,
     ) -> Result<Settled, CreateError> {
         let completed = self.complete(load, model, RowsKnown::Independent)?;
+        let row_check = RowCheck::Off;
         // Without a specification everything was written down, and a model that keeps state is not tried, as clients
         // would see that.
         let can_try = model.spec().is_some() && !model.keeps_state();
         let device = plan.devices.first().copied();
         let Some(device) = device.filter(|_| can_try && is_due(&completed.config)) else {
-            return Ok(Settled { completed, instance: None, warning: None, has_parts: true });
+            return Ok(Settled {
+                completed,
+                instance: None,
+                warning: None,
+                has_parts: true,
+                row_check,
+            });
         };
         let signature = completed.config.signature(load.version, &BTreeMap::new());
         let made = model.instantiate(device).map_err(|it| on_device(device, it))?;
@@ -68,7 +78,11 @@ impl Loader {
         let (model_name, us) = (&load.found.name, started.elapsed().as_micros());
         tracing::debug!(model = model_name, version = load.version, us, ?proof, "rows were tried");
         let Proof::Lacking(reason) = proof else {
-            return Ok(Settled { completed, instance, warning: None, has_parts: true });
+            let row_check = match load.raw.is_some_and(is_told_to_merge) {
+                true => RowCheck::Report,
+                false => RowCheck::StopMerging,
+            };
+            return Ok(Settled { completed, instance, warning: None, has_parts: true, row_check });
         };
         if load.raw.is_some_and(is_told_to_merge) {
             let note = format!("on, as dynamic_batching is written in its configuration: {reason}");
@@ -78,7 +92,7 @@ impl Loader {
             );
             let completed = noted(completed, note);
             let warning = Some(warning);
-            return Ok(Settled { completed, instance, warning, has_parts: true });
+            return Ok(Settled { completed, instance, warning, has_parts: true, row_check });
         }
         let merged = matches!(completed.config.scheduling, Scheduling::Dynamic(_));
         let completed = self.complete(load, model, RowsKnown::Dependent)?;
@@ -89,7 +103,7 @@ impl Loader {
                  dynamic_batching {{ }} into its config.pbtxt"
             )
         });
-        Ok(Settled { completed, instance, warning, has_parts: false })
+        Ok(Settled { completed, instance, warning, has_parts: false, row_check })
     }
 }
 

@@ -12,6 +12,7 @@ use schedule::{
     NICENESS, Settings,
     policy::BatchPolicy,
     queue::{self},
+    row_check::RowCheck,
 };
 
 /// How this model's requests are scheduled.
@@ -30,6 +31,7 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         longest_stay: server.scheduling.longest_stay,
         caller_runs_below: server.scheduling.caller_runs_below,
         spin: server.scheduling.spin,
+        row_check: RowCheck::Off,
         niceness: niceness(config.priority),
     };
     match &config.scheduling {

@@ -12,7 +12,8 @@ use crate::{
 };
 use inference::signature::Signature;
 use schedule::{
-    Scheduler, learn::RunTimes, run::RunContext, sequence::SequenceScheduler, slot::Slot,
+    Scheduler, learn::RunTimes, row_check::RowCheck, run::RunContext, sequence::SequenceScheduler,
+    slot::Slot,
 };
 use telemetry::metrics::ModelMetrics;
 
@@ -28,6 +29,8 @@ pub(crate) struct InstanceSet {
     pub(crate) keeps_state: bool,
     /// Are there instances on GPUs?
     pub(crate) uses_gpus: bool,
+    /// What becomes of the model when its rows turn out to depend on each other.
+    pub(crate) row_check: RowCheck,
 }
 
 /// The engine of a model that has been loaded.
@@ -38,7 +41,7 @@ pub(crate) fn dispatch(
     server: &LoadSettings,
     metrics: ModelMetrics,
 ) -> Dispatch {
-    let InstanceSet { extra, slots, times, keeps_state, uses_gpus } = runs;
+    let InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check } = runs;
     if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
         (&config.scheduling, &extra)
     {
@@ -55,6 +58,7 @@ pub(crate) fn dispatch(
         },
     };
     let mut settings = scheduler_settings(config, server);
+    settings.row_check = row_check;
     if uses_gpus || slots.iter().any(|it| it.limit().is_some()) {
         // A thread that waits for a GPU, or for resources, is not one on which clients should wait.
         settings.caller_runs_below = Duration::ZERO;

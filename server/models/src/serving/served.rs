@@ -8,7 +8,10 @@ use std::sync::{
 use bytes::Bytes;
 
 use crate::{
-    config::{model::ModelConfig, raw},
+    config::{
+        model::{MERGING, ModelConfig},
+        raw,
+    },
     repository::{model_id::ModelId, scratch_dir::ScratchDir},
     serving::{
         content_hash::ContentHash,
@@ -141,6 +144,37 @@ impl ServedModel {
     /// The `platform` that metadata show: the configured one, else the engine's name.
     pub fn platform(&self) -> &str {
         if self.config.platform.is_empty() { &self.config.backend } else { &self.config.platform }
+    }
+
+    /// The completed configuration as JSON, with what has been found since.
+    pub fn shown_json(&self) -> Bytes {
+        let Some(note) = self.found_since() else { return self.config_json.clone() };
+        match serde_json::from_slice::<serde_json::Value>(&self.config_json) {
+            Ok(mut json) => {
+                json["parameters"][MERGING] = serde_json::json!({ "string_value": note });
+                json.to_string().into()
+            }
+            Err(_) => self.config_json.clone(),
+        }
+    }
+
+    /// The same as a message.
+    pub fn shown_message(&self) -> raw::ModelConfig {
+        let mut message = self.config_message.clone();
+        if let Some(string_value) = self.found_since() {
+            message.parameters.insert(MERGING.to_owned(), raw::ModelParameter { string_value });
+        }
+        message
+    }
+
+    /// What merged requests have shown of the model.
+    fn found_since(&self) -> Option<String> {
+        let Dispatch::Batches(scheduler) = &self.dispatch else { return None };
+        let found = scheduler.mismatch()?;
+        Some(match scheduler.has_stopped_merging() {
+            true => format!("off: {found}"),
+            false => format!("on, as dynamic_batching is written in its configuration: {found}"),
+        })
     }
 
     /// Would a request that came now be refused? Cheap enough to ask before its body is read.

@@ -11,6 +11,7 @@ use crate::{
     learn::RunTimes,
     policy::BatchPolicy,
     queue::QueuePolicy,
+    row_check::RowCheck,
     run::RunContext,
     scheduler::{Extent, Scheduler, Submission},
     settings::{NICENESS, Settings},
@@ -57,6 +58,7 @@ impl Fast {
             // Far above what a run takes on the busiest machine.
             caller_runs_below: Duration::from_secs(10),
             spin: Duration::ZERO,
+            row_check: RowCheck::Off,
             niceness: NICENESS,
         };
         let mut times = RunTimes::default();

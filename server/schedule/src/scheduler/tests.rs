@@ -12,8 +12,8 @@ use backend::{BackendError, Batch, Device, Instance, NamedTensor, Shape, Tensor}
 
 use super::*;
 use crate::{
-    admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy, settings::NICENESS,
-    slot::MakeInstance,
+    admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck,
+    settings::NICENESS, slot::MakeInstance,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
 
@@ -69,6 +69,7 @@ fn settings() -> Settings {
         longest_stay: LongestStay::Unbounded,
         caller_runs_below: Duration::ZERO,
         spin: Duration::ZERO,
+        row_check: RowCheck::Off,
         niceness: NICENESS,
     }
 }

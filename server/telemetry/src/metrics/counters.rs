@@ -39,6 +39,8 @@ pub(super) struct Counts {
     pub(super) batches: Batches,
     /// In the order of [`BatchReason::ALL`].
     pub(super) reasons: [AtomicU64; BatchReason::ALL.len()],
+    /// Requests that were answered otherwise merged than alone.
+    pub(super) mismatches: AtomicU64,
     /// In milliseconds; `None` where it is off.
     pub(super) first_response: Option<Histogram>,
     pub(super) cache: CacheCounts,
@@ -84,6 +86,7 @@ impl Counts {
             batch_rows: Histogram::new(ROW_BOUNDS.as_slice()),
             batches: Batches::default(),
             reasons: Default::default(),
+            mismatches: AtomicU64::new(0),
             first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
             cache: CacheCounts::default(),
         }
@@ -91,10 +94,10 @@ impl Counts {
 
     pub(super) fn absorb(&self, other: &Counts) {
         fn numbers(it: &Counts) -> impl Iterator<Item = &AtomicU64> {
-            let alone =
-                [&it.compute_input, &it.compute_infer, &it.compute_output, &it.rows, &it.failed];
+            let times = [&it.compute_input, &it.compute_infer, &it.compute_output];
+            let alone = times.into_iter().chain([&it.rows, &it.failed, &it.mismatches]);
             let cache = it.cache.numbers();
-            alone.into_iter().chain(&it.failures).chain(&it.reasons).chain(cache)
+            alone.chain(&it.failures).chain(&it.reasons).chain(cache)
         }
         fn histograms(it: &Counts) -> [&Histogram; 4] {
             [&it.request, &it.queue, &it.compute, &it.batch_rows]

@@ -104,6 +104,11 @@ impl ModelMetrics {
         }
     }
 
+    /// Counts a request that was answered otherwise in a merged run than alone.
+    pub fn merge_mismatch(&self) {
+        self.0.counters.mine().mismatches.fetch_add(1, Relaxed);
+    }
+
     /// Says how long loading the model took.
     pub fn load_duration(&self, duration: Duration) {
         self.0.series.load.store(nanoseconds(duration), Relaxed);

@@ -56,7 +56,7 @@ pub(super) async fn config(
     request: &ModelConfigRequest,
 ) -> Result<ModelConfigResponse, Error> {
     let model = find(context, &request.name, &request.version).await?;
-    Ok(ModelConfigResponse { config: Some(model.config_message.clone()) })
+    Ok(ModelConfigResponse { config: Some(model.shown_message()) })
 }
 
 pub(super) fn statistics(

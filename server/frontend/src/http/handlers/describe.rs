@@ -29,5 +29,5 @@ pub async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> An
 
 pub async fn config(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
-    Ok(respond::raw("application/json", model.config_json.clone()))
+    Ok(respond::raw("application/json", model.shown_json()))
 }

@@ -138,6 +138,16 @@ fn model_families(text: &mut Text, models: &[Shown<'_>], counter_latencies: bool
         counts.map(|(reason, count)| by_reason(it, reason.name(), count))
     });
     text.counters("muster_batches_total", "Executed batches by what decided their size", batches);
+    // It should be of no model at all.
+    let mismatches = models.iter().filter_map(|it| {
+        let count = it.counts.mismatches.load(Relaxed);
+        (0 < count).then(|| (it.series.labels.clone(), whole(count)))
+    });
+    text.counters(
+        "muster_merge_mismatch_total",
+        "Requests found to be answered otherwise merged than alone",
+        mismatches,
+    );
     for (name, help, number) in MODEL_GAUGES {
         text.gauges(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));
     }
