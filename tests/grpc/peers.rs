@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::client::{Client, firsts, identity};
+use frontend::grpc::proto::ModelInferRequest;
+use prost::Message;
+
+use super::client::{Client, firsts, identity, input};
 use crate::support::{PATIENCE, Page, Repository, Server, wait_for};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -16,6 +19,7 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
@@ -184,7 +188,6 @@ fn a_message_that_comes_too_slowly_is_given_up() {
 
 #[test]
 fn the_timeout_of_a_call_is_kept_by_the_server_not_only_by_its_client() {
-    use prost::Message;
     let repository = Repository::identity("m", &[("execute_delay_ms", "500")]);
     let server = Server::start(&repository, &["--max-queue-wait-ms=0"]);
     let mut stream = greet(&server);
@@ -227,6 +230,53 @@ fn metadata_beyond_their_limit_are_refused() {
     let _ = stream.shutdown(std::net::Shutdown::Write);
     rest(&mut stream);
     check_alive(&server);
+}
+
+/// A call to infer with this message.
+fn call(stream: u32, message: &ModelInferRequest) -> Vec<u8> {
+    let message = message.encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let data = [&[0][..], &length, &message].concat();
+    let head = frame(HEADERS, END_HEADERS, stream, &head(INFER));
+    [head, frame(DATA, END_STREAM, stream, &data)].concat()
+}
+
+#[test]
+fn a_call_that_takes_nothing_of_its_reply_is_given_up_while_others_of_its_connection_go_on() {
+    const ELEMENTS: usize = 512 << 10;
+    let config = "backend: \"identity\"
+        input { name: \"INPUT0\" data_type: TYPE_UINT8 dims: [ -1 ] }
+        output { name: \"OUTPUT0\" data_type: TYPE_UINT8 dims: [ -1 ] }";
+    let repository = Repository::identity("m", &[]).model("large", config);
+    let server = Server::start(&repository, &["--idle-timeout-secs=0.5"]);
+    let large = ModelInferRequest {
+        model_name: "large".to_owned(),
+        inputs: vec![input("INPUT0", "UINT8", &[ELEMENTS as i64])],
+        raw_input_contents: vec![vec![7; ELEMENTS].into()],
+        ..ModelInferRequest::default()
+    };
+    let mut stream = greet(&server);
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    // The connection has room for all replies, the large one has not.
+    stream.write_all(&frame(WINDOW_UPDATE, 0, 0, &(64u32 << 20).to_be_bytes())).unwrap();
+    stream.write_all(&call(1, &large)).unwrap();
+    let (mut read, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+    let mut step = |number: u32| {
+        stream.write_all(&call(number, &identity("m", &[2.0]))).unwrap();
+        if let Ok(length) = stream.read(&mut buffer) {
+            assert_ne!(length, 0, "it was closed: {:?}", kinds(&read));
+            read.extend_from_slice(&buffer[..length]);
+        }
+        let kinds = kinds(&read);
+        (kinds.contains(&RST_STREAM), kinds.iter().filter(|it| **it == HEADERS).count())
+    };
+    let given_up = (1..500).find(|it| step(2 * it + 1).0);
+    assert!(given_up.is_some(), "the large call is still there");
+    let (_, before) = step(2001);
+    assert!((1001..1100).any(|it| before + 2 < step(2 * it + 1).1), "the connection goes on");
+    wait_for("its memory to be free", || {
+        (Page::read(server.http()).value("muster_bytes_in_flight") == 0.0).then_some(())
+    });
 }
 
 #[test]

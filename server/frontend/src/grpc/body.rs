@@ -6,12 +6,13 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Instant,
 };
 
 use bytes::Bytes;
 use h2::{SendStream, server::SendResponse};
 use hyper::{HeaderMap, Response};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Sleep};
 
 use super::{
     status::Status,
@@ -134,8 +135,11 @@ pub struct Reply {
     now: Encoded,
     end: Option<Status>,
     call: Call,
-    /// Does a piece wait for the peer to take it?
-    blocked: bool,
+    /// Since when a piece waits for the peer to take it; `None` where none does.
+    blocked: Option<Instant>,
+    /// Wakes the reply when the peer has let it wait for too long. Made when it waits for the first time, and moved only
+    /// when it fires.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Reply {
@@ -156,7 +160,7 @@ impl Reply {
 
     fn new(source: Source, mut now: Encoded, end: Option<Status>, call: Call) -> Reply {
         now.hold(call.activity());
-        Reply { source, now, end, call, blocked: false }
+        Reply { source, now, end, call, blocked: None, timer: None }
     }
 
     /// Fetches the next message into `now`, or the end into `end`.
@@ -178,10 +182,26 @@ impl Reply {
     }
 
     fn mark(&mut self, blocked: bool) {
-        if self.blocked != blocked {
+        if self.blocked.is_some() != blocked {
             self.call.activity().blocked(blocked);
-            self.blocked = blocked;
+            self.blocked = blocked.then(Instant::now);
         }
+    }
+
+    /// Waits until the peer has taken nothing of this reply for too long. Other replies of its connection do not count:
+    /// a peer that reads one of them may leave the others in memory for ever.
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(since) = self.blocked else { return Poll::Pending };
+        let due = since + self.call.activity().stall();
+        let timer = || Box::pin(tokio::time::sleep_until(due.into()));
+        let timer = self.timer.get_or_insert_with(timer);
+        while timer.as_mut().poll(context).is_ready() {
+            if due <= Instant::now() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(due.into());
+        }
+        Poll::Pending
     }
 }
 
@@ -189,7 +209,7 @@ impl Reply {
     /// Sends `head`, and then the messages as fast as the peer takes them.
     ///
     /// # Errors
-    /// When the peer has cancelled the call or left.
+    /// When the peer has cancelled the call or left, or takes nothing of the reply for too long.
     pub async fn send(
         mut self,
         head: Response<()>,
@@ -217,6 +237,10 @@ impl Reply {
                     let rest = piece.split_off(CHUNK);
                     self.now.pieces.push_front(rest);
                 }
+                if self.timer.is_some() && self.now.pieces.is_empty() {
+                    // h2 keeps the end of a reply until the peer takes it: not with all that was in front of it.
+                    piece = Bytes::copy_from_slice(&piece);
+                }
                 self.call.activity().moved();
                 stream.send_data(piece, false)?;
             } else if let Some(status) = self.end.take() {
@@ -239,10 +263,15 @@ impl Reply {
         stream.reserve_capacity(1);
         while stream.capacity() == 0 {
             self.mark(true);
-            match ready!(stream.poll_capacity(context)) {
-                Some(room) => room?,
-                None => return Poll::Ready(Err(h2::Reason::CANCEL.into())),
-            };
+            match stream.poll_capacity(context) {
+                Poll::Ready(Some(room)) => drop(room?),
+                Poll::Ready(None) => return Poll::Ready(Err(h2::Reason::CANCEL.into())),
+                Poll::Pending => {
+                    ready!(self.poll_stalled(context));
+                    stream.send_reset(h2::Reason::CANCEL);
+                    return Poll::Ready(Err(h2::Reason::CANCEL.into()));
+                }
+            }
         }
         self.mark(false);
         Poll::Ready(Ok(()))

@@ -48,7 +48,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let _counted = front.serving.metrics.connection();
-    let activity = Arc::new(Activity::default());
+    let activity = Arc::new(Activity::new(front.settings.timeouts.stall));
     let mut keeper = Keeper::new(&front, activity.clone(), &mut guard);
     let mut shaking = server::Builder::new()
         .initial_window_size(STREAM_WINDOW)

@@ -28,9 +28,21 @@ pub struct Activity {
     blocked: AtomicU32,
     /// Counts the parts of replies that h2 was given.
     moved: AtomicU32,
+    /// Longest time in which the peer takes nothing of one reply.
+    stall: Duration,
 }
 
 impl Activity {
+    /// Counters of a connection on which a reply may wait so long for its peer.
+    pub fn new(stall: Duration) -> Activity {
+        Activity { stall, ..Activity::default() }
+    }
+
+    /// Longest time in which the peer takes nothing of one reply.
+    pub fn stall(&self) -> Duration {
+        self.stall
+    }
+
     /// Bytes of HTTP/2's connection preface.
     const PREFACE: u32 = 24;
 
