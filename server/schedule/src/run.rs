@@ -49,13 +49,25 @@ pub fn run(
     stop: &Stop,
     observe: &mut dyn FnMut(&Timings),
 ) -> Vec<Result<Done, Error>> {
-    let mut answers = Vec::with_capacity(jobs.len());
+    let attempt =
+        |group: &[&Work]| slot.call(|instance| execute(instance, context, group, stop, observe));
+    in_halves(jobs, || !stop.is_stopped(), attempt)
+}
+
+/// Attempts all items together. What fails is attempted again in halves while `repeats`, so that only the items at
+/// fault get the error. The answers are in the order of the items.
+pub(super) fn in_halves<T, D>(
+    items: &[T],
+    repeats: impl Fn() -> bool,
+    mut attempt: impl FnMut(&[T]) -> Result<Vec<D>, RunFailure>,
+) -> Vec<Result<D, Error>> {
+    let mut answers = Vec::with_capacity(items.len());
     // Halves still to run, the leftmost on top, so that answers come in order.
-    let mut groups = vec![jobs];
+    let mut groups = vec![items];
     while let Some(group) = groups.pop() {
-        match attempt(slot, context, group, stop, observe) {
+        match attempt(group) {
             Ok(done) => answers.extend(done.into_iter().map(Ok)),
-            Err(RunFailure::Batch(_)) if 1 < group.len() && !stop.is_stopped() => {
+            Err(RunFailure::Batch(_)) if 1 < group.len() && repeats() => {
                 let (left, right) = group.split_at(group.len() / 2);
                 groups.extend([right, left]);
             }
@@ -65,16 +77,6 @@ pub fn run(
         }
     }
     answers
-}
-
-fn attempt(
-    slot: &mut Slot,
-    context: &RunContext,
-    jobs: &[&Work],
-    stop: &Stop,
-    observe: &mut dyn FnMut(&Timings),
-) -> Result<Vec<Done>, RunFailure> {
-    slot.call(|instance| execute(instance, context, jobs, stop, observe))
 }
 
 fn execute(

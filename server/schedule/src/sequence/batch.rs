@@ -15,7 +15,8 @@ use super::{
     table::CarriedState,
 };
 use crate::{
-    slot::{RunFailure, Slot},
+    run::in_halves,
+    slot::Slot,
     work::{Done, Work},
 };
 use inference::{error::Error, request::SequenceId, timings::Timings};
@@ -65,28 +66,20 @@ pub(super) fn run(
     observe: &mut dyn FnMut(&Timings),
 ) -> Vec<Result<Ran, Error>> {
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
-    let mut answers = Vec::with_capacity(places.len());
-    let mut groups = vec![places.as_slice()];
-    while let Some(group) = groups.pop() {
-        let masked: Vec<Option<Row<'_>>> = match mode.rows {
-            Rows::Fixed => {
-                let last = group.last().map_or(0, |it| it + 1);
-                (0..last).map(|it| rows[it].filter(|_| group.contains(&it))).collect()
-            }
-            Rows::Free => group.iter().map(|it| rows[*it]).collect(),
-        };
-        match slot.call(|instance| execute(instance, wiring, &masked, observe)) {
-            Ok(ran) => answers.extend(ran.into_iter().map(Ok)),
-            Err(RunFailure::Batch(_)) if 1 < group.len() && mode.repeats => {
-                let (left, right) = group.split_at(group.len() / 2);
-                groups.extend([right, left]);
-            }
-            Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
-                answers.extend(group.iter().map(|_| Err(Error::Backend(error.clone()))));
-            }
-        }
-    }
-    answers
+    in_halves(
+        &places,
+        || mode.repeats,
+        |group| {
+            let masked: Vec<Option<Row<'_>>> = match mode.rows {
+                Rows::Fixed => {
+                    let last = group.last().map_or(0, |it| it + 1);
+                    (0..last).map(|it| rows[it].filter(|_| group.contains(&it))).collect()
+                }
+                Rows::Free => group.iter().map(|it| rows[*it]).collect(),
+            };
+            slot.call(|instance| execute(instance, wiring, &masked, observe))
+        },
+    )
 }
 
 fn execute(
