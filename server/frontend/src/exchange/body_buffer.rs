@@ -47,8 +47,8 @@ pub fn first_piece(budget: &Arc<Budget>, announced: usize) -> Result<Permit, Err
 }
 
 impl BodyBuffer {
-    /// An empty buffer for `announced` bytes, 0 where the length is unknown. The byte at offset `aligned_at` will lie at
-    /// an aligned address. `permit` is the room that is taken already.
+    /// An empty buffer for `announced` bytes, 0 where the length is unknown. The byte at offset `aligned_at` will lie
+    /// at an aligned address. `permit` is the room that is taken already.
     pub fn new(announced: usize, aligned_at: usize, permit: Permit) -> BodyBuffer {
         let buffer = AlignedBuffer::new(announced, aligned_at);
         BodyBuffer { buffer, permit, announced, capacity: announced }
