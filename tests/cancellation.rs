@@ -128,7 +128,7 @@ fn a_client_that_leaves_in_the_middle_of_its_body_frees_what_it_sent() {
     client.send([b' '; 1000]).unwrap();
     wait_for("the body to be waited for", || {
         let page = Page::read(server.http());
-        (page.value("muster_bytes_in_flight") == f64::from(1 << 20)).then_some(())
+        (page.value("muster_bytes_in_flight") == f64::from(64 << 10)).then_some(())
     });
     drop(client);
     wait_for("its memory to be free", || {

@@ -97,13 +97,14 @@ fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) 
     let reply = Client::connect(address).post(path, headers, body);
     match reply.status {
         503 => assert!(reply.text().contains("--max-inflight-bytes"), "{}", reply.text()),
-        _ => assert!(reply.error(400).contains(SHAPE)),
+        // CSV knows the shape before there is a tensor.
+        _ => assert!(reply.error(400).contains("shape"), "{}", reply.text()),
     }
     reply.status == 400
 }
 
 /// A part of the error of a tensor that is larger than the model takes.
-const SHAPE: &str = "expected shape [8]";
+const SHAPE: &str = "unexpected shape for input 'x'";
 
 /// `0,0,…`
 fn zeros(count: usize) -> String {
