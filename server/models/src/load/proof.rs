@@ -8,6 +8,7 @@
 //! changes by much, and rounding not at all.
 
 use std::{
+    ops::Range,
     path::Path,
     time::{Duration, Instant},
 };
@@ -27,8 +28,9 @@ use schedule::work::Work;
 /// No further sizes once the comparisons have taken so long. The first, of one row with two and three, are always made.
 const BUDGET: Duration = Duration::from_millis(20);
 
-/// Rows that are tried in turn.
+/// Rows that are tried in turn, and those that the first comparisons take.
 const ROWS: u32 = 5;
+const FEW_ROWS: u32 = 3;
 
 /// Sizes of runs beside those that the configuration prefers.
 const SIZES: [usize; 3] = [2, 3, 5];
@@ -86,7 +88,7 @@ pub(crate) fn prove(
             return Ok(Proof::Independent);
         }
     }
-    let refusal = refusal.unwrap_or_else(|| "no input could be made up".to_owned());
+    let refusal = refusal.unwrap_or_else(|| "its rows are too large".to_owned());
     Ok(match accepted {
         0 => {
             Proof::Lacking(format!("it takes none of the inputs that it was tried with: {refusal}"))
@@ -151,12 +153,11 @@ impl Tried<'_> {
 
     /// Compares rows of that recipe, alone and in company.
     fn compare(&mut self, recipe: &Recipe) -> Result<(), Failure> {
-        let plain: Vec<Work> =
-            (0..ROWS).map(|it| self.row(recipe, it, false)).collect::<Result<_, _>>()?;
-        let extreme: Vec<Work> =
-            (0..ROWS).map(|it| self.row(recipe, it, true)).collect::<Result<_, _>>()?;
-        let (p, x) =
-            (|it: usize| &plain[it % plain.len()], |it: usize| &extreme[it % extreme.len()]);
+        let rows = |numbers: Range<u32>, is_extreme| -> Result<Vec<Work>, Failure> {
+            numbers.map(|it| self.row(recipe, it, is_extreme)).collect()
+        };
+        let (mut plain, mut extreme) = (rows(0..FEW_ROWS, false)?, rows(0..FEW_ROWS, true)?);
+        let (p, x) = (|it: usize| &plain[it], |it: usize| &extreme[it]);
 
         // One row at the beginning of two and, among extreme ones, at the end of three.
         let alone = self.run(&[p(0)])?;
@@ -184,6 +185,15 @@ impl Tried<'_> {
             )?;
         }
 
+        if self.is_over() {
+            return Ok(());
+        }
+        for number in FEW_ROWS..ROWS {
+            plain.push(self.row(recipe, number, false)?);
+            extreme.push(self.row(recipe, number, true)?);
+        }
+        let (p, x) =
+            (|it: usize| &plain[it % plain.len()], |it: usize| &extreme[it % extreme.len()]);
         let mut alone = vec![alone];
         for rows in self.sizes() {
             if self.is_over() {

@@ -15,6 +15,10 @@ use schedule::work::Work;
 /// By how much the floats of an extreme row are larger.
 const EXTREME: f64 = 100.0;
 
+/// No larger input is made up: rows of that size gain little from company, and trying them would take the memory of
+/// several.
+const MOST_ELEMENTS: usize = 4 << 20;
+
 /// What rows are made from.
 pub(crate) enum Recipe {
     /// A row that the configuration gives for warming up, in the engine's shapes.
@@ -88,7 +92,7 @@ fn filled(
     is_extreme: bool,
     next: &mut impl FnMut() -> u32,
 ) -> Option<Tensor> {
-    let elements = shape.elements()?;
+    let elements = shape.elements().filter(|it| *it <= MOST_ELEMENTS)?;
     let whole = |number: u32| match is_extreme {
         // The least and the largest.
         true => u64::from(number & 1) * (below - 1),
