@@ -63,6 +63,8 @@ pub struct Hints {
     pub inputs: Vec<TensorHint>,
     /// What clients get.
     pub outputs: Vec<TensorHint>,
+    /// Does it say that the first dimension is no batch?
+    pub is_unbatched: bool,
 }
 
 /// A way to run a model, or parts of it, faster than the engine does by itself: an entry of Triton's

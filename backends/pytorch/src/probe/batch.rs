@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Would the server, left to itself, let the model batch? It does where inputs or outputs are not configured,
-/// all tensors begin with a free dimension, and none is configured with it.
+/// all tensors begin with a free dimension, and none is configured with it, nor is `max_batch_size` zero.
 pub(super) fn would_batch(spec: &ModelSpec, hints: &Hints) -> bool {
     let all_given = !hints.inputs.is_empty() && !hints.outputs.is_empty();
     let needed = || spec.inputs.iter().filter(|it| !it.optional).chain(&spec.outputs);
@@ -19,7 +19,7 @@ pub(super) fn would_batch(spec: &ModelSpec, hints: &Hints) -> bool {
         hint.dims.as_ref().is_some_and(|dims| specs.any(|it| it.dims.len() == dims.len()))
     };
     let whole_given = hints.inputs.iter().chain(&hints.outputs).any(whole);
-    !all_given && !whole_given && needed().all(begins_free)
+    !hints.is_unbatched && !all_given && !whole_given && needed().all(begins_free)
 }
 
 /// Is the first dimension a batch?

@@ -103,6 +103,7 @@ fn what_is_configured_is_the_spec_where_it_works() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 30])],
         outputs: vec![hint("y", FP32, &[-1, 2])],
+        ..Hints::default()
     };
     let found = found(&interface(&["x"]), &hints, linear).unwrap();
     assert_eq!(
@@ -118,6 +119,7 @@ fn outputs_are_told_as_they_come_out_whatever_is_configured() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 30])],
         outputs: vec![hint("y", DataType::Int64, &[-1, 7])],
+        ..Hints::default()
     };
     let found = found(&interface(&["x"]), &hints, linear).unwrap();
     assert_eq!(found.spec.outputs[0].dtype, FP32);
@@ -129,6 +131,7 @@ fn an_output_that_does_not_follow_the_rows_of_a_batch_is_told_with_its_size() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 30])],
         outputs: vec![hint("y", FP32, &[-1, -1])],
+        ..Hints::default()
     };
     let found = found(&interface(&["x"]), &hints, |_| Ok(vec![fact(&[1, 9])])).unwrap();
     assert_eq!(dims(&found.spec.outputs), [vec![1, -1]]);
@@ -150,6 +153,7 @@ fn a_wrong_configuration_is_not_believed_where_another_shape_works() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 31])],
         outputs: vec![hint("y", FP32, &[-1, 2])],
+        ..Hints::default()
     };
     let found = found(&interface(&["x"]), &hints, linear).unwrap();
     assert_eq!(dims(&found.spec.inputs), [vec![-1, 30]]);
@@ -160,6 +164,7 @@ fn a_dimension_that_is_configured_as_open_and_is_of_one_size_stays_open() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, -1])],
         outputs: vec![hint("y", FP32, &[-1, 2])],
+        ..Hints::default()
     };
     let found = found(&interface(&["x"]), &hints, linear).unwrap();
     assert_eq!(dims(&found.spec.inputs), [vec![-1, -1]]);
@@ -168,8 +173,11 @@ fn a_dimension_that_is_configured_as_open_and_is_of_one_size_stays_open() {
 
 #[test]
 fn a_configuration_that_only_fails_on_zeros_is_kept_with_a_warning() {
-    let hints =
-        Hints { inputs: vec![hint("x", FP32, &[-1, 3])], outputs: vec![hint("y", FP32, &[-1, 3])] };
+    let hints = Hints {
+        inputs: vec![hint("x", FP32, &[-1, 3])],
+        outputs: vec![hint("y", FP32, &[-1, 3])],
+        ..Hints::default()
+    };
     let refuse = |_: &[Sample]| Err("builtins.ValueError: all of it is zero".to_owned());
     let found = found(&interface(&["x"]), &hints, refuse).unwrap();
     assert_eq!(dims(&found.spec.inputs), [vec![-1, 3]]);
@@ -235,6 +243,7 @@ fn a_module_that_takes_one_row_only_gets_a_warning() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 30])],
         outputs: vec![hint("y", FP32, &[-1, 2])],
+        ..Hints::default()
     };
     let single = |samples: &[Sample]| match samples[0].dims.as_slice() {
         [1, 30] => Ok(vec![fact(&[1, 2])]),
@@ -246,7 +255,8 @@ fn a_module_that_takes_one_row_only_gets_a_warning() {
 
 #[test]
 fn what_is_configured_in_part_is_kept_and_completed() {
-    let mut hints = Hints { inputs: vec![hint("x", FP32, &[-1, -1])], outputs: Vec::new() };
+    let mut hints =
+        Hints { inputs: vec![hint("x", FP32, &[-1, -1])], outputs: Vec::new(), ..Hints::default() };
     hints.inputs[0].dims = None;
     let found = found(&interface(&["x"]), &hints, linear).unwrap();
     assert_eq!(dims(&found.spec.inputs), [vec![-1, 30]]);
@@ -271,7 +281,7 @@ fn a_free_first_dimension_that_is_no_batch_is_not_taken_for_one() {
 }
 
 #[test]
-fn rows_that_depend_on_each_other_are_no_batch_unless_shapes_are_configured() {
+fn rows_that_depend_on_each_other_are_no_batch_unless_that_is_configured() {
     let interface = interface(&["x"]);
     let find_with = |hints: &Hints| {
         let inputs = assign(&interface, &hints.inputs).unwrap();
@@ -283,10 +293,13 @@ fn rows_that_depend_on_each_other_are_no_batch_unless_shapes_are_configured() {
     let configured = |inputs: &[&[i64]], outputs: &[&[i64]]| Hints {
         inputs: inputs.iter().map(|it| hint("x", FP32, it)).collect(),
         outputs: outputs.iter().map(|it| hint("y", FP32, it)).collect(),
+        ..Hints::default()
     };
     // With whole shapes, or all of them, it is not for the server to decide.
     assert!(find_with(&configured(&[&[-1, 30]], &[&[-1, 2]])).is_ok());
     assert!(find_with(&configured(&[], &[&[-1, 2]])).is_ok());
+    let unbatched = Hints { is_unbatched: true, ..Hints::default() };
+    assert!(find_with(&unbatched).is_ok());
     assert!(find_with(&configured(&[&[-1, 30]], &[])).is_ok());
     // These leave the first dimension out.
     let text = find_with(&configured(&[], &[&[2]])).unwrap_err();
@@ -302,6 +315,7 @@ fn without_trials_all_must_be_configured() {
     let hints = Hints {
         inputs: vec![hint("x", FP32, &[-1, 30])],
         outputs: vec![hint("y", FP32, &[-1, 2])],
+        ..Hints::default()
     };
     assert_eq!(dims(&untried(&interface, &inputs, &hints).unwrap().spec.outputs), [vec![-1, 2]]);
 }
@@ -318,7 +332,11 @@ fn trials_end_when_it_has_taken_long_enough() {
 
 #[test]
 fn types_without_operators_are_refused_with_the_name() {
-    let hints = Hints { inputs: vec![hint("x", DataType::Uint16, &[-1])], outputs: Vec::new() };
+    let hints = Hints {
+        inputs: vec![hint("x", DataType::Uint16, &[-1])],
+        outputs: Vec::new(),
+        ..Hints::default()
+    };
     let text = found(&interface(&["x"]), &hints, linear).unwrap_err();
     assert!(text.starts_with("input 'x': data_type is TYPE_UINT16"), "{text}");
 }
@@ -333,6 +351,7 @@ fn values_that_are_not_in_every_run_are_not_served() {
     let outputs = |names: &[&str]| Hints {
         inputs: Vec::new(),
         outputs: names.iter().map(|it| hint(it, FP32, &[2])).collect(),
+        ..Hints::default()
     };
     assert!(found(&interface(&["x"]), &outputs(&["OUTPUT__0"]), pieces).is_ok());
     assert!(found(&interface(&["x"]), &outputs(&["OUTPUT__1"]), pieces).is_err());
@@ -363,7 +382,7 @@ fn an_output_of_no_type_is_named_with_the_line_that_serves_the_others() {
     );
     assert!(text.ends_with("config.pbtxt: output { name: \"OUTPUT__0\" }"), "{text}");
     let only = TensorHint { name: "OUTPUT__0".into(), dtype: None, dims: None };
-    let hints = Hints { inputs: Vec::new(), outputs: vec![only] };
+    let hints = Hints { inputs: Vec::new(), outputs: vec![only], ..Hints::default() };
     assert_eq!(dims(&found(&interface(&["x"]), &hints, module).unwrap().spec.outputs), [[-1, 2]]);
 }
 
@@ -393,6 +412,7 @@ fn sizes_that_there_is_no_time_to_vary_stay_as_they_were_seen_or_are_configured(
     let configured = Hints {
         inputs: ["a", "b"].map(|it| hint(it, DataType::Int64, ids)).to_vec(),
         outputs: vec![hint("y", FP32, &[-1, -1, 4])],
+        ..Hints::default()
     };
     let late = find_in(&configured, 1).unwrap();
     assert_eq!(dims(&late.spec.inputs), [[-1, -1], [-1, -1]]);

@@ -47,7 +47,8 @@ pub(crate) fn hints(raw: &RawConfig) -> Hints {
             outputs.push(hint(&state.output_name, state.data_type, &state.dims, &None));
         }
     }
-    Hints { inputs: inputs.chain(controls).chain(read).chain(batch_inputs).collect(), outputs }
+    let inputs = inputs.chain(controls).chain(read).chain(batch_inputs).collect();
+    Hints { inputs, outputs, is_unbatched: raw.max_batch_size == Some(0) }
 }
 
 /// The element type of a control.
@@ -96,6 +97,12 @@ mod tests {
         let dims = |text: &str| hints_of(text).inputs[0].dims.clone();
         assert_eq!(dims(input), Some(vec![Some(3), None]));
         assert_eq!(dims(&format!("max_batch_size: 8 {input}")), Some(vec![None, Some(3), None]));
+    }
+
+    #[test]
+    fn a_batch_size_of_zero_is_a_hint_where_it_is_written() {
+        assert!(hints_of("max_batch_size: 0").is_unbatched);
+        assert!(!hints_of("").is_unbatched && !hints_of("max_batch_size: 1").is_unbatched);
     }
 
     #[test]
