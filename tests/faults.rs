@@ -42,7 +42,7 @@ fn requests_that_are_wrong_are_refused_with_the_place_of_the_fault() {
     };
     wrong("INPUT0", "INPUT1", "did you mean 'INPUT0'");
     wrong("FP32", "FP33", "inputs[0].datatype");
-    wrong("FP32", "FP64", "expected datatype FP32, given FP64");
+    wrong("FP32", "FP64", "data-type is 'FP64', but model 'm' expects 'FP32'");
     wrong("[1,4]", "[1,5]", "INPUT0");
     wrong("[1,4]", "[4]", "INPUT0");
     wrong("[1,4]", "[1,-4]", "inputs[0].shape[1]");

@@ -62,7 +62,7 @@ fn a_model_that_fails_or_takes_too_long_is_a_503_that_says_when_to_come_back() {
     let server = Server::start(&repository, &[ON_DEMAND]);
     for _ in 0..3 {
         let reply = server.post(&infer("bad"), row(1));
-        assert!(reply.error(503).contains("version 1 is UNAVAILABLE"), "{}", reply.text());
+        assert!(reply.error(503).contains("version 1 is at UNAVAILABLE state"), "{}", reply.text());
         assert!(reply.header("retry-after").is_some());
     }
     let headers = [("x-request-timeout-ms", "100")];

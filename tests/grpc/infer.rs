@@ -304,9 +304,9 @@ fn messages_are_compressed_where_both_sides_want_it() {
     let grpc = grpc.send_compressed(tonic::codegen::CompressionEncoding::Gzip);
     let mut client = Client { runtime, grpc };
     assert_eq!(firsts(&client.infer(identity("m", &[3.0; 8])).unwrap()), [3.0; 8]);
-    // A bomb: 64 MiB of nothing in 64 KiB.
+    // A bomb: 80 MiB of nothing in 80 KiB.
     let mut bomb = identity("m", &[1.0]);
-    bomb.raw_input_contents = vec![vec![0; 64 << 20].into()];
+    bomb.raw_input_contents = vec![vec![0; 80 << 20].into()];
     let text = client.refused(bomb, Code::ResourceExhausted);
     assert!(text.contains("send it without compression"), "{text}");
 }

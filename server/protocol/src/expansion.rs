@@ -4,7 +4,7 @@
 //!
 //! | What grows | free | ratio | at most | Used by |
 //! |---|---|---|---|---|
-//! | [`COMPRESSED`]: deflated data | 1 MiB | 100 | | `Content-Encoding`, `grpc-encoding`, files of an npz |
+//! | [`COMPRESSED`]: deflated data | 64 MiB | 100 | | `Content-Encoding`, `grpc-encoding`, files of an npz |
 //! | [`OMITTED`]: elements that the body leaves out, or spells in a narrower type | 4 MiB | 256 | [`MOST_ELEMENTS`] in sparse rows | libsvm, RecordIO, JSON of AWS's algorithms, npz |
 //! | [`OPEN`]: the same where the model leaves the length of a row open, so that the body chooses it | 256 KiB | 8 | [`MOST_ELEMENTS`] | libsvm, RecordIO, JSON of AWS's algorithms, sparse npz |
 //! | [`REPEATED`]: text that is read again for each row | 1 MiB | 100 | 64 MiB | `context` of examples |
@@ -29,8 +29,9 @@ pub struct Limit {
     pub most: usize,
 }
 
-/// Deflated data. Deflate's best is a thousand to one; honest tensors stay below a hundred.
-pub const COMPRESSED: Limit = Limit { free: 1 << 20, ratio: 100, most: usize::MAX };
+/// Deflated data. Deflate's best is a thousand to one, which an honest tensor of zeros reaches: what a request may send
+/// by default without compression, it may become.
+pub const COMPRESSED: Limit = Limit { free: 64 << 20, ratio: 100, most: usize::MAX };
 
 /// Elements that need not be spelled out. Rows of ten thousand columns that give twenty of them become two hundred
 /// times as long.

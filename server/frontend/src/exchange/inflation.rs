@@ -316,7 +316,7 @@ mod tests {
         let small = inflate(&gzip(&vec![0; COMPRESSED.free]), &limits, 0).unwrap();
         assert_eq!(small.bytes.len(), COMPRESSED.free);
         drop(small);
-        let bomb = gzip(&vec![0; 64 << 20]);
+        let bomb = gzip(&vec![0; 80 << 20]);
         let error = inflate(&bomb, &limits, 0).unwrap_err();
         assert_eq!(error, Error::BodyExpands { sent: bomb.len(), ratio: COMPRESSED.ratio });
         assert_eq!(limits.budget.used(), 0);
