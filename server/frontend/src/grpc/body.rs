@@ -137,8 +137,8 @@ pub struct Reply {
     call: Call,
     /// Since when a piece waits for the peer to take it; `None` where none does.
     blocked: Option<Instant>,
-    /// Wakes the reply when the peer has let it wait for too long. Made when it waits for the first time, and moved only
-    /// when it fires.
+    /// Wakes the reply when the peer has let it wait for too long. Made when it waits for the first time, and moved
+    /// only when it fires.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
