@@ -7,6 +7,7 @@ mod support; // start a server, talk to it, make model repositories
 
 mod architecture; // which crate and which file imports which, and what the code does not say
 
+mod converted; // models in the form in which converters write them
 mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 

@@ -31,6 +31,8 @@ pub struct TensorSpec {
     pub dtype: DataType,
     /// One entry per dimension; `None` where the model takes any size. Empty for a scalar.
     pub dims: Vec<Option<usize>>,
+    /// The file does not say how many dimensions it has: `dims` is empty, and any shape will do.
+    pub any_rank: bool,
     /// An input that may be left out, because the graph holds a default for it.
     pub optional: bool,
 }

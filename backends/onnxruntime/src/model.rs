@@ -152,8 +152,9 @@ fn tensor(port: Port, what: &str, optional: bool, path: &Path) -> Result<TensorS
         Kind::Tensor { element, dims } => match element::from_element(element) {
             Some(dtype) => {
                 // Open dimensions are -1.
-                let dims = dims.into_iter().map(|it| usize::try_from(it).ok()).collect();
-                return Ok(TensorSpec { name: name.into(), dtype, dims, optional });
+                let any_rank = dims.is_none();
+                let dims = dims.into_iter().flatten().map(|it| usize::try_from(it).ok()).collect();
+                return Ok(TensorSpec { name: name.into(), dtype, dims, any_rank, optional });
             }
             None => {
                 format!("has elements of type {}, which cannot be served", element::name(element))

@@ -69,6 +69,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         name: "x".into(),
         dtype: DataType::Fp32,
         dims: vec![Some(NUMBERS)],
+        scalar: false,
         optional: false,
         labels: Vec::new().into(),
     };
@@ -91,6 +92,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         model: signature.model.clone(),
         version: signature.version,
         id: None,
+        rows: None,
         outputs: request.inputs,
     };
     let typed = Typed {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::NamedTensor;
+use backend::{NamedTensor, Shape};
 
 use crate::trace::Trace;
 
@@ -33,6 +33,14 @@ pub struct InferenceRequest {
 }
 
 impl InferenceRequest {
+    /// The first dimension of all inputs, where each has two or more and they agree in that one.
+    pub fn rows(&self) -> Option<usize> {
+        let mut shapes = self.inputs.iter().map(|it| it.tensor.shape());
+        let first = |it: &Shape| it.rows().filter(|_| it.dims().len() > 1);
+        let rows = first(shapes.next()?)?;
+        shapes.all(|it| first(it) == Some(rows)).then_some(rows)
+    }
+
     /// Sets a parameter to a text, in place of whatever the body gave that name, in any case of letters: headers may
     /// be those of a proxy that knows the client's identity better than the client does.
     pub fn override_parameter(&mut self, name: &str, text: String) {
@@ -83,6 +91,8 @@ pub struct InferenceResponse {
     pub version: u64,
     /// The request's id.
     pub id: Option<Arc<str>>,
+    /// Rows of the request: the first dimension of its inputs, where all have two or more and agree in that one.
+    pub rows: Option<usize>,
     /// The wanted outputs, in the wanted order.
     pub outputs: Vec<NamedTensor>,
 }

@@ -31,10 +31,19 @@ pub struct Port {
     pub dtype: DataType,
     /// Dimensions without the batch dimension; `None` takes any size. `[]` for a scalar.
     pub dims: Vec<Option<usize>>,
+    /// The model itself has no dimension where KServe v2 shows `dims` of `[1]`: its rows are numbers, not lists.
+    pub scalar: bool,
     /// An input that may be left out.
     pub optional: bool,
     /// Names of an output's classes, by index; empty where the model has none.
     pub labels: Arc<[String]>,
+}
+
+impl Port {
+    /// The dimensions of a row as the model itself has them, and TensorFlow Serving shows them.
+    pub fn own_dims(&self) -> &[Option<usize>] {
+        if self.scalar { &[] } else { &self.dims }
+    }
 }
 
 impl Signature {

@@ -173,8 +173,14 @@ pub(super) fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
 /// The number of rows in the reply; `None` where the reply cannot be split into rows.
 ///
 /// Without a batch dimension, outputs of two dimensions or more that agree in the first are rows: the model
-/// was made for a matrix.
+/// was made for a matrix. So are outputs of any shape that begin with the number of the request's rows, where the
+/// model takes any number of them: what comes out decides, files may declare another shape.
 pub(super) fn rows_of(signature: &Signature, response: &InferenceResponse) -> Option<usize> {
+    let mut outputs = response.outputs.iter().map(|it| it.tensor.shape());
+    let asked = response.rows.filter(|_| signature.takes_any_rows());
+    if asked.is_some() && outputs.all(|it| it.rows() == asked) {
+        return asked;
+    }
     let least_rank = if signature.batches() { 1 } else { 2 };
     let mut shapes = response.outputs.iter().map(|it| it.tensor.shape());
     let rows = shapes.next().filter(|it| it.dims().len() >= least_rank)?.rows()?;

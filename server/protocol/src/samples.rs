@@ -14,15 +14,17 @@ use inference::{
     signature::{Port, Signature},
 };
 
-/// Ports from `name TYPE dims`, for example `x FP32 [-1,3]`; a question mark after the name makes it optional.
+/// Ports from `name TYPE dims`, for example `x FP32 [-1,3]`; a question mark after the name makes it optional,
+/// an exclamation mark a scalar of the model.
 pub(super) fn ports(lines: &[&str]) -> Vec<Port> {
     let port = |line: &&str| {
         let [name, dtype, dims] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
         let sizes = dims.trim_matches(['[', ']']).split(',').filter(|it| !it.is_empty());
         Port {
-            name: name.trim_end_matches('?').into(),
+            name: name.trim_end_matches(['?', '!']).into(),
             dtype: DataType::from_name(dtype).unwrap(),
             dims: sizes.map(|it| it.parse().ok()).collect(),
+            scalar: name.ends_with('!'),
             optional: name.ends_with('?'),
             labels: Default::default(),
         }
@@ -58,13 +60,13 @@ pub(super) fn respond(signature: &Signature, rows: usize) -> InferenceResponse {
         NamedTensor { name: port.name.clone(), tensor: builder.finish(shape).unwrap() }
     };
     let outputs = signature.outputs.iter().map(output).collect();
-    InferenceResponse { model: "m".into(), version: 3, id: None, outputs }
+    InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs }
 }
 
 /// A response of one output.
 pub(super) fn only(name: &str, tensor: Tensor) -> InferenceResponse {
     let outputs = vec![NamedTensor { name: name.into(), tensor }];
-    InferenceResponse { model: "m".into(), version: 3, id: None, outputs }
+    InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs }
 }
 
 /// The inputs as lines: `x FP32 [1,2] [0.5,1.0]`.

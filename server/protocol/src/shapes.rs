@@ -1,8 +1,13 @@
 //! What shape a client meant, where its format leaves a choice: rows or one row, `[3]` or `[3,1]`.
 
+use std::borrow::Cow;
+
 use backend::{Shape, Tensor};
 
-use inference::signature::{Port, Signature};
+use inference::{
+    request::InferenceResponse,
+    signature::{Port, Signature},
+};
 
 /// Does `given` have exactly these dimensions, `None` standing for any size?
 pub(super) fn fits(dims: &[Option<usize>], given: &[usize]) -> bool {
@@ -49,6 +54,27 @@ pub(super) fn as_rows_or_one(signature: &Signature, port: &Port, tensor: Tensor)
         Some(row) => row,
         None => as_rows(signature, port, tensor),
     }
+}
+
+/// The response with `[rows]` in place of `[rows,1]` where the model itself has no second dimension: what TensorFlow
+/// Serving answers, and every format that follows it.
+pub fn with_scalars<'r>(
+    signature: &Signature,
+    response: &'r InferenceResponse,
+) -> Cow<'r, InferenceResponse> {
+    let is_scalar = |name: &str| signature.output(name).is_some_and(|it| it.scalar);
+    if !response.outputs.iter().any(|it| is_scalar(&it.name)) {
+        return Cow::Borrowed(response);
+    }
+    let mut flat = response.clone();
+    for output in flat.outputs.iter_mut().filter(|it| is_scalar(&it.name)) {
+        if let [rows, 1] = *output.tensor.shape().dims()
+            && let Some(tensor) = output.tensor.reshape(Shape::new(&[rows]))
+        {
+            output.tensor = tensor;
+        }
+    }
+    Cow::Owned(flat)
 }
 
 /// May one row of this input hold exactly one element, whatever its rank?
@@ -106,6 +132,7 @@ mod tests {
             name: "x".into(),
             dtype: DataType::Uint8,
             dims: dims.to_vec(),
+            scalar: false,
             optional: false,
             labels: Default::default(),
         };

@@ -60,9 +60,9 @@ pub(crate) struct Port {
 
 /// What an input or output takes.
 pub(crate) enum Kind {
-    /// A dense tensor: the number of its element type, and its dimensions, -1 for an open one. A tensor
-    /// of unknown rank has none, as a scalar has.
-    Tensor { element: i32, dims: Vec<i64> },
+    /// A dense tensor: the number of its element type, and its dimensions, -1 for an open one; `None`
+    /// where the file does not say how many there are.
+    Tensor { element: i32, dims: Option<Vec<i64>> },
     /// Something else, by the number of its type.
     Other(i32),
 }
@@ -240,6 +240,7 @@ unsafe fn kind_of(table: &sys::OrtApi, information: *mut sys::OrtTypeInfo) -> Re
         check((table.GetDimensionsCount)(tensor, &mut rank))?;
         let mut dims = vec![0; rank];
         check((table.GetDimensions)(tensor, dims.as_mut_ptr(), rank))?;
+        let dims = (table.TensorTypeAndShape_HasShape)(tensor).then_some(dims);
         Ok(Kind::Tensor { element, dims })
     }
 }

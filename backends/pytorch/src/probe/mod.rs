@@ -161,6 +161,7 @@ fn conclude(
             name: known.name.clone(),
             dtype: sample.dtype,
             dims: dims.clone(),
+            any_rank: false,
             optional: known.optional,
         }
     });
@@ -196,7 +197,13 @@ fn conclude(
         let hint = hints.outputs.iter().find(|it| it.name == output.name);
         let configured = hint.and_then(|it| it.dims.as_ref());
         let dims = fitting(configured, &observed.outputs[place], batches && observed.rows_varied);
-        spec.outputs.push(TensorSpec { name: output.name.clone(), dtype, dims, optional: false });
+        spec.outputs.push(TensorSpec {
+            name: output.name.clone(),
+            dtype,
+            dims,
+            any_rank: false,
+            optional: false,
+        });
     }
     match problem {
         // The outputs at fault may not be needed.
@@ -280,11 +287,17 @@ fn as_it_stands(
 ) -> Result<Found, String> {
     let output = |hint: &TensorHint| {
         let (dtype, dims) = (hint.dtype?, hint.dims.clone()?);
-        Some(TensorSpec { name: hint.name.clone(), dtype, dims, optional: false })
+        Some(TensorSpec { name: hint.name.clone(), dtype, dims, any_rank: false, optional: false })
     };
     let input = |it: &Known| {
         let (dtype, dims) = (it.dtype?, it.dims.clone()?);
-        Some(TensorSpec { name: it.name.clone(), dtype, dims, optional: it.optional })
+        Some(TensorSpec {
+            name: it.name.clone(),
+            dtype,
+            dims,
+            any_rank: false,
+            optional: it.optional,
+        })
     };
     let inputs: Option<Vec<TensorSpec>> = known.iter().map(input).collect();
     let given: Option<Vec<TensorSpec>> = hints.outputs.iter().map(output).collect();

@@ -235,6 +235,7 @@ mod tests {
             name: "y".into(),
             dtype: backend::DataType::Fp32,
             dims: vec![None],
+            scalar: false,
             optional: false,
             labels: labels.iter().map(|it| (*it).to_owned()).collect(),
         };
@@ -254,6 +255,7 @@ mod tests {
             model: "m".into(),
             version: 3,
             id: Some(Arc::from("7")),
+            rows: None,
             outputs: tensors.into_iter().map(named).collect(),
         }
     }

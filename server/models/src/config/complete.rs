@@ -5,7 +5,11 @@ use std::time::Duration;
 use backend::{ModelSpec, TensorSpec};
 
 use crate::config::{
-    check::{check, report::Report, types::type_number},
+    check::{
+        check,
+        report::Report,
+        types::{type_name, type_number},
+    },
     choose::{Completion, EngineChoice},
     engines::Engines,
     fit::{batches, fit},
@@ -142,6 +146,7 @@ pub fn complete(
     raw.backend.clone_from(&choice.backend);
     raw.default_model_filename = choice.default_model_filename.clone().unwrap_or_default();
     if let Some(spec) = spec.filter(|_| defaults.completion == Completion::On) {
+        ranks_must_be_known(&raw, spec, &mut report);
         fill_from_model(&mut raw, spec, defaults);
     }
     fill_batching(&mut raw, defaults);
@@ -165,6 +170,26 @@ fn must_be_configured(raw: &RawConfig, report: &mut Report) {
             "no {field} is configured, and the backend '{}' cannot tell it from the model; \
              write {field} {{ name: \"..\" data_type: .. dims: [ .. ] }}",
             raw.backend
+        ));
+    }
+}
+
+/// What shape an input takes is never guessed. Of an output it is enough to say that any will do.
+fn ranks_must_be_known(raw: &RawConfig, spec: &ModelSpec, report: &mut Report) {
+    let configured = |it: &&TensorSpec| {
+        let mut ports = raw.input.iter().filter(|port| *port.name == *it.name);
+        ports.any(|port| !port.dims.is_empty())
+    };
+    let made = server_ports::input_names(raw);
+    let open = spec.inputs.iter().filter(|it| it.any_rank && !it.optional);
+    let open = open.filter(|it| !configured(it) && !made.contains(&&*it.name));
+    for spec in open {
+        report.problem(format!(
+            "input '{}': the model's file does not say how many dimensions it has; write input {{ name: \"{}\" \
+             data_type: {} dims: [ .. ] }}, and max_batch_size: 0 where dims name all of them",
+            spec.name,
+            spec.name,
+            type_name(spec.dtype)
         ));
     }
 }
@@ -281,6 +306,9 @@ fn output(spec: &TensorSpec, batches: bool) -> ModelOutput {
 
 /// The dimensions that clients see. A scalar becomes one element, as dims cannot be empty.
 fn client_dims(spec: &TensorSpec, batches: bool) -> (Vec<i64>, Option<ModelTensorReshape>) {
+    if spec.any_rank {
+        return (vec![-1], None);
+    }
     let number = |it: &Option<usize>| it.map_or(-1, |it| i64::try_from(it).unwrap_or(i64::MAX));
     let dims: Vec<i64> = spec.dims.iter().skip(usize::from(batches)).map(number).collect();
     match (dims.is_empty(), batches) {

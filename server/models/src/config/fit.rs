@@ -39,7 +39,8 @@ pub(crate) fn fit(
     for (side, ports) in sides {
         for port in ports {
             let Some(spec) = side.specs.iter().find(|it| it.name == port.name) else { continue };
-            if spec.dims.is_empty() && config.max_batch_size == 0 && port.dims == [Some(1)] {
+            let is_scalar = spec.dims.is_empty() && !spec.any_rank;
+            if is_scalar && config.max_batch_size == 0 && port.dims == [Some(1)] {
                 port.reshape = Some(vec![]);
             }
             let place = format!("{} '{}'", side.what, port.name);
@@ -78,7 +79,7 @@ fn begins_free(spec: &TensorSpec) -> bool {
 fn check_batching(config: &ModelConfig, spec: &ModelSpec, report: &mut Report) -> bool {
     let fixed = |what: &'static str, ports: &[PortConfig], specs: &[TensorSpec]| -> Vec<String> {
         let configured = |it: &&TensorSpec| ports.iter().any(|port| port.name == it.name);
-        let fixed = specs.iter().filter(configured).filter(|it| !begins_free(it));
+        let fixed = specs.iter().filter(configured).filter(|it| !it.any_rank && !begins_free(it));
         fixed.map(|it| format!("{what} '{}' {}", it.name, dims_text(&it.dims))).collect()
     };
     let mut names = fixed("input", &config.inputs, &spec.inputs);
@@ -135,6 +136,9 @@ fn check_made(side: Side<'_>, made: &[ServerPort], report: &mut Report) {
         }
         let fits =
             |(model, given): (&Option<usize>, &Option<usize>)| model.is_none() || model == given;
+        if spec.any_rank {
+            continue;
+        }
         if spec.dims.len() != dims.len() || !spec.dims.iter().zip(dims).all(fits) {
             report.problem(format!(
                 "{place}: '{name}' would have the shape {}, the model has {}",
@@ -184,7 +188,7 @@ fn check_type(place: &str, port: &PortConfig, spec: &TensorSpec, report: &mut Re
 
 /// Is it one dimension of any size, for the elements of a whole batch?
 fn check_ragged(place: &str, spec: &TensorSpec, report: &mut Report) {
-    if spec.dims != [None] {
+    if spec.dims != [None] && !spec.any_rank {
         report.problem(format!(
             "{place}: the elements of a whole batch come in one dimension of any size, [ -1 ]; the model has {}",
             dims_text(&spec.dims)
@@ -204,6 +208,9 @@ fn check_dims(
         batch.into_iter().chain(port.engine_dims().iter().copied()).collect();
     // A size that the model leaves free may be fixed by the configuration, but not the other way round.
     let fits = |(model, given): (&Option<usize>, &Option<usize>)| model.is_none() || model == given;
+    if spec.any_rank {
+        return;
+    }
     if given.len() == spec.dims.len() && spec.dims.iter().zip(&given).all(fits) {
         return;
     }
@@ -232,6 +239,7 @@ fn dims_line(spec: &TensorSpec, max_batch_size: usize) -> String {
         _ => spec.dims.get(1..).unwrap_or_default(),
     };
     match (dims, max_batch_size) {
+        _ if spec.any_rank => "dims: [ .. ]".to_owned(),
         ([], 0) => "dims: [ 1 ]".to_owned(),
         ([], _) => "dims: [ 1 ] reshape { shape: [ ] }".to_owned(),
         (dims, _) => format!("dims: {}", dims_text(dims)),

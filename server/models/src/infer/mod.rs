@@ -86,11 +86,13 @@ impl Inference {
         model: &Arc<ServedModel>,
         request: InferenceRequest,
     ) -> Result<InferenceResponse, Error> {
+        let rows = request.rows();
         let (id, answer) = self.answer(model, None, request).await?;
         Ok(InferenceResponse {
             model: model.signature.model.clone(),
             version: model.signature.version,
             id,
+            rows,
             outputs: answer.outputs,
         })
     }

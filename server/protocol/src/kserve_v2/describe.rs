@@ -168,6 +168,7 @@ mod tests {
             name: name.into(),
             dtype: DataType::Fp32,
             dims,
+            scalar: false,
             optional: false,
             labels: Arc::new([]),
         };

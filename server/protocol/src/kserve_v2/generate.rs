@@ -265,6 +265,7 @@ mod tests {
             model: "m".into(),
             version: 3,
             id: Some("7".into()),
+            rows: None,
             outputs: outputs
                 .map(|(name, tensor)| NamedTensor { name: name.into(), tensor })
                 .collect(),

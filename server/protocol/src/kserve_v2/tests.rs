@@ -21,6 +21,7 @@ fn sample(max_batch_size: usize) -> Signature {
         name: dtype.name().to_lowercase().into(),
         dtype,
         dims: vec![None],
+        scalar: false,
         optional: true,
         labels: ["cat".to_owned(), "dog".to_owned()].into(),
     };
@@ -66,6 +67,7 @@ fn echo(request: &InferenceRequest) -> InferenceResponse {
         model: "sample".into(),
         version: 3,
         id: request.id.clone(),
+        rows: None,
         outputs: request.inputs.iter().filter(wanted).cloned().collect(),
     }
 }
@@ -284,7 +286,8 @@ fn an_output_in_shared_memory_has_no_data_in_the_reply_and_no_other_form() {
         assert_eq!(format.shared.as_ref().unwrap().outputs, [("fp32".into(), place)]);
         let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[1, 1])).unwrap();
         let outputs = vec![NamedTensor { name: "fp32".into(), tensor }];
-        let response = InferenceResponse { model: "m".into(), version: 1, id: None, outputs };
+        let response =
+            InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
         let reply = encode(&format, &sample(8), &response).unwrap();
         let expected = r#"{"model_name":"m","model_version":"1","outputs":[{"name":"fp32","datatype":"FP32","shape":[1,1]}]}"#;
         assert_eq!(String::from_utf8(reply.body.concat()).unwrap(), expected);
@@ -453,7 +456,8 @@ fn an_error_knows_the_id_that_came_before_it() {
 fn bytes_that_are_no_text_have_no_json_form() {
     let tensor = Tensor::from_strings(Shape::new(&[1]), [b"\xff"]).unwrap();
     let outputs = vec![NamedTensor { name: "bytes".into(), tensor }];
-    let response = InferenceResponse { model: "m".into(), version: 1, id: None, outputs };
+    let response =
+        InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
     let error = encode(&ReplyFormat::default(), &sample(8), &response).unwrap_err().to_string();
     let expected = "output 'bytes': element 0 of BYTES is not UTF-8 and has no JSON form; \
                     ask for it with \"binary_data\": true";
@@ -466,7 +470,8 @@ fn bytes_that_are_no_text_have_no_json_form() {
 fn binary_outputs_without_bytes_make_a_json_reply() {
     let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[0, 2])).unwrap();
     let outputs = vec![NamedTensor { name: "fp32".into(), tensor }];
-    let response = InferenceResponse { model: "m".into(), version: 1, id: None, outputs };
+    let response =
+        InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
     let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     let reply = encode(&format, &sample(8), &response).unwrap();
     assert_eq!(
@@ -513,7 +518,7 @@ proptest! {
     fn what_is_encoded_decodes_to_the_same_tensors(
         outputs in any_tensors(), default in any::<bool>(), chosen in any::<[Option<bool>; 14]>(),
     ) {
-        let response = InferenceResponse { model: "m".into(), version: 1, id: None, outputs };
+        let response = InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
         let chosen = chosen.iter().zip(&response.outputs).filter_map(|(binary, output)| {
             Some((output.name.clone(), OutputFormat { binary: (*binary)?, ..Default::default() }))
         });

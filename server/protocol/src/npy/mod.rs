@@ -244,6 +244,7 @@ mod tests {
             name: "x".into(),
             dtype,
             dims: vec![None],
+            scalar: false,
             optional: false,
             labels: Default::default(),
         }

@@ -38,7 +38,14 @@ pub(super) fn expanded(size: usize, files: &[Listed], most: usize, limit: Option
 /// The numbers of a file that is short enough to be known whole by its first bytes.
 fn numbers(file: &[u8]) -> Option<Vec<usize>> {
     let (name, labels) = ("".into(), [].into());
-    let port = Port { name, dtype: DataType::Int64, dims: vec![None], optional: false, labels };
+    let port = Port {
+        name,
+        dtype: DataType::Int64,
+        dims: vec![None],
+        scalar: false,
+        optional: false,
+        labels,
+    };
     let words = npy::decode(&port, &Bytes::copy_from_slice(file)).ok()?.to_bytes();
     let words = words.as_chunks::<8>().0.iter().map(|it| i64::from_le_bytes(*it));
     words.map(|it| usize::try_from(it).ok()).collect()

@@ -24,7 +24,9 @@ use crate::{
     kserve_v2::{self, generate},
     libsvm,
     negotiate::{self, LinesName, Media},
-    npy, npz, recordio, reply, rows, tfs, xgboost,
+    npy, npz, recordio, reply, rows,
+    shapes::with_scalars,
+    tfs, xgboost,
 };
 use form::{Decoded, choose, on_a_line};
 use inference::{
@@ -167,12 +169,14 @@ pub fn encode(
             huggingface::encode_lines(*pipeline, *media, signature, response)
         }
         ReplyFormat::HuggingFaceCsv => huggingface::encode_csv(signature, response),
-        ReplyFormat::Rows => reply::predictions(signature, response),
-        ReplyFormat::Columns => reply::columns(response),
-        ReplyFormat::Bare => reply::bare(response),
-        ReplyFormat::JsonLines(media) => reply::json_lines(*media, signature, response),
+        ReplyFormat::Rows => reply::predictions(signature, &with_scalars(signature, response)),
+        ReplyFormat::Columns => reply::columns(&with_scalars(signature, response)),
+        ReplyFormat::Bare => reply::bare(&with_scalars(signature, response)),
+        ReplyFormat::JsonLines(media) => {
+            reply::json_lines(*media, signature, &with_scalars(signature, response))
+        }
         ReplyFormat::Csv => reply::csv(signature, response),
-        ReplyFormat::Npy => reply::npy(response),
+        ReplyFormat::Npy => reply::npy(&with_scalars(signature, response)),
         ReplyFormat::Objects(media) => objects::encode(*media, signature, response),
         ReplyFormat::Xgboost(reply) => xgboost::encode(reply, signature, response),
         ReplyFormat::Line(format) => {

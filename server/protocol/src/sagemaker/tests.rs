@@ -1,6 +1,6 @@
 //! Bodies of `/invocations` in every format, and their replies.
 
-use backend::{Shape, Tensor};
+use backend::{NamedTensor, Shape, Tensor};
 use proptest::prelude::*;
 
 use super::*;
@@ -156,6 +156,37 @@ fn without_batching_a_reply_is_one_row_or_a_matrix() {
     check("unbatched_vector_bare", &signature, "application/json", "", "[1, 2]");
     let matrix = model(0, &["x FP32 [-1,2]"], &["y FP32 [2,2]"]);
     check("unbatched_matrix", &matrix, "text/csv", "application/jsonlines", "1,2\n3,4");
+}
+
+#[test]
+fn a_model_of_numbers_answers_numbers() {
+    let signature = model(8, &["x! FP32 [1]"], &["y! FP32 [1]"]);
+    for (content_type, body, expected) in [
+        ("application/json", r#"{"instances": [1, 2]}"#, r#"{"predictions":[0.0,0.5]}"#),
+        ("application/json", "[1, 2]", "[0.0,0.5]"),
+        ("application/jsonlines", "1\n2\n", "0.0\n0.5\n"),
+    ] {
+        let (_, format) = ask(&signature, content_type, "", body.as_bytes()).unwrap();
+        let reply = encode(&format, &signature, &respond(&signature, 2)).unwrap();
+        assert_eq!(text_of(&reply), expected, "{body}");
+    }
+}
+
+#[test]
+fn what_comes_out_says_what_a_row_is() {
+    let signature = model(0, &["x FP32 [-1,2]"], &["label INT64 [1]", "scores FP32 [-1,2]"]);
+    let label = Tensor::zeros(DataType::Int64, Shape::new(&[3])).unwrap();
+    let scores = Tensor::zeros(DataType::Fp32, Shape::new(&[3, 2])).unwrap();
+    let mut response = only("label", label);
+    response.outputs.push(NamedTensor { name: "scores".into(), tensor: scores });
+    response.rows = Some(3);
+    let csv = |response: &InferenceResponse| {
+        text_of(&encode(&ReplyFormat::Csv, &signature, response).unwrap())
+    };
+    assert_eq!(csv(&response), "0,0.0,0.0\n".repeat(3));
+    // As many numbers as there are boxes in one picture are no rows.
+    response.rows = Some(1);
+    assert_eq!(csv(&response).lines().count(), 1);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn ports(out: &mut Vec<u8>, key: &str, signature: &Signature, ports: &[Port]) {
         write::key(out, "tensor_shape");
         out.extend_from_slice(b"{\"dim\":[");
         let batch = signature.batches().then_some(None);
-        for dim in batch.into_iter().chain(port.dims.iter().copied()) {
+        for dim in batch.into_iter().chain(port.own_dims().iter().copied()) {
             write::item(out);
             out.push(b'{');
             field(out, "size", &dim.map_or("-1".to_owned(), |it| it.to_string()));

@@ -10,6 +10,7 @@ pub mod types;
 use crate::expansion::{self, Separators};
 use inference::signature::Signature;
 
+pub use crate::shapes::with_scalars;
 pub use describe::{VersionState, VersionStatus, metadata, status};
 pub use examples::{Column, Columns, Sharing, Unfinished, decode_examples};
 pub(super) use predict::read_predict;

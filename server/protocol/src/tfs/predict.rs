@@ -8,6 +8,7 @@ use crate::{
     number::Excerpt,
     reply,
     rows::{self, List},
+    shapes::with_scalars,
 };
 use inference::{
     error::Error,
@@ -106,8 +107,9 @@ pub fn encode(
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
+    let response = with_scalars(signature, response);
     match form {
-        Form::Row => reply::predictions(signature, response),
-        Form::Column => reply::columns(response),
+        Form::Row => reply::predictions(signature, &response),
+        Form::Column => reply::columns(&response),
     }
 }

@@ -68,6 +68,20 @@ fn scalars_with_and_without_a_list_around_them() {
 }
 
 #[test]
+fn a_model_of_numbers_answers_numbers() {
+    let signature = model(8, &["x! FP32 [1]"], &["y! FP32 [1]"]);
+    for (request, reply) in [
+        (r#"{"instances": [1, 2, 5]}"#, r#"{"predictions":[0.0,0.5,1.0]}"#),
+        (r#"{"inputs": [1, 2, 5]}"#, r#"{"outputs":[0.0,0.5,1.0]}"#),
+    ] {
+        let (_, form) = decode_predict(&signature, request.as_bytes()).unwrap();
+        assert_eq!(body(&encode(form, &signature, &respond(&signature, 3)).unwrap()), reply);
+    }
+    let shape = r#""tensor_shape":{"dim":[{"size":"-1","name":""}],"#;
+    assert_eq!(body(&metadata(&signature)).matches(shape).count(), 2);
+}
+
+#[test]
 fn bytes_of_the_only_input() {
     let signature = model(8, &["image BYTES [1]"], &["thumb_bytes BYTES []"]);
     check("bytes_only_input", &signature, r#"{"instances": [{"b64": "AAE="}, "text"]}"#);

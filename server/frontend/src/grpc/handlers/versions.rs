@@ -72,7 +72,7 @@ pub(super) async fn metadata(
 fn definition(signature: &Signature) -> SignatureDef {
     let info = |port: &Port| {
         let batch = signature.batches().then_some(None);
-        let sizes = batch.into_iter().chain(port.dims.iter().copied());
+        let sizes = batch.into_iter().chain(port.own_dims().iter().copied());
         let size = |it: Option<usize>| it.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1);
         let dim = sizes.map(|it| Dim { size: size(it), name: String::new() }).collect();
         let tensor_shape = Some(TensorShapeProto { dim, unknown_rank: false });

@@ -22,7 +22,10 @@ use inference::{
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
 };
-use protocol::reply_size::{self, TextForm};
+use protocol::{
+    reply_size::{self, TextForm},
+    tfs::with_scalars,
+};
 
 /// The message of one of these calls, parsed without a copy.
 pub enum Request<'a> {
@@ -104,7 +107,7 @@ pub fn encode(
     response: &InferenceResponse,
 ) -> Result<VecDeque<Bytes>, Error> {
     match form {
-        Form::Predict => reply::encode(response),
+        Form::Predict => reply::encode(&with_scalars(signature, response)),
         Form::One(results) => results::encode_one(results, signature, response),
         Form::Many(several) => results::encode_many(several, signature, response),
     }

@@ -24,6 +24,7 @@ fn port(name: &str, dtype: DataType, dims: &[Option<usize>], labels: &[&str]) ->
         name: name.into(),
         dtype,
         dims: dims.to_vec(),
+        scalar: false,
         optional: false,
         labels: labels.iter().map(|it| (*it).to_owned()).collect(),
     }
@@ -72,7 +73,7 @@ fn tensor(dtype: DataType, given: TensorProto) -> Result<Tensor, String> {
 fn response(outputs: Vec<(&str, Tensor)>) -> InferenceResponse {
     let named = |(name, tensor): (&str, Tensor)| NamedTensor { name: name.into(), tensor };
     let outputs = outputs.into_iter().map(named).collect();
-    InferenceResponse { model: "m".into(), version: 3, id: None, outputs }
+    InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs }
 }
 
 /// Decodes the message behind the prefix, and checks the length in the prefix.

@@ -22,7 +22,7 @@ const FULL: &str = "input { name: 'pixels' data_type: TYPE_FP32 dims: [ 3, 224, 
 /// `-1` is a free dimension.
 fn tensor(name: &str, dtype: DataType, dims: &[i64]) -> TensorSpec {
     let dims = dims.iter().map(|&it| usize::try_from(it).ok()).collect();
-    TensorSpec { name: name.into(), dtype, dims, optional: false }
+    TensorSpec { name: name.into(), dtype, dims, any_rank: false, optional: false }
 }
 
 fn model(inputs: &[TensorSpec], outputs: &[TensorSpec]) -> ModelSpec {

@@ -328,6 +328,7 @@ fn a_model_that_keeps_state_is_warmed_with_configured_samples_alone() {
             name: "x".into(),
             dtype: DataType::Fp32,
             dims: vec![Some(1)],
+            any_rank: false,
             optional: false,
         };
         let spec = Some(ModelSpec { inputs: vec![x.clone()], outputs: vec![x] });

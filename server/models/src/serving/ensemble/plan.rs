@@ -260,6 +260,7 @@ mod tests {
             name: name.into(),
             dtype,
             dims: dims.iter().map(|it| usize::try_from(*it).ok()).collect(),
+            scalar: false,
             optional: false,
             labels: Arc::default(),
         }

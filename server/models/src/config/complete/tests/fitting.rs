@@ -3,6 +3,27 @@
 use super::*;
 
 #[test]
+fn a_shape_that_the_file_does_not_say_is_written_in_the_configuration() {
+    let unknown = |name| TensorSpec { any_rank: true, ..tensor(name, DataType::Fp32, &[]) };
+    let spec = model(&[unknown("x")], &[unknown("y")]);
+    let dims = |text: &str| {
+        let config = completed("m", text, Some(&spec), &Defaults::default()).unwrap().config;
+        (config.max_batch_size, config.inputs[0].dims.clone(), config.outputs[0].dims.clone())
+    };
+    let x = "input { name: 'x' data_type: TYPE_FP32 dims: [ 2, 3 ] }";
+    assert_eq!(dims(x), (0, vec![Some(2), Some(3)], vec![None]));
+    assert_eq!(dims(&format!("max_batch_size: 8 {x}")), (8, vec![Some(2), Some(3)], vec![None]));
+    refused_for(
+        &spec,
+        "",
+        &[
+            "input 'x': the model's file does not say how many dimensions it has; write input { name: \"x\" \
+           data_type: TYPE_FP32 dims: [ .. ] }, and max_batch_size: 0 where dims name all of them",
+        ],
+    );
+}
+
+#[test]
 fn tensors_must_be_those_of_the_model() {
     refused(
         &format!(
