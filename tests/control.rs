@@ -146,6 +146,42 @@ fn whatever_is_wrong_with_a_request_to_load_is_named() {
     assert_eq!(first_of(&server.post(&infer("m"), row(3))), 3.0);
 }
 
+/// What the server says to a load of `mlp` with that in its configuration.
+fn load_mlp_with(server: &Server, part: Value) -> Reply {
+    let mut config = json!({"backend": "onnxruntime"});
+    config.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+    let body = json!({"parameters": {"config": config.to_string()}}).to_string();
+    load(server, "mlp", &body)
+}
+
+#[test]
+fn a_configuration_that_is_given_neither_brings_code_nor_names_files_unless_the_operator_says_so() {
+    let repository = Repository::of(&["mlp"]);
+    let library = || json!({"model_operations": {"op_library_filename": ["/tmp/ops.so"]}});
+    let key = |key: &str| json!({"parameters": {key: {"string_value": "/etc"}}});
+    let folder = "session.model_external_initializers_file_folder_path";
+    let server = Server::start(&repository, &[EXPLICIT]);
+    for part in [library(), key(folder)] {
+        let error = load_mlp_with(&server, part).error(400);
+        assert!(error.contains("--trust-load-requests"), "{error}");
+    }
+    let error = load_mlp_with(&server, key("session.optimised_model_filepath")).error(400);
+    assert!(error.contains("did you mean session.optimized_model_filepath?"), "{error}");
+    load_mlp_with(&server, key("session.disable_prepacking")).expect(200);
+
+    let trusting = Server::start(&repository, &[EXPLICIT, "--trust-load-requests=true"]);
+    let error = load_mlp_with(&trusting, library()).error(400);
+    assert!(error.contains("/tmp/ops.so"), "{error}");
+    load_mlp_with(&trusting, key(folder)).expect(200);
+
+    let flags = [EXPLICIT, "--trust-load-requests=true", "--secure-mode=true"];
+    let secure = Server::start(&repository, &flags);
+    for part in [library(), key(folder)] {
+        let error = load_mlp_with(&secure, part).error(400);
+        assert!(error.contains("--secure-mode"), "{error}");
+    }
+}
+
 #[test]
 fn a_configuration_that_is_given_lasts_until_the_repository_changes() {
     let repository = Repository::identity("m", &[]);

@@ -511,6 +511,24 @@ fn in_secure_mode_libraries_of_operators_are_refused() {
 }
 
 #[test]
+fn in_secure_mode_settings_that_name_files_are_refused() {
+    for setting in [
+        "parameters { key: \"session.model_external_initializers_file_folder_path\" value { string_value: \"/etc\" } }",
+        "optimization { execution_accelerators { gpu_execution_accelerator { name: \"tensorrt\"
+             parameters { key: \"extra_plugin_lib_paths\" value: \"/tmp/code.so\" } } } }",
+    ] {
+        let repository = Repository::new()
+            .copy("model/net/1/model.onnx", ONE)
+            .file("model/net/config.pbtxt", setting);
+        let error = refused(&hosted(&repository).variable("SAGEMAKER_SECURE_MODE", "true"));
+        assert!(
+            error.contains("--secure-mode") && error.contains("files of the server"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn every_instance_is_made_before_the_ping_says_yes_where_that_is_asked_for() {
     // Each instance takes a second to get warm; there are as many as processors, two.
     let repository = written(

@@ -145,6 +145,8 @@ impl Models {
                 backend_settings: Vec::<BackendSetting>::new(),
                 platform: Default::default(),
                 refuse_code: false,
+                trusts_load_requests: false,
+                load_run_limit: None,
             },
             cpus: NonZeroUsize::MIN,
             gpus,

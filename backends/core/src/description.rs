@@ -15,6 +15,8 @@ pub struct EngineDescription {
     pub has_gpu_accelerators: bool,
     /// Does it take operators from libraries (`model_operations.op_library_filename`)?
     pub has_op_libraries: bool,
+    /// Its settings that name files of this machine, in parameters of models and of accelerators.
+    pub settings_of_files: &'static [&'static str],
 }
 
 impl EngineDescription {
@@ -26,6 +28,7 @@ impl EngineDescription {
         gpu_memory_limit: None,
         has_gpu_accelerators: false,
         has_op_libraries: false,
+        settings_of_files: &[],
     };
 }
 

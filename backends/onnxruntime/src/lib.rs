@@ -27,6 +27,7 @@ mod native;
 mod options;
 mod place;
 mod provider;
+mod session_keys;
 
 use std::{
     path::{Path, PathBuf},
@@ -129,6 +130,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     gpu_memory_limit: Some("gpu_mem_limit"),
     has_gpu_accelerators: true,
     has_op_libraries: true,
+    settings_of_files: &session_keys::SETTINGS_OF_FILES,
 };
 
 impl Backend for OnnxRuntime {

@@ -7,7 +7,10 @@ use std::{
 
 use backend::{BackendError, Device, ModelSource};
 
-use crate::provider::{self, Provider};
+use crate::{
+    provider::{self, Provider},
+    session_keys,
+};
 
 /// ONNX Runtime starts any number of threads that it is given. A larger number is taken for a mistake.
 const MOST_THREADS: usize = 1024;
@@ -16,9 +19,6 @@ const SHRINKAGE: &str = "memory.enable_memory_arena_shrinkage";
 const INTRA_OP_SPINNING: &str = "session.intra_op.allow_spinning";
 const INTER_OP_SPINNING: &str = "session.inter_op.allow_spinning";
 const GRAPH_LEVEL: &str = "optimization.graph.level";
-
-/// Keys with these beginnings go to ONNX Runtime as they are (`onnxruntime_session_options_config_keys.h`).
-const PASSED_ON: [&str; 4] = ["session.", "optimization.", "ep.", "mlas."];
 
 /// How far ONNX Runtime may rewrite the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,12 +117,7 @@ impl Settings {
         for key in [INTRA_OP_SPINNING, INTER_OP_SPINNING] {
             settings.entries.insert(key.to_owned(), "0".to_owned());
         }
-        for (key, value) in options.0 {
-            let ours = key != GRAPH_LEVEL && PASSED_ON.iter().any(|it| key.starts_with(it));
-            if ours {
-                settings.entries.insert(key.clone(), value.clone());
-            }
-        }
+        settings.entries.extend(session_keys::passed_on(options.0, GRAPH_LEVEL)?);
         // On the CPU alone: a GPU's arena is always there.
         if settings.shrinkage.is_some() && !settings.arena {
             let problem =
@@ -262,11 +257,12 @@ mod tests {
 
     #[test]
     fn keys_of_the_runtime_are_passed_on_and_foreign_ones_left_alone() {
+        const PREPACKING: &str = "session.disable_prepacking";
         let given =
-            [(INTRA_OP_SPINNING, "1"), ("session.x", "y"), (GRAPH_LEVEL, "2"), ("team", "search")];
+            [(INTRA_OP_SPINNING, "1"), (PREPACKING, "y"), (GRAPH_LEVEL, "2"), ("team", "search")];
         let entries = read(&given).unwrap().entries;
         assert_eq!(entries[INTRA_OP_SPINNING], "1");
-        assert_eq!(entries["session.x"], "y");
+        assert_eq!(entries[PREPACKING], "y");
         assert!(!entries.contains_key(GRAPH_LEVEL) && !entries.contains_key("team"));
     }
 

@@ -308,7 +308,7 @@ fn one_of<T: AsRef<str>>(words: &[T]) -> String {
 }
 
 /// The key that is most like `given`, if one is alike enough to be meant.
-fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let most = given.len().div_ceil(3);
     let near = |it: &&'a str| (strsim::damerau_levenshtein(given, it), *it);
     let alike = known.iter().filter(|it| it.len().abs_diff(given.len()) <= most).map(near);

@@ -176,6 +176,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "model-load-timeout",
         "eager-instances",
         "secure-mode",
+        "trust-load-requests",
+        "load-run-limit-secs",
         "gpu-memory-margin",
     ]),
     ("Access", &[

@@ -50,6 +50,11 @@ impl Engines {
         self.0.iter().filter(|(_, it)| it.has_op_libraries).map(|(name, _)| *name).collect()
     }
 
+    /// Is it a setting of an engine that names files of this machine?
+    pub(crate) fn names_files(&self, setting: &str) -> bool {
+        self.0.iter().any(|(_, it)| it.settings_of_files.contains(&setting))
+    }
+
     /// Every setting for the threads inside one operator.
     pub(crate) fn intra_op_keys(&self) -> Vec<&'static str> {
         self.0.iter().filter_map(|(_, it)| it.intra_op_threads).collect()
@@ -123,6 +128,7 @@ pub(crate) fn usual() -> Engines {
         gpu_memory_limit: Some("gpu_mem_limit"),
         has_gpu_accelerators: true,
         has_op_libraries: true,
+        settings_of_files: &["session.optimized_model_filepath", "engine_cache_path"],
     };
     const TORCH: EngineDescription = EngineDescription {
         formats: &[

@@ -10,6 +10,7 @@ use std::{
 use backend::MODEL_STACK;
 
 use crate::{
+    config::raw,
     lifecycle::{
         converge::Converger,
         eviction::Eviction,
@@ -128,8 +129,9 @@ impl Control {
     pub fn load(&self, name: &str, given: LoadOverride) -> Result<(), Error> {
         self.must_be_explicit()?;
         check_name(name)?;
-        let given =
-            ReadOverride::read(name, given, &self.converger.loader.reader, &self.settings.scratch)?;
+        let loader = &self.converger.loader;
+        let check = |raw: &raw::ModelConfig| loader.check_brought(raw);
+        let given = ReadOverride::read(name, given, &loader.reader, &self.settings.scratch, check)?;
         on_load_thread(name, || self.converger.load_by_request(name, given))?
     }
 

@@ -35,7 +35,7 @@ pub(super) struct ReadOverride {
 
 impl ReadOverride {
     /// Reads what came with a request to load `model`; `None` where nothing did. Files go into a new directory
-    /// in `scratch`. Blocking.
+    /// in `scratch`. `check` says whether a client may bring that configuration. Blocking.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for whatever is wrong with it; [`Error::Internal`] where files cannot be written.
@@ -44,6 +44,7 @@ impl ReadOverride {
         given: LoadOverride,
         reader: &ConfigReader,
         scratch: &Path,
+        check: impl FnOnce(&raw::ModelConfig) -> Result<(), String>,
     ) -> Result<Option<ReadOverride>, Error> {
         let Some(json) = given.config else {
             return match given.files.first() {
@@ -65,6 +66,7 @@ impl ReadOverride {
                 raw.name
             )));
         }
+        check(&raw).map_err(|it| Error::InvalidRequest(format!("parameter 'config': {it}")))?;
         if given.files.is_empty() {
             return Ok(Some(ReadOverride { raw, files: None }));
         }
@@ -119,7 +121,11 @@ mod tests {
             .map(|(name, text)| ((*name).to_owned(), Bytes::copy_from_slice(text.as_bytes())));
         let given = LoadOverride { config: config.map(str::to_owned), files: files.collect() };
         let scratch = std::env::temp_dir();
-        ReadOverride::read("m", given, &ConfigReader::default(), &scratch)
+        let check = |raw: &raw::ModelConfig| match raw.model_operations {
+            None => Ok(()),
+            Some(_) => Err("it brings code".to_owned()),
+        };
+        ReadOverride::read("m", given, &ConfigReader::default(), &scratch, check)
             .map_err(|it| it.to_string())
     }
 
@@ -157,6 +163,7 @@ mod tests {
         check_refused(Some("{\"max_batch\": 1}"), &[], &["config:1:", "'max_batch_size'"]);
         check_refused(Some("{"), &[], &["parameter 'config' is not valid"]);
         check_refused(Some("{\"name\": \"n\"}"), &[], &["'n'", "'m'"]);
+        check_refused(Some("{\"model_operations\": {}}"), &[], &["'config': it brings code"]);
         check_refused(None, &[("1/model.onnx", "")], &["needs the parameter 'config'"]);
     }
 

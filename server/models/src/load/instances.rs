@@ -3,13 +3,14 @@
 use std::{
     path::Path,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use backend::{BackendError, Device, Instance, Model};
 
 use crate::{
     config::model::ModelConfig,
-    load::{extra_inputs::ExtraInputs, placement::Plan, warmup::warm},
+    load::{extra_inputs::ExtraInputs, placement::Plan, run_limit::RunLimit, warmup::warm},
 };
 use inference::signature::Signature;
 use schedule::{
@@ -19,7 +20,8 @@ use schedule::{
 };
 
 /// The places for a model's instances, the preferred one last, and what warming up has taught. `dir` is the
-/// model's directory, `first` an instance for the first place where there is one already. Blocking.
+/// model's directory, `first` an instance for the first place where there is one already,
+/// `run_limit` bounds the runs that warm one up. Blocking.
 pub(crate) fn make(
     model: &Arc<dyn Model>,
     config: &ModelConfig,
@@ -28,6 +30,7 @@ pub(crate) fn make(
     plan: &Plan,
     extra: &ExtraInputs,
     first: Option<Box<dyn Instance>>,
+    run_limit: Option<Duration>,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
     let first = Arc::new(Mutex::new(first));
     let first_device = plan.devices.first().copied();
@@ -54,7 +57,8 @@ pub(crate) fn make(
                 Some(instance) => instance,
                 None => model.instantiate(device)?,
             };
-            let learned = warm(&mut *instance, &signature, &config, &dir, &extra, guess)?;
+            let limit = RunLimit::start(run_limit, device)?;
+            let learned = warm(&mut *instance, &signature, &config, &dir, &extra, guess, &limit)?;
             *times.lock().unwrap_or_else(PoisonError::into_inner) = learned;
             Ok(instance)
         })

@@ -24,6 +24,7 @@ use crate::{
         model::ConfigErrors,
         pbtxt::ConfigReader,
         raw,
+        reach::beyond_the_model,
         unapplied::unapplied,
     },
     load::{
@@ -118,6 +119,22 @@ impl Loader {
         Ok(model)
     }
 
+    /// May a client bring this configuration?
+    ///
+    /// # Errors
+    /// What of it only the operator may write; a sentence.
+    pub(crate) fn check_brought(&self, raw: &raw::ModelConfig) -> Result<(), String> {
+        if self.settings.repository.trusts_load_requests {
+            return Ok(());
+        }
+        beyond_the_model(raw, &self.descriptions).map_or(Ok(()), |beyond| {
+            Err(format!(
+                "{beyond}, which a request may not bring unless the server was started with \
+                 --trust-load-requests=true; the config.pbtxt in the repository may"
+            ))
+        })
+    }
+
     /// The configuration in the model's directory.
     ///
     /// # Errors
@@ -148,15 +165,10 @@ impl Loader {
         if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
             return Ok(self.load_ensemble(found, raw, version)?);
         }
-        let libraries = raw.map_or(0, |it| {
-            it.model_operations.iter().flat_map(|it| &it.op_library_filename).count()
-        });
-        if self.settings.repository.refuse_code && 0 < libraries {
-            return Err(
-                "model_operations: libraries of operators are code, which --secure-mode (SAGEMAKER_SECURE_MODE) refuses"
-                    .to_owned()
-                    .into(),
-            );
+        let beyond = raw.and_then(|it| beyond_the_model(it, &self.descriptions));
+        if let Some(beyond) = beyond.filter(|_| self.settings.repository.refuse_code) {
+            let refusal = "which --secure-mode (SAGEMAKER_SECURE_MODE) refuses";
+            return Err(format!("{beyond}, {refusal}").into());
         }
         let started = SystemTime::now();
         let choice = self.choose_engine(found, raw, path)?;
@@ -317,6 +329,7 @@ impl Loader {
             plan,
             &extra,
             settled.instance,
+            self.settings.repository.load_run_limit,
         )?;
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());

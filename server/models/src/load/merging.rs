@@ -19,6 +19,7 @@ use crate::{
         loader::{CreateError, Load, Loader},
         placement::Plan,
         proof::{Proof, is_due, prove},
+        run_limit::RunLimit,
     },
 };
 use schedule::row_check::RowCheck;
@@ -65,7 +66,13 @@ impl Loader {
         let started = Instant::now();
         let dir = &load.found.dir;
         let proof = catch_unwind(AssertUnwindSafe(|| match instance.as_deref_mut() {
-            Some(it) => prove(it, &signature, &completed.config, dir, device != Device::Cpu),
+            Some(it) => {
+                let limit = self.settings.repository.load_run_limit;
+                let limit = RunLimit::start(limit, device)?;
+                let is_on_gpu = device != Device::Cpu;
+                let proof = prove(it, &signature, &completed.config, dir, is_on_gpu, &limit);
+                limit.check().and(proof)
+            }
             None => Ok(Proof::Independent),
         }));
         let proof = match proof {

@@ -16,6 +16,7 @@ pub(crate) mod placement;
 pub(crate) mod proof;
 pub(crate) mod queue_settings;
 pub(crate) mod resize;
+pub(crate) mod run_limit;
 pub(crate) mod sample_rows;
 pub(crate) mod scheduler;
 pub(crate) mod sequence_settings;

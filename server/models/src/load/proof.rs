@@ -13,11 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor, distance};
+use backend::{BackendError, Batch, Instance, NamedTensor, Tensor, distance};
 
 use crate::{
     config::model::{ModelConfig, Scheduling},
     load::{
+        run_limit::RunLimit,
         sample_rows::{Recipe, made_up},
         warmup::sample_work,
     },
@@ -57,18 +58,19 @@ pub(crate) fn is_due(config: &ModelConfig) -> bool {
     1 < config.max_batch_size && is_plain && config.ragged.is_none()
 }
 
-/// Tries the rows of the model on one of its instances. `dir` is the model's directory.
+/// Tries the rows of the model on one of its instances. `dir` is the model's directory, `limit` bounds the runs.
 ///
 /// # Errors
-/// When the device cannot be used.
+/// When the device cannot be used, or the runs take too long.
 pub(crate) fn prove(
     instance: &mut dyn Instance,
     signature: &Signature,
     config: &ModelConfig,
     dir: &Path,
     is_on_gpu: bool,
+    limit: &RunLimit,
 ) -> Result<Proof, BackendError> {
-    let mut tried = Tried { instance, signature, config, started: Instant::now() };
+    let mut tried = Tried { instance, signature, config, limit, started: Instant::now() };
     let given = config.warmups.iter().filter_map(|it| {
         let work = sample_work(it, signature, config, dir).ok()?;
         Some(Recipe::Given(first_row(&work)?))
@@ -76,7 +78,9 @@ pub(crate) fn prove(
     let recipes = given.chain(made_up(signature, is_on_gpu));
     let (mut accepted, mut refusal) = (0, None);
     for recipe in recipes {
-        match tried.compare(&recipe) {
+        let compared = tried.compare(&recipe);
+        limit.check()?;
+        match compared {
             Ok(()) => accepted += 1,
             Err(Failure::Dependent(reason)) => return Ok(Proof::Lacking(reason)),
             Err(Failure::Engine(error @ BackendError::Device(_))) => return Err(error),
@@ -138,6 +142,7 @@ struct Tried<'a> {
     instance: &'a mut dyn Instance,
     signature: &'a Signature,
     config: &'a ModelConfig,
+    limit: &'a RunLimit,
     started: Instant,
 }
 
@@ -301,8 +306,11 @@ impl Tried<'_> {
         };
         let inputs: Option<Vec<NamedTensor>> = columns.iter().enumerate().map(column).collect();
         let inputs = &inputs.ok_or(Failure::NoRow)?;
-        let batch = Batch { inputs, outputs, rows: rows.len(), stop: &Stop::new() };
-        let answers = self.instance.execute(&batch).map_err(Failure::Engine)?;
+        let batch = Batch { inputs, outputs, rows: rows.len(), stop: self.limit.stop() };
+        let answers = self.instance.execute(&batch);
+        // One that was stopped may have answered something.
+        self.limit.check().map_err(Failure::Engine)?;
+        let answers = answers.map_err(Failure::Engine)?;
         let in_order = outputs.iter().map(|name| {
             let answer = answers.iter().find(|it| it.name == *name);
             let answer = answer.ok_or(Failure::NoRow)?;

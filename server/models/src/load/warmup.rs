@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Stop, Tensor};
+use backend::{BackendError, Batch, DataType, Instance, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use crate::{
     config::model::{ModelConfig, Rows, Warmup, WarmupData, WarmupInput},
-    load::extra_inputs::ExtraInputs,
+    load::{extra_inputs::ExtraInputs, run_limit::RunLimit},
     serving::validate::{prepare, request_of_zeros},
 };
 use inference::signature::Signature;
@@ -26,7 +26,7 @@ const RUNS: usize = 4;
 const BUDGET: Duration = Duration::from_millis(200);
 
 /// Warms `instance` with the configured samples, and, with `guess`, with a request of zeros: not for a model
-/// that keeps state. `dir` is the model's directory.
+/// that keeps state. `dir` is the model's directory, `limit` bounds the runs.
 ///
 /// # Errors
 /// When a configured sample cannot be run, or the device cannot be used. A made-up request that fails
@@ -38,6 +38,7 @@ pub(crate) fn warm(
     dir: &Path,
     extra: &ExtraInputs,
     guess: bool,
+    limit: &RunLimit,
 ) -> Result<RunTimes, BackendError> {
     for sample in &config.warmups {
         let in_sample = |problem: String| {
@@ -45,7 +46,9 @@ pub(crate) fn warm(
         };
         let work = sample_work(sample, signature, config, dir).map_err(in_sample)?;
         for _ in 0..sample.count {
-            execute(instance, &work, extra).map_err(|it| match it {
+            let run = execute(instance, &work, extra, limit);
+            limit.check()?;
+            run.map_err(|it| match it {
                 // The sample has no part in it.
                 BackendError::Device(_) | BackendError::OutOfMemory(_) => it,
                 it => in_sample(it.to_string()),
@@ -60,7 +63,9 @@ pub(crate) fn warm(
     let started = Instant::now();
     for run in 0..RUNS {
         let began = Instant::now();
-        if let Err(error) = execute(instance, &work.work, extra) {
+        let outcome = execute(instance, &work.work, extra, limit);
+        limit.check()?;
+        if let Err(error) = outcome {
             if let BackendError::Device(_) = error {
                 return Err(error);
             }
@@ -81,10 +86,11 @@ fn execute(
     instance: &mut dyn Instance,
     work: &Work,
     extra: &ExtraInputs,
+    limit: &RunLimit,
 ) -> Result<(), BackendError> {
     let inputs = &extra.inputs(work)?;
     let (outputs, rows) = (&work.outputs, work.rows);
-    instance.execute(&Batch { inputs, outputs, rows, stop: &Stop::new() }).map(drop)
+    instance.execute(&Batch { inputs, outputs, rows, stop: limit.stop() }).map(drop)
 }
 
 /// The request of a sample.

@@ -1,6 +1,6 @@
 //! Where models are, and how they are loaded.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use super::{
     gpu_limit::{self, GpuLimit},
@@ -23,7 +23,9 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("model-config-name", "", "Read configs/<name>.pbtxt of each model that has it, instead of its config.pbtxt"),
     Flag::value("model-load-thread-count", "", "Models that load at the same time. Default: as many as there are processors"),
     Flag::many("backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2"),
-    Flag::value("secure-mode", "false", "Refuse models that bring code: libraries of operators (model_operations)"),
+    Flag::value("secure-mode", "false", "Refuse models that bring code, libraries of operators (model_operations), and those whose settings name files of the server, as session.optimized_model_filepath"),
+    Flag::value("trust-load-requests", "false", "The configuration in a request to load a model may do so, unless --secure-mode refuses it"),
+    Flag::value("load-run-limit-secs", "", "Time that an instance's runs before it serves may take: trying its rows, warming up. Default: 120, on GPUs 900"),
 ];
 
 /// The one key of `--backend-config` that the server reads itself.
@@ -50,6 +52,10 @@ pub struct Repository {
     pub platform: PlatformFolder,
     /// `--secure-mode`: are models refused that bring code?
     pub refuse_code: bool,
+    /// `--trust-load-requests`: may the configuration in a request bring code, and name files of this machine?
+    pub trusts_load_requests: bool,
+    /// `--load-run-limit-secs`: how long an instance's runs before it serves may take.
+    pub load_run_limit: Option<Duration>,
 }
 
 /// Where models are.
@@ -117,6 +123,12 @@ pub fn resolve(
         backend_settings: sources.read_all("backend-config", backend_setting, problems),
         platform: PlatformFolder::default(),
         refuse_code: sources.read("secure-mode", value::boolean, problems).unwrap_or(false),
+        trusts_load_requests: sources
+            .read("trust-load-requests", value::boolean, problems)
+            .unwrap_or(false),
+        load_run_limit: sources
+            .read("load-run-limit-secs", value::count, problems)
+            .map(|it| Duration::from_secs(it.get() as u64)),
     }
 }
 

@@ -41,6 +41,8 @@ fn repository(from: ModelsFrom) -> Repository {
         backend_settings: Vec::new(),
         platform: Default::default(),
         refuse_code: false,
+        trusts_load_requests: false,
+        load_run_limit: None,
     }
 }
 

@@ -45,6 +45,8 @@ struct Fake {
     spec: Option<ModelSpec>,
     keeps_state: bool,
     runs: Arc<Mutex<usize>>,
+    /// Do runs go on until they are stopped?
+    hangs: bool,
 }
 
 fn noted<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -60,6 +62,7 @@ impl Fake {
             spec: None,
             keeps_state: false,
             runs: Arc::default(),
+            hangs: false,
         }
     }
 
@@ -113,6 +116,9 @@ impl Instance for FakeInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         self.fake.refuses(Broken::Runs, self.device)?;
         *noted(&self.fake.runs) += 1;
+        while self.fake.hangs && !batch.stop.is_stopped() {
+            std::thread::yield_now();
+        }
         Ok(batch.inputs.to_vec())
     }
 }
@@ -148,7 +154,11 @@ impl Loading {
         let (manager, metrics) =
             (Arc::new(ModelManager::default()), Metrics::new(Default::default()));
         let engines: Vec<Arc<dyn Backend>> = vec![Arc::new(fake.clone())];
-        let loader = Loader::new(engines, settings(gpus), Arc::default(), metrics.clone());
+        let mut settings = settings(gpus);
+        if fake.hangs {
+            settings.repository.load_run_limit = Some(Duration::from_millis(20));
+        }
+        let loader = Loader::new(engines, settings, Arc::default(), metrics.clone());
         let loaded = loader
             .read_config(&found)
             .map_err(LoadError::from)
@@ -205,6 +215,8 @@ fn settings(gpus: u32) -> LoadSettings {
             backend_settings: Vec::new(),
             platform: Default::default(),
             refuse_code: false,
+            trusts_load_requests: false,
+            load_run_limit: None,
         },
         cpus: NonZeroUsize::new(4).unwrap(),
         gpus: Gpus { found: found.collect(), reason: "no driver".to_owned(), lack: Lack::NoDriver },
@@ -254,6 +266,7 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
         dir,
         &plan,
         &ExtraInputs::Plain,
+        None,
         None,
     )
     .unwrap();
@@ -340,4 +353,34 @@ fn a_model_that_keeps_state_is_warmed_with_configured_samples_alone() {
     assert!(runs("no-state", false, "") > 0);
     assert_eq!(runs("state", true, ""), 0);
     assert_eq!(runs("state-sample", true, sample), 2);
+}
+
+#[test]
+fn a_model_whose_first_runs_do_not_end_is_stopped_and_not_served() {
+    let x = |dims| TensorSpec {
+        name: "x".into(),
+        dtype: DataType::Fp32,
+        dims,
+        optional: false,
+        any_rank: false,
+    };
+    for (name, dims, config) in [
+        // Its rows are tried.
+        ("endless-rows", vec![None, Some(1)], "max_batch_size: 4"),
+        // A made-up request warms it up.
+        ("endless-warm-up", vec![Some(1)], ""),
+        (
+            "endless-sample",
+            vec![Some(1)],
+            "model_warmup { name: 'w' batch_size: 1 count: 2 inputs { key: 'x' value {
+                 data_type: TYPE_FP32 dims: 1 zero_data: true } } }",
+        ),
+    ] {
+        let spec = Some(ModelSpec { inputs: vec![x(dims.clone())], outputs: vec![x(dims)] });
+        let fake = Fake { spec, hangs: true, ..Fake::new(Broken::Nothing) };
+        let loading = Loading::of(fake, name, config, 0);
+        let told = "its runs before it serves took longer than 0.02 s and were stopped (--load-run-limit-secs)";
+        assert!(loading.problem().ends_with(told), "{name}: {}", loading.problem());
+        assert_eq!(*noted(&loading.fake.runs), 1, "{name}");
+    }
 }

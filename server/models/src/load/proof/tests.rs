@@ -65,7 +65,8 @@ fn tried(
 ) -> (Proof, Vec<usize>) {
     let mut fake = Fake { compute: Box::new(compute), runs: Vec::new(), dropped };
     let signature = config.signature(1, &Default::default());
-    let proof = prove(&mut fake, &signature, config, Path::new("."), false).unwrap();
+    let limit = RunLimit::start(None, backend::Device::Cpu).unwrap();
+    let proof = prove(&mut fake, &signature, config, Path::new("."), false, &limit).unwrap();
     (proof, fake.runs)
 }
 

@@ -1,0 +1,82 @@
+//! A bound for the runs of an instance before it serves: a model may never end one, and its load would not end either.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use backend::{BackendError, Device, Stop};
+
+/// On the CPU, where no flag says.
+const ON_CPU: Duration = Duration::from_secs(120);
+
+/// On a GPU: TensorRT compiles in the first run, for minutes.
+const ON_GPU: Duration = Duration::from_secs(900);
+
+/// Stops runs when their time is over, until it is dropped.
+pub(crate) struct RunLimit {
+    stop: Arc<Stop>,
+    limit: Duration,
+    /// Its drop ends the thread that waits.
+    _over: mpsc::Sender<()>,
+}
+
+impl RunLimit {
+    /// The time begins. `limit` is the flag's, `None` for the device's own.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub(crate) fn start(limit: Option<Duration>, device: Device) -> Result<RunLimit, BackendError> {
+        let limit = limit.unwrap_or(match device {
+            Device::Cpu => ON_CPU,
+            Device::Gpu(_) => ON_GPU,
+        });
+        let (over, is_over) = mpsc::channel::<()>();
+        let stop = Arc::new(Stop::new());
+        let stopped = stop.clone();
+        let wait = move || {
+            if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(limit) {
+                stopped.stop();
+            }
+        };
+        let spawned = thread::Builder::new().name("run-limit".to_owned()).spawn(wait);
+        spawned.map_err(|it| BackendError::Load(format!("cannot start a thread: {it}")))?;
+        Ok(RunLimit { stop, limit, _over: over })
+    }
+
+    /// For the runs.
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Is there time left? Asked after each run, before what it gave is looked at.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn check(&self) -> Result<(), BackendError> {
+        match self.stop.is_stopped() {
+            false => Ok(()),
+            true => Err(BackendError::Load(format!(
+                "its runs before it serves took longer than {} s and were stopped (--load-run-limit-secs)",
+                self.limit.as_secs_f64()
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_stopped_when_their_time_is_over_and_not_before() {
+        let limit = RunLimit::start(None, Device::Cpu).unwrap();
+        assert!(limit.check().is_ok());
+        let limit = RunLimit::start(Some(Duration::from_millis(5)), Device::Gpu(0)).unwrap();
+        let (stopped, is_stopped) = mpsc::channel();
+        limit.stop().on_stop(move || stopped.send(()).unwrap());
+        is_stopped.recv().unwrap();
+        assert!(limit.check().unwrap_err().to_string().contains("0.005 s"));
+    }
+}
