@@ -154,9 +154,25 @@ fn the_variables_of_a_container_say_whose_place_is_taken() {
     let predictions = r#"{"predictions":[[1.0,2.0,3.0,4.0]]}"#;
     assert_eq!(csv(("SAGEMAKER_TFS_NGINX_LOGLEVEL", "info")), predictions);
     assert_eq!(csv(("HF_TASK", "feature-extraction")), "[[1.0,2.0,3.0,4.0]]");
+    let server = Start::new(&repository).variable("HF_TASK", "feature-extraction").run();
+    let rows = ask(&server, "copy", &[("content-type", CSV)], "1,2,3,4\n5,6,7,8\n").expect(200);
+    assert_eq!(rows.text(), "[[1.0,2.0,3.0,4.0],[5.0,6.0,7.0,8.0]]");
     assert_eq!(csv(("SAGEMAKER_PROGRAM", "inference.py")), "1.0,2.0,3.0,4.0\n");
     let wrong = Start::new(&repository).flags(&["--sagemaker-dialect=keras"]).config();
     assert!(wrong.is_err_and(|it| it.contains("auto, tfs, triton, hf")), "refused by name");
+}
+
+#[test]
+fn the_task_of_a_pipeline_says_how_many_classes_there_are() {
+    let repository = models();
+    let classes = |task| {
+        let server = Start::new(&repository).variable("HF_TASK", task).run();
+        let body = r#"{"inputs": {"text": "a", "scores": [0.25, 0.75]}}"#;
+        let reply = ask(&server, "pipeline", &[("content-type", JSON)], body).expect(200);
+        reply.text().matches("label").count()
+    };
+    assert_eq!(classes("image-classification"), 2);
+    assert_eq!(classes("text-classification"), 1);
 }
 
 #[test]

@@ -17,8 +17,8 @@ pub const SUBMIT_DIRECTORY: &str = "SAGEMAKER_SUBMIT_DIRECTORY";
 pub const HUB_MODEL: &str = "HF_MODEL_ID";
 /// Every variable of the container of TensorFlow Serving that is about models begins so.
 pub const TENSORFLOW: &str = "SAGEMAKER_TFS_";
-/// Says that Hugging Face's container is meant, and nothing else.
-pub(super) const HF_TASK: &str = "HF_TASK";
+/// Says that Hugging Face's container is meant, and what its pipeline is for.
+pub const HF_TASK: &str = "HF_TASK";
 /// Says that MLflow's image is meant, and nothing else.
 pub(super) const MLFLOW_FLAVOR: &str = "MLFLOW_DEPLOYMENT_FLAVOR_NAME";
 /// Says whether Vertex AI has started the process, and what for.

@@ -3,11 +3,11 @@
 use super::xgboost;
 use configuration::{
     Environment, Flag, Sources,
-    compat::{Container, TellingVariable},
+    compat::{Container, TellingVariable, variables::HF_TASK},
     value::{self, Parse},
 };
 use protocol::{
-    sagemaker::{Dialect, InferenceType, Options},
+    sagemaker::{Dialect, InferenceType, Options, Task},
     xgboost::XgboostOptions,
 };
 
@@ -31,6 +31,8 @@ pub struct SageMakerSettings {
     /// With `auto`, whose container this one takes the place of, as far as the environment tells; `None` where a
     /// dialect is given.
     pub vendor: Option<Vendor>,
+    /// `HF_TASK`: what a pipeline of Hugging Face's is for.
+    pub task: Task,
     /// `--sagemaker-inference-type`: what bodies of KServe v2 are.
     pub inference_type: InferenceType,
     /// `--default-accept`: the reply's type where the client takes any.
@@ -48,6 +50,7 @@ impl SageMakerSettings {
         Options {
             dialect: self.dialect,
             vendor: self.vendor.as_ref().map(|it| it.dialect),
+            task: self.task,
             inference_type: self.inference_type,
             default_accept: self.default_accept.clone(),
             batch: self.batch,
@@ -97,6 +100,7 @@ pub fn resolve(
             Some(_) => None,
             None => vendor(environment, sources),
         },
+        task: Task::of_name(&environment.variable(HF_TASK).unwrap_or_default().to_string_lossy()),
         inference_type: inference_type.unwrap_or_default(),
         default_accept: sources.read("default-accept", value::media_type, problems),
         batch: sources.read("sagemaker-batch", value::boolean, problems).unwrap_or(false),

@@ -143,6 +143,27 @@ pub fn is_headed(body: &[u8], name: &str) -> bool {
     first.is_some_and(|it| it.starts_with(b"\n") || it.starts_with(b"\r\n"))
 }
 
+/// Has the first record not one number, where the model takes some?
+pub fn begins_with_words(signature: &Signature, body: &[u8]) -> bool {
+    if signature.inputs.iter().all(|it| it.dtype == DataType::Bytes) {
+        return false;
+    }
+    let Ok(text) = text(body) else { return false };
+    let mut reader = Reader::preview(text, 64);
+    let mut fields = 0;
+    while let Ok(Some(field)) = reader.next() {
+        let word = field.text.trim_ascii();
+        if word.is_empty() || word.parse::<f64>().is_ok() || word.parse::<bool>().is_ok() {
+            return false;
+        }
+        fields += 1;
+        if field.last {
+            break;
+        }
+    }
+    fields > 0
+}
+
 fn text(body: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();

@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::{
     Decoded, Options, ReplyFormat,
+    habits::Tables,
     huggingface::{self, Pipeline},
 };
 use crate::{
@@ -17,18 +18,18 @@ use inference::{
     signature::{Port, Signature},
 };
 
-/// Rows of fields. A first record of names is one by name in the dialects that have no other, else where it has the
-/// names of inputs, or `inputs`, which is Hugging Face's name of a text.
+/// Rows of fields. A first record of names is one in the dialects that have no other, else where it has the names of
+/// inputs, or `inputs`, which is Hugging Face's name of a text; in its dialect also where words take the place of
+/// numbers.
 pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Result<Decoded, Error> {
     let rows = |inputs| Decoded::rows(inputs, Media::Csv);
     match () {
-        () if options.habits().tables => csv::decode_table(signature, body).map(rows),
         () if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
             let envelope = ReplyFormat::HuggingFace(Pipeline::default());
             let inputs = csv::decode_table(signature, body)?;
             Ok(Decoded { envelope, ..rows(inputs) })
         }
-        () if csv::names_inputs(signature, body) => csv::decode_table(signature, body).map(rows),
+        () if has_header(signature, options, body) => csv::decode_table(signature, body).map(rows),
         () => csv::decode(signature, body).map(rows),
     }
 }
@@ -48,9 +49,11 @@ pub(super) fn csv_expanded(
 
 /// Does the first record name the columns?
 fn has_header(signature: &Signature, options: &Options, body: &[u8]) -> bool {
-    options.habits().tables
+    let tables = options.habits().tables;
+    tables == Tables::All
         || huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs")
         || csv::names_inputs(signature, body)
+        || tables == Tables::Words && csv::begins_with_words(signature, body)
 }
 
 /// Arrays by name, or a sparse matrix.

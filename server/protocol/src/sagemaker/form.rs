@@ -5,7 +5,7 @@ use backend::NamedTensor;
 use super::{
     attributes::Attributes,
     dialect::{Dialect, InferenceType},
-    huggingface::Pipeline,
+    huggingface::{Pipeline, Task},
 };
 use crate::{
     kserve_v2::{self, generate},
@@ -22,6 +22,8 @@ pub struct Options {
     pub dialect: Option<Dialect>,
     /// Whose container this one takes the place of: it decides where a request leaves a choice.
     pub vendor: Option<Dialect>,
+    /// What a pipeline of Hugging Face's is for (`HF_TASK`).
+    pub task: Task,
     /// What bodies of KServe v2 are.
     pub inference_type: InferenceType,
     /// `SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`: the type of replies to clients that accept any. Ignored where

@@ -24,8 +24,19 @@ pub(super) struct Habits {
     pub(super) only_kserve_v2: bool,
     /// Is a JSON value without brackets a row?
     pub(super) scalars: bool,
-    /// Has every CSV body a first record with names?
-    pub(super) tables: bool,
+    /// Which CSV bodies have a first record with names, beside those in which it has the names of inputs?
+    pub(super) tables: Tables,
+}
+
+/// CSV bodies whose first record names columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tables {
+    /// No others.
+    Named,
+    /// Those that begin with words where the model takes numbers.
+    Words,
+    /// Every one.
+    All,
 }
 
 /// Where nothing tells which dialect it is.
@@ -38,7 +49,7 @@ const UNKNOWN: Habits = Habits {
     instances: None,
     only_kserve_v2: false,
     scalars: false,
-    tables: false,
+    tables: Tables::Named,
 };
 
 impl Options {
@@ -63,7 +74,7 @@ impl Options {
                 family: Some(Media::Json),
                 errors: Some(ErrorForm::Mms),
                 inputs: Some(Kind::HuggingFace),
-                tables: true,
+                tables: Tables::Words,
                 ..UNKNOWN
             },
             Dialect::Toolkit => Habits {
@@ -79,7 +90,7 @@ impl Options {
                 family: Some(Media::Json),
                 inputs: Some(Kind::Mlflow),
                 instances: Some(Kind::Mlflow),
-                tables: true,
+                tables: Tables::All,
                 ..plain
             },
         }

@@ -21,8 +21,8 @@ use inference::{
     signature::{Port, Signature},
 };
 
-pub use pipeline::Pipeline;
 use pipeline::Top;
+pub use pipeline::{Pipeline, Task};
 pub(super) use reply::{encode, encode_csv, encode_lines};
 
 /// The name under which a model with one input takes a text, where that is not the input's own.

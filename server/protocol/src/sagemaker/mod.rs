@@ -40,7 +40,7 @@ use sniff::Content;
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
 pub use form::{Invocation, Options, ReplyFormat};
-pub use huggingface::Pipeline;
+pub use huggingface::{Pipeline, Task};
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?
 pub fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool {
@@ -206,8 +206,18 @@ fn reply_format(
     // Where the reply cannot have the form of its request, it is what is offered first.
     let family = if offered.contains(&family) { family } else { Media::Json };
     let media = choose(invocation, options, family, offered)?;
-    let envelope = habits.envelope.filter(|_| !decoded.stated);
-    let envelope = envelope.unwrap_or_else(|| decoded.envelope.clone());
+    // An image, and a text under its name, say more of the pipeline than the dialect does.
+    let is_pipeline = matches!(decoded.envelope, ReplyFormat::HuggingFace(_));
+    let of_dialect = |it: &ReplyFormat| {
+        !decoded.stated && !(is_pipeline && matches!(it, ReplyFormat::HuggingFace(_)))
+    };
+    let envelope = habits.envelope.filter(of_dialect);
+    let envelope = match envelope.unwrap_or_else(|| decoded.envelope.clone()) {
+        ReplyFormat::HuggingFace(pipeline) => {
+            ReplyFormat::HuggingFace(pipeline.of_task(options.task))
+        }
+        other => other,
+    };
     let lines = |media| match envelope {
         ReplyFormat::HuggingFace(pipeline) => ReplyFormat::HuggingFaceLines(pipeline, media),
         _ => ReplyFormat::JsonLines(media),

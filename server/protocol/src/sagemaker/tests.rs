@@ -290,6 +290,44 @@ fn an_image_gets_its_best_five_classes() {
 }
 
 #[test]
+fn the_task_of_a_pipeline_says_how_many_classes_there_are_by_default() {
+    let mut signature = model(8, &["x BYTES [1]"], &["y FP32 [6]"]);
+    signature.outputs[0].labels = ["a", "b", "c", "d", "e", "f"].map(str::to_owned).into();
+    let scores =
+        Tensor::from_vec(Shape::new(&[1, 6]), vec![0f32, 5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
+    let count = |task, content_type, body: &'static str| {
+        let dialect = Some(Dialect::HuggingFace);
+        let options = Options { dialect, task: Task::of_name(task), ..Options::default() };
+        let invocation = Invocation::read(Some(content_type), None, None).unwrap();
+        let (_, format) = decode(&signature, &invocation, &options, Bytes::from(body)).unwrap();
+        let reply = encode(&format, &signature, &only("y", scores.clone())).unwrap();
+        text_of(&reply).matches("label").count()
+    };
+    const JSON: &str = "application/json";
+    assert_eq!(count("image-classification", "image/png", "pixels"), 5);
+    assert_eq!(count("text-classification", "image/png", "pixels"), 5);
+    assert_eq!(count("image-classification", JSON, r#"{"inputs": "a"}"#), 5);
+    assert_eq!(count("text-classification", JSON, r#"{"inputs": "a"}"#), 1);
+    let one = r#"{"inputs": "a", "parameters": {"top_k": 1}}"#;
+    assert_eq!(count("image-classification", JSON, one), 1);
+}
+
+#[test]
+fn a_first_record_without_names_is_a_row_in_hugging_faces_dialect() {
+    let rows = |signature: &Signature, body: &'static str| {
+        let options = Options { dialect: Some(Dialect::HuggingFace), ..Options::default() };
+        let invocation = Invocation::read(Some("text/csv"), None, None).unwrap();
+        let (request, _) = decode(signature, &invocation, &options, Bytes::from(body)).unwrap();
+        request.inputs[0].tensor.shape().rows()
+    };
+    assert_eq!(rows(&one(), "1,2\n3,4\n"), Some(2));
+    assert_eq!(rows(&one(), "p,q\n3,4\n"), Some(1));
+    let texts = model(8, &["x BYTES [1]"], &["y BYTES [1]"]);
+    assert_eq!(rows(&texts, "good\nbad\n"), Some(2));
+    assert_eq!(rows(&texts, "inputs\ngood\nbad\n"), Some(2));
+}
+
+#[test]
 fn bodies_that_may_grow_are_known_by_their_type() {
     for sparse in ["text/libsvm", "application/x-recordio-protobuf", "application/x-npz", ""] {
         assert!(negotiate::declared(Some(sparse)).may_be_sparse(), "{sparse}");

@@ -89,7 +89,7 @@ fn classes(
 ) -> Result<EncodedReply, Error> {
     let mut out = Vec::new();
     // A text by itself with several classes has their list; all others have a list of what there is for each.
-    let bare = pipeline.one && pipeline.top != Top::Best;
+    let bare = pipeline.one && pipeline.top != Top::Open;
     if !bare {
         out.push(b'[');
     }
@@ -115,8 +115,8 @@ fn write_classes(out: &mut Vec<u8>, top: Top, mut classes: Vec<(&str, f32)>) {
         out.push(b'}');
     };
     match (top, classes.first()) {
-        (Top::Best, Some(best)) => write(out, best),
-        (Top::Best, None) => out.extend_from_slice(b"null"),
+        (Top::Open, Some(best)) => write(out, best),
+        (Top::Open, None) => out.extend_from_slice(b"null"),
         (Top::Most(most), _) => {
             out.push(b'[');
             for class in classes.iter().take(most) {
