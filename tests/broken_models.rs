@@ -85,6 +85,28 @@ fn with_nothing_to_serve_the_process_ends() {
 }
 
 #[test]
+fn what_lies_in_the_place_of_a_model_is_named_by_its_content_with_the_line_that_helps() {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n";
+    let repository = Repository::identity("copy", &[])
+        .file("lfs/1/model.onnx", pointer)
+        .file("page/1/model.onnx", "<!DOCTYPE html><html></html>")
+        .file("hub/1/model.safetensors", "\u{2}\0\0\0\0\0\0\0{\"}");
+    let server = Server::start(&repository, &[]);
+    let index = server.client().post("/v2/repository/index", &[], "").expect(200).json();
+    for (name, parts) in [
+        ("lfs", ["1/model.onnx: this is a Git LFS pointer", "git lfs pull"]),
+        ("page", ["1/model.onnx: this is an HTML page", "download the file itself"]),
+        ("hub", ["holds model.safetensors", "optimum-cli export onnx"]),
+    ] {
+        let entry = index.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+        let reason = entry["reason"].as_str().unwrap();
+        parts.iter().for_each(|it| assert!(reason.contains(it), "{name}: {reason}"));
+    }
+    let repository = Repository::new().file("llama.gguf", "GGUF\u{3}\0\0\0");
+    ends_with(&repository, &[], &["no models found in", "llama.gguf: this is a GGUF file"]);
+}
+
+#[test]
 fn what_is_ignored_of_a_configuration_is_told_also_where_the_model_does_not_load_in_the_end() {
     let config = "backend: \"identity\" optimization { eager_batching: true }
         parameters { key: \"load_fault\" value { string_value: \"instance\" } }

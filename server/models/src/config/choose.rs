@@ -3,14 +3,17 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use crate::config::{
-    check::{
-        report::{Report, file_name},
-        unsupported::unsupported,
+use crate::{
+    config::{
+        check::{
+            report::{Report, file_name},
+            unsupported::unsupported,
+        },
+        engines::{Engines, Known},
+        model::{ConfigErrors, MERGING},
+        raw::ModelConfig as RawConfig,
     },
-    engines::{Engines, Known},
-    model::{ConfigErrors, MERGING},
-    raw::ModelConfig as RawConfig,
+    repository::inspect,
 };
 use inference::signature::nearest;
 
@@ -177,12 +180,12 @@ fn detected(
         true => "is empty".to_owned(),
         false => format!("holds {}", present.join(", ")),
     };
+    let what = inspect::what_lies_in(found.directory, 0);
     Err(format!(
-        "backend is not given and cannot be told: none of {} is in '{}', which {present}; \
-         write backend: \"..\" with one of {}",
-        files.join(", "),
+        "there is no model in '{}', which {present}; expected {}{}",
         found.directory.display(),
-        names.join(", ")
+        files.join(" or "),
+        what.map(|it| format!(". {it}")).unwrap_or_default()
     ))
 }
 

@@ -112,11 +112,7 @@ impl Control {
             [] if ready || later => Ok(()),
             // An empty list may be replaced by request.
             [] if self.converger.catalogue.configured().is_some() => Ok(()),
-            [] => Err(format!(
-                "no models found in {}: expected <name>/<version>/model.onnx there, or a single \
-                 model.onnx; in a container, see what is mounted there",
-                self.converger.catalogue.places()
-            )),
+            [] => Err(self.nothing_found()),
             failed if exit_on_error && ready => Err(format!(
                 "a model is not served, and --exit-on-error is set; {}",
                 failed.join("; ")
@@ -124,6 +120,20 @@ impl Control {
             // What is polled may be repaired.
             _ if ready || (polls && !exit_on_error) => Ok(()),
             failed => Err(format!("no model is served; {}", failed.join("; "))),
+        }
+    }
+
+    fn nothing_found(&self) -> String {
+        let catalogue = &self.converger.catalogue;
+        let places = catalogue.places();
+        match catalogue.what_lies_there() {
+            Some(what) => format!(
+                "no models found in {places}: expected <name>/<version>/model.onnx there. {what}"
+            ),
+            None => format!(
+                "no models found in {places}: expected <name>/<version>/model.onnx there, or a single \
+                 model.onnx; in a container, see what is mounted there"
+            ),
         }
     }
 }

@@ -12,7 +12,7 @@ use backend::Device;
 use crate::{
     config::{choose::EngineChoice, engines::Engines, model::ModelConfig, raw},
     load::placement::Plan,
-    repository::local::FoundModel,
+    repository::{content::Content, inspect, local::FoundModel},
 };
 use machine::gpus::Gpu;
 
@@ -25,11 +25,17 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
         let extension = path.extension().and_then(|it| it.to_str());
         let file = extension.and_then(|it| engines.usual_file(it));
         return file.map(|it| vec![it.to_owned()]).ok_or_else(|| {
-            format!(
+            let problem = format!(
                 "{} is no model by its name: expected a file that ends in {}",
                 path.display(),
                 engines.extensions_text()
-            )
+            );
+            match inspect::content_of(path) {
+                Some(content) if content != Content::Empty => {
+                    format!("{problem}; {}", content.sentence(path))
+                }
+                _ => problem,
+            }
         });
     }
     let list = || -> io::Result<Vec<String>> {
@@ -146,6 +152,9 @@ mod tests {
             let text = files(name).unwrap_err();
             assert_eq!(text, format!("{} {logged}", dir.join(name).display()));
         }
+        fs::write(dir.join("model.safetensors"), b"\x02\0\0\0\0\0\0\0{\"").unwrap();
+        let text = files_of(&dir.join("model.safetensors"), &usual()).unwrap_err();
+        assert!(text.contains("; this is a safetensors file"), "{text}");
         fs::remove_dir_all(&dir).unwrap();
         assert!(files_of(&dir, &usual()).unwrap_err().starts_with("cannot list "));
     }

@@ -42,7 +42,7 @@ use crate::{
         scheduler::{InstanceSet, dispatch},
         strict_rows::strict_rows,
     },
-    repository::local::FoundModel,
+    repository::{inspect, local::FoundModel},
     serving::{manager::ModelManager, served::ServedModel},
     settings::repository::Repository,
 };
@@ -288,7 +288,7 @@ impl Loader {
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
         };
-        let model = load.engine.load(&source)?;
+        let model = load.engine.load(&source).map_err(|it| said_by_content(it, &source, choice))?;
         let settled = self.settle_merging(load, plan, &*model)?;
         let mut completed = settled.completed;
         // Before anything else can fail: they may say why it does.
@@ -446,6 +446,20 @@ impl Loader {
         };
         complete(raw, &found.name, choice, &self.descriptions, model.spec(), &defaults)
             .map_err(|it| it.to_string())
+    }
+}
+
+/// An engine's word on a file that it cannot open, or what the file is instead.
+fn said_by_content(
+    error: BackendError,
+    source: &ModelSource,
+    choice: &EngineChoice,
+) -> BackendError {
+    match error {
+        BackendError::Load(text) => {
+            BackendError::Load(inspect::not_of(&source.path, &choice.platform).unwrap_or(text))
+        }
+        error => error,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     config::{engines::Engines, raw},
     repository::{
         current_list::CurrentList,
+        inspect,
         local::{Found, FoundModel, Names, is_model_name, scan_path},
         remote::{Copies, Remote},
     },
@@ -225,6 +226,15 @@ impl Catalogue {
             Place::CurrentList(configured) => configured.places(),
         };
         self.places.iter().map(show).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What lies there instead of models, by the content of its files; `None` where none says what it is.
+    pub(crate) fn what_lies_there(&self) -> Option<String> {
+        let look = |place: &Place| match place {
+            Place::Repository(path) | Place::Path(path) => inspect::what_lies_in(path, 2),
+            Place::Remote(_) | Place::CurrentList(_) => None,
+        };
+        self.places.iter().find_map(look)
     }
 
     /// Fetches everything that the store has.

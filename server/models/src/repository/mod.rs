@@ -2,8 +2,10 @@
 
 pub(crate) mod base_path;
 pub(crate) mod catalogue;
+pub(crate) mod content;
 pub(crate) mod current_list;
 pub(crate) mod file_stamps;
+pub(crate) mod inspect;
 pub(crate) mod local;
 pub(crate) mod model_id;
 pub(crate) mod model_list;

@@ -84,9 +84,8 @@ fn a_model_without_a_sign_of_its_engine_is_refused_with_what_was_looked_for() {
     refused(
         "",
         &["weights.bin", "readme"],
-        "backend is not given and cannot be told: none of model.onnx, model.pt is in \
-         '/repository/m/1', which holds weights.bin, readme; \
-         write backend: \"..\" with one of identity, onnxruntime, pytorch",
+        "there is no model in '/repository/m/1', which holds weights.bin, readme; expected \
+         model.onnx or model.pt",
     );
     let errors = chosen("m", None, &["model.onnx"], Completion::Off).unwrap_err();
     assert_eq!(

@@ -1,0 +1,124 @@
+//! What each kind of file is called, and what to do where it lies in the place of a model.
+
+use std::path::Path;
+
+use super::Content;
+
+const OPTIMUM: &str =
+    "optimum-cli export onnx --model <its directory or its name on the hub> <new directory>";
+const TRACE: &str = "load it into its model in Python, then save torch.jit.script(model) or torch.jit.trace(model, example) \
+                     with .save(\"model.pt\")";
+const KERAS: &str = "python -c \"import keras; keras.saving.load_model('<file>').export('model.onnx', format='onnx')\"";
+const SKLEARN: &str = "convert it in Python with skl2onnx.to_onnx(model, X[:1].astype('float32'), \
+                       options={'zipmap': False}), and write .SerializeToString() to model.onnx";
+const XGBOOST: &str =
+    "convert it in Python with onnxmltools.convert_xgboost, and save it as model.onnx";
+const LIGHTGBM: &str = "convert it in Python with onnxmltools.convert_lightgbm(model, zipmap=False), and save it as model.onnx";
+const AGAIN: &str = "copy or download it again";
+
+impl Content {
+    /// The `platform` of a configuration by which such a file is served, if one is.
+    pub(crate) fn platform(self) -> Option<&'static str> {
+        match self {
+            Content::Onnx => Some("onnxruntime_onnx"),
+            Content::TorchScript => Some("pytorch_libtorch"),
+            _ => None,
+        }
+    }
+
+    /// What the file is and what to do, as the rest of a sentence that begins with its path.
+    pub(crate) fn sentence(self, path: &Path) -> String {
+        let (what, help) = self.what_and_help();
+        let help = help.replace("<file>", &path.display().to_string());
+        format!("this is {what}; {help}")
+    }
+
+    fn what_and_help(self) -> (String, String) {
+        let (what, help) = match self {
+            Content::Truncated { what, length, needs } => {
+                let of = needs.map_or(String::new(), |it| format!(" of at least {it}"));
+                let what = format!("{what} that is cut short: it has {length} bytes{of}");
+                return (what, AGAIN.to_owned());
+            }
+            Content::Empty => ("an empty file", AGAIN),
+            Content::Zeros => ("a file of zeros, as an interrupted copy leaves it", AGAIN),
+            Content::LfsPointer => (
+                "a Git LFS pointer in the place of the file",
+                "run in its repository: git lfs install && git lfs pull",
+            ),
+            Content::Page => (
+                "an HTML page, as a download gives it that needs a login or another address",
+                "open it to see what it says, and download the file itself",
+            ),
+            Content::Xml => (
+                "XML text, as an object store answers with an error",
+                "open it to see what it says, and download the file itself",
+            ),
+            Content::Onnx => ("an ONNX model", "give it a name that ends in .onnx"),
+            Content::TorchScript => ("a TorchScript model", "give it a name that ends in .pt"),
+            Content::StateDict => {
+                ("a state dict or a pickled module of PyTorch, without the model's code", TRACE)
+            }
+            Content::TorchExport => (
+                "a torch.export archive (.pt2)",
+                "export the model with torch.jit.trace(model, example).save(\"model.pt\"), or \
+                 torch.onnx.export(model, (example,), \"model.onnx\", dynamo=True)",
+            ),
+            Content::TorchServe => (
+                "an archive of TorchServe",
+                "unpack it, and serve the TorchScript file that is in it",
+            ),
+            Content::Safetensors => ("a safetensors file: weights without a model's code", OPTIMUM),
+            Content::Keras => ("a Keras model (.keras)", KERAS),
+            Content::Hdf5 => ("an HDF5 file (.h5), as Keras writes them", KERAS),
+            Content::Tflite => (
+                "a TensorFlow Lite model (.tflite)",
+                "python -m tf2onnx.convert --tflite <file> --output model.onnx",
+            ),
+            Content::Gguf => (
+                "a GGUF file, a language model for llama.cpp",
+                "serve it with llama.cpp; muster serves ONNX and TorchScript models",
+            ),
+            Content::SavedModel => (
+                "a SavedModel of TensorFlow",
+                "python -m tf2onnx.convert --saved-model <its directory> --output model.onnx",
+            ),
+            Content::FrozenGraph => (
+                "a frozen graph of TensorFlow",
+                "python -m tf2onnx.convert --graphdef <file> --output model.onnx --inputs <name>:0 --outputs <name>:0",
+            ),
+            Content::SklearnPickle => ("a pickle (joblib) of scikit-learn", SKLEARN),
+            Content::XgboostPickle => ("a pickle of an XGBoost model", XGBOOST),
+            Content::LightgbmPickle => ("a pickle of a LightGBM model", LIGHTGBM),
+            Content::TorchPickle => (
+                "a state dict or a pickled module of PyTorch as torch.save wrote it, without the model's code",
+                TRACE,
+            ),
+            Content::Pickle => (
+                "a pickle, which only Python can read",
+                "load it there, and export the model as ONNX",
+            ),
+            Content::CompressedPickle => {
+                ("a compressed file, as joblib.dump(compress=..) writes them", SKLEARN)
+            }
+            Content::Skops => ("a skops file of scikit-learn", SKLEARN),
+            Content::Xgboost => ("a model of XGBoost", XGBOOST),
+            Content::Lightgbm => ("a model of LightGBM", LIGHTGBM),
+            Content::Catboost => (
+                "a CatBoost model (.cbm)",
+                "model.save_model(\"model.onnx\", format=\"onnx\") in Python",
+            ),
+            Content::TensorRt => (
+                "a TensorRT engine",
+                "serve the ONNX file that it was built from, with the accelerator 'tensorrt' on a GPU",
+            ),
+            Content::Numpy => {
+                ("a file of NumPy arrays", "a model is an ONNX or a TorchScript file")
+            }
+            Content::Gzip => ("a gzip archive", "unpack it: tar xzf <file>, or gunzip <file>"),
+            Content::Tar => ("a tar archive", "unpack it: tar xf <file>"),
+            Content::Zip => ("a zip archive, but none of TorchScript", "unpack it: unzip <file>"),
+        };
+        (what.to_owned(), help.to_owned())
+    }
+}

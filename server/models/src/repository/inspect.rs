@@ -1,0 +1,93 @@
+//! Looks into files that were found where a model should be, and says what they are. Blocking.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use crate::repository::content::{BEGIN, Content, END, Sample, recognise};
+
+/// So many files are named in one sentence.
+const MOST_NAMED: usize = 4;
+
+/// So many files are looked into for one sentence.
+const MOST_LOOKED_AT: usize = 200;
+
+/// What the file is by its bytes; `None` where they do not say, or it cannot be read.
+pub(crate) fn content_of(path: &Path) -> Option<Content> {
+    let read = || -> io::Result<Option<Content>> {
+        let mut file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let length = metadata.len();
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        (&mut file).take(BEGIN).read_to_end(&mut begin)?;
+        file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
+        file.take(END).read_to_end(&mut end)?;
+        Ok(recognise(Sample { begin: &begin, end: &end, length }))
+    };
+    read().ok().flatten()
+}
+
+/// What the file is, where it is not what an engine of that platform opens.
+pub(crate) fn not_of(path: &Path, platform: &str) -> Option<String> {
+    let content = content_of(path).filter(|it| it.platform() != Some(platform))?;
+    Some(format!("{}: {}", path.display(), content.sentence(path)))
+}
+
+/// What lies in a directory, and in those that are in it, that is called something by its bytes: the sentences of
+/// the first few, in the order of their paths. Empty files are none.
+pub(crate) fn what_lies_in(directory: &Path, depth: usize) -> Option<String> {
+    let mut files = Vec::new();
+    collect(directory, depth, &mut files);
+    let sentences: Vec<String> = files
+        .iter()
+        .filter_map(|path| Some((path, content_of(path)?)))
+        .filter(|(_, content)| *content != Content::Empty)
+        .map(|(path, content)| format!("{}: {}", path.display(), content.sentence(path)))
+        .take(MOST_NAMED)
+        .collect();
+    (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+fn collect(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|it| Some(it.ok()?.path())).collect();
+    paths.sort();
+    for path in paths {
+        let is_hidden = path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"."));
+        if is_hidden || MOST_LOOKED_AT <= files.len() {
+            continue;
+        }
+        match path.is_dir() {
+            true if 0 < depth => collect(&path, depth - 1, files),
+            true => {}
+            false => files.push(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_below_a_directory_are_named_by_what_they_hold() {
+        let root = std::env::temp_dir().join(format!("muster-inspect-{}", std::process::id()));
+        fs::create_dir_all(root.join("1")).unwrap();
+        fs::write(root.join("1/model.onnx"), "version https://git-lfs.github.com/spec/v1\n")
+            .unwrap();
+        fs::write(root.join("1/pytorch_model.bin"), b"PK\x03\x04m/data.pklPK\x05\x06").unwrap();
+        fs::write(root.join("README.md"), "hello").unwrap();
+        let text = what_lies_in(&root, 1).unwrap();
+        assert!(text.contains("1/model.onnx: this is a Git LFS pointer"), "{text}");
+        assert!(text.contains("1/pytorch_model.bin: this is a state dict"), "{text}");
+        assert_eq!(what_lies_in(&root, 0), None);
+        assert_eq!(content_of(&root.join("nothing")), None);
+        assert_eq!(content_of(&root), None);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
