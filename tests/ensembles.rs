@@ -466,3 +466,53 @@ fn with_namespaces_an_ensemble_has_the_members_of_its_own_repository() {
         (lines == left.chain(gone).collect::<Vec<_>>()).then_some(())
     });
 }
+
+#[test]
+fn classes_have_the_labels_of_the_member_that_makes_the_output() {
+    let labelled = |file: &str| {
+        let ports = "input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }
+                     output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] ";
+        format!("backend: \"identity\"\nmax_batch_size: 8\n{ports} label_filename: \"{file}\" }}")
+    };
+    let repository = Repository::identity("a", &[])
+        .model("b", &labelled("labels.txt"))
+        .file("b/labels.txt", "north\neast\nsouth\nwest\n")
+        .model("e", &chain("a", "b"))
+        .model(
+            "f",
+            &chain("a", "e")
+                .replace("INPUT0\" value: \"t", "x\" value: \"t")
+                .replace("OUTPUT0\" value: \"y", "y\" value: \"y"),
+        );
+    let server = Server::start(&repository, &[]);
+    let body = |x: [u8; 4]| {
+        json!({"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": x}],
+               "outputs": [{"name": "y", "parameters": {"classification": 1}}]})
+    };
+    for model in ["e", "f"] {
+        let reply = server.post(&infer(model), body([1, 2, 9, 4]).to_string()).expect(200).json();
+        assert_eq!(output(&reply, "y")["data"], json!(["9.000000:2:south"]), "{model}");
+    }
+}
+
+#[test]
+fn an_ensemble_is_not_ready_while_a_member_is_unloaded() {
+    let repository = two(&[]).model("e", &chain("a", "b"));
+    let server = Server::start(&repository, &[EXPLICIT, "--load-model=*"]);
+    let line = || index(&server).into_iter().find(|it| it.starts_with("e:")).unwrap();
+    assert_eq!(line(), "e:1 READY");
+    server.get("/v2/models/e/ready").expect(200);
+    server.post("/v2/repository/models/b/unload", "").expect(200);
+    wait_for("the member to be gone", || {
+        let error = server.post(&infer("e"), body(1));
+        (error.status == 503).then_some(())
+    });
+    assert!(line().starts_with("e:1 UNAVAILABLE (step[1] ('b'): "), "{}", line());
+    server.get("/v2/models/e/ready").error(503);
+    server.get("/v2/models/e").error(503);
+    let status = server.get("/v1/models/e").expect(200).json();
+    assert_eq!(status["model_version_status"][0]["state"], "END");
+    server.post("/v2/repository/models/b/load", "").expect(200);
+    assert_eq!(line(), "e:1 READY");
+    server.post(&infer("e"), body(1)).expect(200);
+}

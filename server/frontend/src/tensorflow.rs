@@ -13,7 +13,7 @@ pub fn version_states(
     name: &str,
     version: Option<u64>,
 ) -> Result<Vec<VersionStatus>, Error> {
-    let entries = models.states(name);
+    let entries = models.shown_states(name);
     let mut states: Vec<VersionStatus> = entries.iter().filter_map(state).collect();
     states.retain(|it| version.is_none_or(|version| it.version == version));
     if states.is_empty() {

@@ -95,11 +95,7 @@ fn reason(error: &Error) -> FailureReason {
 pub(super) fn members(model: &ServedModel, ensemble: &dyn Members) -> Result<Resolved, Error> {
     ensemble.resolve().map_err(|reason| {
         model.metrics.failure(FailureReason::Other);
-        Error::ModelNotReady {
-            model: model.signature.model.to_string(),
-            version: Some(model.signature.version),
-            reason,
-        }
+        model.not_ready(reason)
     })
 }
 

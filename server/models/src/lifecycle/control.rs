@@ -160,7 +160,7 @@ impl Control {
                 Err(error) => tracing::warn!(%error, "cannot look for models"),
             }
         }
-        self.converger.manager.index()
+        self.converger.manager.shown_index()
     }
 
     /// The models that are being loaded at the start, or after a look at the repository, and for how long.

@@ -21,10 +21,24 @@ use crate::{
     serving::{
         content_hash::ContentHash,
         ensemble::members::Ensemble,
-        served::{Dispatch, Members, ServedModel},
+        served::{Dispatch, Members, Resolved, ServedModel},
     },
 };
+use inference::signature::Signature;
 use telemetry::metrics::ModelOptions;
+
+/// An output is what the member that makes it says: its classes have the member's names, where the ensemble gives
+/// none, and its rows are numbers where the member's are.
+fn take_from_members(signature: &mut Signature, resolved: &Resolved) {
+    let members: Vec<&Signature> = resolved.members.iter().map(|it| &*it.model.signature).collect();
+    for port in &mut signature.outputs {
+        let Some(source) = resolved.plan.made_by(&port.name, &members) else { continue };
+        if port.labels.is_empty() {
+            port.labels = source.labels.clone();
+        }
+        port.scalar |= source.scalar && source.dims == port.dims;
+    }
+}
 
 impl Loader {
     /// Makes an ensemble of members that serve already.
@@ -41,9 +55,10 @@ impl Loader {
         let config = completed.config;
         let ensemble = Ensemble::new(steps, config.clone(), found.namespace.clone(), &self.manager);
         let problem = |it| ConfigErrors { model: found.name.clone(), problems: vec![it] };
-        ensemble.resolve().map_err(|it| problem(it).to_string())?;
+        let resolved = ensemble.resolve().map_err(|it| problem(it).to_string())?;
         let labels = read_labels(&config, &found.dir)?;
         let mut signature = config.signature(version, &labels);
+        take_from_members(&mut signature, &resolved);
         let is_strict = self.settings.defaults.strict_max_batch_size;
         signature.most_rows = strict_rows(Some(raw), is_strict);
         let signature = Arc::new(signature);

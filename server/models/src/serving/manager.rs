@@ -31,6 +31,16 @@ type Serving = HashMap<Arc<str>, Arc<Named>>;
 pub struct Snapshot(Arc<Serving>);
 
 impl Snapshot {
+    /// Every version of every model.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ModelId, u64, &Arc<ServedModel>)> {
+        self.0.iter().flat_map(|(name, named)| {
+            named.iter().flat_map(|(namespace, versions)| {
+                let id = ModelId { name: name.clone(), namespace: namespace.clone() };
+                versions.iter().map(move |(version, model)| (id.clone(), *version, model))
+            })
+        })
+    }
+
     /// That model, in that version or in the highest. Without a namespace, the only one of its name.
     pub fn find(&self, id: &ModelId, version: Option<u64>) -> Option<Arc<ServedModel>> {
         if id.namespace.is_empty() {
@@ -306,7 +316,7 @@ impl ModelManager {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, KnownModels> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, KnownModels> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

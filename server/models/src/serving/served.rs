@@ -177,6 +177,25 @@ impl ServedModel {
         })
     }
 
+    /// Could the model answer? An ensemble cannot where a member is missing or does not fit.
+    ///
+    /// # Errors
+    /// [`Error::ModelNotReady`].
+    pub fn check_ready(&self) -> Result<(), Error> {
+        match &self.dispatch {
+            Dispatch::Ensemble(ensemble) => {
+                ensemble.resolve().map(drop).map_err(|reason| self.not_ready(reason))
+            }
+            Dispatch::Batches(_) | Dispatch::Sequences(_) => Ok(()),
+        }
+    }
+
+    /// The error of a request that it cannot answer, for that reason.
+    pub(crate) fn not_ready(&self, reason: String) -> Error {
+        let Signature { model, version, .. } = &*self.signature;
+        Error::ModelNotReady { model: model.to_string(), version: Some(*version), reason }
+    }
+
     /// Would a request that came now be refused? Cheap enough to ask before its body is read.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ pub(super) async fn model(
     request: &ModelMetadataRequest,
 ) -> Result<ModelMetadataResponse, Error> {
     let model = find(context, &request.name, &request.version).await?;
+    model.check_ready()?;
     let versions = match version(&request.version)? {
         Some(version) => vec![version],
         None => context.front.serving.models.ready_versions(&request.name),

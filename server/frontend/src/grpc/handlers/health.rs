@@ -51,7 +51,7 @@ pub(super) fn model_ready(
     request: &ModelReadyRequest,
 ) -> Result<ModelReadyResponse, Error> {
     // A question for readiness does not load the model.
-    match serving.models.get(&request.name, version(&request.version)?) {
+    match serving.models.ready(&request.name, version(&request.version)?) {
         Ok(_) => Ok(ModelReadyResponse { ready: serving.drain.is_serving() }),
         // Clients wait for a model in a loop that ends at an error: an unknown model is one that is not ready.
         Err(_) => Ok(ModelReadyResponse { ready: false }),

@@ -53,6 +53,7 @@ pub(super) async fn metadata(
     let serving = &context.front.serving;
     let times = Times { began: None, deadline: serving.deadline(context.timeout) };
     let model = find(serving, &spec, times).await?;
+    model.check_ready()?;
     let signature = &model.signature;
     let signatures =
         SignatureDefMap { signature_def: [(SIGNATURE.to_owned(), definition(signature))].into() };

@@ -19,6 +19,7 @@ pub fn server(service: &Service) -> Response<Segments> {
 
 pub async fn model(service: &Service, path: &ModelPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
+    model.check_ready()?;
     let versions = match path.version {
         Some(version) => vec![version],
         None => service.serving.models.ready_versions(&path.name),

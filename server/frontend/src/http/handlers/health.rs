@@ -32,6 +32,6 @@ fn yes(body: &'static str) -> Response<Segments> {
 
 pub fn model_ready(service: &Service, path: &ModelPath<'_>) -> Answer {
     // A question for readiness does not load the model.
-    service.serving.models.get(&path.name, path.version)?;
+    service.serving.models.ready(&path.name, path.version)?;
     Ok(respond::empty(StatusCode::OK))
 }

@@ -51,6 +51,7 @@ pub fn status(service: &Service, path: &VersionPath<'_>) -> Answer {
 
 pub async fn metadata(service: &Service, path: &VersionPath<'_>, parts: &Parts) -> Answer {
     let model = find(service, path, parts).await?;
+    model.check_ready()?;
     Ok(respond::ok(tfs::metadata(&model.signature)))
 }
 

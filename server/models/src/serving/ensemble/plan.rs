@@ -220,6 +220,16 @@ pub(super) fn compile(
 }
 
 impl Plan {
+    /// The member's port that an output of the ensemble is, by the name of the output. `members` are those that the
+    /// plan was made with.
+    pub fn made_by<'a>(&self, output: &str, members: &[&'a Signature]) -> Option<&'a Port> {
+        let tensor = self.outputs.iter().find(|it| &*it.name == output)?.tensor;
+        self.steps.iter().zip(members).find_map(|(step, member)| {
+            let source = step.outputs.iter().find(|it| it.tensor == tensor)?;
+            member.output(&source.name)
+        })
+    }
+
     /// For each step: is it needed for any of these tensors?
     pub fn needed_steps(&self, tensors: impl IntoIterator<Item = usize>) -> Vec<bool> {
         let mut needed = vec![false; self.steps.len()];
@@ -304,6 +314,15 @@ mod tests {
     #[track_caller]
     fn refused(outer: &str, m: &Signature, n: &Signature, expected: &str) {
         assert_eq!(compiled(outer, m, n), Err(vec![expected.to_owned()]));
+    }
+
+    #[test]
+    fn an_output_is_known_to_be_what_the_member_that_makes_it_says() {
+        let (m, n) = (usual("m", 8, &[4]), usual("n", 8, &[4]));
+        let plan = compiled("max_batch_size: 8", &m, &n).unwrap();
+        let port = plan.made_by("y", &[&m, &n]).unwrap();
+        assert!(std::ptr::eq(port, &n.outputs[0]));
+        assert!(plan.made_by("t", &[&m, &n]).is_none());
     }
 
     #[test]
