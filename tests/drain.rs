@@ -14,6 +14,16 @@ use crate::{
     },
 };
 
+/// Flags of a server on ports of its own that stops at once.
+const LOCAL: [&str; 6] = [
+    "--http-port=0",
+    "--grpc-port=0",
+    "--sagemaker-port=0",
+    "--metrics-port=0",
+    "--http-address=127.0.0.1",
+    "--drain-delay-secs=0",
+];
+
 /// A model `m` whose batches of up to 8 take 50 ms.
 fn slow() -> Repository {
     let config = "backend: \"identity\" max_batch_size: 8 dynamic_batching { }
@@ -122,7 +132,8 @@ fn after_sigterm_health_fails_at_once_while_requests_are_still_served() {
     // A client that is told so is gone before the port closes.
     assert_eq!(reply.header("connection"), Some("close"));
 
-    // A second signal does not wait for the rest of the twenty seconds.
+    // A second signal does not wait for the rest of the twenty seconds. It is a second one only after a while.
+    thread::sleep(Duration::from_millis(1100));
     let began = Instant::now();
     server.signal("TERM");
     let finished = server.wait();
@@ -132,11 +143,76 @@ fn after_sigterm_health_fails_at_once_while_requests_are_still_served() {
 }
 
 #[test]
-fn sigint_stops_as_sigterm_does() {
+fn other_signals_stop_as_sigterm_does() {
+    for name in ["INT", "HUP", "QUIT"] {
+        let repository = slow();
+        let models = format!("--model-repository={}", repository.at(""));
+        // The tests themselves may run under `nohup`.
+        let program =
+            ["--default-signal=HUP,QUIT,INT", env!("CARGO_BIN_EXE_muster"), "serve", &models];
+        let args = [&program[..], &LOCAL].concat();
+        let mut server = Process::program("env", &args, &[]);
+        server.wait_ready();
+        server.signal(name);
+        let finished = server.wait();
+        assert_eq!(finished.status.code(), Some(0), "{name}: {:#?}", finished.log);
+        assert!(finished.last().contains("stopped"), "{name}: {:#?}", finished.log);
+    }
+}
+
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one_signal() {
+    let repository = slow();
+    let mut server = Process::start(&repository, &["--drain-delay-secs=1"], &[]);
+    server.wait_ready();
+    server.signal("TERM");
+    server.wait_for_line("not ready any more");
+    server.signal("TERM");
+    let finished = server.wait();
+    assert_eq!(finished.status.code(), Some(0), "{:#?}", finished.log);
+}
+
+#[test]
+fn children_that_were_left_to_the_server_are_reaped() {
+    let repository = slow();
+    // The shell becomes the server, which then has the shell's child.
+    let script = format!(
+        "sleep 1 & exec {} serve --model-repository={} {}",
+        env!("CARGO_BIN_EXE_muster"),
+        repository.at(""),
+        LOCAL.join(" ")
+    );
+    let mut server = Process::program("sh", &["-c", &script], &[]);
+    server.wait_ready();
+    let children = format!("/proc/{0}/task/{0}/children", server.id());
+    wait_for("the child to be gone", || {
+        std::fs::read_to_string(&children).unwrap().is_empty().then_some(())
+    });
+    server.signal("TERM");
+    assert_eq!(server.wait().status.code(), Some(0));
+}
+
+#[test]
+fn a_request_whose_head_is_still_coming_when_idle_connections_close_is_answered() {
     let repository = slow();
     let mut server = Process::start(&repository, &[], &[]);
     server.wait_ready();
-    server.signal("INT");
+    let address = server.address("http");
+    let mut client = Client::connect(address);
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(1))), 1.0);
+    let body = row(5);
+    let head = post_head(&infer("m"), &[], body.len());
+    let (begin, rest) = head.split_at(head.len() / 2);
+    client.send(begin).unwrap();
+    server.signal("TERM");
+    server.wait_for_line("nothing new is accepted");
+    // Idle connections are closed after a tenth of a second.
+    thread::sleep(Duration::from_millis(300));
+    client.send(rest).unwrap();
+    client.send(body).unwrap();
+    let reply = client.reply();
+    assert_eq!(first_of(&reply), 5.0);
+    assert_eq!(reply.header("connection"), Some("close"));
     assert_eq!(server.wait().status.code(), Some(0));
 }
 

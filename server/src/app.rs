@@ -5,6 +5,7 @@ mod announce;
 mod error;
 mod follow;
 mod observers;
+mod quota;
 mod refresh;
 mod settings;
 mod startup;
@@ -67,6 +68,8 @@ pub struct App {
     /// The cache of answers.
     cache: Option<Arc<Cache>>,
     observers: Observers,
+    /// Processors at the start.
+    cpus: usize,
 }
 
 impl App {
@@ -162,7 +165,8 @@ impl App {
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
         let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
-        Ok(App { config, serving, io, listeners, samples_gpus, watched, cache, observers })
+        let cpus = machine.cpus;
+        Ok(App { config, serving, io, listeners, samples_gpus, watched, cache, observers, cpus })
     }
 
     /// The addresses of the open ports, by service. A port given as 0 has its real number.
@@ -213,6 +217,8 @@ impl App {
         if self.samples_gpus {
             samplers.spawn(sample_gpus(serving.metrics.clone(), interval));
         }
+        let control = serving.control.clone();
+        samplers.spawn(quota::watch(self.cpus, Machine::read, move |it| control.set_cpus(it)));
         if !self.watched.is_empty() {
             samplers.spawn(refresh::watch(self.watched));
         }

@@ -1,15 +1,21 @@
-//! Handling of SIGTERM and SIGINT, from the start of the process. Before there is a server, they end the process.
+//! Handling of the signals that stop a process, and of children that end, from the start of the process. Before there is
+//! a server, a signal ends the process.
 
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError, mpsc},
     thread,
+    time::{Duration, Instant},
 };
 
+use rustix::process::WaitOptions;
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
+    signal::unix::{SignalKind, signal},
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
+
+/// The same signal within that time is one wish.
+const ONE_WISH: Duration = Duration::from_secs(1);
 
 /// Handles the signals, on a thread of its own.
 pub(super) struct Signals(Arc<Mutex<Action>>);
@@ -63,24 +69,119 @@ impl Signals {
     }
 }
 
+/// A signal that stops the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopSignal {
+    Hangup,
+    Interrupt,
+    Quit,
+    Terminate,
+}
+
+impl StopSignal {
+    const ALL: [StopSignal; 4] =
+        [StopSignal::Hangup, StopSignal::Interrupt, StopSignal::Quit, StopSignal::Terminate];
+
+    fn kind(self) -> SignalKind {
+        match self {
+            StopSignal::Hangup => SignalKind::hangup(),
+            StopSignal::Interrupt => SignalKind::interrupt(),
+            StopSignal::Quit => SignalKind::quit(),
+            StopSignal::Terminate => SignalKind::terminate(),
+        }
+    }
+
+    /// Is it to be handled? A hangup that `nohup` has the process ignore stays ignored.
+    fn is_wanted(self, ignored: u64) -> bool {
+        let bit = 1 << (self.kind().as_raw_value() - 1);
+        match self {
+            StopSignal::Hangup => ignored & bit == 0,
+            StopSignal::Interrupt | StopSignal::Quit | StopSignal::Terminate => true,
+        }
+    }
+}
+
+/// Signals that this process ignores, a bit for each.
+fn ignored(status: &str) -> u64 {
+    let line = status.lines().find_map(|it| it.strip_prefix("SigIgn:"));
+    line.and_then(|it| u64::from_str_radix(it.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Handles signals for ever.
 async fn listen(action: &Mutex<Action>, begun: mpsc::Sender<()>) -> io::Result<()> {
-    let both = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-    let [mut terminate, mut interrupt]: [Signal; 2] = match both {
-        [Ok(terminate), Ok(interrupt)] => [terminate, interrupt],
-        [Err(error), _] | [_, Err(error)] => return Err(error),
-    };
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored(&status);
+    let (sender, mut stops) = unbounded_channel();
+    for stop in StopSignal::ALL.into_iter().filter(|it| it.is_wanted(ignored)) {
+        let mut signals = signal(stop.kind())?;
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                let _ = sender.send(stop);
+            }
+        });
+    }
+    let mut children = signal(SignalKind::child())?;
     drop(begun);
+    // Those that ended before there was a handler.
+    reap();
+    let mut last = None;
     loop {
-        let kind = tokio::select! {
-            _ = terminate.recv() => SignalKind::terminate(),
-            _ = interrupt.recv() => SignalKind::interrupt(),
+        let stop = tokio::select! {
+            Some(stop) = stops.recv() => stop,
+            _ = children.recv() => {
+                reap();
+                continue;
+            }
         };
-        let status = 128 + kind.as_raw_value();
+        if is_echo(&mut last, stop, Instant::now()) {
+            continue;
+        }
+        let status = 128 + stop.kind().as_raw_value();
         match &*action.lock().unwrap_or_else(PoisonError::into_inner) {
             Action::Notify(server) => drop(server.send(())),
-            Action::Exit if kind == SignalKind::terminate() => std::process::exit(0),
+            Action::Exit if stop == StopSignal::Terminate => std::process::exit(0),
             Action::Exit | Action::Default => std::process::exit(status),
         }
+    }
+}
+
+/// Is this the last signal again? GNU `timeout` sends it to the process and to its group, and both are one wish.
+fn is_echo(last: &mut Option<(StopSignal, Instant)>, stop: StopSignal, now: Instant) -> bool {
+    if last.is_some_and(|(it, at)| it == stop && now.duration_since(at) < ONE_WISH) {
+        return true;
+    }
+    *last = Some((stop, now));
+    false
+}
+
+/// Takes the exit statuses of children that have ended. The server starts none, but process 1 of a container is given
+/// those that others leave behind, and a program that a shell has turned into has the shell's.
+fn reap() {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_signal_within_a_second_is_one_and_another_or_a_later_one_is_not() {
+        let (mut last, start) = (None, Instant::now());
+        let mut is_echo = |stop, ms| is_echo(&mut last, stop, start + Duration::from_millis(ms));
+        assert!(!is_echo(StopSignal::Terminate, 0));
+        assert!(is_echo(StopSignal::Terminate, 1));
+        assert!(is_echo(StopSignal::Terminate, 999));
+        assert!(!is_echo(StopSignal::Terminate, 1000));
+        assert!(!is_echo(StopSignal::Interrupt, 1001));
+    }
+
+    #[test]
+    fn a_hangup_that_is_ignored_stays_ignored() {
+        let none = ignored("Name:\tmuster\nSigIgn:\t0000000000001000\n");
+        assert!(StopSignal::ALL.iter().all(|it| it.is_wanted(none)));
+        let nohup = ignored("SigIgn:\t0000000000001001\nSigCgt:\t0\n");
+        assert!(!StopSignal::Hangup.is_wanted(nohup) && StopSignal::Quit.is_wanted(nohup));
+        assert_eq!(ignored(""), 0);
     }
 }

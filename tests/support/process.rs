@@ -49,7 +49,12 @@ impl Process {
 
     /// `muster` with these arguments and nothing else.
     pub fn command(args: &[&str], environment: &[(&str, &str)]) -> Process {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_muster"))
+        Process::program(env!("CARGO_BIN_EXE_muster"), args, environment)
+    }
+
+    /// Another program, which becomes `muster`.
+    pub fn program(program: &str, args: &[&str], environment: &[(&str, &str)]) -> Process {
+        let mut child = Command::new(program)
             .args(args)
             .env_clear()
             .envs(switches())

@@ -2,8 +2,11 @@
 
 use std::{
     convert::Infallible,
+    future::poll_fn,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    task::Poll,
+    time::{Duration, Instant},
 };
 
 use hyper::{
@@ -24,7 +27,7 @@ use super::{
     platform::Platform,
     respond,
     service::{Listener, Service},
-    timeouts::{Progress, TimedStream},
+    timeouts::{Arrival, Progress, TimedStream},
     websocket::{self, Opening},
 };
 use crate::{drain::Guard, net::Accepted};
@@ -32,6 +35,12 @@ use inference::error::Error;
 
 /// When the server closes, an idle connection is kept for that long, because its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
+
+/// A request of which a part is there by then has that long to arrive.
+const LAST_HEAD: Duration = Duration::from_secs(2);
+
+/// How soon such a connection is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Serves a connection to its end.
 pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
@@ -63,7 +72,7 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
 async fn speak<S, P>(stream: S, mut guard: Guard, platform: Arc<P>)
 where
     P: Platform,
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
     let service = platform.service();
     let opened = Mutex::new(None);
@@ -92,9 +101,9 @@ where
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = guard.closing() => match tokio::time::timeout(LAST_CALL, connection.as_mut()).await {
-            Ok(ended) => ended,
-            Err(_) => {
+        () = guard.closing() => match last_requests(connection.as_mut(), &progress).await {
+            Some(ended) => ended,
+            None => {
                 // A request in flight is answered; an idle connection closes now.
                 connection.as_mut().graceful_shutdown();
                 connection.await
@@ -110,6 +119,31 @@ where
         // A WebSocket has an idle timeout of its own.
         progress.busy();
         websocket::serve(opening, platform.clone(), &mut guard).await;
+    }
+}
+
+/// Serves a connection that is to end until no request is on its way any more; `None` if it is still open then. What a
+/// client has sent before it saw the end is answered, even where the runtime has not noticed it yet.
+async fn last_requests<C: Future>(
+    mut connection: Pin<&mut C>,
+    progress: &Progress,
+) -> Option<C::Output> {
+    if let Ok(ended) = tokio::time::timeout(LAST_CALL, connection.as_mut()).await {
+        return Some(ended);
+    }
+    progress.last_look();
+    let until = Instant::now() + LAST_HEAD;
+    loop {
+        let looked = poll_fn(|context| Poll::Ready(connection.as_mut().poll(context))).await;
+        if let Poll::Ready(ended) = looked {
+            return Some(ended);
+        }
+        if !progress.is_arriving() || until <= Instant::now() {
+            return None;
+        }
+        if let Ok(ended) = tokio::time::timeout(LOOK_AGAIN, connection.as_mut()).await {
+            return Some(ended);
+        }
     }
 }
 

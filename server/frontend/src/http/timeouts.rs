@@ -7,20 +7,24 @@
 use std::{
     future::Future,
     io,
+    mem::MaybeUninit,
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll},
     time::Instant,
 };
 
-use crate::settings::limits::Timeouts;
+use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
     time::Sleep,
 };
+
+use crate::{net::tls::TlsStream, settings::limits::Timeouts};
 
 /// The phase of a connection, which decides its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +41,13 @@ enum Phase {
 /// The lowest bit is the phase, the other bits count the changes. Because of the count, a request that came and was
 /// answered between two looks is noticed, too.
 #[derive(Debug, Default)]
-pub struct Progress(AtomicU32);
+pub struct Progress {
+    changes: AtomicU32,
+    /// Is the connection about to be closed?
+    is_last_look: AtomicBool,
+    /// Had a part of a request arrived when nothing more could be read?
+    arriving: AtomicBool,
+}
 
 impl Progress {
     /// The head of a request has arrived.
@@ -50,14 +60,24 @@ impl Progress {
         self.change(Phase::Idle);
     }
 
+    /// From now on each read that waits notes whether a part of a request is there.
+    pub fn last_look(&self) {
+        self.is_last_look.store(true, Ordering::Relaxed);
+    }
+
+    /// Was a part of a request there at the last read, be it in the kernel alone?
+    pub fn is_arriving(&self) -> bool {
+        self.arriving.load(Ordering::Relaxed)
+    }
+
     fn change(&self, phase: Phase) {
         // Only the connection's own task writes, so load and store need not be one operation.
-        let changes = self.0.load(Ordering::Relaxed) >> 1;
-        self.0.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
+        let changes = self.changes.load(Ordering::Relaxed) >> 1;
+        self.changes.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
     }
 
     fn phase(&self) -> Phase {
-        match self.0.load(Ordering::Relaxed) & 1 {
+        match self.changes.load(Ordering::Relaxed) & 1 {
             0 => Phase::Idle,
             _ => Phase::Busy,
         }
@@ -97,7 +117,7 @@ impl<S> TimedStream<S> {
 
     /// Restarts the wait when a request has begun or ended since the last look.
     fn notice(&mut self) {
-        let progress = self.progress.0.load(Ordering::Relaxed);
+        let progress = self.progress.changes.load(Ordering::Relaxed);
         if progress != self.seen {
             self.seen = progress;
             self.waiting_since = Instant::now();
@@ -136,7 +156,26 @@ impl<S> TimedStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
+/// A stream that knows whether bytes have arrived that were not read yet.
+pub trait Arrival {
+    /// Asks the kernel, which knows it before the runtime does.
+    fn has_arrived(&self) -> bool;
+}
+
+impl Arrival for TcpStream {
+    fn has_arrived(&self) -> bool {
+        let mut byte = [MaybeUninit::uninit()];
+        SockRef::from(self).peek(&mut byte).is_ok_and(|it| 0 < it)
+    }
+}
+
+impl Arrival for TlsStream {
+    fn has_arrived(&self) -> bool {
+        self.get_ref().0.has_arrived()
+    }
+}
+
+impl<S: AsyncRead + Arrival + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -153,10 +192,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
                 self.in_head = phase == Phase::Idle && before < buffer.filled().len();
                 Poll::Ready(outcome)
             }
-            Poll::Pending => match self.check(context) {
-                Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(Err(error)),
-            },
+            Poll::Pending => {
+                if self.progress.is_last_look.load(Ordering::Relaxed) {
+                    let arriving = self.in_head || self.stream.has_arrived();
+                    self.progress.arriving.store(arriving, Ordering::Relaxed);
+                }
+                match self.check(context) {
+                    Ok(()) => Poll::Pending,
+                    Err(error) => Poll::Ready(Err(error)),
+                }
+            }
         }
     }
 }
@@ -283,6 +328,28 @@ mod tests {
     async fn a_peer_that_takes_nothing_of_a_reply_is_given_up() {
         let (mut stream, _client) = connection(60_000, 60_000, 50).await;
         assert!(is_timeout(&stream.write_all(&vec![0; 64 << 20]).await));
+    }
+
+    #[tokio::test]
+    async fn at_the_last_look_bytes_that_only_the_kernel_has_are_a_request_on_its_way() {
+        let (mut stream, client) = connection(60_000, 60_000, 60_000).await;
+        stream.progress.last_look();
+        let mut look = || {
+            let mut byte = [0];
+            let mut buffer = ReadBuf::new(&mut byte);
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            let read = Pin::new(&mut stream).poll_read(&mut context, &mut buffer);
+            (read.is_pending(), stream.progress.is_arriving())
+        };
+        assert_eq!(look(), (true, false));
+        // Without a turn of the runtime, which does not know of them then.
+        client.try_write(b"G").unwrap();
+        assert_eq!(look(), (true, true));
+        client.writable().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(!look().0);
+        // A head that has begun is one, too.
+        assert_eq!(look(), (true, true));
     }
 
     /// Accepts all bytes, as TLS does up to a bound, but never finishes a flush.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    num::NonZeroUsize,
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -98,6 +99,11 @@ impl Control {
     /// Loads models for the requests that ask for them; `None` where requests load none.
     pub fn on_demand(&self) -> Option<&Arc<OnDemand>> {
         self.on_demand.as_ref()
+    }
+
+    /// From now on models are planned for so many processors.
+    pub fn set_cpus(&self, cpus: NonZeroUsize) {
+        self.converger.loader.set_cpus(cpus);
     }
 
     /// Is this a multi-model endpoint?

@@ -7,7 +7,10 @@ use std::{
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -67,6 +70,8 @@ pub struct Loader {
     pub(crate) reader: ConfigReader,
     /// How long sequences may be idle on models that do not say; `None` for Triton's second.
     sequence_idle: Option<Duration>,
+    /// Processors to share out; at least 1.
+    cpus: AtomicUsize,
 }
 
 impl Loader {
@@ -79,12 +84,19 @@ impl Loader {
     ) -> Loader {
         let reader = ConfigReader::default();
         let descriptions = Engines::of(&engines);
-        Loader { engines, descriptions, settings, manager, metrics, reader, sequence_idle: None }
+        let cpus = AtomicUsize::new(settings.cpus.get());
+        let sequence_idle = None;
+        Loader { engines, descriptions, settings, manager, metrics, reader, sequence_idle, cpus }
     }
 
     /// The same, whose models keep idle sequences for so long where their configurations do not say.
     pub fn keeping_sequences(self, idle: Option<Duration>) -> Loader {
         Loader { sequence_idle: idle, ..self }
+    }
+
+    /// From now on models are planned for so many processors.
+    pub(crate) fn set_cpus(&self, cpus: NonZeroUsize) {
+        self.cpus.store(cpus.get(), Ordering::Relaxed);
     }
 
     /// Models that may load at the same time.
@@ -265,7 +277,9 @@ impl Loader {
     ) -> Result<Plan, String> {
         let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
         let thread_keys = &self.descriptions.intra_op_keys();
-        let places = Places { cpus: self.settings.cpus, gpus, thread_keys };
+        let cpus = self.cpus.load(Ordering::Relaxed);
+        let cpus = NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN);
+        let places = Places { cpus, gpus, thread_keys };
         plan(groups, options, &self.settings.defaults, places)
             .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())
     }
