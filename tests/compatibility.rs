@@ -163,7 +163,7 @@ fn every_option_has_a_row_and_does_what_it_says() {
 
 /// The options that the help names.
 fn in_the_help() -> BTreeSet<String> {
-    let help = Command::new(env!("CARGO_BIN_EXE_muster")).arg("--help").output().unwrap();
+    let help = Command::new(env!("CARGO_BIN_EXE_muster")).arg("--help-all").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
     help.split_whitespace().filter(|it| it.starts_with("--")).map(str::to_owned).collect()
 }

@@ -19,6 +19,17 @@ fn row(values: [f32; 4]) -> Tensor {
 }
 
 #[test]
+fn the_root_says_in_words_where_everything_is() {
+    let repository = Repository::identity("m", &[]);
+    let server = Server::start(&repository, &[]);
+    let reply = server.get("/").expect(200);
+    for address in ["/v2/repository/index", "/v2/models/<model>/infer", "/invocations", "/metrics"]
+    {
+        assert!(reply.text().contains(address), "{}", reply.text());
+    }
+}
+
+#[test]
 fn a_loaded_server_is_live_and_ready_by_status_and_in_words_that_kserve_reads() {
     let (_repository, server) = copy();
     for (path, body) in [

@@ -123,11 +123,11 @@ fn a_port_in_use_ends_the_start_before_any_model_is_loaded() {
 
 #[test]
 fn help_and_version_are_printed_and_end_well() {
-    let help = Process::command(&["--help"], &[]).wait();
+    let help = Process::command(&["--help-all"], &[]).wait();
     assert_eq!(help.status.code(), Some(0));
     let text = help.log.join("\n");
     for part in ["--model-repository", "--http-port", "--exit-timeout-secs", "serve", "bench"] {
-        assert!(text.contains(part), "{part} is missing from --help");
+        assert!(text.contains(part), "{part} is missing from --help-all");
     }
     let version = Process::command(&["--version"], &[]);
     check_end(version, 0, &format!("muster {}", env!("CARGO_PKG_VERSION")));

@@ -207,10 +207,10 @@ def flags(manifests, report, known):
 
 
 class Help:
-    """What `muster --help` says: flags with their defaults, and commands."""
+    """What `muster --help-all` says: flags with their defaults, and commands."""
 
     def __init__(self, muster):
-        text = subprocess.run([muster, "--help"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([muster, "--help-all"], capture_output=True, text=True, check=True).stdout
         commands, _, options = text.partition("Options:")
         self.commands = re.findall(r"^  (\w+)  ", commands, re.MULTILINE)
         # From one flag to the next; the default stands in brackets at the end.

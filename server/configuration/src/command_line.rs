@@ -134,7 +134,7 @@ fn describe(error: &clap::Error, culprit: &str, flags: &FlagTable) -> String {
             match (&*longer, nearest(bare, flags.all_names())) {
                 ([_, ..], _) => format!("option {name}: could be {}", longer.join(", ")),
                 ([], Some(near)) => format!("unknown option {name}; did you mean --{near}?"),
-                ([], None) => format!("unknown option {name}; muster --help lists all"),
+                ([], None) => format!("unknown option {name}; muster --help-all lists all"),
             }
         }
         ErrorKind::UnknownArgument => format!("unexpected argument '{culprit}'"),
@@ -246,6 +246,12 @@ pub(crate) fn parse_words(
 }
 
 fn command(flags: &FlagTable) -> Command {
+    let examples = "Examples:\n  \
+        muster serve model.onnx\n  \
+        muster --model-repository models --http-port 9000\n  \
+        muster --model-repository s3://bucket/models --model-control-mode explicit --load-model fraud\n\n\
+        Every option is also an environment variable: --http-port 9000 is MUSTER_HTTP_PORT=9000. The command line \
+        beats MUSTER_*, which beats the variables of SageMaker, TensorFlow Serving and Triton containers.";
     let path = Arg::new("path")
         .value_name("MODEL")
         .value_parser(OsStringValueParser::new())
@@ -259,16 +265,17 @@ fn command(flags: &FlagTable) -> Command {
     Command::new("muster")
         .version(env!("CARGO_PKG_VERSION"))
         .about("A model server. Without a command it serves, as with `serve`")
-        .after_help(
-            "Every option is also an environment variable: --http-port 9000 is \
-             MUSTER_HTTP_PORT=9000. The command line beats MUSTER_*, which beats the variables of \
-             SageMaker, TensorFlow Serving and Triton containers.",
-        )
+        .after_help(examples)
+        .disable_help_flag(true)
+        .args([help(), help_all()])
         .infer_long_args(true)
         .args(options(flags))
         .subcommand(
             Command::new("serve")
                 .about("Serve models: a file, a directory, or the configured repository")
+                .after_help(examples)
+                .disable_help_flag(true)
+                .args([help(), help_all()])
                 .infer_long_args(true)
                 .arg(path)
                 .args(options(flags)),
@@ -287,6 +294,7 @@ fn command(flags: &FlagTable) -> Command {
                      process 1 where that is muster, as in a container, and the environment. Exit \
                      status: 0 where the answer is 200, else 1, and a line that says why not.",
                 )
+                .arg(help())
                 .infer_long_args(true)
                 .arg(plain("url").value_name("URL").help(
                     "Ask this address instead: http[s]://<host>[:<port>][/<path>]; without a path, /ping",
@@ -303,6 +311,7 @@ fn command(flags: &FlagTable) -> Command {
                      whether there are models is not looked at. Options of the server may be given, too. Exit \
                      status: 0, or 1 and everything that is wrong.",
                 )
+                .arg(help())
                 .infer_long_args(true)
                 .args(options(flags).map(|it| it.hide(true))),
         )
@@ -310,10 +319,24 @@ fn command(flags: &FlagTable) -> Command {
         .subcommand(Command::new("train").hide(true))
 }
 
+/// `--help`, with the options that a command does not hide from it.
+fn help() -> Arg {
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    help.help("Print help, with the usual options")
+}
+
+/// `--help-all`, with all options.
+fn help_all() -> Arg {
+    let help = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
+    help.help("Print help, with all options")
+}
+
 fn options(flags: &FlagTable) -> impl Iterator<Item = Arg> {
     let is_hidden = |it: &&'static str| flags.flag(it).is_none();
     let hidden = flags.all_names().filter(is_hidden).map(|it| plain(it).hide(true));
-    let visible = flags.with_headings().map(|(heading, it)| visible(it).help_heading(heading));
+    let visible = flags.with_headings().map(|(heading, it)| {
+        visible(it).help_heading(heading).hide_short_help(!flags.is_common(it))
+    });
     visible.chain(hidden)
 }
 

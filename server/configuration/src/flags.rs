@@ -57,22 +57,25 @@ pub type WithoutEffect = (&'static str, &'static [&'static str]);
 /// All flags of a program.
 #[derive(Debug)]
 pub struct FlagTable {
-    /// Heading in `--help`, and flag, in the order of `--help`.
+    /// Heading in `--help-all`, and flag, in the order of `--help-all`.
     listed: Vec<(&'static str, &'static Flag)>,
     /// Other spellings of settings.
     pub aliases: &'static [Alias],
     /// Options that are taken and do nothing.
     pub without_effect: &'static [WithoutEffect],
+    /// Names of the flags that most people need: those of `--help`.
+    common: &'static [&'static str],
 }
 
 impl FlagTable {
-    /// The flags that the parts of the program declare, by `sections` of `--help`: headings, each with the names
-    /// below it. A flag that no section names does not exist for the program.
+    /// The flags that the parts of the program declare, by `sections` of `--help-all`: headings, each with the names
+    /// below it. A flag that no section names does not exist for the program. `common` names those of `--help`.
     pub fn new(
         parts: &[&'static [Flag]],
         sections: &[(&'static str, &[&'static str])],
         aliases: &'static [Alias],
         without_effect: &'static [WithoutEffect],
+        common: &'static [&'static str],
     ) -> FlagTable {
         let declared = |name: &str| parts.iter().copied().flatten().find(|it| it.name == name);
         let of_section = |&(heading, names): &(&'static str, &[&'static str])| {
@@ -80,15 +83,20 @@ impl FlagTable {
             flags.map(|it| (heading, it)).collect::<Vec<_>>()
         };
         let listed = sections.iter().flat_map(of_section).collect();
-        FlagTable { listed, aliases, without_effect }
+        FlagTable { listed, aliases, without_effect, common }
     }
 
-    /// Every setting that does something, in the order of `--help`.
+    /// Does `--help` show the flag?
+    pub fn is_common(&self, flag: &Flag) -> bool {
+        self.common.contains(&flag.name)
+    }
+
+    /// Every setting that does something, in the order of `--help-all`.
     pub fn flags(&self) -> impl Iterator<Item = &'static Flag> {
         self.listed.iter().map(|it| it.1)
     }
 
-    /// The same, each with its heading in `--help`.
+    /// The same, each with its heading in `--help-all`.
     pub fn with_headings(&self) -> impl Iterator<Item = (&'static str, &'static Flag)> {
         self.listed.iter().copied()
     }

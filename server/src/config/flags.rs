@@ -1,4 +1,4 @@
-//! All flags: the parts that declare them, and the order in which `--help` shows them.
+//! All flags: the parts that declare them, and the order in which `--help-all` shows them.
 
 use super::{assemble, batching_file, engines, lifecycle, monitoring_file, startup};
 use configuration::{
@@ -57,7 +57,26 @@ const PARTS: &[&[Flag]] = &[
     xgboost::FLAGS,
 ];
 
-/// The headings of `--help`, and what stands below each. Names and defaults are Triton's where it has the option.
+/// The flags of `--help`: where models are, when they are loaded, which ports answer, and what is written down.
+pub(super) const COMMON: &[&str] = &[
+    "model-repository",
+    "model-control-mode",
+    "load-model",
+    "model-load-on-demand",
+    "default-max-batch-size",
+    "default-instance-count",
+    "http-port",
+    "grpc-port",
+    "sagemaker-port",
+    "metrics-port",
+    "http-address",
+    "max-inflight-bytes",
+    "auth-tokens-file",
+    "log-format",
+    "log-verbose",
+];
+
+/// The headings of `--help-all`, and what stands below each. Names and defaults are Triton's where it has the option.
 #[rustfmt::skip]
 const SECTIONS: &[(&str, &[&str])] = &[
     ("Server", &[
@@ -276,7 +295,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
 
 /// All flags of the server.
 pub(super) fn table() -> FlagTable {
-    FlagTable::new(PARTS, SECTIONS, ALIASES, WITHOUT_EFFECT)
+    FlagTable::new(PARTS, SECTIONS, ALIASES, WITHOUT_EFFECT, COMMON)
 }
 
 #[cfg(test)]

@@ -327,12 +327,25 @@ fn train_is_refused_in_one_line() {
 fn help_and_version_are_texts_to_print() {
     let Ok(Command::Print(version)) = read_text("--version", &[]) else { panic!() };
     assert_eq!(version.trim(), format!("muster {}", env!("CARGO_PKG_VERSION")));
-    for args in ["--help", "serve --help", "--http-port x --help"] {
-        let Ok(Command::Print(help)) = read_text(args, &[]) else { panic!("{args}") };
-        for setting in flags::table().flags() {
+    let printed = |args: &str| match read_text(args, &[]) {
+        Ok(Command::Print(help)) => help,
+        other => panic!("{args}: {other:?}"),
+    };
+    let table = flags::table();
+    for args in ["--help-all", "serve --help-all", "--http-port x --help-all"] {
+        let help = printed(args);
+        for setting in table.flags() {
             assert!(help.contains(&format!("--{}", setting.name)), "{}: {args}", setting.name);
         }
         assert!(!help.contains("--backend-directory"), "options without effect are not advertised");
+    }
+    for args in ["--help", "-h", "serve --help"] {
+        let help = printed(args);
+        for name in flags::COMMON {
+            assert!(help.contains(&format!("--{name} ")), "{name}: {args}: {help}");
+        }
+        assert!(help.contains("--help-all") && help.contains("muster serve model.onnx"), "{help}");
+        assert!(!help.contains("--grpc-keepalive-time"), "{help}");
     }
 }
 

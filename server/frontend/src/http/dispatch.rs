@@ -77,6 +77,7 @@ async fn dispatch<P: Platform>(
         Route::Live => Ok(health::live(service)),
         Route::Ready => Ok(health::ready(service)),
         Route::ModelReady(path) => health::model_ready(service, &path),
+        Route::Addresses => Ok(describe::addresses()),
         Route::ServerMetadata => Ok(describe::server(service)),
         Route::ModelMetadata(path) => describe::model(service, &path, parts).await,
         Route::ModelConfig(path) => describe::config(service, &path, parts).await,

@@ -32,6 +32,7 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         (*slot, length) = (part, length + 1);
     }
     let (allowed, route) = match parts.get(..length).unwrap_or(&[]) {
+        [""] => (GET, Route::Addresses),
         ["v2"] => (GET, Route::ServerMetadata),
         ["v2", "health", "live"] => (GET, Route::Live),
         ["v2", "health", "ready"] => (GET, Route::Ready),
@@ -156,6 +157,7 @@ mod tests {
             PlatformRoute::InvocationsStream.into(),
         );
         check(Method::GET, "/metrics", Route::Metrics);
+        check(Method::GET, "/", Route::Addresses);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct ModelPath<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Route<'a> {
+    /// The addresses, in words.
+    Addresses,
     // KServe v2
     Live,
     Ready,
@@ -41,7 +43,6 @@ pub enum Route<'a> {
     /// Settings of the log; read or changed.
     Logging,
     SharedMemory(MemoryPath<'a>),
-    // Vertex AI
     // TensorFlow Serving
     Apply(tfs::Method, VersionPath<'a>),
     ModelStatus(VersionPath<'a>),
@@ -108,7 +109,7 @@ impl Route<'_> {
             Route::Live | Route::Ready | Route::ModelReady(_) => {
                 (Family::KServe, reading(Category::Health))
             }
-            Route::ServerMetadata | Route::ModelMetadata(_) => {
+            Route::Addresses | Route::ServerMetadata | Route::ModelMetadata(_) => {
                 (Family::KServe, reading(Category::Metadata))
             }
             Route::ModelConfig(_) => (Family::KServe, reading(Category::ModelConfig)),
