@@ -59,7 +59,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
             platform: "pytorch_libtorch",
             aliases: &["libtorch"],
             file: "model.pt",
-            other_extensions: &["pth"],
+            other_extensions: &["pth", "jit", "torchscript"],
             rank: 3,
             is_served: true,
         },

@@ -15,6 +15,7 @@ use crate::{
     },
     repository::inspect,
 };
+use backend::Format;
 use inference::signature::nearest;
 
 /// Where a model was found.
@@ -99,10 +100,26 @@ pub fn choose(
     if let Some(graph) = raw.optimization.as_ref().and_then(|it| it.graph.as_ref()) {
         options.insert("optimization.graph.level".to_owned(), graph.level.to_string());
     }
+    let file = file.map(|it| only_of_format(it, found.files, engines).unwrap_or(it));
     let default_model_filename = given_file.or_else(|| file.map(str::to_owned));
     let choice = EngineChoice { platform, backend, default_model_filename, options };
     // The warnings come again when the configuration is completed, and are logged then.
     report.into_result(found.model, choice).map(|(choice, _)| choice)
+}
+
+/// The file that takes the place of the usual one: the only one of its format, where the usual one is not there.
+fn only_of_format<'a>(usual: &str, files: &'a [String], engines: &Engines) -> Option<&'a str> {
+    let format = engines.formats().into_iter().find(|it| it.format.file == usual)?.format;
+    if files.iter().any(|it| it == usual) {
+        return None;
+    }
+    let mut others = files.iter().filter(|it| is_of(it, &format));
+    others.next().filter(|_| others.next().is_none()).map(String::as_str)
+}
+
+fn is_of(file: &str, format: &Format) -> bool {
+    let ending = file.rsplit_once('.').map(|(_, ending)| ending);
+    !file.starts_with('.') && ending.is_some_and(|it| format.has_extension(it))
 }
 
 fn given(
@@ -156,7 +173,13 @@ fn detected(
     let ending = |name: &str| name.rsplit_once('.').map(|(_, ending)| ending.to_owned());
     let formats = engines.formats();
     let known = match raw.default_model_filename.as_str() {
-        "" => formats.iter().find(|it| found.files.iter().any(|file| file == it.format.file)),
+        "" => {
+            let usual = |it: &&Known| found.files.iter().any(|file| file == it.format.file);
+            let other =
+                |it: &&Known| only_of_format(it.format.file, found.files, engines).is_some();
+            let served = || formats.iter().filter(|it| it.format.is_served);
+            formats.iter().find(usual).or_else(|| served().find(other))
+        }
         file => formats.iter().find(|it| ending(it.format.file) == ending(file)),
     };
     if let Some(Known { backend, format }) = known {

@@ -16,6 +16,9 @@ use crate::{
 };
 use machine::gpus::Gpu;
 
+/// Models in folders of a version's directory.
+const OF_HUB: [&str; 1] = ["onnx/model.onnx"];
+
 /// Names of the files in a version's directory. A model that lies flat looks like the usual file of its kind.
 ///
 /// # Errors
@@ -40,7 +43,13 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
     }
     let list = || -> io::Result<Vec<String>> {
         let entries = fs::read_dir(path)?;
-        entries.map(|it| Ok(it?.file_name().to_string_lossy().into_owned())).collect()
+        let mut names: Vec<String> = entries
+            .map(|it| Ok(it?.file_name().to_string_lossy().into_owned()))
+            .collect::<io::Result<_>>()?;
+        // As a repository of Hugging Face has it.
+        let of_hub = OF_HUB.iter().filter(|it| path.join(it).is_file());
+        names.extend(of_hub.map(|it| (*it).to_owned()));
+        Ok(names)
     };
     list().map_err(|it| format!("cannot list {}: {it}", path.display()))
 }

@@ -111,6 +111,7 @@ impl Catalogue {
                 (Place::Remote(remote), _) => self.look_at_all(remote, &mut found)?,
             }
         }
+        found.take_unversioned(&self.engines);
         if let Some(name) = &self.model_name {
             found.name_the_only(name);
         }
@@ -151,6 +152,7 @@ impl Catalogue {
                 tracing::warn!(model = name, "not looked for everywhere: {error}");
             }
         }
+        found.take_unversioned(&self.engines);
         Ok(found)
     }
 
@@ -163,6 +165,7 @@ impl Catalogue {
             {
                 let mut again = Found::default();
                 again.look(&dir, remote.address(), self.names);
+                again.take_unversioned(&self.engines);
                 let again = again.models.into_values().next();
                 let FoundModel { name, renamed, .. } = &found;
                 return again.map_or(found.clone(), |it| FoundModel {
@@ -213,7 +216,7 @@ impl Catalogue {
             found.name_the_only(ROOT_MODEL);
         }
         if let Some(channels) = channels {
-            found.look_into_channels(channels)?;
+            found.look_into_channels(channels, &self.engines)?;
         }
         Ok(found)
     }

@@ -8,7 +8,13 @@ use std::{
     sync::Arc,
 };
 
-use crate::{config::engines::Engines, repository::model_id::ModelId};
+use crate::{
+    config::engines::Engines,
+    repository::{
+        flat::{model_files, only_model_file},
+        model_id::ModelId,
+    },
+};
 
 /// A model that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +106,7 @@ const NOT_MODELS: [&str; 2] = ["lost+found", "__MACOSX"];
 const UNFINISHED: [&str; 3] = [".part", ".tmp", "_tmp"];
 
 /// Whatever is at `path`: a model file, a model lying flat in its directory, version directories, one
-/// model's directory, or a repository.
+/// model's directory, a repository, or several model files, each of which is a model.
 ///
 /// Of a repository, directories that hold no model are passed over: an operator who mounts an archive does not choose
 /// what else lies in it. With `hosted`, the path is where a platform unpacked one: `config.pbtxt` directly in it
@@ -133,7 +139,8 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
     let servo = path.join("export").join("Servo");
     let root = if servo.is_dir() { servo.as_path() } else { path };
     if let Some(file) = only_model_file(root, engines)? {
-        found.add(flat(&file, if hosted { name } else { file_stem(&file) }));
+        let is_of_hub = file.parent() != Some(root);
+        found.add(flat(&file, if hosted || is_of_hub { name } else { file_stem(&file) }));
         return Ok(found);
     }
     let versions = versions_in(root, Style::Platforms, &mut Vec::new())?;
@@ -149,7 +156,11 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
         });
         return Ok(found);
     }
-    found.look_into_archive(path, if hosted { Style::Platforms } else { Style::Triton })?;
+    let style = if hosted { Style::Platforms } else { Style::Triton };
+    found.look_into_archive(path, style, engines)?;
+    if found.models.is_empty() && found.refused.is_empty() {
+        model_files(root, engines)?.iter().for_each(|it| found.add(flat(it, file_stem(it))));
+    }
     Ok(found)
 }
 
@@ -265,29 +276,6 @@ fn versions_in(
         }
     }
     Ok(versions)
-}
-
-/// `model.onnx` and the like, or the only file that could be a model.
-fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
-    let extensions = engines.extensions();
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        // Archives made on a Mac hold a `._model.onnx` beside each `model.onnx`.
-        if directory_name(&path).starts_with('.') {
-            continue;
-        }
-        let ending = path.extension().and_then(|it| it.to_str());
-        if let Some(rank) = extensions.iter().position(|it| Some(*it) == ending) {
-            files.push((rank, path));
-        }
-    }
-    files.sort();
-    let mut files: Vec<PathBuf> = files.into_iter().map(|(_, path)| path).collect();
-    if let Some(at) = files.iter().position(|it| file_stem(it) == "model") {
-        return Ok(Some(files.swap_remove(at)));
-    }
-    Ok(if files.len() == 1 { files.pop() } else { None })
 }
 
 fn flat(file: &Path, name: String) -> FoundModel {

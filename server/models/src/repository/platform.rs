@@ -2,8 +2,9 @@
 
 use std::{fs, io, path::Path};
 
-use crate::repository::local::{
-    Found, Names, Style, directory_name, is_model_name, subdirectories,
+use crate::{
+    config::engines::Engines,
+    repository::local::{Found, Names, Style, directory_name, is_model_name, subdirectories},
 };
 
 impl Found {
@@ -12,11 +13,17 @@ impl Found {
     ///
     /// # Errors
     /// When it cannot be listed.
-    pub(super) fn look_into_archive(&mut self, folder: &Path, style: Style) -> io::Result<()> {
+    pub(super) fn look_into_archive(
+        &mut self,
+        folder: &Path,
+        style: Style,
+        engines: &Engines,
+    ) -> io::Result<()> {
         let dirs = subdirectories(folder)?;
         for dir in dirs.iter().filter(|it| is_model_name(&directory_name(it))) {
             self.look_as(dir, folder, Names::Once, style);
         }
+        self.take_unversioned(engines);
         self.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
         let is_model = |path: &Path| self.models.values().any(|it| it.dir == path);
         let entries = fs::read_dir(folder)?.filter_map(|it| Some(it.ok()?.path()));
@@ -35,9 +42,13 @@ impl Found {
     ///
     /// # Errors
     /// When one cannot be listed.
-    pub fn look_into_channels(&mut self, channels: &Path) -> io::Result<()> {
+    pub(crate) fn look_into_channels(
+        &mut self,
+        channels: &Path,
+        engines: &Engines,
+    ) -> io::Result<()> {
         subdirectories(channels)?
             .iter()
-            .try_for_each(|it| self.look_into_archive(it, Style::Platforms))
+            .try_for_each(|it| self.look_into_archive(it, Style::Platforms, engines))
     }
 }

@@ -98,7 +98,7 @@ fn port(given: &Given<'_>, report: &mut Report) -> Option<PortConfig> {
     let dtype = data_type(place, given.data_type, report);
     if given.dims.is_empty() {
         report.problem(format!(
-            "{place}: dims is missing; expected at least one size, each at least 1, or -1 for any"
+            "{place}: dims is missing; expected at least one size, each at least 0, or -1 for any"
         ));
     }
     let dims = sizes(place, "dims", given.dims, report);
@@ -122,7 +122,8 @@ fn port(given: &Given<'_>, report: &mut Report) -> Option<PortConfig> {
     })
 }
 
-/// Sizes of at least 1, `None` for -1; noted and `None` as a whole if any is another number.
+/// Sizes, `None` for -1; noted and `None` as a whole if any is another number below zero. A size of zero is one: some
+/// models take or give tensors without elements.
 fn sizes(
     place: &str,
     field: &str,
@@ -133,12 +134,12 @@ fn sizes(
     let mut sizes = Vec::with_capacity(given.len());
     for (i, &size) in given.iter().enumerate() {
         match usize::try_from(size) {
-            Ok(size) if size >= 1 => sizes.push(Some(size)),
+            Ok(size) => sizes.push(Some(size)),
             Err(_) if size == -1 => sizes.push(None),
-            _ => {
+            Err(_) => {
                 valid = false;
                 report.problem(format!(
-                    "{place}: {field}[{i}] is {size}; expected at least 1, or -1 for any size"
+                    "{place}: {field}[{i}] is {size}; expected at least 0, or -1 for any size"
                 ));
             }
         }

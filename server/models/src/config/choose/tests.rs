@@ -64,6 +64,23 @@ fn a_file_outside_of_the_models_folder_is_refused_before_any_engine_opens_it() {
 }
 
 #[test]
+fn the_only_file_of_a_format_is_the_model_whatever_its_name() {
+    let file = |text, files: &[&str]| -> Result<(String, String), ConfigErrors> {
+        let choice = chosen("m", text, files, Completion::On)?;
+        Ok((choice.backend, choice.default_model_filename.unwrap_or_default()))
+    };
+    let found = |backend: &str, file: &str| Ok((backend.to_owned(), file.to_owned()));
+    assert_eq!(file(None, &["resnet.onnx", "labels.txt"]), found("onnxruntime", "resnet.onnx"));
+    assert_eq!(file(None, &["net.pth"]), found("pytorch", "net.pth"));
+    assert_eq!(file(None, &["onnx", "onnx/model.onnx"]), found("onnxruntime", "onnx/model.onnx"));
+    let backend = Some("backend: 'onnxruntime'");
+    assert_eq!(file(backend, &["resnet.onnx"]), found("onnxruntime", "resnet.onnx"));
+    assert_eq!(file(backend, &["a.onnx", "b.onnx"]), found("onnxruntime", "model.onnx"));
+    assert_eq!(file(None, &["model.onnx", "b.onnx"]), found("onnxruntime", "model.onnx"));
+    file(None, &["a.onnx", "b.onnx"]).unwrap_err();
+}
+
+#[test]
 fn the_ending_of_the_name_tells_the_engine_when_no_file_does() {
     let choice = chosen("copy.identity", None, &[], Completion::On).unwrap();
     assert_eq!(choice.backend, "identity");

@@ -115,7 +115,7 @@ fn repositories_in_channels_are_found_and_a_name_in_two_of_them_is_refused() {
         ],
     );
     let mut found = scan_path(&tree.0.join("model"), true, &usual()).unwrap();
-    found.look_into_channels(&tree.0.join("channels")).unwrap();
+    found.look_into_channels(&tree.0.join("channels"), &usual()).unwrap();
     assert_eq!(summary(&found), [("a", vec![1]), ("c", vec![1])]);
     assert!(found.refused[&id("b")].contains("used twice"));
 }
@@ -183,6 +183,31 @@ fn of_two_flat_models_the_one_named_model_counts_and_then_the_engine_that_is_loo
     assert!(file(&tree)[&1].ends_with("model.pt"));
     let tree = Tree::new("both", &["model.pt2", "model.pt", "model.onnx"]);
     assert!(file(&tree)[&1].ends_with("model.onnx"));
+}
+
+#[test]
+fn several_model_files_are_a_model_each_but_for_weights_without_code() {
+    let tree = Tree::new("several", &["a.onnx", "b.onnx", "b.pt", "c.pth", "notes.txt"]);
+    fs::write(tree.0.join("c.pth"), b"\x80\x02}q\0.").unwrap();
+    for hosted in [true, false] {
+        let found = scan_path(&tree.0, hosted, &usual()).unwrap();
+        assert_eq!(summary(&found), [("a", vec![1]), ("b", vec![1])]);
+        assert!(found.models[&id("b")].versions[&1].ends_with("b.onnx"));
+    }
+}
+
+#[test]
+fn a_directory_of_the_hub_is_one_model_and_so_is_one_without_versions() {
+    let tree = Tree::new("hub", &["bert/config.json", "bert/onnx/model.onnx", "net/net.onnx"]);
+    let of_hub = scan_path(&tree.0.join("bert"), false, &usual()).unwrap();
+    assert_eq!(summary(&of_hub), [("bert", vec![1])]);
+    let archive = scan_path(&tree.0, false, &usual()).unwrap();
+    assert_eq!(summary(&archive), [("bert", vec![1]), ("net", vec![1])]);
+    let mut found = scan_repositories(std::slice::from_ref(&tree.0), Names::Once).unwrap();
+    assert_eq!(summary(&found), [("bert", vec![]), ("net", vec![])]);
+    found.take_unversioned(&usual());
+    assert_eq!(found.models, archive.models);
+    assert!(found.models[&id("bert")].versions[&1].ends_with("bert/onnx/model.onnx"));
 }
 
 #[test]

@@ -44,6 +44,14 @@ fn an_empty_configuration_is_filled_from_the_model() {
 }
 
 #[test]
+fn a_size_of_zero_in_the_model_is_one_of_its_configuration() {
+    let mut spec = classifier();
+    spec.outputs[0].dims.push(Some(0));
+    let config = accepted("", &spec).config;
+    assert_eq!(config.outputs[0].dims.last(), Some(&Some(0)));
+}
+
+#[test]
 fn no_configuration_is_the_same_as_an_empty_one() {
     let found = Found { model: "m", directory: Path::new("1"), files: &["model.onnx".into()] };
     let choice = choose(None, found, &usual(), Completion::On).unwrap();

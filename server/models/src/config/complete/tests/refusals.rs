@@ -23,12 +23,12 @@ fn name_and_folder_must_agree() {
 fn all_problems_are_reported_at_once() {
     refused(
         "name: 'other' max_batch_size: 2
-         input { name: 'pixel' data_type: TYPE_FP32 dims: [ 3, 0, 224 ] }
+         input { name: 'pixel' data_type: TYPE_FP32 dims: [ 3, -2, 224 ] }
          instance_group { kind: KIND_CPU gpus: [ 0 ] }
          dynamic_batching { preferred_batch_size: [ 4 ] }",
         &[
             "name is 'other', the folder's name is 'm'; they must be equal",
-            "input[0] 'pixel': dims[1] is 0; expected at least 1, or -1 for any size",
+            "input[0] 'pixel': dims[1] is -2; expected at least 0, or -1 for any size",
             "instance_group[0]: kind KIND_CPU takes no gpus, given [0]; leave them out or write KIND_GPU",
             "dynamic_batching.preferred_batch_size[0] is 4; expected 1 to max_batch_size, which is 2",
             "input 'pixel' is not in the model, whose inputs are 'pixels'; did you mean 'pixels'?",
@@ -90,9 +90,9 @@ fn inputs_and_outputs_need_name_type_and_dims() {
         &[
             "input[0]: name is missing",
             &format!("input[0]: data_type is missing; expected one of {types}"),
-            "input[0]: dims is missing; expected at least one size, each at least 1, or -1 for any",
+            "input[0]: dims is missing; expected at least one size, each at least 0, or -1 for any",
             &format!("output[0] 'y': data_type is missing; expected one of {types}"),
-            "output[0] 'y': dims is missing; expected at least one size, each at least 1, or -1 for any",
+            "output[0] 'y': dims is missing; expected at least one size, each at least 0, or -1 for any",
         ],
     );
     refused_alone(
@@ -152,7 +152,7 @@ fn a_reshape_keeps_elements_and_free_sizes() {
     );
     refused_alone(
         &with(0, "[ 2 ]", "[ -2 ]"),
-        &["input[0] 'x': reshape.shape[0] is -2; expected at least 1, or -1 for any size"],
+        &["input[0] 'x': reshape.shape[0] is -2; expected at least 0, or -1 for any size"],
     );
     let empty = "reshape with an empty shape needs max_batch_size above 0 and dims [ 1 ]";
     refused_alone(

@@ -1,0 +1,68 @@
+//! Model files that lie in no version's directory: `model.onnx` and the like, the only file that could be a model,
+//! `onnx/model.onnx` as Hugging Face's hub has it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    config::engines::Engines,
+    repository::{content::Content, inspect},
+};
+
+/// Where exports for ONNX Runtime lie in repositories of Hugging Face.
+const OF_HUB: &str = "onnx";
+
+/// The files in a directory that could be models, one for each name without its ending: only the one called `model`
+/// where it is there. Where there are several, weights without code are none.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathBuf>> {
+    let extensions = engines.extensions();
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        // Archives made on a Mac hold a `._model.onnx` beside each `model.onnx`.
+        if path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b".")) {
+            continue;
+        }
+        let ending = path.extension().and_then(|it| it.to_str());
+        if let Some(rank) = extensions.iter().position(|it| Some(*it) == ending) {
+            files.push((rank, path));
+        }
+    }
+    files.sort();
+    let mut files: Vec<PathBuf> = files.into_iter().map(|(_, path)| path).collect();
+    if let Some(at) = files.iter().position(|it| it.file_stem().is_some_and(|it| it == "model")) {
+        return Ok(vec![files.swap_remove(at)]);
+    }
+    let is_weights = |path: &PathBuf| {
+        let content = inspect::content_of(path);
+        matches!(content, Some(Content::StateDict | Content::TorchPickle | Content::Pickle))
+    };
+    if 1 < files.len() && !files.iter().all(is_weights) {
+        files.retain(|it| !is_weights(it));
+    }
+    let mut stems: Vec<PathBuf> = Vec::new();
+    for file in files {
+        if !stems.iter().any(|it| it.file_stem() == file.file_stem()) {
+            stems.push(file);
+        }
+    }
+    Ok(stems)
+}
+
+/// The one file that is the model of a directory; of one of Hugging Face's, that in its folder `onnx`.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub(crate) fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
+    let mut files = model_files(dir, engines)?;
+    let of_hub = dir.join(OF_HUB);
+    if files.is_empty() && of_hub.is_dir() {
+        files = model_files(&of_hub, engines)?;
+    }
+    Ok(if files.len() == 1 { files.pop() } else { None })
+}
