@@ -113,6 +113,32 @@ fn with_a_variable_of_tensorflow_serving_all_are_loaded_and_the_first_answers() 
 }
 
 #[test]
+fn with_a_variable_of_tensorflow_serving_every_version_answers() {
+    let config = "backend: \"identity\"\nmax_batch_size: 8\n\
+                  input { name: \"INPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }\n\
+                  output { name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ 4 ] }\n";
+    let repository = Repository::new()
+        .model("model/half", config)
+        .file("model/half/2/empty", "")
+        .file("model/half/3/empty", "");
+    let ask = |server: &Server, version: u64| {
+        let version = format!("tfs-model-version={version}");
+        invoke(server, &[("x-amzn-sagemaker-custom-attributes", &version)])
+    };
+    let server = hosted(&repository).variable("SAGEMAKER_TFS_INSTANCE_COUNT", "1").run();
+    for version in 1..=3 {
+        ask(&server, version).expect(200);
+    }
+    ask(&server, 4).error(404);
+    // What a configuration says holds.
+    let latest = format!("{config}version_policy {{ latest {{ num_versions: 1 }} }}");
+    let repository = repository.file("model/half/config.pbtxt", latest);
+    let server = hosted(&repository).variable("SAGEMAKER_TFS_INSTANCE_COUNT", "1").run();
+    ask(&server, 3).expect(200);
+    ask(&server, 1).error(404);
+}
+
+#[test]
 fn of_several_models_the_first_that_serves_answers() {
     let repository = Repository::new()
         .with_identity("model/a", &[("load_fault", "fail")])

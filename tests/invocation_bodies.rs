@@ -135,8 +135,8 @@ fn the_tensorflow_serving_containers_bodies_get_its_predictions() {
     check("text", JSON, r#"{"instances":[{"b64":"/w=="}]}"#, r#"[[{"b64":"/w=="}]]"#);
     let columns = r#"{"inputs":[[1,2,3,4]]}"#;
     self::check(&server, "copy", JSON, columns, (JSON, &format!("{{\"outputs\":{ONE}}}")));
-    let error = ask(&server, "copy", &[("content-type", "text/plain")], "x").error(415);
-    assert!(error.contains("'text/plain'") && error.contains("application/json"), "{error}");
+    let error = ask(&server, "copy", &[("content-type", "text/html")], "x").error(415);
+    assert!(error.contains("'text/html'") && error.contains("application/json"), "{error}");
     // One line, whichever of the two is accepted.
     let headers = [("content-type", CSV), ("accept", LINES)];
     let reply = ask(&server, "copy", &headers, "1,2,3,4").expect(200);
@@ -173,6 +173,22 @@ fn the_task_of_a_pipeline_says_how_many_classes_there_are() {
     };
     assert_eq!(classes("image-classification"), 2);
     assert_eq!(classes("text-classification"), 1);
+}
+
+#[test]
+fn a_text_is_one_element_and_a_csv_type_may_announce_its_header() {
+    let (_repository, server) = serve(&[]);
+    for plain in ["text/plain", "application/x-text"] {
+        let reply = ask(&server, "text", &[("content-type", plain)], "so, happy").expect(200);
+        assert_eq!(reply.text(), r#"[["so, happy"]]"#, "{plain}");
+    }
+    let rows = "1,2,3,4\n";
+    for csv in ["csv", "text/plain"] {
+        check(&server, "copy", csv, rows, (CSV, "1.0,2.0,3.0,4.0\n"));
+    }
+    let headed = format!("p,q,r,s\n{rows}");
+    check(&server, "copy", "text/csv; header=present", &headed, (CSV, "1.0,2.0,3.0,4.0\n"));
+    check(&server, "copy", "libsvm", "1 1:1 4:4\n", (CSV, "[1.0, NaN, NaN, 4.0]\n"));
 }
 
 #[test]

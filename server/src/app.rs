@@ -40,7 +40,7 @@ use inference::{access::TokenFile, limits::Budget, trace::Tracing};
 use machine::{Machine, gpus::Gpus};
 use models::{
     Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
-    stores::StoreError,
+    settings::HostedWay, stores::StoreError,
 };
 use telemetry::{logging::LogControl, metrics::Metrics};
 
@@ -337,7 +337,11 @@ fn control(
     manager: Arc<ModelManager>,
 ) -> Result<Control, StoreError> {
     let names = if config.control.namespacing { Names::PerRepository } else { Names::Once };
-    let catalogue = Catalogue::open(&config.repository, config.hosted, names, &config.stores)?;
+    let mut catalogue = Catalogue::open(&config.repository, config.hosted, names, &config.stores)?;
+    let hosted = config.control.hosted.as_ref();
+    if hosted.is_some_and(|it| it.way == HostedWay::TensorFlowServing) {
+        catalogue = catalogue.with_all_versions();
+    }
     Ok(Control::new(config.control.clone(), loader, manager, catalogue))
 }
 

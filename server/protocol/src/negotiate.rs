@@ -73,8 +73,10 @@ impl Media {
 
     fn from_name(name: &str) -> Option<Media> {
         let own = |it: &Media| it.name().eq_ignore_ascii_case(name);
-        let libsvm = name.eq_ignore_ascii_case("text/x-libsvm").then_some(Media::Libsvm);
-        Media::ALL.into_iter().find(own).or(libsvm)
+        let others =
+            [("text/x-libsvm", Media::Libsvm), ("libsvm", Media::Libsvm), ("csv", Media::Csv)];
+        let other = || others.into_iter().find(|it| it.0.eq_ignore_ascii_case(name));
+        Media::ALL.into_iter().find(own).or_else(|| other().map(|it| it.1))
     }
 }
 
@@ -92,6 +94,8 @@ pub enum Declared {
     Nothing,
     /// That format; not [`Media::Binary`].
     As(Media),
+    /// A text: one element of a model that takes texts; else the content decides.
+    Text,
     /// An image or a sound: a file whose bytes are one element of a BYTES input.
     File,
     /// KServe v2 whose first `header` bytes are JSON.
@@ -118,7 +122,9 @@ impl Declared {
     pub fn may_be_sparse(self) -> bool {
         matches!(
             self,
-            Declared::Nothing | Declared::As(Media::Libsvm | Media::RecordIo | Media::Npz)
+            Declared::Nothing
+                | Declared::Text
+                | Declared::As(Media::Libsvm | Media::RecordIo | Media::Npz)
         )
     }
 }
@@ -145,7 +151,23 @@ pub fn declared(content_type: Option<&str>) -> Declared {
     match Media::from_name(name) {
         Some(media) => Declared::As(media),
         None if in_kind(name, "image") || in_kind(name, "audio") => Declared::File,
+        None if name.eq_ignore_ascii_case("application/x-image") => Declared::File,
+        None if TEXTS.iter().any(|it| it.eq_ignore_ascii_case(name)) => Declared::Text,
         None => Declared::Unknown,
+    }
+}
+
+/// Types of a text without any form.
+const TEXTS: [&str; 2] = ["text/plain", "application/x-text"];
+
+/// Does a type of CSV say whether there is a first record of names, by the parameter `header` of RFC 4180?
+pub fn csv_header(content_type: &str) -> Option<bool> {
+    let parameters = content_type.split(';').skip(1).filter_map(|it| it.split_once('='));
+    let mut said = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("header"));
+    match said.next()?.1.trim().trim_matches('"') {
+        it if it.eq_ignore_ascii_case("present") => Some(true),
+        it if it.eq_ignore_ascii_case("absent") => Some(false),
+        _ => None,
     }
 }
 
@@ -173,7 +195,7 @@ pub fn unsupported(content_type: &str) -> Error {
 
 /// The content types that there are decoders for, for an error.
 pub fn supported() -> String {
-    format!("{}, image/*, audio/*", list(&Media::ALL))
+    format!("{}, text/plain, image/*, audio/*", list(&Media::ALL))
 }
 
 /// Which of the `offered` formats a client gets. `family` is the format of its request, and one of them.
@@ -301,7 +323,21 @@ mod tests {
         check_type("application/x-ndjson", Declared::As(Media::JsonLines(LinesName::Ndjson)));
         check_type("image/png", Declared::File);
         check_type("Audio/ogg", Declared::File);
+        check_type("application/x-image", Declared::File);
         check_type("imagery/png", Declared::Unknown);
+        check_type("CSV", Declared::As(Media::Csv));
+        check_type("libsvm", Declared::As(Media::Libsvm));
+        check_type("text/plain; charset=utf-8", Declared::Text);
+        check_type("application/x-text", Declared::Text);
+        check_type("text/html", Declared::Unknown);
+    }
+
+    #[test]
+    fn a_type_of_csv_may_say_whether_there_is_a_header() {
+        assert_eq!(csv_header("text/csv; header=present"), Some(true));
+        assert_eq!(csv_header("text/csv;charset=utf-8; Header=\"Absent\""), Some(false));
+        assert_eq!(csv_header("text/csv; header=perhaps"), None);
+        assert_eq!(csv_header("text/csv"), None);
     }
 
     #[test]

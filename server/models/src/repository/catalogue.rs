@@ -2,16 +2,18 @@
 //! store is fetched for the purpose, as far as it is wanted.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
 };
 
 use crate::{
-    config::{engines::Engines, raw},
+    config::{engines::Engines, model::VersionPolicy, raw},
     repository::{
         current_list::CurrentList,
         inspect,
         local::{Found, FoundModel, Names, is_model_name, scan_path},
+        model_list::with_policy,
         remote::{Copies, Remote},
     },
     settings::{
@@ -32,6 +34,8 @@ pub struct Catalogue {
     hosted: bool,
     names: Names,
     platform: PlatformFolder,
+    /// Does every version of a model serve whose configuration names none, as in TensorFlow's container?
+    all_versions: bool,
     /// Know the endings of model files.
     engines: Engines,
 }
@@ -85,7 +89,8 @@ impl Catalogue {
         let model_name = repository.model_name.clone().filter(|_| !is_named);
         let platform = repository.platform.clone();
         let engines = Engines::default();
-        Ok(Catalogue { places, model_name, hosted, names, platform, engines })
+        let all_versions = false;
+        Ok(Catalogue { places, model_name, hosted, names, platform, all_versions, engines })
     }
 
     /// The same, in which models of these engines are found that are a file by themselves.
@@ -186,7 +191,12 @@ impl Catalogue {
         })
     }
 
-    /// The model's configuration with the version policy that it was named with.
+    /// Every version of a model is wanted where its configuration names none.
+    pub fn with_all_versions(self) -> Catalogue {
+        Catalogue { all_versions: true, ..self }
+    }
+
+    /// The model's configuration with the version policy that it was named with, or that its platform has.
     pub(crate) fn with_policy(
         &self,
         found: &FoundModel,
@@ -194,6 +204,11 @@ impl Catalogue {
     ) -> Option<raw::ModelConfig> {
         match self.configured() {
             Some(configured) => configured.with_policy(found, raw),
+            None if self.all_versions => {
+                let says = raw.as_ref().is_some_and(|it| it.version_policy.is_some());
+                let policy = Some(&VersionPolicy::All).filter(|_| !says);
+                with_policy(raw, policy, &BTreeSet::new(), found)
+            }
             None => raw,
         }
     }

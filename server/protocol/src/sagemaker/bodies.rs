@@ -4,7 +4,7 @@ use backend::{DataType, NamedTensor, Shape, Tensor};
 use bytes::Bytes;
 
 use super::{
-    Decoded, Options, ReplyFormat,
+    Decoded, Invocation, Options, ReplyFormat,
     habits::Tables,
     huggingface::{self, Pipeline},
 };
@@ -21,7 +21,12 @@ use inference::{
 /// Rows of fields. A first record of names is one in the dialects that have no other, else where it has the names of
 /// inputs, or `inputs`, which is Hugging Face's name of a text; in its dialect also where words take the place of
 /// numbers.
-pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Result<Decoded, Error> {
+pub(super) fn csv(
+    signature: &Signature,
+    invocation: &Invocation,
+    options: &Options,
+    body: &[u8],
+) -> Result<Decoded, Error> {
     let rows = |inputs| Decoded::rows(inputs, Media::Csv);
     match () {
         () if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
@@ -29,7 +34,9 @@ pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Resu
             let inputs = csv::decode_table(signature, body)?;
             Ok(Decoded { envelope, ..rows(inputs) })
         }
-        () if has_header(signature, options, body) => csv::decode_table(signature, body).map(rows),
+        () if has_header(signature, invocation, options, body) => {
+            csv::decode_table(signature, body).map(rows)
+        }
         () => csv::decode(signature, body).map(rows),
     }
 }
@@ -37,18 +44,28 @@ pub(super) fn csv(signature: &Signature, options: &Options, body: &[u8]) -> Resu
 /// Bytes that [`csv`] takes at most beside the body.
 pub(super) fn csv_expanded(
     signature: &Signature,
+    invocation: &Invocation,
     options: &Options,
     body: &[u8],
     loose: usize,
 ) -> usize {
-    match has_header(signature, options, body) {
+    match has_header(signature, invocation, options, body) {
         true => csv::expanded_table(signature, body, loose),
         false => csv::expanded(signature, body, loose),
     }
 }
 
 /// Does the first record name the columns?
-fn has_header(signature: &Signature, options: &Options, body: &[u8]) -> bool {
+fn has_header(
+    signature: &Signature,
+    invocation: &Invocation,
+    options: &Options,
+    body: &[u8],
+) -> bool {
+    let content_type = invocation.content_type.as_deref().unwrap_or_default();
+    if let Some(said) = negotiate::csv_header(content_type) {
+        return said;
+    }
     let tables = options.habits().tables;
     tables == Tables::All
         || huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs")
@@ -76,9 +93,14 @@ pub(super) fn npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error>
     Ok(Decoded::whole(inputs, Media::Npy))
 }
 
-/// The bytes of an image or a sound as the one element of a row. What is in them is the model's business: nothing
-/// is unpacked here.
-pub(super) fn file(signature: &Signature, kind: &str, body: &Bytes) -> Result<Decoded, Error> {
+/// The bytes of an image, a sound or a text as the one element of a row. What is in them is the model's business:
+/// nothing is unpacked here.
+pub(super) fn file(
+    signature: &Signature,
+    kind: &str,
+    pipeline: Pipeline,
+    body: &Bytes,
+) -> Result<Decoded, Error> {
     let port = rows::only_input(signature).filter(|it| {
         it.dtype == DataType::Bytes && it.dims.iter().all(|dim| dim.is_none_or(|it| it == 1))
     });
@@ -101,9 +123,9 @@ pub(super) fn file(signature: &Signature, kind: &str, body: &Bytes) -> Result<De
         .map_err(|problem| Error::input(&*port.name, problem.to_string()))?;
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
     let decoded = Decoded::whole(inputs, Media::Json);
-    // A classifier says what is in it as Hugging Face's pipeline for images does.
+    // A classifier says what is in it as Hugging Face's pipelines do.
     match tfs::Results::of(signature, tfs::Method::Classify) {
-        Ok(_) => Ok(Decoded { envelope: ReplyFormat::HuggingFace(Pipeline::IMAGE), ..decoded }),
+        Ok(_) => Ok(Decoded { envelope: ReplyFormat::HuggingFace(pipeline), ..decoded }),
         Err(_) => Ok(decoded),
     }
 }

@@ -5,10 +5,12 @@ use super::{
     InferenceType, Invocation, Options, json,
     sniff::{self, Content, Kind},
 };
+use backend::DataType;
+
 use crate::{
     kserve_v2::generate,
     negotiate::{self, Declared},
-    tfs,
+    rows, shapes, tfs,
 };
 use inference::{error::Error, signature::Signature};
 
@@ -22,6 +24,12 @@ pub(super) enum Found {
     KserveV2(Option<usize>),
     /// A body of another format; what its first document is, where that looks like JSON.
     Other(Content, Option<Result<Kind, Error>>),
+}
+
+/// Is the only input one text for each row?
+fn takes_texts(signature: &Signature) -> bool {
+    let port = rows::only_input(signature);
+    port.is_some_and(|it| it.dtype == DataType::Bytes && shapes::scalar(it))
 }
 
 /// What a body is.
@@ -68,6 +76,8 @@ pub(super) fn look(
     let content = match invocation.declared {
         Declared::As(media) => Content::Media(media),
         Declared::File => Content::Image,
+        Declared::Text if takes_texts(signature) => Content::Text,
+        Declared::Text => sniff::sniff(body),
         Declared::Nothing | Declared::Binary { .. } => sniff::sniff(body),
         Declared::Unknown | Declared::Malformed => {
             return Err(negotiate::unsupported(content_type));

@@ -88,12 +88,13 @@ pub fn decode(
             let decoded = json::decode_lines(signature, kind, &body)?;
             Decoded { family: Media::JsonLines(name), ..decoded }
         }
-        Content::Media(Media::Csv) => bodies::csv(signature, options, &body)?,
+        Content::Media(Media::Csv) => bodies::csv(signature, invocation, options, &body)?,
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
         Content::Image => {
             let content_type = invocation.content_type.as_deref();
-            bodies::file(signature, content_type.unwrap_or("image/*"), &body)?
+            bodies::file(signature, content_type.unwrap_or("image/*"), Pipeline::IMAGE, &body)?
         }
+        Content::Text => bodies::file(signature, "text/plain", Pipeline::TEXT, &body)?,
         Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
         Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
         Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,
@@ -136,7 +137,9 @@ pub fn expanded(
         Content::Media(Media::JsonLines(_)) => {
             json::expanded(signature, kind.and_then(Result::ok), body, loose)
         }
-        Content::Media(Media::Csv) => bodies::csv_expanded(signature, options, body, loose),
+        Content::Media(Media::Csv) => {
+            bodies::csv_expanded(signature, invocation, options, body, loose)
+        }
         Content::Media(Media::Npy) => {
             rows::only_input(signature).map_or(0, |it| npy::expanded(it, body))
         }
@@ -145,7 +148,7 @@ pub fn expanded(
         Content::Media(Media::Libsvm) => libsvm::expanded(signature, body),
         Content::Media(Media::Binary) | Content::Other => 0,
         // The file becomes a string, with its length in front of it.
-        Content::Image => body.len().saturating_add(expansion::of_ports(signature)),
+        Content::Image | Content::Text => body.len().saturating_add(expansion::of_ports(signature)),
     }
 }
 

@@ -9,6 +9,8 @@ pub(super) enum Content {
     Media(Media),
     /// An image.
     Image,
+    /// A text, for a model that takes texts.
+    Text,
     /// None of these: perhaps a tensor without any frame.
     Other,
 }

@@ -220,8 +220,8 @@ fn bytes_without_a_type_are_a_tensor_when_their_number_fits() {
 
 #[test]
 fn other_types_are_named_beside_the_supported_ones() {
-    let part = "'text/plain' is not supported; supported: application/json";
-    refused(&one(), "text/plain", b"[1, 2]", Kind::UnsupportedMediaType, part);
+    let part = "'text/html' is not supported; supported: application/json";
+    refused(&one(), "text/html", b"[1, 2]", Kind::UnsupportedMediaType, part);
     refused(&one(), "text/csv", b"", Kind::InvalidArgument, "the body is empty");
 }
 
@@ -325,6 +325,30 @@ fn a_first_record_without_names_is_a_row_in_hugging_faces_dialect() {
     let texts = model(8, &["x BYTES [1]"], &["y BYTES [1]"]);
     assert_eq!(rows(&texts, "good\nbad\n"), Some(2));
     assert_eq!(rows(&texts, "inputs\ngood\nbad\n"), Some(2));
+}
+
+#[test]
+fn a_text_is_an_element_where_the_model_takes_texts_and_any_format_elsewhere() {
+    let texts = model(8, &["x BYTES [1]"], &["y BYTES [1]"]);
+    let inputs = |signature: &Signature, content_type, body: &[u8]| {
+        show(&ask(signature, content_type, "", body).unwrap().0)
+    };
+    for plain in ["text/plain", "application/x-text; charset=utf-8"] {
+        assert_eq!(inputs(&texts, plain, b"a,b\nc"), "x BYTES [1,1] [\"a,b\\nc\"]\n");
+        assert_eq!(inputs(&one(), plain, b"1,2\n3,4\n"), "x FP32 [2,2] [1.0,2.0,3.0,4.0]\n");
+    }
+}
+
+#[test]
+fn the_type_of_a_csv_text_says_whether_it_has_a_header() {
+    let rows = |content_type, body: &[u8]| {
+        let (request, _) = ask(&one(), content_type, "", body)?;
+        Ok::<_, Error>(request.inputs[0].tensor.shape().rows())
+    };
+    assert_eq!(rows("text/csv; header=present", b"p,q\n1,2\n3,4\n"), Ok(Some(2)));
+    assert_eq!(rows("csv", b"1,2\n3,4\n"), Ok(Some(2)));
+    assert!(rows("text/csv; header=absent", b"p,q\n1,2\n").is_err());
+    assert!(rows("text/csv", b"p,q\n1,2\n").is_err());
 }
 
 #[test]

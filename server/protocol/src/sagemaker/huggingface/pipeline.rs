@@ -42,6 +42,8 @@ pub(super) enum Top {
 }
 
 impl Pipeline {
+    /// Of one text.
+    pub(in crate::sagemaker) const TEXT: Pipeline = Pipeline { one: true, top: Top::Open };
     /// Of one image: its best five classes.
     pub(in crate::sagemaker) const IMAGE: Pipeline =
         Pipeline { one: true, top: Top::Most(MANY_CLASSES) };
