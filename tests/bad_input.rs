@@ -3,6 +3,7 @@
 
 mod framing;
 mod routes;
+mod smuggling;
 
 use crate::support::{Client, Form, Repository, Server, Tensor};
 

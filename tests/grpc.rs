@@ -4,6 +4,7 @@
 mod access;
 mod calls;
 pub mod client;
+mod frames;
 mod infer;
 mod memory;
 mod peers;

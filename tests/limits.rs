@@ -1,7 +1,10 @@
 //! What one client may take: bytes, connections, time. Beyond it there is an answer in words where one can
 //! still be read, and a closed connection else.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::Read,
+    time::{Duration, Instant},
+};
 
 use crate::support::{Client, Page, Repository, Server, first_of, infer, post_head, row, wait_for};
 
@@ -121,8 +124,16 @@ fn of_large_bodies_that_do_not_fit_together_one_is_taken() {
 fn a_connection_over_the_cap_is_told_so_and_closed() {
     let server = start(&["--max-connections=2"]);
     let (mut one, mut two) = (server.client(), server.client());
-    one.get("/v2/health/live").expect(200);
-    two.get("/v2/health/live").expect(200);
+    let body = row(1);
+    for client in [&mut one, &mut two] {
+        client.send(post_head(&infer("m"), &[], body.len())).unwrap();
+    }
+    // Their requests are in flight, so neither is closed for another one.
+    let metrics = server.address("metrics").unwrap();
+    wait_for("both to be in flight", || {
+        let bytes = Page::read(metrics).value("muster_bytes_in_flight");
+        (bytes == (2 * body.len()) as f64).then_some(())
+    });
     let mut three = server.client();
     let refused = three.reply();
     assert_eq!(refused.status, 503);
@@ -136,7 +147,57 @@ fn a_connection_over_the_cap_is_told_so_and_closed() {
         let _ = next.send("GET /v2/health/live HTTP/1.1\r\nhost: x\r\n\r\n");
         next.try_reply().ok().flatten().filter(|it| it.status == 200)
     });
-    two.get("/v2/health/live").expect(200);
+    two.send(body).unwrap();
+    assert_eq!(first_of(&two.reply()), 1.0);
+}
+
+#[test]
+fn idle_connections_close_no_port() {
+    let server = start(&["--max-connections=8"]);
+    let grpc = server.address("grpc").unwrap();
+    let mut busy = server.client();
+    let body = row(7);
+    busy.send(post_head(&infer("m"), &[], body.len())).unwrap();
+    wait_bytes_in_flight(&server, body.len());
+    // Four times as many as there are places, some that never say a word, and some with half a head.
+    let mut idle: Vec<Client> = Vec::new();
+    for at in 0..32 {
+        let address = if at % 4 == 0 { grpc } else { server.http() };
+        let mut client = Client::connect(address);
+        match at % 4 {
+            1 => drop(client.get("/v2/health/live").expect(200)),
+            2 => client.send("GET / HT").unwrap(),
+            _ => {}
+        }
+        idle.push(client);
+        server.get("/v2/health/live").expect(200);
+    }
+    // Those that were idle for longest were closed.
+    for client in idle.drain(..16) {
+        // The greeting of HTTP/2 may have come.
+        let closed = client.stream().read_to_end(&mut Vec::new());
+        assert!(closed.is_ok_and(|it| it < 100));
+    }
+    // And this one was not.
+    busy.send(body).unwrap();
+    assert_eq!(first_of(&busy.reply()), 7.0);
+}
+
+#[test]
+fn requests_in_flight_that_take_all_places_leave_the_port_for_metrics_open() {
+    let server = start(&["--max-connections=4"]);
+    let body = row(7);
+    let mut busy: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    for client in &mut busy {
+        client.send(post_head(&infer("m"), &[], body.len())).unwrap();
+    }
+    let metrics = server.address("metrics").unwrap();
+    wait_for("all to be in flight", || {
+        let bytes = Page::read(metrics).value("muster_bytes_in_flight");
+        (bytes == (4 * body.len()) as f64).then_some(())
+    });
+    assert_eq!(server.client().reply().status, 503);
+    Client::connect(metrics).get("/v2/health/ready").expect(200);
 }
 
 #[test]
@@ -275,6 +336,7 @@ fn both_lengths_at_once_mean_chunks_so_nothing_hides_behind_them() {
     let head = chunked_head().replace("\r\n\r\n", "\r\ncontent-length: 4\r\n\r\n");
     client.send(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\n", body.len())).unwrap();
     assert_eq!(first_of(&client.reply()), 5.0);
+    assert!(client.is_closed());
 }
 
 #[test]

@@ -32,7 +32,7 @@ use frontend::{
     grpc::Grpc,
     http::{Listener, Service},
     memory::SharedMemory,
-    net::{self, Front, IoThreads, tls::Acceptor},
+    net::{self, Front, IoThreads, places::Places, tls::Acceptor},
     serving::{Serving, ServingSettings},
 };
 use hosting::{Facade, Hosting};
@@ -46,6 +46,10 @@ use telemetry::{logging::LogControl, metrics::Metrics};
 
 /// Longest wait for the last traces to be written or sent, and again for the observers to write their data.
 const LAST_TRACES: Duration = Duration::from_secs(2);
+
+/// Connections to the port for metrics and health, which has places of its own: clients of other ports cannot take
+/// them.
+const METRICS_CONNECTIONS: usize = 64;
 
 /// The numbers of the fronts: HTTP, HTTP on plain ports where others have TLS, and gRPC.
 const HTTP: usize = 0;
@@ -126,7 +130,6 @@ impl App {
             log,
             metrics,
             drain: Drain::default(),
-            connections: Budget::new(limits.connections.get()),
             bytes: Budget::new(bytes),
             settings: ServingSettings {
                 server_name: config.id.as_str().into(),
@@ -163,8 +166,7 @@ impl App {
             fronts.push(Arc::new(Hosting { vertex_ai, facade: None, ..plain }));
         }
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
-        let (drain, connections) = (serving.drain.clone(), serving.connections.clone());
-        let io = IoThreads::start(threads, cpus, fronts, drain, connections)?;
+        let io = IoThreads::start(threads, cpus, fronts, serving.drain.clone())?;
         let cpus = machine.cpus;
         Ok(App { config, serving, io, listeners, samples_gpus, watched, cache, observers, cpus })
     }
@@ -201,6 +203,8 @@ impl App {
         let serving = self.serving.clone();
         let io = Arc::new(self.io);
         let mut tasks = JoinSet::new();
+        let places = Places::new(self.config.limits.connections.get());
+        let places_of_metrics = Places::new(METRICS_CONNECTIONS);
         for (service, listener) in self.listeners.drain(..) {
             let io = io.clone();
             let front = match &self.config.tls {
@@ -209,7 +213,11 @@ impl App {
                 Some(tls) if !tls.ports.has(service) => HTTP_HEALTH_ONLY,
                 _ => HTTP,
             };
-            tasks.spawn(async move { io.accept(listener, front).await });
+            let places = match service {
+                "metrics" => places_of_metrics.clone(),
+                _ => places.clone(),
+            };
+            tasks.spawn(async move { io.accept(listener, front, places).await });
         }
         let interval = self.config.metrics.interval;
         let mut samplers = JoinSet::new();

@@ -13,28 +13,30 @@ use super::client::{Client, firsts, identity, input};
 use crate::support::{PATIENCE, Page, Repository, Server, wait_for};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PUSH_PROMISE: u8 = 5;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+pub(super) const CONTINUATION: u8 = 9;
+pub(super) const END_STREAM: u8 = 1;
+pub(super) const END_HEADERS: u8 = 4;
 
-fn start(flags: &[&str]) -> Server {
+pub(super) fn start(flags: &[&str]) -> Server {
     Server::start(&Repository::identity("m", &[]), flags)
 }
 
 /// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// The head of a call, no word of it compressed.
-fn head(path: &str) -> Vec<u8> {
+pub(super) fn head(path: &str) -> Vec<u8> {
     let fields = [
         (":method", "POST"),
         (":scheme", "http"),
@@ -46,7 +48,7 @@ fn head(path: &str) -> Vec<u8> {
     fields.iter().flat_map(|(name, value)| [&[0], &*text(name), &*text(value)].concat()).collect()
 }
 
-const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
+pub(super) const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.address("grpc").unwrap()).unwrap();
@@ -54,7 +56,7 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-fn greet(server: &Server) -> TcpStream {
+pub(super) fn greet(server: &Server) -> TcpStream {
     let mut stream = connect(server);
     stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).unwrap();
     stream
@@ -62,7 +64,7 @@ fn greet(server: &Server) -> TcpStream {
 
 /// Everything until the server closes; fails if it does not.
 #[track_caller]
-fn rest(stream: &mut TcpStream) -> Vec<u8> {
+pub(super) fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut read = Vec::new();
     match stream.read_to_end(&mut read) {
         Ok(_) => read,
@@ -72,7 +74,7 @@ fn rest(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 /// The kinds of the frames in what was read.
-fn kinds(mut bytes: &[u8]) -> Vec<u8> {
+pub(super) fn kinds(mut bytes: &[u8]) -> Vec<u8> {
     let mut kinds = Vec::new();
     while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = bytes {
         let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
@@ -82,8 +84,20 @@ fn kinds(mut bytes: &[u8]) -> Vec<u8> {
     kinds
 }
 
+/// What the server sends, up to a frame of one of these kinds.
 #[track_caller]
-fn check_alive(server: &Server) {
+pub(super) fn until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
+    let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+    while !kinds(&read).iter().any(|it| wanted.contains(it)) {
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "{:?}", kinds(&read));
+        read.extend_from_slice(&buffer[..length]);
+    }
+    read
+}
+
+#[track_caller]
+pub(super) fn check_alive(server: &Server) {
     let mut client = Client::new(server);
     assert_eq!(firsts(&client.infer(identity("m", &[2.0])).unwrap()), [2.0]);
     server.get("/v2/health/live").expect(200);
@@ -233,7 +247,7 @@ fn metadata_beyond_their_limit_are_refused() {
 }
 
 /// A call to infer with this message.
-fn call(stream: u32, message: &ModelInferRequest) -> Vec<u8> {
+pub(super) fn call(stream: u32, message: &ModelInferRequest) -> Vec<u8> {
     let message = message.encode_to_vec();
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let data = [&[0][..], &length, &message].concat();

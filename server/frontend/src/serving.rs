@@ -53,8 +53,6 @@ pub struct Serving {
     pub metrics: Metrics,
     /// The stage of the stop.
     pub drain: Drain,
-    /// Limits the open connections.
-    pub connections: Arc<Budget>,
     /// Limits the bytes of bodies and replies in memory.
     pub bytes: Arc<Budget>,
     /// The settings.

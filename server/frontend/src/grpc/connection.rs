@@ -24,7 +24,7 @@ use super::{
     Grpc, call,
     watch::{Activity, Bounds, Call, Verdict, Watch},
 };
-use crate::drain::Guard;
+use crate::{drain::Guard, net::places::Place};
 
 /// Bytes of one call that a peer may send before they are read, and most bytes of one frame. A large tensor then
 /// takes few frames, and a connection can pile up little.
@@ -43,13 +43,13 @@ const SEND_BUFFER: usize = 256 << 10;
 const LAST_CALL: Duration = Duration::from_millis(500);
 
 /// Serves a connection to its end. `stream` is TCP, or TLS over it.
-pub async fn serve<S>(stream: S, front: Arc<Grpc>, mut guard: Guard)
+pub async fn serve<S>(stream: S, front: Arc<Grpc>, mut guard: Guard, place: &Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let _counted = front.serving.metrics.connection();
-    let activity = Arc::new(Activity::new(front.settings.timeouts.stall));
-    let mut keeper = Keeper::new(&front, activity.clone(), &mut guard);
+    let activity = Arc::new(Activity::new(front.settings.timeouts.stall, place.seat().clone()));
+    let mut keeper = Keeper::new(&front, activity.clone(), &mut guard, place);
     let mut shaking = server::Builder::new()
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -153,12 +153,17 @@ struct Keeper<'g> {
     activity: Arc<Activity>,
     watch: Watch,
     timer: Pin<Box<Sleep>>,
-    /// The signal that the server closes; `None` once it has come.
+    /// The signal that the server closes, or that another connection needs this place; `None` once it has come.
     closing: Option<Pin<Box<dyn Future<Output = ()> + Send + 'g>>>,
 }
 
 impl<'g> Keeper<'g> {
-    fn new(front: &Grpc, activity: Arc<Activity>, guard: &'g mut Guard) -> Keeper<'g> {
+    fn new(
+        front: &Grpc,
+        activity: Arc<Activity>,
+        guard: &'g mut Guard,
+        place: &'g Place,
+    ) -> Keeper<'g> {
         let settings = &front.settings;
         let bounds = Bounds {
             timeouts: settings.timeouts,
@@ -168,7 +173,13 @@ impl<'g> Keeper<'g> {
         };
         let watch = Watch::new(bounds, Instant::now());
         let timer = Box::pin(tokio::time::sleep_until(watch.first_look().into()));
-        Keeper { activity, watch, timer, closing: Some(Box::pin(guard.closing())) }
+        let closing = async {
+            tokio::select! {
+                () = guard.closing() => {}
+                () = place.seat().evicted() => {}
+            }
+        };
+        Keeper { activity, watch, timer, closing: Some(Box::pin(closing)) }
     }
 
     /// The next order. Nothing is lost when the future is dropped.

@@ -40,7 +40,7 @@ impl Front for Grpc {
 
     fn serve(self: Arc<Self>, accepted: Accepted) -> Served {
         Box::pin(async move {
-            let Accepted { stream, permit, mut guard } = accepted;
+            let Accepted { stream, place, mut guard } = accepted;
             let stream = match TcpStream::from_std(stream) {
                 Ok(stream) => stream,
                 Err(error) => {
@@ -52,24 +52,28 @@ impl Front for Grpc {
                 tracing::debug!(%error, "cannot set TCP_NODELAY");
             }
             match self.settings.tls.clone() {
-                None => connection::serve(stream, self, guard).await,
+                None => connection::serve(stream, self, guard, &place).await,
                 Some(acceptor) => {
                     let longest = self.settings.timeouts.head;
-                    match acceptor.accept(stream, longest, &mut guard).await {
-                        Ok(stream) => connection::serve(stream, self, guard).await,
+                    let accepted = tokio::select! {
+                        accepted = acceptor.accept(stream, longest, &mut guard) => accepted,
+                        () = place.seat().evicted() => return,
+                    };
+                    match accepted {
+                        Ok(stream) => connection::serve(stream, self, guard, &place).await,
                         Err(error) => {
                             tracing::debug!(%error, "a connection did not become one of TLS");
                         }
                     }
                 }
             }
-            drop(permit);
+            drop(place);
         })
     }
 
     /// The connection is closed without an answer: HTTP/2 could refuse it only after the handshake that the refusal
     /// is to save.
-    fn refuse(self: Arc<Self>, stream: std::net::TcpStream) -> Served {
+    fn refuse(self: Arc<Self>, stream: std::net::TcpStream, _: usize) -> Served {
         Box::pin(async move { drop(stream) })
     }
 }

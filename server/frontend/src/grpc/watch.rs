@@ -8,13 +8,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::settings::{
-    grpc::{ConnectionAge, Keepalive},
-    limits::Timeouts,
+use crate::{
+    net::places::Seat,
+    settings::{
+        grpc::{ConnectionAge, Keepalive},
+        limits::Timeouts,
+    },
 };
 
 /// What a connection's calls are doing, as counters that its watch reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Activity {
     /// Bytes that the peer has sent, up to [`Activity::PREFACE`].
     read: AtomicU32,
@@ -30,12 +33,23 @@ pub struct Activity {
     moved: AtomicU32,
     /// Longest time in which the peer takes nothing of one reply.
     stall: Duration,
+    /// The place of the connection among all, which must know whether a call is in flight.
+    seat: Arc<Seat>,
 }
 
 impl Activity {
     /// Counters of a connection on which a reply may wait so long for its peer.
-    pub fn new(stall: Duration) -> Activity {
-        Activity { stall, ..Activity::default() }
+    pub fn new(stall: Duration, seat: Arc<Seat>) -> Activity {
+        Activity {
+            read: AtomicU32::default(),
+            heard: AtomicU32::default(),
+            calls: AtomicU32::default(),
+            begun: AtomicU32::default(),
+            blocked: AtomicU32::default(),
+            moved: AtomicU32::default(),
+            stall,
+            seat,
+        }
     }
 
     /// Longest time in which the peer takes nothing of one reply.
@@ -91,7 +105,9 @@ pub struct Call(Arc<Activity>);
 impl Call {
     /// Counts one more call on this connection.
     pub fn begin(activity: Arc<Activity>) -> Call {
-        activity.calls.fetch_add(1, Relaxed);
+        if activity.calls.fetch_add(1, Relaxed) == 0 {
+            activity.seat.busy();
+        }
         activity.begun.fetch_add(1, Relaxed);
         Call(activity)
     }
@@ -104,7 +120,9 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.0.calls.fetch_sub(1, Relaxed);
+        if self.0.calls.fetch_sub(1, Relaxed) == 1 {
+            self.0.seat.idle();
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hyper::{
-    Request, Response,
+    Request, Response, StatusCode,
     body::Incoming,
     header::{CONNECTION, HeaderValue},
     server::conn::http1,
@@ -24,14 +24,19 @@ use tokio::{
 
 use super::{
     body::Segments,
+    framing,
     platform::Platform,
     respond,
     service::{Listener, Service},
     timeouts::{Arrival, Progress, TimedStream},
     websocket::{self, Opening},
 };
-use crate::{drain::Guard, net::Accepted};
+use crate::{
+    drain::Guard,
+    net::{Accepted, places::Place},
+};
 use inference::error::Error;
+use telemetry::metrics::Protocol;
 
 /// When the server closes, an idle connection is kept for that long, because its next request may be under way.
 const LAST_CALL: Duration = Duration::from_millis(100);
@@ -45,7 +50,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Serves a connection to its end.
 pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
     let service = platform.service();
-    let Accepted { stream, permit: _permit, mut guard } = accepted;
+    let Accepted { stream, place, mut guard } = accepted;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "lost a connection before it was served"),
@@ -56,11 +61,15 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     match service.listener.clone() {
-        Listener::Plain | Listener::HealthOnly => speak(stream, guard, platform).await,
+        Listener::Plain | Listener::HealthOnly => speak(stream, guard, &place, platform).await,
         Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
-            match acceptor.accept(stream, longest, &mut guard).await {
-                Ok(stream) => speak(stream, guard, platform).await,
+            let accepted = tokio::select! {
+                accepted = acceptor.accept(stream, longest, &mut guard) => accepted,
+                () = place.seat().evicted() => return,
+            };
+            match accepted {
+                Ok(stream) => speak(stream, guard, &place, platform).await,
                 // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
                 Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
             }
@@ -69,22 +78,26 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
 }
 
 /// Answers the requests of a connection.
-async fn speak<S, P>(stream: S, mut guard: Guard, platform: Arc<P>)
+async fn speak<S, P>(stream: S, mut guard: Guard, place: &Place, platform: Arc<P>)
 where
     P: Platform,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
     let service = platform.service();
     let opened = Mutex::new(None);
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(Progress::new(place.seat().clone()));
     let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
     let answer = service_fn(|request: Request<Incoming>| {
         let (platform, progress, opened) = (&platform, progress.clone(), &opened);
         async move {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
-            let mut response = platform.answer(request).await;
-            if !platform.service().serving.drain.is_serving() {
+            let framing = framing::check(request.version(), request.headers());
+            let mut response = match &framing {
+                Ok(()) => platform.answer(request).await,
+                Err(error) => ambiguous(platform.service(), error),
+            };
+            if framing.is_err() || !platform.service().serving.drain.is_serving() {
                 // `connection: close` lets the client use another server in time; a connection that is cut off is an
                 // error to it.
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -100,7 +113,16 @@ where
     let connection = http1::Builder::new().serve_connection(io, answer).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
+        biased;
         ended = connection.as_mut() => ended,
+        () = place.seat().evicted() => {
+            if progress.is_idle() {
+                return tracing::debug!("an idle connection makes room for another one");
+            }
+            // A request came at the last moment. It is answered.
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
         () = guard.closing() => match last_requests(connection.as_mut(), &progress).await {
             Some(ended) => ended,
             None => {
@@ -147,6 +169,14 @@ async fn last_requests<C: Future>(
     }
 }
 
+/// The answer to a request that another server may have read in another way.
+fn ambiguous(service: &Service, error: &Error) -> Response<Segments> {
+    let mut response = respond::raw("application/json", respond::error_body(error));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    service.serving.metrics.http(Protocol::Other, response.status().as_u16());
+    response
+}
+
 /// Marks the connection as idle when a request is answered or dropped.
 struct IdleAtEnd<'a>(&'a Progress);
 
@@ -158,12 +188,11 @@ impl Drop for IdleAtEnd<'_> {
 
 /// Answers that there are too many connections, and closes this one. A TLS port closes it without an answer, because
 /// a handshake would cost too much.
-pub async fn refuse(stream: std::net::TcpStream, service: &Service) {
+pub async fn refuse(stream: std::net::TcpStream, service: &Service, open: usize) {
     if matches!(service.listener, Listener::Tls(_)) {
         return;
     }
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
-    let open = service.serving.connections.used();
     let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));
     let body = respond::error_body(&error);
     let head = format!(

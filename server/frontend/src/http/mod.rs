@@ -6,6 +6,7 @@ mod compress;
 mod connection;
 pub mod dispatch;
 mod encoding;
+mod framing;
 mod handlers;
 pub mod inference;
 pub mod platform;
@@ -33,7 +34,7 @@ impl<P: Platform> Front for P {
         Box::pin(connection::serve(accepted, self))
     }
 
-    fn refuse(self: Arc<Self>, stream: std::net::TcpStream) -> Served {
-        Box::pin(async move { connection::refuse(stream, self.service()).await })
+    fn refuse(self: Arc<Self>, stream: std::net::TcpStream, open: usize) -> Served {
+        Box::pin(async move { connection::refuse(stream, self.service(), open).await })
     }
 }

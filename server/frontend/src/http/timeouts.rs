@@ -24,7 +24,10 @@ use tokio::{
     time::Sleep,
 };
 
-use crate::{net::tls::TlsStream, settings::limits::Timeouts};
+use crate::{
+    net::{places::Seat, tls::TlsStream},
+    settings::limits::Timeouts,
+};
 
 /// The phase of a connection, which decides its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,24 +43,38 @@ enum Phase {
 ///
 /// The lowest bit is the phase, the other bits count the changes. Because of the count, a request that came and was
 /// answered between two looks is noticed, too.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Progress {
     changes: AtomicU32,
     /// Is the connection about to be closed?
     is_last_look: AtomicBool,
     /// Had a part of a request arrived when nothing more could be read?
     arriving: AtomicBool,
+    /// The place of the connection among all, which must know whether a request is in flight.
+    seat: Arc<Seat>,
 }
 
 impl Progress {
+    /// The progress of an idle connection.
+    pub fn new(seat: Arc<Seat>) -> Progress {
+        Progress {
+            changes: AtomicU32::default(),
+            is_last_look: AtomicBool::default(),
+            arriving: AtomicBool::default(),
+            seat,
+        }
+    }
+
     /// The head of a request has arrived.
     pub fn busy(&self) {
         self.change(Phase::Busy);
+        self.seat.busy();
     }
 
     /// The request is answered.
     pub fn idle(&self) {
         self.change(Phase::Idle);
+        self.seat.idle();
     }
 
     /// From now on each read that waits notes whether a part of a request is there.
@@ -74,6 +91,20 @@ impl Progress {
         // Only the connection's own task writes, so load and store need not be one operation.
         let changes = self.changes.load(Ordering::Relaxed) >> 1;
         self.changes.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
+    }
+
+    /// A part of a reply waits to be written, or has been.
+    fn writing(&self, waits: bool) {
+        match waits {
+            true => self.seat.busy(),
+            false if self.phase() == Phase::Idle => self.seat.idle(),
+            false => {}
+        }
+    }
+
+    /// Is no request in flight?
+    pub fn is_idle(&self) -> bool {
+        self.seat.is_idle()
     }
 
     fn phase(&self) -> Phase {
@@ -218,10 +249,14 @@ impl<S> TimedStream<S> {
             if self.writing_since.take().is_some() {
                 // A peer that has just taken a part of a reply was not idle in that time.
                 self.waiting_since = Instant::now();
+                self.progress.writing(false);
             }
             return outcome;
         }
-        self.writing_since.get_or_insert_with(Instant::now);
+        if self.writing_since.is_none() {
+            self.writing_since = Some(Instant::now());
+            self.progress.writing(true);
+        }
         self.check(context)?;
         Poll::Pending
     }
@@ -272,6 +307,11 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
+    fn progress() -> Arc<Progress> {
+        let seat = Seat::new([127, 0, 0, 1].into(), Instant::now());
+        Arc::new(Progress::new(Arc::new(seat)))
+    }
+
     /// The server's end of a connection with these timeouts, and the client's end.
     async fn connection(idle: u64, head: u64, stall: u64) -> (TimedStream<TcpStream>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -279,7 +319,7 @@ mod tests {
         let (stream, _) = listener.accept().await.unwrap();
         let [idle, head, stall] = [idle, head, stall].map(Duration::from_millis);
         let timeouts = Timeouts { idle, head, stall };
-        (TimedStream::new(stream, timeouts, Arc::default()), client)
+        (TimedStream::new(stream, timeouts, progress()), client)
     }
 
     async fn byte(stream: &mut TimedStream<TcpStream>) -> io::Result<u8> {
@@ -377,11 +417,26 @@ mod tests {
     async fn what_is_buffered_must_be_taken_in_time_too() {
         let long = Duration::from_secs(60);
         let timeouts = Timeouts { idle: long, head: long, stall: Duration::from_millis(50) };
-        let stream = || TimedStream::new(Full, timeouts, Arc::default());
+        let stream = || TimedStream::new(Full, timeouts, progress());
         let mut flushed = stream();
         flushed.write_all(b"reply").await.unwrap();
         assert!(is_timeout(&flushed.flush().await));
         assert!(is_timeout(&stream().shutdown().await));
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_idle_when_its_reply_has_been_written() {
+        let (mut stream, mut client) = connection(60_000, 60_000, 60_000).await;
+        let progress = stream.progress.clone();
+        progress.busy();
+        progress.idle();
+        let reply = vec![0; 64 << 20];
+        let write = tokio::spawn(async move { stream.write_all(&reply).await.map(|()| stream) });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!progress.is_idle());
+        client.read_exact(&mut vec![0; 64 << 20]).await.unwrap();
+        write.await.unwrap().unwrap();
+        assert!(progress.is_idle());
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 //! One thread per core does I/O, each with a runtime of its own: a connection stays on its thread, and a request that
 //! its task runs in place never crosses to another. The accepting task hands connections to the threads in turn.
 
+pub mod places;
 mod task;
 pub mod tls;
 
@@ -21,14 +22,23 @@ use socket2::{Domain, Socket, Type};
 use tokio::sync::mpsc;
 
 use crate::drain::{Drain, Guard};
-use inference::limits::{Budget, Permit};
+use places::{Place, Places};
 pub use task::Task;
 
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: i32 = 4096;
 
-/// Pause after a failed accept: descriptors or memory are short, and an immediate retry would spin.
+/// First pause after a failed accept: descriptors or memory are short, and an immediate retry would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest pause between failed accepts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The connection is gone before it was accepted; the next one may be good.
+fn is_about_one(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | WouldBlock)
+}
 
 /// Opens a port.
 ///
@@ -58,16 +68,16 @@ pub trait Front: Send + Sync {
     /// Serves a connection to its end.
     fn serve(self: Arc<Self>, accepted: Accepted) -> Served;
 
-    /// Closes a connection because too many are open. Says so first, if the protocol has a way to.
-    fn refuse(self: Arc<Self>, stream: std::net::TcpStream) -> Served;
+    /// Closes a connection because too many are open, `open` of them. Says so first, if the protocol has a way to.
+    fn refuse(self: Arc<Self>, stream: std::net::TcpStream, open: usize) -> Served;
 }
 
 /// A connection on its way to the thread that serves it.
 pub struct Accepted {
     /// The socket, set to non-blocking.
     pub stream: std::net::TcpStream,
-    /// Counts against the open connections, for as long as the connection lives.
-    pub permit: Permit,
+    /// Its place among the open connections, for as long as the connection lives.
+    pub place: Place,
     /// Keeps the server from stopping before the connection is done.
     pub guard: Guard,
 }
@@ -81,12 +91,10 @@ pub struct IoThreads {
     /// Nothing is sent on it: it closes when all threads have ended.
     ended: mpsc::Receiver<()>,
     drain: Drain,
-    connections: Arc<Budget>,
 }
 
 impl IoThreads {
-    /// Starts `count` threads that serve connections. `cpus` is the number of processors, `connections` limits the
-    /// open connections.
+    /// Starts `count` threads that serve connections. `cpus` is the number of processors.
     ///
     /// # Errors
     /// When the system refuses a thread or a runtime.
@@ -95,12 +103,11 @@ impl IoThreads {
         cpus: NonZeroUsize,
         fronts: Vec<Arc<dyn Front>>,
         drain: Drain,
-        connections: Arc<Budget>,
     ) -> io::Result<IoThreads> {
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
         let (running, ended) = mpsc::channel(1);
         for number in 0..count.get() {
-            // Unbounded, but each entry holds a permit of the connection budget.
+            // Unbounded, but each entry has a place among the connections.
             let (sender, mut arrivals) = mpsc::unbounded_channel::<(usize, Accepted)>();
             let name = format!("http-{number}");
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -127,52 +134,71 @@ impl IoThreads {
             threads.push(std::thread::Builder::new().name(name).spawn(serve)?);
             senders.push(sender);
         }
-        Ok(IoThreads { fronts, senders, threads, ended, drain, connections })
+        Ok(IoThreads { fronts, senders, threads, ended, drain })
     }
 
     /// Accepts connections for front number `front` until the server closes, and spreads them over the threads.
-    pub async fn accept(&self, listener: TcpListener, front: usize) -> io::Result<()> {
+    pub async fn accept(
+        &self,
+        listener: TcpListener,
+        front: usize,
+        places: Arc<Places>,
+    ) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let mut closing = self.drain.guard();
-        let mut turn = 0usize;
+        let (mut turn, mut pause) = (0usize, ACCEPT_PAUSE);
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = closing.closing() => break,
             };
-            let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
+            let accepted = accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer)));
+            match accepted {
+                Ok((stream, peer)) => {
+                    pause = ACCEPT_PAUSE;
+                    turn = turn.wrapping_add(1);
+                    self.hand_over(stream, peer, turn, front, &places);
                 }
-            };
-            turn = turn.wrapping_add(1);
-            self.hand_over(stream, turn, front);
+                Err(error) if is_about_one(&error) => {
+                    tracing::debug!(%error, "lost a connection before it was accepted");
+                }
+                Err(error) => {
+                    let closes_idle = places.make_room();
+                    tracing::warn!(%error, closes_idle, "cannot accept a connection");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
         }
         // The kernel has accepted these connections before the port closes, so their clients expect an answer.
         let listener = listener.into_std()?;
-        while let Ok((stream, _)) = listener.accept() {
+        while let Ok((stream, peer)) = listener.accept() {
             stream.set_nonblocking(true)?;
             turn = turn.wrapping_add(1);
-            self.hand_over(stream, turn, front);
+            self.hand_over(stream, peer, turn, front, &places);
         }
         Ok(())
     }
 
     /// Hands a connection to the next thread in turn, or refuses it if too many are open.
-    fn hand_over(&self, stream: std::net::TcpStream, turn: usize, front: usize) {
-        let Some(permit) = self.connections.take(1) else {
+    fn hand_over(
+        &self,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+        turn: usize,
+        front: usize,
+        places: &Arc<Places>,
+    ) {
+        let Some(place) = places.take(peer.ip()) else {
             if let Some(front) = self.fronts.get(front) {
-                tokio::spawn(front.clone().refuse(stream));
+                tokio::spawn(front.clone().refuse(stream, places.used()));
             }
             return;
         };
         let Some(sender) = self.senders.get(turn % self.senders.len().max(1)) else { return };
         let guard = self.drain.guard();
         // Sending fails only after a panic of the whole thread. The connection is dropped.
-        if sender.send((front, Accepted { stream, permit, guard })).is_err() {
+        if sender.send((front, Accepted { stream, place, guard })).is_err() {
             tracing::error!("an I/O thread has ended");
         }
     }

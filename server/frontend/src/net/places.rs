@@ -1,0 +1,289 @@
+//! The places of open connections: where all are taken, the connections that have been idle for longest make room, and
+//! one peer cannot take all.
+//!
+//! The places are counted under a lock that is taken when a connection begins and when it ends. A request only writes
+//! one number of its own connection.
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use tokio::sync::Notify;
+
+/// The value of a seat's `idle_since` while a request is in flight.
+const BUSY: u64 = u64::MAX;
+
+/// Of so many places one is freed at a time: a search goes through all of them.
+const FREED_OF: usize = 1024;
+
+/// The places of some ports' connections.
+#[derive(Debug)]
+pub struct Places {
+    limit: usize,
+    epoch: Instant,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    seats: HashMap<u64, Arc<Seat>>,
+    /// Connections by the peer's address.
+    peers: HashMap<IpAddr, usize>,
+    next: u64,
+}
+
+impl Places {
+    /// Places for `limit` connections.
+    pub fn new(limit: usize) -> Arc<Places> {
+        Arc::new(Places { limit, epoch: Instant::now(), open: Mutex::default() })
+    }
+
+    /// Places that are taken at present.
+    pub fn used(&self) -> usize {
+        self.lock().seats.len()
+    }
+
+    /// A place for a connection from `peer`. An idle connection is asked to close where all places are taken, or
+    /// where this peer has its share; `None` where none is idle.
+    ///
+    /// The share of a peer is half of the places, and more while a quarter of all is free. Loopback has no share: it
+    /// is the address of proxies beside the server.
+    pub fn take(self: &Arc<Places>, peer: IpAddr) -> Option<Place> {
+        let peer = network(peer);
+        let mut open = self.lock();
+        let used = open.seats.len();
+        let own = open.peers.get(&peer).copied().unwrap_or(0);
+        let is_crowd = self.limit <= own * 2 && self.limit * 3 <= used * 4 && !peer.is_loopback();
+        let has_room = match is_crowd {
+            true => open.free(1, |seat| seat.peer == peer),
+            false => used < self.limit || self.free_oldest(&mut open),
+        };
+        if !has_room {
+            return None;
+        }
+        let number = open.next;
+        open.next += 1;
+        let seat = Arc::new(Seat::new(peer, self.epoch));
+        open.seats.insert(number, seat.clone());
+        *open.peers.entry(peer).or_default() += 1;
+        drop(open);
+        Some(Place { seat, number, places: self.clone() })
+    }
+
+    /// Asks the connections that have been idle for longest to close: file descriptors are short. False where none is
+    /// idle.
+    pub fn make_room(&self) -> bool {
+        self.free_oldest(&mut self.lock())
+    }
+
+    /// Frees the place of the oldest idle connection, first of peers that have half of all places.
+    fn free_oldest(&self, open: &mut Open) -> bool {
+        let count = (self.limit / FREED_OF).max(1);
+        let crowd = open.peers.iter().find(|(_, own)| self.limit <= **own * 2).map(|it| *it.0);
+        crowd.is_some_and(|crowd| open.free(count, |seat| seat.peer == crowd))
+            || open.free(count, |_| true)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    /// Asks up to `count` connections to close, those that have been idle for longest first. Their places are free at
+    /// once.
+    fn free(&mut self, count: usize, which: impl Fn(&Seat) -> bool) -> bool {
+        let wanted = self.seats.iter().filter(|(_, seat)| which(seat));
+        let since = wanted.map(|(number, seat)| (Reverse(seat.idle_since.load(Relaxed)), *number));
+        let mut idle: Vec<_> = since.filter(|(since, _)| since.0 != BUSY).collect();
+        if count < idle.len() {
+            let newer = idle.len() - count;
+            idle.select_nth_unstable(newer);
+            idle.drain(..newer);
+        }
+        for (_, number) in &idle {
+            if let Some(seat) = self.remove(*number) {
+                seat.evicted.notify_one();
+            }
+        }
+        !idle.is_empty()
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<Seat>> {
+        let seat = self.seats.remove(&number)?;
+        if let Some(own) = self.peers.get_mut(&seat.peer) {
+            *own -= 1;
+            if *own == 0 {
+                self.peers.remove(&seat.peer);
+            }
+        }
+        // The memory of many connections is given back when they are gone.
+        if self.seats.len() * 4 < self.seats.capacity() {
+            self.seats.shrink_to(self.seats.len() * 2);
+        }
+        Some(seat)
+    }
+}
+
+/// The address, or the network, that counts as one peer: an IPv6 host has a whole `/64`.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(it) if !it.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() >> 64 << 64))
+        }
+        it => it,
+    }
+}
+
+/// What is known of one connection.
+#[derive(Debug)]
+pub struct Seat {
+    peer: IpAddr,
+    /// When counting of time begins: the same for all connections that are compared.
+    epoch: Instant,
+    /// Nanoseconds since then, or [`BUSY`].
+    idle_since: AtomicU64,
+    evicted: Notify,
+}
+
+impl Seat {
+    /// The seat of an idle connection.
+    pub fn new(peer: IpAddr, epoch: Instant) -> Seat {
+        let seat = Seat { peer, epoch, idle_since: AtomicU64::new(0), evicted: Notify::new() };
+        seat.idle();
+        seat
+    }
+
+    /// A request is in flight.
+    pub fn busy(&self) {
+        self.idle_since.store(BUSY, Relaxed);
+    }
+
+    /// No request is in flight from now on.
+    pub fn idle(&self) {
+        let since = u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(BUSY - 1);
+        self.idle_since.store(since, Relaxed);
+    }
+
+    /// Is no request in flight?
+    pub fn is_idle(&self) -> bool {
+        self.idle_since.load(Relaxed) != BUSY
+    }
+
+    /// Returns when the connection is to make room for another one.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped.
+    pub async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+}
+
+/// The place of a connection, which is free when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    seat: Arc<Seat>,
+    number: u64,
+    places: Arc<Places>,
+}
+
+impl Place {
+    /// What is known of the connection.
+    pub fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.lock().remove(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    async fn is_evicted(place: &Place) -> bool {
+        tokio::time::timeout(std::time::Duration::from_millis(1), place.seat.evicted())
+            .await
+            .is_ok()
+    }
+
+    #[tokio::test]
+    async fn when_all_places_are_taken_the_connection_that_was_idle_for_longest_makes_room() {
+        let places = Places::new(3);
+        let [a, b, c] = [1, 2, 3].map(|it| places.take(peer(it)).unwrap());
+        a.seat.busy();
+        // It has been idle from now on only.
+        b.seat.idle();
+        let d = places.take(peer(4)).unwrap();
+        assert_eq!(places.used(), 3);
+        assert!(is_evicted(&c).await && !is_evicted(&b).await && !is_evicted(&a).await);
+        // Its place is free once, not twice.
+        drop(c);
+        assert_eq!(places.used(), 3);
+        b.seat.busy();
+        d.seat.busy();
+        assert!(places.take(peer(5)).is_none());
+        a.seat.idle();
+        assert!(places.take(peer(5)).is_some());
+        assert!(is_evicted(&a).await);
+    }
+
+    #[tokio::test]
+    async fn one_peer_takes_no_more_than_half_when_places_are_short() {
+        let places = Places::new(8);
+        let crowd: Vec<_> = (0..6).map(|_| places.take(peer(1)).unwrap()).collect();
+        for place in &crowd {
+            place.seat.busy();
+        }
+        assert!(places.take(peer(1)).is_none());
+        let others = [2, 3].map(|it| places.take(peer(it)).unwrap());
+        // A full house: the idle ones of the crowd go first, although others are idle for longer.
+        crowd[5].seat.idle();
+        let another = places.take(peer(4)).unwrap();
+        assert!(is_evicted(&crowd[5]).await);
+        for place in others.iter().chain([&another]) {
+            assert!(!is_evicted(place).await);
+        }
+        // A peer beyond its share makes room itself.
+        crowd[4].seat.idle();
+        assert!(places.take(peer(1)).is_some());
+        assert!(is_evicted(&crowd[4]).await);
+    }
+
+    #[test]
+    fn loopback_has_no_share_and_a_host_has_one_for_all_its_addresses() {
+        let places = Places::new(4);
+        let taken: Vec<_> = (0..4).map(|_| places.take([127, 0, 0, 1].into()).unwrap()).collect();
+        taken.iter().for_each(|it| it.seat.busy());
+        drop(taken);
+        assert_eq!(places.used(), 0);
+        let address = |text: &str| network(text.parse().unwrap());
+        assert_eq!(address("2001:db8::1"), address("2001:db8::ffff:1"));
+        assert_ne!(address("2001:db8::1"), address("2001:db8:0:1::1"));
+        assert_eq!(address("::ffff:192.0.2.1"), peer(1));
+        assert!(address("::1").is_loopback() && address("::ffff:127.0.0.1").is_loopback());
+    }
+
+    #[tokio::test]
+    async fn room_is_made_when_descriptors_are_short() {
+        let places = Places::new(100);
+        assert!(!places.make_room());
+        let [old, new] = [1, 2].map(|it| places.take(peer(it)).unwrap());
+        assert!(places.make_room());
+        assert!(is_evicted(&old).await && !is_evicted(&new).await);
+    }
+}
