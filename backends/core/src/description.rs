@@ -15,6 +15,9 @@ pub struct EngineDescription {
     pub has_gpu_accelerators: bool,
     /// Does it take operators from libraries (`model_operations.op_library_filename`)?
     pub has_op_libraries: bool,
+    /// Keys of the configuration's `parameters` that it heeds, by name; those that it refuses itself where they are
+    /// misspelt need not be among them.
+    pub parameters: &'static [&'static str],
     /// Its settings that name files of this machine, in parameters of models and of accelerators.
     pub settings_of_files: &'static [&'static str],
 }
@@ -28,6 +31,7 @@ impl EngineDescription {
         gpu_memory_limit: None,
         has_gpu_accelerators: false,
         has_op_libraries: false,
+        parameters: &[],
         settings_of_files: &[],
     };
 }

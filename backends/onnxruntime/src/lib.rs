@@ -130,6 +130,18 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     gpu_memory_limit: Some("gpu_mem_limit"),
     has_gpu_accelerators: true,
     has_op_libraries: true,
+    parameters: &[
+        "intra_op_thread_count",
+        "inter_op_thread_count",
+        "execution_mode",
+        "enable_mem_arena",
+        "enable_mem_pattern",
+        "memory.enable_memory_arena_shrinkage",
+        "arena_extend_strategy",
+        "cudnn_conv_algo_search",
+        "do_copy_in_default_stream",
+        "gpu_mem_limit",
+    ],
     settings_of_files: &session_keys::SETTINGS_OF_FILES,
 };
 

@@ -75,6 +75,21 @@ const DESCRIPTION: EngineDescription = EngineDescription {
     ],
     intra_op_threads: Some("INTRA_OP_THREAD_COUNT"),
     inter_op_threads: Some("INTER_OP_THREAD_COUNT"),
+    parameters: &[
+        "INTRA_OP_THREAD_COUNT",
+        "INTER_OP_THREAD_COUNT",
+        "ENABLE_WEIGHT_SHARING",
+        "FREEZE",
+        "OPTIMIZE_FOR_INFERENCE",
+        "INFERENCE_MODE",
+        "DISABLE_OPTIMIZED_EXECUTION",
+        "ENABLE_CACHE_CLEANING",
+        "DISABLE_CUDNN",
+        "TRIAL_RUNS",
+        "ENABLE_JIT_EXECUTOR",
+        "ENABLE_JIT_PROFILING",
+        "ENABLE_TENSOR_FUSER",
+    ],
     ..EngineDescription::PLAIN
 };
 

@@ -41,6 +41,8 @@ pub(super) fn serving(
     let known = serving.models.index().len();
     tracing::info!(models = ready.len(), known, "ready to serve");
     let models = ready.iter().filter_map(|name| serving.models.get(name, None).ok());
+    // A request that the model has answered when it was loaded, or none.
+    let models = models.filter(|model| model.answers_zeros);
     // The shortest request is the easiest to try.
     let easiest =
         models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));

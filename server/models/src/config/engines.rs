@@ -128,6 +128,7 @@ pub(crate) fn usual() -> Engines {
         gpu_memory_limit: Some("gpu_mem_limit"),
         has_gpu_accelerators: true,
         has_op_libraries: true,
+        parameters: &["intra_op_thread_count", "execution_mode"],
         settings_of_files: &["session.optimized_model_filepath", "engine_cache_path"],
     };
     const TORCH: EngineDescription = EngineDescription {

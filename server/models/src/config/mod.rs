@@ -8,6 +8,7 @@ pub(crate) mod engines;
 pub(crate) mod ensemble;
 pub(crate) mod fit;
 pub(crate) mod hints;
+pub(crate) mod misspelt;
 pub(crate) mod model;
 pub(crate) mod pbtxt;
 pub(crate) mod planned_group;

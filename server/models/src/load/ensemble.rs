@@ -88,6 +88,7 @@ impl Loader {
             dispatch,
             metrics,
             content_hash,
+            answers_zeros: false,
             used: Default::default(),
             bytes: 0,
             files: None,

@@ -12,7 +12,7 @@ use backend::Device;
 use crate::{
     config::{choose::EngineChoice, engines::Engines, model::ModelConfig, raw},
     load::placement::Plan,
-    repository::{content::Content, inspect, local::FoundModel},
+    repository::{content::Content, denied::cannot, inspect, local::FoundModel},
 };
 use machine::gpus::Gpu;
 
@@ -51,7 +51,7 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
         names.extend(of_hub.map(|it| (*it).to_owned()));
         Ok(names)
     };
-    list().map_err(|it| format!("cannot list {}: {it}", path.display()))
+    list().map_err(|it| cannot("list", path, &it))
 }
 
 /// Bytes of the files in a version's directory, or of a model that lies flat.

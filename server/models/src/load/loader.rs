@@ -24,6 +24,7 @@ use crate::{
         engines::Engines,
         ensemble::is_ensemble,
         hints::hints,
+        misspelt::misspelt_parameters,
         model::ConfigErrors,
         pbtxt::ConfigReader,
         raw,
@@ -45,7 +46,7 @@ use crate::{
         scheduler::{InstanceSet, dispatch},
         strict_rows::strict_rows,
     },
-    repository::{inspect, local::FoundModel},
+    repository::{denied::cannot, inspect, local::FoundModel},
     serving::{manager::ModelManager, served::ServedModel},
     settings::repository::Repository,
 };
@@ -158,7 +159,7 @@ impl Loader {
         let name = self.settings.repository.config_name.as_deref();
         let Some(path) = config_file(found, name) else { return Ok(None) };
         let file = path.display().to_string();
-        let text = fs::read_to_string(&path).map_err(|it| format!("cannot read {file}: {it}"))?;
+        let text = fs::read_to_string(&path).map_err(|it| cannot("read", &path, &it))?;
         let mut raw = self.reader.parse_text(&file, &text).map_err(|it| it.to_string())?;
         if found.renamed {
             raw.name.clone_from(&found.name);
@@ -310,6 +311,8 @@ impl Loader {
         if let Some(warning) = &settled.warning {
             warnings.warn(warning);
         }
+        let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);
+        misspelt.iter().for_each(|it| warnings.warn(it));
         if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
             warnings.warn("cc_model_filenames is ignored, as no instance runs on a GPU");
         }
@@ -345,6 +348,7 @@ impl Loader {
             settled.instance,
             self.settings.repository.load_run_limit,
         )?;
+        let answers_zeros = times.mean(1).is_some();
         let limiter = self.settings.rate_limiter.as_ref();
         let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
         if is_limited && limiter.is_none() {
@@ -382,6 +386,7 @@ impl Loader {
             dispatch,
             metrics,
             content_hash,
+            answers_zeros,
             used,
             bytes,
             files,

@@ -61,6 +61,7 @@ impl Loader {
             dispatch: Dispatch::Batches(Arc::clone(scheduler)),
             metrics: served.metrics.clone(),
             content_hash: served.content_hash,
+            answers_zeros: served.answers_zeros,
             used,
             bytes: served.bytes,
             files: served.files.clone(),

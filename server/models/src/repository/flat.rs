@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     config::engines::Engines,
-    repository::{content::Content, inspect},
+    repository::{content::Content, denied::listing_failed, inspect},
 };
 
 /// Where exports for ONNX Runtime lie in repositories of Hugging Face.
@@ -22,8 +22,9 @@ const OF_HUB: &str = "onnx";
 pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathBuf>> {
     let extensions = engines.extensions();
     let mut files = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
+    let in_dir = |error: io::Error| listing_failed(dir, error);
+    for entry in fs::read_dir(dir).map_err(in_dir)? {
+        let path = entry.map_err(in_dir)?.path();
         // Archives made on a Mac hold a `._model.onnx` beside each `model.onnx`.
         if path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b".")) {
             continue;

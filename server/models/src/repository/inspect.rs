@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::repository::content::{BEGIN, Content, END, Sample, recognise};
+use crate::repository::{
+    content::{BEGIN, Content, END, Sample, recognise},
+    denied::cannot,
+};
 
 /// So many files are named in one sentence.
 const MOST_NAMED: usize = 4;
@@ -32,8 +35,13 @@ pub(crate) fn content_of(path: &Path) -> Option<Content> {
     read().ok().flatten()
 }
 
-/// What the file is, where it is not what an engine of that platform opens.
+/// What the file is, where it is not what an engine of that platform opens, or that it must not be read.
 pub(crate) fn not_of(path: &Path, platform: &str) -> Option<String> {
+    if let Err(error) = File::open(path)
+        && error.kind() == io::ErrorKind::PermissionDenied
+    {
+        return Some(cannot("read", path, &error));
+    }
     let content = content_of(path).filter(|it| it.platform() != Some(platform))?;
     Some(format!("{}: {}", path.display(), content.sentence(path)))
 }

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     config::engines::Engines,
     repository::{
+        denied::listing_failed,
         flat::{model_files, only_model_file},
         model_id::ModelId,
     },
@@ -293,9 +294,7 @@ fn flat(file: &Path, name: String) -> FoundModel {
 }
 
 pub(super) fn subdirectories(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let in_dir = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot list {}: {error}", dir.display()))
-    };
+    let in_dir = |error: io::Error| listing_failed(dir, error);
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir).map_err(in_dir)? {
         let path = entry.map_err(in_dir)?.path();

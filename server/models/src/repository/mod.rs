@@ -4,6 +4,7 @@ pub(crate) mod base_path;
 pub(crate) mod catalogue;
 pub(crate) mod content;
 pub(crate) mod current_list;
+pub(crate) mod denied;
 pub(crate) mod file_stamps;
 pub(crate) mod flat;
 pub(crate) mod inspect;

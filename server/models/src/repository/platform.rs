@@ -4,7 +4,10 @@ use std::{fs, io, path::Path};
 
 use crate::{
     config::engines::Engines,
-    repository::local::{Found, Names, Style, directory_name, is_model_name, subdirectories},
+    repository::{
+        denied::listing_failed,
+        local::{Found, Names, Style, directory_name, is_model_name, subdirectories},
+    },
 };
 
 impl Found {
@@ -26,7 +29,8 @@ impl Found {
         self.take_unversioned(engines);
         self.models.retain(|_, it| it.config.is_some() || !it.versions.is_empty());
         let is_model = |path: &Path| self.models.values().any(|it| it.dir == path);
-        let entries = fs::read_dir(folder)?.filter_map(|it| Some(it.ok()?.path()));
+        let entries = fs::read_dir(folder).map_err(|it| listing_failed(folder, it))?;
+        let entries = entries.filter_map(|it| Some(it.ok()?.path()));
         let mut others: Vec<String> =
             entries.filter(|it| !is_model(it)).map(|it| directory_name(&it)).collect();
         others.retain(|it| !self.refused.keys().any(|id| *id.name == **it));

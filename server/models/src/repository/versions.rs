@@ -41,6 +41,16 @@ pub(crate) fn wanted_versions<'a>(
         ),
     };
     if here.is_empty() {
+        let list = |it: &[u64]| it.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        if !missing.is_empty() && !found.versions.is_empty() {
+            return Err(format!(
+                "no version to load: version_policy asks for {}, and {} has versions: {numbers}; write one of these \
+                 in version_policy.specific, or leave version_policy out for the highest",
+                list(&missing),
+                found.dir.display(),
+                numbers = list(&found.versions.keys().copied().collect::<Vec<_>>()),
+            ));
+        }
         let numbers: Vec<String> = found.versions.keys().map(u64::to_string).collect();
         let have = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
         return Err(format!(
@@ -91,7 +101,9 @@ mod tests {
         let policy = "version_policy { specific { versions: [ 7, 1 ] } }";
         assert_eq!(wanted(policy), Ok((vec![1], vec![7])));
         let error = wanted("version_policy { specific { versions: 7 } }").unwrap_err();
-        assert!(error.starts_with("no version to load: m has versions: 1, 2, 3"), "{error}");
+        let said =
+            "no version to load: version_policy asks for 7, and m has versions: 1, 2, 3; write one";
+        assert!(error.starts_with(said), "{error}");
         let error = wanted("version_policy { specific { versions: -1 } }").unwrap_err();
         assert!(error.contains("versions[0] is -1; expected at least 1"), "{error}");
     }

@@ -40,6 +40,8 @@ pub struct ServedModel {
     pub metrics: ModelMetrics,
     /// What distinguishes its answers from those of any other model, also of the same name and version.
     pub content_hash: ContentHash,
+    /// Has it answered a request of zeros when it was loaded?
+    pub answers_zeros: bool,
     /// When it was last asked for.
     pub(crate) used: LastUsed,
     /// Memory that it takes, as far as it was measured; 0 where there is no budget for it.

@@ -61,7 +61,11 @@ impl Line {
 
     /// Sets the message.
     pub(super) fn say(&mut self, message: &str) {
-        let escaped = escape(message, LONGEST_MESSAGE);
+        // A list in a message is one sentence on its line; in JSON its ends of lines are kept.
+        let escaped = match self.format {
+            LogFormat::Json => escape(message, LONGEST_MESSAGE),
+            _ => escape(&message.replace("\n- ", "; "), LONGEST_MESSAGE),
+        };
         self.message = match self.format {
             // Nothing surrounds it: its quotes are only quotes, and what it shows may be pasted.
             LogFormat::Text => escaped.replace("\\\"", "\""),
@@ -254,6 +258,17 @@ mod tests {
         );
         assert_eq!(escape("\"\\", 9), "\\\"\\\\");
         assert_eq!(escape("Zoë 漢", 99), "Zoë 漢");
+    }
+
+    #[test]
+    fn a_list_of_problems_is_one_sentence_without_marks_for_ends_of_lines() {
+        let line = |format| {
+            let mut line = Line::new(format, Level::ERROR, SourceLine { file: "x.rs", line: 1 });
+            line.say("2 problems\n- dims is missing\n- name is missing");
+            line.finish()
+        };
+        assert!(line(LogFormat::Text).contains("2 problems; dims is missing; name is missing"));
+        assert!(line(LogFormat::Json).contains("2 problems\\n- dims"));
     }
 
     #[test]

@@ -47,6 +47,8 @@ struct Fake {
     runs: Arc<Mutex<usize>>,
     /// Do runs go on until they are stopped?
     hangs: bool,
+    /// Do runs find fault with their data?
+    refuses_data: bool,
 }
 
 fn noted<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,6 +65,7 @@ impl Fake {
             keeps_state: false,
             runs: Arc::default(),
             hangs: false,
+            refuses_data: false,
         }
     }
 
@@ -116,6 +119,9 @@ impl Instance for FakeInstance {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
         self.fake.refuses(Broken::Runs, self.device)?;
         *noted(&self.fake.runs) += 1;
+        if self.fake.refuses_data {
+            return Err(BackendError::InvalidInput("x is zero".to_owned()));
+        }
         while self.fake.hangs && !batch.stop.is_stopped() {
             std::thread::yield_now();
         }
@@ -277,6 +283,24 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
         slot.unwrap().fill().unwrap().execute(&batch).is_ok()
     };
     assert!(!runs(slots.last_mut()) && runs(slots.first_mut()));
+}
+
+#[test]
+fn only_a_model_that_has_answered_zeros_is_one_to_try() {
+    let tensor = || TensorSpec {
+        name: "x".into(),
+        dtype: DataType::Fp32,
+        dims: vec![Some(1)],
+        any_rank: false,
+        optional: false,
+    };
+    let answers = |name, refuses_data| {
+        let spec = Some(ModelSpec { inputs: vec![tensor()], outputs: vec![tensor()] });
+        let fake = Fake { spec, refuses_data, ..Fake::new(Broken::Nothing) };
+        Loading::of(fake, name, "", 0).manager.get("m", None).unwrap().answers_zeros
+    };
+    assert!(answers("answers", false));
+    assert!(!answers("refuses", true));
 }
 
 #[test]
