@@ -53,3 +53,14 @@ fn what_comes_out_decides_what_a_row_is_where_the_file_declares_another_shape() 
     let columns: Vec<usize> = text.lines().map(|it| it.split(',').count()).collect();
     assert_eq!(columns, [4, 4, 4], "{text}");
 }
+
+#[test]
+fn an_output_that_is_not_served_may_be_of_any_type() {
+    let config =
+        "output { name: \"label\" data_type: TYPE_INT64 dims: [ 1 ] reshape { shape: [ ] } }";
+    let repository = Repository::of(&["sequence_map"]).file("sequence_map/config.pbtxt", config);
+    let server = Server::start(&repository, &[]);
+    let body = r#"{"instances": [[1, 2, 3, 4], [0, 0, 0, 0]]}"#;
+    let reply = server.post("/v1/models/sequence_map:predict", body).expect(200).json();
+    assert_eq!(reply["predictions"].as_array().map(Vec::len), Some(2), "{reply}");
+}

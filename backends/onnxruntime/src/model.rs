@@ -1,6 +1,7 @@
 //! A loaded model: what it takes and gives, and sessions for its instances.
 
 use std::{
+    ffi::CStr,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -8,7 +9,8 @@ use std::{
 };
 
 use backend::{
-    BackendError, Device, Instance, Model, ModelSource, ModelSpec, Placement, TensorSpec,
+    BackendError, Device, Instance, Model, ModelSource, ModelSpec, Placement, TensorHint,
+    TensorSpec,
 };
 
 use crate::{
@@ -72,7 +74,7 @@ impl OnnxModel {
         if large.is_some() {
             native::give_back();
         }
-        let spec = spec(&session, &path)?;
+        let spec = spec(&session, &path, &source.hints.outputs)?;
         first.put(session);
         Ok(OnnxModel { runtime, path, stamp, spec, places })
     }
@@ -131,7 +133,9 @@ fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
     Err(BackendError::Load(format!("{}: {problem}", path.display())))
 }
 
-fn spec(session: &Session, path: &Path) -> Result<ModelSpec, BackendError> {
+/// What the session takes and gives. Where the configuration names outputs, others of types that cannot be served do
+/// not matter.
+fn spec(session: &Session, path: &Path, served: &[TensorHint]) -> Result<ModelSpec, BackendError> {
     let failed = |error| error::of_load(path, &error);
     let mut spec = ModelSpec::default();
     for port in session.inputs().map_err(failed)? {
@@ -141,7 +145,13 @@ fn spec(session: &Session, path: &Path) -> Result<ModelSpec, BackendError> {
         spec.inputs.push(tensor(port, "input", true, path)?);
     }
     for port in session.outputs().map_err(failed)? {
-        spec.outputs.push(tensor(port, "output", false, path)?);
+        let is_served = |name: &CStr| served.iter().any(|it| it.name.as_bytes() == name.to_bytes());
+        let is_ignored = !served.is_empty() && !is_served(&port.name);
+        match tensor(port, "output", false, path) {
+            Ok(output) => spec.outputs.push(output),
+            Err(_) if is_ignored => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(spec)
 }
