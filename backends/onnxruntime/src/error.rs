@@ -76,17 +76,47 @@ fn of_gpu(text: &str) -> bool {
     failures.iter().any(|it| text.contains(it)) || no_run_will_do(text)
 }
 
-/// Why a run failed.
+/// Why something besides the operators of a run failed.
 pub(crate) fn of_run(error: &ort::Error) -> BackendError {
-    run_failure(error.code(), one_line(error.message()))
+    run_failure(error.code(), one_line(error.message()), Sizes::Fixed)
 }
 
-fn run_failure(code: ErrorCode, text: String) -> BackendError {
+/// Why the operators of a run failed.
+pub(crate) fn of_operators(error: &ort::Error, sizes: Sizes) -> BackendError {
+    run_failure(error.code(), one_line(error.message()), sizes)
+}
+
+/// May requests choose the sizes of a model's inputs? Then a failure over sizes is the request's fault; else the server
+/// has seen to it that they are right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sizes {
+    Fixed,
+    Open,
+}
+
+/// Texts of operators that do not get the sizes that they need, which come without a code of their own.
+fn is_about_sizes(text: &str) -> bool {
+    [
+        "Attempting to broadcast an axis by a dimension other than 1",
+        "cannot broadcast on dim",
+        "dimension mismatch",
+        "Dimension mismatch",
+        "dimensions must match",
+        "cannot be reshaped to the requested shape",
+        "Cannot split using values in 'split'",
+        "Invalid input shape",
+    ]
+    .iter()
+    .any(|it| text.contains(it))
+}
+
+fn run_failure(code: ErrorCode, text: String, sizes: Sizes) -> BackendError {
     match code {
         _ if out_of_memory(&text) => BackendError::OutOfMemory(text),
         _ if lacks_handles(&text) => BackendError::OutOfMemory(text),
         _ if no_run_will_do(&text) => BackendError::Device(text),
         ErrorCode::InvalidArgument => BackendError::InvalidInput(text),
+        _ if sizes == Sizes::Open && is_about_sizes(&text) => BackendError::InvalidInput(text),
         _ => BackendError::Execute(text),
     }
 }
@@ -268,8 +298,17 @@ mod tests {
             assert!(!out_of_memory(text), "{text}");
         }
         let text = "CUBLAS failure 1: CUBLAS_STATUS_NOT_INITIALIZED";
-        let run = run_failure(ErrorCode::GenericFailure, text.to_owned());
+        let run = run_failure(ErrorCode::GenericFailure, text.to_owned(), Sizes::Open);
         assert!(matches!(run, BackendError::OutOfMemory(_)), "{run:?}");
+    }
+
+    #[test]
+    fn sizes_that_do_not_go_together_are_the_requests_fault_where_they_are_open() {
+        let text = "Non-zero status code returned while running Add node. axis == 1 || axis == largest was false. \
+                    Attempting to broadcast an axis by a dimension other than 1. 2 by 3";
+        let failure = |sizes| run_failure(ErrorCode::RuntimeException, text.to_owned(), sizes);
+        assert!(matches!(failure(Sizes::Open), BackendError::InvalidInput(_)));
+        assert!(matches!(failure(Sizes::Fixed), BackendError::Execute(_)));
     }
 
     #[test]

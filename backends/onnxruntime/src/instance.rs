@@ -11,7 +11,8 @@ use ort::{logging::LogLevel, session::RunOptions, sys};
 use smallvec::SmallVec;
 
 use crate::{
-    element, error,
+    element,
+    error::{self, Sizes},
     native::{self, Session, Value},
     options::Settings,
 };
@@ -29,6 +30,7 @@ pub(crate) struct OnnxInstance {
     options: Arc<RunOptions>,
     shrinkage: Option<String>,
     device: Device,
+    sizes: Sizes,
     /// Shared with the outputs that are still held by somebody, and with other instances where the model is
     /// large.
     session: Arc<Session>,
@@ -57,7 +59,13 @@ impl OnnxInstance {
             Ok(Input { name: name(it)?, spec: it.clone(), staging: Staging::default() })
         };
         let output = |it: &TensorSpec| Ok(Output { name: name(it)?, spec: it.clone() });
+        let is_open = |it: &TensorSpec| it.any_rank || it.dims.contains(&None);
+        let sizes = match spec.inputs.iter().any(is_open) {
+            true => Sizes::Open,
+            false => Sizes::Fixed,
+        };
         Ok(OnnxInstance {
+            sizes,
             inputs: spec.inputs.iter().map(input).collect::<native::Result<_>>()?,
             outputs: spec.outputs.iter().map(output).collect::<native::Result<_>>()?,
             options: run_options(settings.shrinkage.as_deref())?,
@@ -101,7 +109,7 @@ impl Instance for OnnxInstance {
                 run_options(self.shrinkage.as_deref()).map_err(|it| error::of_run(&it))?;
             return Err(stopped());
         }
-        let results = result.map_err(|it| error::of_run(&it))?;
+        let results = result.map_err(|it| error::of_operators(&it, self.sizes))?;
 
         let named = wanted.iter().zip(results).map(|(output, value)| {
             let value = value.ok_or_else(|| failed(output, "has no value"))?;

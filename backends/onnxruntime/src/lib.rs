@@ -22,6 +22,7 @@ mod error;
 mod files;
 mod instance;
 mod library;
+mod log;
 mod model;
 mod native;
 mod options;

@@ -9,7 +9,7 @@ use std::{
 use backend::BackendError;
 use ort::{LoadDynamicError, environment::Environment};
 
-use crate::native::Native;
+use crate::{log, native::Native};
 
 /// The library that is open.
 pub(crate) struct Runtime {
@@ -55,7 +55,11 @@ fn environment(path: &Path) -> Result<Environment, BackendError> {
         return Err(unusable(path, "there is no such file"));
     }
     let builder = ort::init_from(path).map_err(|error| unusable(path, &problem(&error)))?;
-    let environment = builder.with_name("muster").with_telemetry(false).build();
+    let environment = builder
+        .with_name(log::ENVIRONMENT)
+        .with_logger(log::logger())
+        .with_telemetry(false)
+        .build();
     environment.map_err(|error| unusable(path, error.message()))
 }
 

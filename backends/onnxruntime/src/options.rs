@@ -32,6 +32,8 @@ pub(crate) enum GraphLevel {
 /// What a session is made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
+    /// What ONNX Runtime's messages about a session call it: the model's name.
+    pub(crate) log_name: String,
     /// Threads within an operator, the caller's included. 1: no pool.
     pub(crate) intra_threads: usize,
     /// Threads among operators; of use only when `parallel`.
@@ -59,9 +61,11 @@ impl Settings {
     /// The settings of the model's sessions on that device.
     pub(crate) fn of(source: &ModelSource, device: Device) -> Result<Settings, BackendError> {
         let providers = provider::providers(&source.options, &source.accelerators)?;
+        let log_name = source.name.clone();
         let Device::Gpu(gpu) = device else {
             let settings = Settings::read(&source.options, source.default_threads)?;
-            return Ok(Settings { op_libraries: source.op_libraries.clone(), ..settings });
+            let op_libraries = source.op_libraries.clone();
+            return Ok(Settings { log_name, op_libraries, ..settings });
         };
         // The share of the processors is that of the instances on the CPU, where there are any.
         let threads = match source.is_for(Device::Cpu) {
@@ -77,6 +81,7 @@ impl Settings {
             return Err(BackendError::Load(problem));
         }
         Ok(Settings {
+            log_name,
             shrinkage: shrinkage_on(&shrunk, &[Device::Cpu, device]),
             op_libraries: source.op_libraries.clone(),
             providers: providers.iter().map(|it| it.on(gpu)).collect(),
@@ -96,6 +101,7 @@ impl Settings {
             Some(count) => Ok(count),
         };
         let mut settings = Settings {
+            log_name: String::new(),
             intra_threads: threads("intra_op_thread_count")?,
             inter_threads: threads("inter_op_thread_count")?,
             parallel: options.flag("execution_mode")?.unwrap_or(false),
@@ -308,6 +314,10 @@ mod tests {
         let both = [Device::Gpu(1), Device::Cpu];
         let gpu = on(Device::Gpu(1), &both, &[]).unwrap();
         assert_eq!(gpu.providers.len(), 1);
+        assert_eq!(
+            (gpu.log_name.as_str(), on(Device::Cpu, &both, &[]).unwrap().log_name.as_str()),
+            ("m", "m")
+        );
         assert_eq!(gpu.providers[0].options["device_id"], "1");
         assert_eq!(on(Device::Cpu, &both, &[]).unwrap().providers, []);
     }

@@ -201,6 +201,10 @@ fn inputs_that_do_not_fit_are_the_clients_fault_and_named() {
     refused("sum_difference", &[("a", x()), ("b", narrow)], sum, "Got: 3 Expected: 4");
     let index = Tensor::from_vec(Shape::new(&[1]), vec![7i64]).unwrap();
     refused("gather", &[("index", index)], &["y"], "idx=7");
+    let two_and_three = [("a", floats(&[2, 4], &[0.0; 8])), ("b", floats(&[3, 4], &[0.0; 12]))];
+    refused("sum_difference", &two_and_three, sum, "2 by 3");
+    let unequal = [("a", floats(&[1, 2], &[0.0; 2])), ("b", floats(&[3, 1], &[0.0; 3]))];
+    refused("matmul", &unequal, &["c"], "dimension mismatch");
 }
 
 #[test]

@@ -287,8 +287,11 @@ impl Options {
             true => table.EnableMemPattern,
             false => table.DisableMemPattern,
         };
-        // SAFETY: the options are alive, and nothing else is pointed to.
+        // A name with a NUL is none.
+        let log_name = CString::new(settings.log_name.as_str()).unwrap_or_default();
+        // SAFETY: the options are alive; the name ends with a NUL and is copied; nothing else is pointed to.
         unsafe {
+            check((table.SetSessionLogId)(pointer, log_name.as_ptr()))?;
             check((table.SetIntraOpNumThreads)(pointer, count(settings.intra_threads)))?;
             check((table.SetInterOpNumThreads)(pointer, count(settings.inter_threads)))?;
             check((table.SetSessionExecutionMode)(pointer, mode))?;
