@@ -1,8 +1,18 @@
 //! Who may do what: tokens and restricted categories, on every route of every port.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    path::PathBuf,
+};
 
-use crate::support::{Client, Repository, Server, Start, first_of, infer, row, wait_for};
+use frontend::grpc::proto::{RepositoryModelLoadRequest, RepositoryModelLoadResponse};
+use tonic::Code;
+
+use crate::grpc::client::{Client as GrpcClient, identity, refused};
+use crate::support::{
+    Client, Process, Repository, Server, Start, first_of, infer, row, skip, wait_for,
+};
 
 const METRICS: &str = "metrics-token-0123456789";
 const INFERENCE: &str = "inference-token-0123456789";
@@ -273,4 +283,54 @@ fn headers_of_reserved_names_are_not_forwarded() {
         assert!(text.contains(&name.to_lowercase()) && text.contains("reserved"), "{text}");
     }
     assert!(ask(("x-odd", "\u{fc}")).status == 200);
+}
+
+/// An address of this machine that is not loopback; `None` where there is no network.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent.
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|it| !it.is_loopback() && !it.is_unspecified())
+}
+
+#[test]
+fn clients_that_do_not_come_over_loopback_may_ask_and_not_administrate() {
+    let Some(own) = own_address() else {
+        return skip("administration from other machines: this one has no network");
+    };
+    let repository = Repository::identity("m", &[]);
+    let everywhere = ["--http-address=0.0.0.0", "--model-control-mode=explicit", "--load-model=m"];
+    let flags = [&everywhere[..], &["--allow-remote-administration=false"]].concat();
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_for_line("is open to this machine only");
+    server.wait_ready();
+    let afar = |port: SocketAddr| Client::connect(SocketAddr::new(own, port.port()));
+    let http = server.address("http");
+    for (path, body) in [
+        ("/v2/repository/models/m/load", ""),
+        ("/v2/repository/models/m/unload", ""),
+        ("/v2/logging", "{\"log_info\": false}"),
+        ("/v2/trace/setting", "{}"),
+        ("/v2/systemsharedmemory/region/r/register", "{}"),
+    ] {
+        let error = afar(http).post(path, &[], body).error(403);
+        assert!(error.contains("--allow-remote-administration"), "{path}: {error}");
+    }
+    afar(http).get("/v2/models/m/ready").expect(200);
+    assert_eq!(first_of(&afar(http).post(&infer("m"), &[], row(3))), 3.0);
+    let mut grpc = GrpcClient::connect(SocketAddr::new(own, server.address("grpc").port()));
+    let load = || RepositoryModelLoadRequest { model_name: "m".to_owned(), ..Default::default() };
+    let answer = grpc.call::<_, RepositoryModelLoadResponse>("RepositoryModelLoad", load());
+    let error = refused(answer, Code::PermissionDenied);
+    assert!(error.contains("--allow-remote-administration"), "{error}");
+    grpc.infer(identity("m", &[1.0, 2.0, 3.0, 4.0])).unwrap();
+    let here = SocketAddr::from(([127, 0, 0, 1], http.port()));
+    Client::connect(here).post("/v2/repository/models/m/load", &[], "").expect(200);
+
+    // An address that is given is a decision of the operator.
+    let mut server = Process::start(&repository, &everywhere, &[]);
+    server.wait_for_line("is open to all machines, as ");
+    server.wait_ready();
+    let http = server.address("http");
+    afar(http).post("/v2/repository/models/m/load", &[], "").expect(200);
 }

@@ -29,10 +29,10 @@ use crate::config::{Lifecycle, ServerConfig};
 use frontend::settings::TlsFiles;
 use frontend::{
     drain::{Drain, Stage},
-    grpc::Grpc,
+    grpc::{Grpc, GrpcSettings},
     http::{Listener, Service},
     memory::SharedMemory,
-    net::{self, Front, IoThreads, places::Places, tls::Acceptor},
+    net::{self, Front, IoThreads, PortFronts, places::Places, tls::Acceptor},
     serving::{Serving, ServingSettings},
 };
 use hosting::{Facade, Hosting};
@@ -157,13 +157,25 @@ impl App {
         }
         let health_only = http.behind(Listener::HealthOnly);
         let messages = grpc_settings(&config, &serving, tokens, grpc_tls);
+        let access = messages.access.from_afar();
+        let grpc_afar = Grpc::new(serving.clone(), GrpcSettings { access, ..messages.clone() });
         let grpc = Grpc::new(serving.clone(), messages);
         let mut fronts: Vec<Arc<dyn Front>> =
-            vec![Arc::new(http.clone()), Arc::new(health_only), Arc::new(grpc)];
+            vec![Arc::new(http.clone()), Arc::new(health_only.clone()), Arc::new(grpc)];
+        let mut afar: Vec<Arc<dyn Front>> = vec![
+            Arc::new(http.from_afar()),
+            Arc::new(health_only.from_afar()),
+            Arc::new(grpc_afar),
+        ];
         if config.vertex_ai.is_some() {
             let vertex_ai = config.vertex_ai.clone();
             let plain = http.behind(vertex_ai_listener);
-            fronts.push(Arc::new(Hosting { vertex_ai, facade: None, ..plain }));
+            let front = Hosting { vertex_ai, facade: None, ..plain };
+            afar.push(Arc::new(front.from_afar()));
+            fronts.push(Arc::new(front));
+        }
+        if !config.access.remote_administration.is_allowed {
+            fronts.extend(afar);
         }
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let io = IoThreads::start(threads, cpus, fronts, serving.drain.clone())?;
@@ -201,6 +213,9 @@ impl App {
             tracing::info!(service, %address, "listening");
         }
         let serving = self.serving.clone();
+        announce::administration(&self.config);
+        // The fronts for other machines come after those for this one, in the same order.
+        let first_afar = if self.config.vertex_ai.is_some() { VERTEX_AI + 1 } else { GRPC + 1 };
         let io = Arc::new(self.io);
         let mut tasks = JoinSet::new();
         let places = Places::new(self.config.limits.connections.get());
@@ -217,7 +232,11 @@ impl App {
                 "metrics" => places_of_metrics.clone(),
                 _ => places.clone(),
             };
-            tasks.spawn(async move { io.accept(listener, front, places).await });
+            let fronts = match self.config.access.remote_administration.is_allowed {
+                true => PortFronts { here: front, afar: front },
+                false => PortFronts { here: front, afar: first_afar + front },
+            };
+            tasks.spawn(async move { io.accept(listener, fronts, places).await });
         }
         let interval = self.config.metrics.interval;
         let mut samplers = JoinSet::new();

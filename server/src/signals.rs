@@ -1,5 +1,5 @@
-//! Handling of the signals that stop a process, and of children that end, from the start of the process. Before there is
-//! a server, a signal ends the process.
+//! Handling of the signals that stop a process, and of children that end, from the start of the process. Before there
+//! is a server, a signal ends the process.
 
 use std::{
     io,

@@ -51,6 +51,13 @@ impl Hosting {
         Hosting { http: Service { listener, ..self.http.clone() }, ..self.clone() }
     }
 
+    /// The same front for clients on other machines, which may not administrate without more ado.
+    pub fn from_afar(&self) -> Hosting {
+        let mut front = self.clone();
+        front.http.settings.access = front.http.settings.access.from_afar();
+        front
+    }
+
     /// Why `/ping` is not answered with 200; `None` when it is. One failed model among several does not count, unless
     /// it is the default one.
     pub fn ping_fails(&self) -> Option<String> {

@@ -31,6 +31,25 @@ pub(super) fn gpus(gpus: &Gpus) {
     }
 }
 
+/// Logs who may administrate the server.
+pub(super) fn administration(config: &ServerConfig) {
+    let access = &config.access;
+    let reason = &access.remote_administration.reason;
+    match access.remote_administration.is_allowed {
+        _ if access.tokens_file.is_some() => {
+            tracing::info!(
+                "administration (load, unload, shared memory, trace, log) needs a token"
+            );
+        }
+        true => tracing::info!(
+            "administration (load, unload, shared memory, trace, log) is open to all machines, {reason}"
+        ),
+        false => tracing::info!(
+            "administration (load, unload, shared memory, trace, log) is open to this machine only, {reason}"
+        ),
+    }
+}
+
 /// Logs that everything is loaded, and how to try it.
 pub(super) fn serving(
     serving: &Serving,

@@ -1,5 +1,7 @@
 //! Texts → [`ServerConfig`]: each part reads its own settings; this file settles those that concern several parts.
 
+use std::path::Path;
+
 use super::{
     engines, lifecycle,
     models_from::{has_remote, models_from},
@@ -35,6 +37,26 @@ use telemetry::{
 pub const FLAGS: &[Flag] = &[
     Flag::value("id", "triton", "Name of the server in its metadata. Clients of Triton may look for its name, hence the default"),
 ];
+
+/// Why clients on other machines may administrate a server that runs here; `None` where that is no reason.
+fn place(
+    environment: &dyn Environment,
+    hosted: bool,
+    is_multi_model: bool,
+) -> Option<&'static str> {
+    let is_there = |path: &str| environment.kind_of(Path::new(path)).is_some();
+    match () {
+        () if hosted => Some("as a hosting platform has started the server"),
+        () if is_multi_model => Some("as it is a multi-model endpoint"),
+        () if is_there("/.dockerenv") || is_there("/run/.containerenv") => {
+            Some("as the server runs in a container")
+        }
+        () => {
+            let kubernetes = environment.variable("KUBERNETES_SERVICE_HOST");
+            kubernetes.map(|_| "as the server runs in Kubernetes")
+        }
+    }
+}
 
 /// Makes the configuration. If there are `problems`, it must not be used.
 pub(super) fn resolve(
@@ -89,7 +111,7 @@ pub(super) fn resolve(
         control,
         model_defaults: model_defaults::resolve(&sources, start, problems),
         limits: limits::resolve(&mut sources, machine, problems),
-        access: access::resolve(&sources, problems),
+        access: access::resolve(&sources, place(environment, hosted, is_multi_model), problems),
         tls: tls::resolve(&sources, problems),
         scheduling: scheduling_settings::resolve(&sources, sagemaker.batch, problems),
         rate_limit: rate_limit_settings::resolve(&sources, problems),

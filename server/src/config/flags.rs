@@ -205,6 +205,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "http-tls-client-ca",
         "http-tls-ports",
         "auth-tokens-file",
+        "allow-remote-administration",
         "auth-open",
         "http-restricted-api",
         "grpc-restricted-protocol",

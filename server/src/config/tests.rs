@@ -188,7 +188,13 @@ fn without_arguments_the_defaults_are_these() {
 fn the_defaults_in_the_table_are_the_defaults() {
     let plain = config("", &[]);
     for setting in flags::table().flags().filter(|it| !it.default.is_empty()) {
-        let given = config(&format!("--{}={}", setting.name, setting.default), &[]);
+        let mut given = config(&format!("--{}={}", setting.name, setting.default), &[]);
+        if setting.name == "http-address" {
+            // To give one is to have thought of who can reach it, whichever it is.
+            let remote = &mut given.access.remote_administration;
+            assert!(remote.is_allowed);
+            remote.clone_from(&plain.access.remote_administration);
+        }
         assert_eq!(given, plain, "--{}={}", setting.name, setting.default);
     }
 }
@@ -231,6 +237,29 @@ fn the_command_lines_of_tritons_containers_work_behind_its_name() {
         assert_eq!((ports(&config)[0], config.log.verbose), (9000, 1));
         // The defaults of the other server, where its users would miss them.
         assert_eq!((config.listeners.sagemaker, config.log.format), (None, LogFormat::Default));
+    }
+}
+
+#[test]
+fn other_machines_may_administrate_where_the_operator_or_the_place_has_said_who_can_reach_the_server()
+ {
+    for (args, variables, is_allowed) in [
+        ("", vec![], false),
+        ("--http-port 9000", vec![], false),
+        ("--allow-remote-administration=true", vec![], true),
+        ("--http-address=0.0.0.0", vec![], true),
+        ("--grpc-address=127.0.0.1", vec![], true),
+        ("--http-address=0.0.0.0 --allow-remote-administration=false", vec![], false),
+        ("", vec!["KUBERNETES_SERVICE_HOST=10.0.0.1"], true),
+        ("--sagemaker-multi-model=true", vec![], true),
+        ("tritonserver", vec![], true),
+        ("tritonserver --allow-remote-administration=false", vec![], false),
+    ] {
+        let administration = config(args, &variables).access.remote_administration;
+        assert_eq!(
+            administration.is_allowed, is_allowed,
+            "{args} {variables:?}: {administration:?}"
+        );
     }
 }
 

@@ -117,13 +117,15 @@ const SWITCHES: [&str; 12] = [
 ];
 
 /// Its defaults, where muster's are others.
-const DEFAULTS: [(&str, &str); 7] = [
+const DEFAULTS: [(&str, &str); 8] = [
     ("allow-http", "false"),
     ("allow-grpc", "false"),
     ("allow-sagemaker", "false"),
     ("allow-metrics", "false"),
     ("allow-tfs-grpc", "true"),
     ("tfs-grpc-port", "8500"),
+    // It takes reloads from everywhere.
+    ("allow-remote-administration", "true"),
     // There any number of rows is taken.
     ("default-max-batch-size", "1000"),
 ];

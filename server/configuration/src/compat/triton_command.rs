@@ -45,7 +45,11 @@ pub const WITHOUT_EFFECT: &[WithoutEffect] = &[
 ];
 
 /// Defaults that are others here, and that its users would miss.
-const DEFAULTS: [(&str, &str); 2] = [("allow-sagemaker", "false"), ("log-format", "default")];
+const DEFAULTS: [(&str, &str); 3] = [
+    ("allow-sagemaker", "false"),
+    ("log-format", "default"),
+    ("allow-remote-administration", "true"),
+];
 
 /// Called as `tritonserver`: settings that are not given have the defaults of Triton.
 pub fn offer_defaults(sources: &mut Sources<'_>) {

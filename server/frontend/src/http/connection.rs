@@ -28,12 +28,12 @@ use super::{
     platform::Platform,
     respond,
     service::{Listener, Service},
-    timeouts::{Arrival, Progress, TimedStream},
+    timeouts::{Progress, TimedStream},
     websocket::{self, Opening},
 };
 use crate::{
     drain::Guard,
-    net::{Accepted, places::Place},
+    net::{Accepted, arrival::Arrival, places::Place},
 };
 use inference::error::Error;
 use telemetry::metrics::Protocol;

@@ -7,7 +7,6 @@
 use std::{
     future::Future,
     io,
-    mem::MaybeUninit,
     pin::Pin,
     sync::{
         Arc,
@@ -17,15 +16,13 @@ use std::{
     time::Instant,
 };
 
-use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::Sleep,
 };
 
 use crate::{
-    net::{places::Seat, tls::TlsStream},
+    net::{arrival::Arrival, places::Seat},
     settings::limits::Timeouts,
 };
 
@@ -184,25 +181,6 @@ impl<S> TimedStream<S> {
             let next = due.map_or(now + soonest, |it| it.min(now + soonest));
             self.timer.as_mut().reset(next.into());
         }
-    }
-}
-
-/// A stream that knows whether bytes have arrived that were not read yet.
-pub trait Arrival {
-    /// Asks the kernel, which knows it before the runtime does.
-    fn has_arrived(&self) -> bool;
-}
-
-impl Arrival for TcpStream {
-    fn has_arrived(&self) -> bool {
-        let mut byte = [MaybeUninit::uninit()];
-        SockRef::from(self).peek(&mut byte).is_ok_and(|it| 0 < it)
-    }
-}
-
-impl Arrival for TlsStream {
-    fn has_arrived(&self) -> bool {
-        self.get_ref().0.has_arrived()
     }
 }
 

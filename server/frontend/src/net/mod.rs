@@ -4,6 +4,7 @@
 //! One thread per core does I/O, each with a runtime of its own: a connection stays on its thread, and a request that
 //! its task runs in place never crosses to another. The accepting task hands connections to the threads in turn.
 
+pub(crate) mod arrival;
 pub mod places;
 mod task;
 pub mod tls;
@@ -72,6 +73,24 @@ pub trait Front: Send + Sync {
     fn refuse(self: Arc<Self>, stream: std::net::TcpStream, open: usize) -> Served;
 }
 
+/// The numbers of a port's fronts.
+#[derive(Debug, Clone, Copy)]
+pub struct PortFronts {
+    /// For clients on this machine, which come over the loopback interface.
+    pub here: usize,
+    /// For all others.
+    pub afar: usize,
+}
+
+impl PortFronts {
+    fn of(self, peer: SocketAddr) -> usize {
+        match peer.ip().to_canonical().is_loopback() {
+            true => self.here,
+            false => self.afar,
+        }
+    }
+}
+
 /// A connection on its way to the thread that serves it.
 pub struct Accepted {
     /// The socket, set to non-blocking.
@@ -137,11 +156,11 @@ impl IoThreads {
         Ok(IoThreads { fronts, senders, threads, ended, drain })
     }
 
-    /// Accepts connections for front number `front` until the server closes, and spreads them over the threads.
+    /// Accepts connections for these fronts until the server closes, and spreads them over the threads.
     pub async fn accept(
         &self,
         listener: TcpListener,
-        front: usize,
+        fronts: PortFronts,
         places: Arc<Places>,
     ) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -157,7 +176,7 @@ impl IoThreads {
                 Ok((stream, peer)) => {
                     pause = ACCEPT_PAUSE;
                     turn = turn.wrapping_add(1);
-                    self.hand_over(stream, peer, turn, front, &places);
+                    self.hand_over(stream, peer, turn, fronts.of(peer), &places);
                 }
                 Err(error) if is_about_one(&error) => {
                     tracing::debug!(%error, "lost a connection before it was accepted");
@@ -175,7 +194,7 @@ impl IoThreads {
         while let Ok((stream, peer)) = listener.accept() {
             stream.set_nonblocking(true)?;
             turn = turn.wrapping_add(1);
-            self.hand_over(stream, peer, turn, front, &places);
+            self.hand_over(stream, peer, turn, fronts.of(peer), &places);
         }
         Ok(())
     }
@@ -226,6 +245,22 @@ pub fn default_threads(cpus: usize) -> NonZeroUsize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_are_of_this_machine_by_the_loopback_addresses() {
+        let fronts = PortFronts { here: 0, afar: 1 };
+        for (peer, front) in [
+            ("127.0.0.1:80", 0),
+            ("127.8.0.1:80", 0),
+            ("[::1]:80", 0),
+            ("[::ffff:127.0.0.1]:80", 0),
+            ("10.0.0.1:80", 1),
+            ("[::ffff:10.0.0.1]:80", 1),
+            ("[fe80::1]:80", 1),
+        ] {
+            assert_eq!(fronts.of(peer.parse().unwrap()), front, "{peer}");
+        }
+    }
 
     #[test]
     fn a_thousand_connections_may_wait_to_be_accepted() {

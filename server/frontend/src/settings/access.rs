@@ -12,6 +12,7 @@ use inference::access::{Categories, Category, Forwarding, Restriction, overlap};
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("auth-tokens-file", "", "File of lines '<scope> <token>', the scope one of metrics, inference, admin: every request needs a token. Read again when it changes"),
+    Flag::value("allow-remote-administration", "", "Answer requests that load or unload models, share memory, or concern trace and log settings to clients on other machines, too, without tokens. Default: in containers, where an address such as --http-address is given, on hosting platforms, and called as another server"),
     Flag::value("auth-open", "health", "Categories of requests, as --http-restricted-api has them, that need no token, with commas between them; none for no category"),
     Flag::many("http-restricted-api", "<category>[,<category>..]:<header>=<value>: requests of these categories need this header. Categories: health, metadata, inference, shared-memory, model-config, model-repository, statistics, trace, logging, metrics").with_secret(),
     Flag::many("grpc-restricted-protocol", "The same over gRPC, where the metadata key is triton-grpc-protocol-<header>").with_secret(),
@@ -26,6 +27,8 @@ pub struct AccessSettings {
     pub tokens_file: Option<PathBuf>,
     /// `--auth-open`: the requests that need no token.
     pub open: Categories,
+    /// `--allow-remote-administration`.
+    pub remote_administration: RemoteAdministration,
     /// Over HTTP.
     pub http: WireAccess,
     /// Over gRPC.
@@ -41,12 +44,55 @@ pub struct WireAccess {
     pub forwarding: Option<Forwarding>,
 }
 
-/// Reads the settings.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> AccessSettings {
+/// May clients on other machines administrate without a token?
+#[derive(Debug, Clone, PartialEq)]
+pub struct RemoteAdministration {
+    /// They may.
+    pub is_allowed: bool,
+    /// Why, or why not; the end of a sentence.
+    pub reason: String,
+}
+
+/// Settings of addresses: who gives one has thought of who can reach it.
+const ADDRESSES: [&str; 5] =
+    ["http-address", "grpc-address", "sagemaker-address", "vertex-ai-address", "tfs-grpc-address"];
+
+/// `place` is a reason to allow it that lies in where the server runs.
+fn remote_administration(
+    sources: &Sources,
+    place: Option<&'static str>,
+    problems: &mut Vec<String>,
+) -> RemoteAdministration {
+    let setting = "allow-remote-administration";
+    if let Some(is_allowed) = sources.read(setting, value::boolean, problems) {
+        let reason = sources.last(setting).map_or_else(String::new, |it| format!("by {it}"));
+        return RemoteAdministration { is_allowed, reason };
+    }
+    let address = ADDRESSES.iter().find(|it| sources.last(it).is_some());
+    match (place, address) {
+        (Some(place), _) => RemoteAdministration { is_allowed: true, reason: place.to_owned() },
+        (None, Some(address)) => {
+            RemoteAdministration { is_allowed: true, reason: format!("as --{address} is given") }
+        }
+        (None, None) => {
+            let reason = "unless --allow-remote-administration=true, or with tokens".to_owned();
+            RemoteAdministration { is_allowed: false, reason }
+        }
+    }
+}
+
+/// Reads the settings. `place` is a reason to let clients on other machines administrate that lies in where the server
+/// runs.
+pub fn resolve(
+    sources: &Sources,
+    place: Option<&'static str>,
+    problems: &mut Vec<String>,
+) -> AccessSettings {
     let open = sources.read("auth-open", open, problems);
     AccessSettings {
         tokens_file: sources.read("auth-tokens-file", value::path, problems),
         open: open.unwrap_or(Categories::only(&[Category::Health])),
+        remote_administration: remote_administration(sources, place, problems),
         http: wire(sources, "http-restricted-api", "http-header-forward-pattern", problems),
         grpc: wire(sources, "grpc-restricted-protocol", "grpc-header-forward-pattern", problems),
     }

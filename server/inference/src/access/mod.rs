@@ -41,6 +41,7 @@ impl Wire {
 #[derive(Clone, Default)]
 pub struct Access(Option<Arc<Rules>>);
 
+#[derive(Clone)]
 struct Rules {
     wire: Wire,
     /// The clients that may ask, by their tokens; `None` for all.
@@ -49,6 +50,8 @@ struct Rules {
     open: Categories,
     /// The header of each, and the restriction.
     restrictions: Vec<(String, Restriction)>,
+    /// Are these the rules for clients on other machines, which may not administrate without more ado?
+    is_afar: bool,
 }
 
 impl Access {
@@ -65,7 +68,19 @@ impl Access {
         }
         let header = |it: &Restriction| format!("{}{}", wire.prefix(), it.key);
         let restrictions = restrictions.iter().map(|it| (header(it), it.clone())).collect();
-        Access(Some(Arc::new(Rules { wire, tokens, open, restrictions })))
+        Access(Some(Arc::new(Rules { wire, tokens, open, restrictions, is_afar: false })))
+    }
+
+    /// The same rules for clients on other machines: administration only with a token or the header of a restriction.
+    pub fn from_afar(&self) -> Access {
+        let rules = self.0.as_deref().cloned().unwrap_or(Rules {
+            wire: Wire::Http,
+            tokens: None,
+            open: Categories::default(),
+            restrictions: Vec::new(),
+            is_afar: true,
+        });
+        Access(Some(Arc::new(Rules { is_afar: true, ..rules })))
     }
 
     /// May a request that needs this, and whose header of a (lower-case) name is found by `header`, be
@@ -93,13 +108,16 @@ impl Rules {
         need: Need,
         header: impl Fn(&str) -> Option<&'a [u8]>,
     ) -> Result<(), Error> {
+        let mut has_proof = false;
         if let Some(file) = self.tokens.as_ref().filter(|_| !self.open.contains(need.category())) {
             file.tokens().check(need, &header)?;
+            has_proof = true;
         }
         for (name, restriction) in &self.restrictions {
             if !restriction.categories.contains(need.category()) {
                 continue;
             }
+            has_proof = true;
             if !header(name).is_some_and(|it| restriction.value.is(it)) {
                 let category = need.category().name();
                 let given = if header(name).is_some() { "another value" } else { "none" };
@@ -114,6 +132,14 @@ impl Rules {
                     )),
                 });
             }
+        }
+        if self.is_afar && !has_proof && need.scope() == Scope::Admin {
+            let category = need.category().name();
+            return Err(Error::Forbidden(format!(
+                "requests of the category '{category}' that administrate are answered to clients on the same machine \
+                 only; --allow-remote-administration=true, tokens (--auth-tokens-file) or a restriction of the \
+                 category open them to others"
+            )));
         }
         Ok(())
     }
@@ -149,6 +175,31 @@ mod tests {
         let access = Access::new(Wire::Http, None, Categories::only(&[Category::Health]), &[]);
         assert!(access.0.is_none());
         check(&access, LOAD, &[], None);
+    }
+
+    #[test]
+    fn clients_on_other_machines_administrate_only_with_a_token_or_a_restrictions_header() {
+        let traces = Need::reading(Category::Trace);
+        let open = Access::default().from_afar();
+        for (need, expect) in [
+            (LIVE, None),
+            (INFER, None),
+            (LOAD, Some(Kind::Forbidden)),
+            (traces, Some(Kind::Forbidden)),
+        ] {
+            check(&open, need, &[], expect);
+        }
+        let access = Access::new(Wire::Http, tokens(), Categories::default(), &[]).from_afar();
+        check(&access, LOAD, &[], Some(Kind::Unauthenticated));
+        check(&access, LOAD, &[("x-api-key", "admin-admin-admin-admin")], None);
+        // What needs no token has shown none.
+        let open = Categories::only(&[Category::ModelRepository]);
+        let access = Access::new(Wire::Http, tokens(), open, &[]).from_afar();
+        check(&access, LOAD, &[], Some(Kind::Forbidden));
+        let rules = restricted(&["model-repository:x-key=secret"]);
+        let access = Access::new(Wire::Http, None, Categories::default(), &rules).from_afar();
+        check(&access, LOAD, &[("x-key", "secret")], None);
+        check(&access, traces, &[("x-key", "secret")], Some(Kind::Forbidden));
     }
 
     #[test]
