@@ -127,7 +127,7 @@ def errors_are_json_with_the_id_of_the_request(endpoint):
     for body, kind, status in (
         ("{", "application/json", 400),
         ("1,2,3,4\n5,x,7,8\n", "text/csv", 400),
-        ("x", "text/plain", 415),
+        ("x", "text/html", 415),
     ):
         reply = endpoint.ask(body, kind, status=status)
         error = reply.json()
