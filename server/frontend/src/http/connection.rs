@@ -60,20 +60,41 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    // What speaks is large, and boxed so that a connection that never says anything does not carry it.
     match service.listener.clone() {
-        Listener::Plain | Listener::HealthOnly => speak(stream, guard, &place, platform).await,
+        Listener::Plain | Listener::HealthOnly => {
+            if has_spoken(&stream, service.settings.timeouts.idle, &mut guard, &place).await {
+                Box::pin(speak(stream, guard, &place, platform)).await;
+            }
+        }
         Listener::Tls(acceptor) => {
             let longest = service.settings.timeouts.head;
             let accepted = tokio::select! {
-                accepted = acceptor.accept(stream, longest, &mut guard) => accepted,
+                accepted = Box::pin(acceptor.accept(stream, longest, &mut guard)) => accepted,
                 () = place.seat().evicted() => return,
             };
             match accepted {
-                Ok(stream) => speak(stream, guard, &place, platform).await,
+                Ok(stream) => Box::pin(speak(stream, guard, &place, platform)).await,
                 // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
                 Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
             }
         }
+    }
+}
+
+/// Waits for the first byte of a connection; true also when the server closes, so that what is under way is answered.
+/// False where the connection is to be closed.
+async fn has_spoken(
+    stream: &TcpStream,
+    longest: Duration,
+    guard: &mut Guard,
+    place: &Place,
+) -> bool {
+    tokio::select! {
+        readable = stream.readable() => readable.is_ok(),
+        () = guard.closing() => true,
+        () = place.seat().evicted() => false,
+        () = tokio::time::sleep(longest) => false,
     }
 }
 
@@ -202,4 +223,46 @@ pub async fn refuse(stream: std::net::TcpStream, service: &Service, open: usize)
     );
     // Best effort: a client that does not read this sees the closed connection.
     let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        exchange::intake::Received,
+        http::{answer::Answer, router::PlatformRoute},
+    };
+    use hyper::http::request::Parts;
+
+    /// A platform that is asked nothing.
+    #[derive(Clone)]
+    struct Unasked;
+
+    impl Platform for Unasked {
+        fn service(&self) -> &Service {
+            unreachable!()
+        }
+
+        async fn answer(&self, _: Request<Incoming>) -> Response<Segments> {
+            unreachable!()
+        }
+
+        async fn handle(&self, _: PlatformRoute<'_>, _: &Parts, _: &mut Incoming) -> Answer {
+            unreachable!()
+        }
+
+        async fn message(&self, _: &Parts, _: Result<Received, Error>) -> Response<Segments> {
+            unreachable!()
+        }
+    }
+
+    fn size_of_future<A, B, F: Future>(_: impl Fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_connection_that_says_nothing_is_small() {
+        let size = size_of_future(serve::<Unasked>);
+        assert!(size <= 2048, "{size} bytes");
+    }
 }
