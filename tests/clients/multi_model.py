@@ -60,7 +60,7 @@ def check_life_of_a_model():
     response = call("POST", "/models/a/invoke", 200, data=npy(row), headers={"Content-Type": "application/x-npy"})
     assert response.headers["Content-Type"] == "application/x-npy", response.headers
     call("POST", "/models/a/invoke", 400, data="x,y\n", headers=CSV)
-    call("POST", "/models/a/invoke", 415, data="x", headers={"Content-Type": "text/plain"})
+    call("POST", "/models/a/invoke", 415, data="x", headers={"Content-Type": "text/html"})
     # By the name that people use, as local runs ask, and as the only one.
     named = CSV | {"X-Amzn-SageMaker-Target-Model": "team/fraud.tar.gz"}
     assert right(call("POST", "/invocations", 200, data=FRAUD, headers=named))

@@ -186,9 +186,7 @@ mod tests {
 
     #[test]
     fn unknown_addresses_are_404_and_wrong_methods_405() {
-        for path in
-            ["", "/", "/v2/x", "/v2/models", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"]
-        {
+        for path in ["/v2/x", "/v2/models", "/v2/models/m/infer/more", "/a/b/c/d/e/f/g/h/i/j/k"] {
             assert!(matches!(route(&Method::GET, path), Err(Error::NotFound(_))), "{path}");
         }
         let error = route(&Method::GET, "/v2/models/m/infer").unwrap_err();
