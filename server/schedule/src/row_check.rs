@@ -35,8 +35,7 @@ const ROUNDED: f64 = 0.05;
 
 /// Is the merged run of that number looked at?
 pub(crate) fn is_sampled(number: u64) -> bool {
-    number.is_multiple_of(ONE_IN)
-        || (FIRST <= number && number < ONE_IN && number.is_power_of_two())
+    number.is_multiple_of(ONE_IN) || ((FIRST..ONE_IN).contains(&number) && number.is_power_of_two())
 }
 
 /// A request of a merged run, and how it was answered.

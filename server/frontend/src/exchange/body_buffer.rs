@@ -55,7 +55,7 @@ impl BodyBuffer {
     }
 
     /// Bytes that have arrived.
-    pub fn len(&self) -> usize {
+    pub fn received(&self) -> usize {
         self.buffer.len()
     }
 
@@ -154,7 +154,7 @@ mod tests {
         });
         let Some((at, Error::OutOfBudget(_))) = refused else { panic!("{refused:?}") };
         drop(bodies.remove(at));
-        while bodies[0].len() < 8 * PIECE {
+        while bodies[0].received() < 8 * PIECE {
             bodies[0].extend(&piece).unwrap();
         }
         assert_eq!(budget.used(), 8 * PIECE);

@@ -156,7 +156,7 @@ async fn read_up_to(
     let mut buffer = BodyBuffer::new(expected.max(first.len()), aligned_at, permit);
     let mut data = Some(first);
     while let Some(chunk) = data {
-        let length = buffer.len().saturating_add(chunk.len());
+        let length = buffer.received().saturating_add(chunk.len());
         if limit < length as u64 {
             return Err(limits.too_large(length, limit));
         }

@@ -134,12 +134,12 @@ impl<'l> Messages<'l> {
         let aligned_at = layout::first_tensor(&first, self.path).unwrap_or(0);
         let mut buffer = BodyBuffer::new(length, aligned_at, permit);
         buffer.extend(&first)?;
-        while buffer.len() < length {
-            clock.received = buffer.len() as u64;
+        while buffer.received() < length {
+            clock.received = buffer.received() as u64;
             let Some(mut data) = clock.next(&mut self.body).await? else {
-                return Err(cut(buffer.len(), length));
+                return Err(cut(buffer.received(), length));
             };
-            self.rest = data.split_off(data.len().min(length - buffer.len()));
+            self.rest = data.split_off(data.len().min(length - buffer.received()));
             buffer.extend(&data)?;
         }
         Ok(buffer.finish())

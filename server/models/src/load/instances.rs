@@ -19,19 +19,28 @@ use schedule::{
     slot::{MakeInstance, Slot},
 };
 
-/// The places for a model's instances, the preferred one last, and what warming up has taught. `dir` is the
-/// model's directory, `first` an instance for the first place where there is one already,
-/// `run_limit` bounds the runs that warm one up. Blocking.
+/// What warming up takes beside the model.
+#[derive(Clone, Copy)]
+pub(crate) struct WarmUp<'a> {
+    /// The model's directory.
+    pub(crate) dir: &'a Path,
+    /// Inputs that requests do not bring.
+    pub(crate) extra: &'a ExtraInputs,
+    /// What bounds the runs; `None` for the device's own limit.
+    pub(crate) run_limit: Option<Duration>,
+}
+
+/// The places for a model's instances, the preferred one last, and what warming up has taught. `first` is an instance
+/// for the first place where there is one already. Blocking.
 pub(crate) fn make(
     model: &Arc<dyn Model>,
     config: &ModelConfig,
     signature: &Arc<Signature>,
-    dir: &Path,
     plan: &Plan,
-    extra: &ExtraInputs,
+    warm_up: WarmUp<'_>,
     first: Option<Box<dyn Instance>>,
-    run_limit: Option<Duration>,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
+    let WarmUp { dir, extra, run_limit } = warm_up;
     let first = Arc::new(Mutex::new(first));
     let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));

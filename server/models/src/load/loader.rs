@@ -338,15 +338,15 @@ impl Loader {
         signature.most_rows = signature.most_rows.or(strict).or(whole);
         let signature = Arc::new(signature);
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
+        let run_limit = self.settings.repository.load_run_limit;
+        let warm_up = instances::WarmUp { dir: &found.dir, extra: &extra, run_limit };
         let (slots, times) = instances::make(
             &model,
             &completed.config,
             &signature,
-            &found.dir,
             plan,
-            &extra,
+            warm_up,
             settled.instance,
-            self.settings.repository.load_run_limit,
         )?;
         let answers_zeros = times.mean(1).is_some();
         let limiter = self.settings.rate_limiter.as_ref();

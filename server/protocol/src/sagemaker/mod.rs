@@ -212,7 +212,8 @@ fn reply_format(
     // An image, and a text under its name, say more of the pipeline than the dialect does.
     let is_pipeline = matches!(decoded.envelope, ReplyFormat::HuggingFace(_));
     let of_dialect = |it: &ReplyFormat| {
-        !decoded.stated && !(is_pipeline && matches!(it, ReplyFormat::HuggingFace(_)))
+        let is_said = decoded.stated || is_pipeline && matches!(it, ReplyFormat::HuggingFace(_));
+        !is_said
     };
     let envelope = habits.envelope.filter(of_dialect);
     let envelope = match envelope.unwrap_or_else(|| decoded.envelope.clone()) {

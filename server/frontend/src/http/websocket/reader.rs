@@ -118,7 +118,7 @@ impl Reader {
     /// Bytes of the unfinished message that have arrived; `None` where no message has begun.
     pub fn unfinished(&self) -> Option<u64> {
         let of_message = self.message.as_ref().map(|it| match &it.content {
-            Ok(buffer) => buffer.len() as u64,
+            Ok(buffer) => buffer.received() as u64,
             Err(_) => it.length,
         });
         let begun = self.frame.is_some() || self.start < self.end;

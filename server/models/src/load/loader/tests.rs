@@ -264,18 +264,10 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     let plan = plan(&raw.instance_group, &BTreeMap::new(), &settings.defaults, places).unwrap();
     let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };
     let model: Arc<dyn Model> = Arc::new(fake);
-    let dir = Path::new("");
-    let (mut slots, _) = instances::make(
-        &model,
-        &served.config,
-        &served.signature,
-        dir,
-        &plan,
-        &ExtraInputs::Plain,
-        None,
-        None,
-    )
-    .unwrap();
+    let extra = &ExtraInputs::Plain;
+    let warm_up = instances::WarmUp { dir: Path::new(""), extra, run_limit: None };
+    let (config, signature) = (&served.config, &served.signature);
+    let (mut slots, _) = instances::make(&model, config, signature, &plan, warm_up, None).unwrap();
     // The scheduler takes from the end; the instance on the GPU cannot run.
     let runs = |slot: Option<&mut Slot>| {
         let (inputs, outputs, stop) = (&[], &["x".into()], &Stop::new());
