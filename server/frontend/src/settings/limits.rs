@@ -59,7 +59,7 @@ pub struct BodyPace {
 impl BodyPace {
     /// How long a body may have taken by the time that `received` bytes of it have come; `None` for any time.
     ///
-    /// A second is earned by [`BodyPace::bytes_per_second`], or by the [`DOUBLING`]th part of what has come where that
+    /// A second is earned by [`BodyPace::bytes_per_second`], or by the `DOUBLING`th part of what has come where that
     /// is more: a body must come the faster the more memory it holds, so that the time grows by its logarithm only.
     pub fn allowed(&self, received: u64) -> Option<Duration> {
         let earned = received.checked_div(self.bytes_per_second)?;
