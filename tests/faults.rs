@@ -354,8 +354,10 @@ fn when_file_descriptors_run_out_the_server_waits_and_serves_on() {
     prlimit(Some(process), Resource::Nofile, few).unwrap();
     let crowd: Vec<Client> = (0..50).map(|_| Client::connect(address)).collect();
     server.wait_for_line("cannot accept a connection");
-    assert_eq!(first_of(&served.post(&infer("m"), &[], row(1))), 1.0);
-    drop(crowd);
+    // Connections that are idle make room for those that come.
+    let mut next = Client::connect(address);
+    assert_eq!(first_of(&next.post(&infer("m"), &[], row(1))), 1.0);
+    drop((served, next, crowd));
     let mut late = Client::connect(address);
     assert_eq!(first_of(&late.post(&infer("m"), &[], row(2))), 2.0);
 }

@@ -95,7 +95,7 @@ fn bad_settings_are_refused_by_name() {
         "parameter intra_op_thread_count is '-1', expected a whole number from 0 to 1024"
     );
     let text = load_error(path("mlp.onnx"), &[("session.\0", "1")]);
-    assert!(text.contains("mlp.onnx"), "{text}");
+    assert!(text.starts_with("parameter session.\0 is not known; expected one of"), "{text}");
 }
 
 #[test]

@@ -90,9 +90,11 @@ impl BodyBuffer {
         }
         self.buffer.extend(chunk);
         if self.capacity < length {
-            // It has moved into a larger one, of which a part is free.
+            // It has moved into a larger one, of which a part is free, and which must have room, too.
             self.capacity = self.buffer.capacity();
-            self.permit.cover(self.capacity);
+            if !self.permit.grow_to(self.capacity) {
+                return Err(out_of_bytes(self.permit.budget()));
+            }
         }
         Ok(())
     }
