@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use backend::{Backend, BackendError, Device, Model, ModelSource, Placement};
+use backend::{Backend, Model, ModelSource};
 use bytes::Bytes;
 
 use crate::{
@@ -25,32 +25,30 @@ use crate::{
         ensemble::is_ensemble,
         hints::hints,
         misspelt::misspelt_parameters,
-        model::ConfigErrors,
         pbtxt::ConfigReader,
         raw,
         reach::beyond_the_model,
         unapplied::unapplied,
     },
     load::{
+        create_error::{CreateError, said_by_content},
         extra_inputs::ExtraInputs,
         files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
-        gpu_limit, instances,
+        instances,
         load_error::LoadError,
         load_log::{self, Warnings},
         load_settings::LoadSettings,
         options::{
-            engine_options, first_response_ms, gpu_accelerators, gpu_share, in_one_thread,
-            op_libraries,
+            engine_options, first_response_ms, gpu_accelerators, in_one_thread, op_libraries,
         },
-        placement::{NoGpus, Places, Plan, plan},
+        placement::{NoGpus, Plan},
         scheduler::{InstanceSet, dispatch},
         strict_rows::strict_rows,
     },
-    repository::{denied::cannot, inspect, local::FoundModel},
+    repository::{denied::cannot, local::FoundModel},
     serving::{manager::ModelManager, served::ServedModel},
     settings::repository::Repository,
 };
-use machine::gpus::Gpu;
 use telemetry::metrics::{Metrics, ModelOptions};
 
 /// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
@@ -72,7 +70,7 @@ pub struct Loader {
     /// How long sequences may be idle on models that do not say; `None` for Triton's second.
     sequence_idle: Option<Duration>,
     /// Processors to share out; at least 1.
-    cpus: AtomicUsize,
+    pub(super) cpus: AtomicUsize,
 }
 
 impl Loader {
@@ -241,50 +239,6 @@ impl Loader {
         options
     }
 
-    /// Has a GPU of the plan too much of its memory in use for one more model? Looks at it now.
-    fn check_gpu_limits(&self, plan: &Plan) -> Result<(), LoadError> {
-        let limits = &self.settings.repository.gpu_limits;
-        if limits.is_empty() || !plan.uses_gpus() {
-            return Ok(());
-        }
-        self.metrics.sample_gpus();
-        let readings = self.metrics.resources().gpus;
-        gpu_limit::check(plan, limits, &self.settings.gpus.found, &readings)
-            .map_err(LoadError::OutOfMemory)
-    }
-
-    fn plan_here(
-        &self,
-        model: &str,
-        raw: Option<&raw::ModelConfig>,
-        options: &BTreeMap<String, String>,
-    ) -> Result<Plan, String> {
-        let gpus = &self.settings.gpus;
-        match gpus.found.as_slice() {
-            [] => {
-                let is_there = gpus.lack.is_of_some();
-                self.plan(model, raw, options, Err(NoGpus { reason: &gpus.reason, is_there }))
-            }
-            found => self.plan(model, raw, options, Ok(found)),
-        }
-    }
-
-    fn plan(
-        &self,
-        model: &str,
-        raw: Option<&raw::ModelConfig>,
-        options: &BTreeMap<String, String>,
-        gpus: Result<&[Gpu], NoGpus<'_>>,
-    ) -> Result<Plan, String> {
-        let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
-        let thread_keys = &self.descriptions.intra_op_keys();
-        let cpus = self.cpus.load(Ordering::Relaxed);
-        let cpus = NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN);
-        let places = Places { cpus, gpus, thread_keys };
-        plan(groups, options, &self.settings.defaults, places)
-            .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())
-    }
-
     /// Loads the model and makes its instances as planned.
     fn make(
         &self,
@@ -393,40 +347,6 @@ impl Loader {
         })
     }
 
-    /// The settings of the engine, with the part of the GPUs' memory that is the model's by the server's settings.
-    fn options_here(
-        &self,
-        load: &Load<'_>,
-        plan: &Plan,
-        warnings: &mut Warnings<'_>,
-    ) -> BTreeMap<String, String> {
-        let mut options = load.options.clone();
-        let Some(margin) = self.settings.defaults.gpu_memory_margin else { return options };
-        let key = self.descriptions.description(&load.choice.backend).gpu_memory_limit;
-        if !plan.uses_gpus() || key.is_some_and(|it| options.contains_key(it)) {
-            return options;
-        }
-        match (gpu_share(margin, plan, &self.settings.gpus.found), key) {
-            (Some(bytes), Some(key)) => {
-                options.insert(key.to_owned(), bytes.to_string());
-            }
-            (Some(_), None) => warnings.warn("--gpu-memory-margin has no effect on models of its engine"),
-            (None, _) => warnings.warn(
-                "--gpu-memory-margin has no effect: the driver does not say how much memory there is",
-            ),
-        }
-        options
-    }
-
-    /// The GPU on which all instances run, if that is one.
-    fn only_gpu(&self, plan: &Plan) -> Option<String> {
-        let [Placement { device: Device::Gpu(number), .. }] = plan.placements()[..] else {
-            return None;
-        };
-        let gpu = self.settings.gpus.found.iter().find(|it| it.number == number);
-        gpu.map(|it| it.uuid.clone())
-    }
-
     fn choose_engine(
         &self,
         found: &FoundModel,
@@ -468,20 +388,6 @@ impl Loader {
     }
 }
 
-/// An engine's word on a file that it cannot open, or what the file is instead.
-fn said_by_content(
-    error: BackendError,
-    source: &ModelSource,
-    choice: &EngineChoice,
-) -> BackendError {
-    match error {
-        BackendError::Load(text) => {
-            BackendError::Load(inspect::not_of(&source.path, &choice.platform).unwrap_or(text))
-        }
-        error => error,
-    }
-}
-
 /// One model version on its way.
 pub(super) struct Load<'a> {
     pub(super) found: &'a FoundModel,
@@ -492,41 +398,6 @@ pub(super) struct Load<'a> {
     pub(super) engine: &'a dyn Backend,
     pub(super) options: BTreeMap<String, String>,
     pub(super) started: SystemTime,
-}
-
-/// Why a model could not be made.
-pub(super) enum CreateError {
-    /// A device for it cannot be used; another one may do.
-    Device(String),
-    /// A device, or the machine, has too little memory; another device may do.
-    Memory(String),
-    /// It cannot be served anywhere.
-    Refused(String),
-}
-
-impl From<BackendError> for CreateError {
-    fn from(error: BackendError) -> CreateError {
-        match error {
-            BackendError::Device(reason) => CreateError::Device(reason),
-            BackendError::OutOfMemory(reason) => CreateError::Memory(reason),
-            error => CreateError::Refused(error.to_string()),
-        }
-    }
-}
-
-impl From<String> for CreateError {
-    fn from(reason: String) -> CreateError {
-        CreateError::Refused(reason)
-    }
-}
-
-impl From<CreateError> for LoadError {
-    fn from(error: CreateError) -> LoadError {
-        match error {
-            CreateError::Refused(reason) | CreateError::Device(reason) => reason.into(),
-            CreateError::Memory(reason) => LoadError::OutOfMemory(reason),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use crate::{
         raw::{self, ModelParameter, model_config::SchedulingChoice},
     },
     load::{
+        create_error::CreateError,
         instances::on_device,
-        loader::{CreateError, Load, Loader},
+        loader::{Load, Loader},
         placement::Plan,
         proof::{Proof, is_due, prove},
         run_limit::RunLimit,

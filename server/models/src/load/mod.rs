@@ -1,6 +1,7 @@
 //! From a model that was found to one that is ready: its engine, its instances, its scheduler.
 
 pub(crate) mod checksum;
+pub(crate) mod create_error;
 pub(crate) mod ensemble;
 pub(crate) mod extra_inputs;
 pub(crate) mod files;
@@ -13,6 +14,7 @@ pub(crate) mod loader;
 pub(crate) mod merging;
 pub(crate) mod options;
 pub(crate) mod placement;
+pub(crate) mod planning;
 pub(crate) mod proof;
 pub(crate) mod queue_settings;
 pub(crate) mod resize;

@@ -2,16 +2,21 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-use backend::{Batch, DataType, Instance, ModelSpec, NamedTensor, Stop, TensorSpec};
+use backend::{
+    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Placement, Stop,
+    TensorSpec,
+};
 
 use super::*;
 use crate::{
-    load::load_settings::LoadSettings,
+    load::{
+        load_settings::LoadSettings,
+        placement::{Places, plan},
+    },
     serving::{manager::ModelManager, state::State},
     settings::{model_defaults::ModelDefaults, repository::Repository},
 };
-use machine::gpus::Gpus;
-use machine::gpus::Lack;
+use machine::gpus::{Gpu, Gpus, Lack};
 use schedule::slot::Slot;
 use schedule::{SchedulingSettings, admission::LongestStay};
 

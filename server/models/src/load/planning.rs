@@ -1,0 +1,100 @@
+//! Where the instances of a model go on this machine, and what that means for its engine's settings.
+
+use std::{collections::BTreeMap, num::NonZeroUsize, sync::atomic::Ordering};
+
+use backend::{Device, Placement};
+
+use crate::{
+    config::{model::ConfigErrors, raw},
+    load::{
+        gpu_limit,
+        load_error::LoadError,
+        load_log::Warnings,
+        loader::{Load, Loader},
+        options::gpu_share,
+        placement::{NoGpus, Places, Plan, plan},
+    },
+};
+use machine::gpus::Gpu;
+
+impl Loader {
+    /// Has a GPU of the plan too much of its memory in use for one more model? Looks at it now.
+    pub(super) fn check_gpu_limits(&self, plan: &Plan) -> Result<(), LoadError> {
+        let limits = &self.settings.repository.gpu_limits;
+        if limits.is_empty() || !plan.uses_gpus() {
+            return Ok(());
+        }
+        self.metrics.sample_gpus();
+        let readings = self.metrics.resources().gpus;
+        gpu_limit::check(plan, limits, &self.settings.gpus.found, &readings)
+            .map_err(LoadError::OutOfMemory)
+    }
+
+    /// The instances of a model, on the GPUs that are there or without.
+    pub(super) fn plan_here(
+        &self,
+        model: &str,
+        raw: Option<&raw::ModelConfig>,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Plan, String> {
+        let gpus = &self.settings.gpus;
+        match gpus.found.as_slice() {
+            [] => {
+                let is_there = gpus.lack.is_of_some();
+                self.plan(model, raw, options, Err(NoGpus { reason: &gpus.reason, is_there }))
+            }
+            found => self.plan(model, raw, options, Ok(found)),
+        }
+    }
+
+    /// The same, on these GPUs or without, for the reason given.
+    pub(super) fn plan(
+        &self,
+        model: &str,
+        raw: Option<&raw::ModelConfig>,
+        options: &BTreeMap<String, String>,
+        gpus: Result<&[Gpu], NoGpus<'_>>,
+    ) -> Result<Plan, String> {
+        let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
+        let thread_keys = &self.descriptions.intra_op_keys();
+        let cpus = self.cpus.load(Ordering::Relaxed);
+        let cpus = NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN);
+        let places = Places { cpus, gpus, thread_keys };
+        plan(groups, options, &self.settings.defaults, places)
+            .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())
+    }
+
+    /// The settings of the engine, with the part of the GPUs' memory that is the model's by the server's settings.
+    pub(super) fn options_here(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        warnings: &mut Warnings<'_>,
+    ) -> BTreeMap<String, String> {
+        let mut options = load.options.clone();
+        let Some(margin) = self.settings.defaults.gpu_memory_margin else { return options };
+        let key = self.descriptions.description(&load.choice.backend).gpu_memory_limit;
+        if !plan.uses_gpus() || key.is_some_and(|it| options.contains_key(it)) {
+            return options;
+        }
+        match (gpu_share(margin, plan, &self.settings.gpus.found), key) {
+            (Some(bytes), Some(key)) => {
+                options.insert(key.to_owned(), bytes.to_string());
+            }
+            (Some(_), None) => warnings.warn("--gpu-memory-margin has no effect on models of its engine"),
+            (None, _) => warnings.warn(
+                "--gpu-memory-margin has no effect: the driver does not say how much memory there is",
+            ),
+        }
+        options
+    }
+
+    /// The GPU on which all instances run, if that is one.
+    pub(super) fn only_gpu(&self, plan: &Plan) -> Option<String> {
+        let [Placement { device: Device::Gpu(number), .. }] = plan.placements()[..] else {
+            return None;
+        };
+        let gpu = self.settings.gpus.found.iter().find(|it| it.number == number);
+        gpu.map(|it| it.uuid.clone())
+    }
+}
