@@ -1,8 +1,10 @@
 //! Models in the form in which converters write them.
 
-use serde_json::json;
+use std::fs;
 
-use crate::support::{Client, Repository, Server, infer};
+use serde_json::{Value, json};
+
+use crate::support::{Client, Repository, Server, infer, root};
 
 /// Models of `tests/fixtures/converted`.
 fn of(fixtures: &[&str]) -> Repository {
@@ -46,7 +48,7 @@ fn what_comes_out_decides_what_a_row_is_where_the_file_declares_another_shape() 
     let rows = "1,2,3,4\n-1,0,2,5\n0,0,0,0\n";
     let reply = Client::connect(server.sagemaker()).post(
         "/invocations",
-        &[("content-type", "text/csv")],
+        &[("content-type", "text/csv"), ("accept", "text/csv; output=label; output=probabilities")],
         rows,
     );
     let text = reply.expect(200).text();
@@ -63,4 +65,121 @@ fn an_output_that_is_not_served_may_be_of_any_type() {
     let body = r#"{"instances": [[1, 2, 3, 4], [0, 0, 0, 0]]}"#;
     let reply = server.post("/v1/models/sequence_map:predict", body).expect(200).json();
     assert_eq!(reply["predictions"].as_array().map(Vec::len), Some(2), "{reply}");
+}
+
+/// Classifiers of `tests/fixtures/classifiers`, but for those of texts, which need a locale.
+const CLASSIFIERS: [&str; 3] = ["species", "trees", "columns"];
+
+fn classifiers() -> Repository {
+    let add =
+        |it: Repository, name: &&str| it.copy(name, &format!("tests/fixtures/classifiers/{name}"));
+    CLASSIFIERS.iter().fold(Repository::new(), add)
+}
+
+/// What the library that trained the model says of some rows.
+fn expected(name: &str) -> Value {
+    let path = root(&format!("tests/fixtures/classifiers/{name}.json"));
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    match list.as_array() {
+        Some(items) => items.iter().flat_map(numbers).collect(),
+        None => vec![list.as_f64().unwrap()],
+    }
+}
+
+#[track_caller]
+fn near(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    assert!(found.iter().zip(expected).all(|(one, other)| (one - other).abs() < 1e-5), "{found:?}");
+}
+
+/// The inputs of the model for these rows.
+fn tensors(metadata: &Value, rows: &Value) -> Value {
+    let (inputs, rows) = (metadata["inputs"].as_array().unwrap(), rows.as_array().unwrap());
+    let column = |at: usize| match inputs.len() {
+        1 => json!(rows),
+        _ => rows.iter().map(|row| json!([row[at]])).collect(),
+    };
+    let width = |at: usize| inputs[at]["shape"][1].clone();
+    let tensor = |(at, port): (usize, &Value)| {
+        let shape = json!([rows.len(), width(at)]);
+        json!({"name": port["name"], "datatype": "FP32", "shape": shape, "data": column(at)})
+    };
+    inputs.iter().enumerate().map(tensor).collect()
+}
+
+#[test]
+fn a_classifier_as_its_converter_writes_it_gives_what_its_library_predicts() {
+    let repository = classifiers();
+    let server = Server::start(&repository, &[]);
+    for name in CLASSIFIERS {
+        let expected = expected(name);
+        let metadata = server.get(&format!("/v2/models/{name}")).expect(200).json();
+        let classes = expected["classes"].as_array().unwrap();
+        let scores = &metadata["outputs"][1];
+        assert_eq!(scores["datatype"], "FP32");
+        assert_eq!(scores["shape"], json!([-1, classes.len()]), "{name}");
+
+        let inputs = tensors(&metadata, &expected["inputs"]);
+        let best = json!({"classification": 1});
+        let outputs = json!([{"name": metadata["outputs"][0]["name"]}, {"name": scores["name"]}]);
+        let body = json!({"inputs": inputs, "outputs": outputs});
+        let reply = server.post(&infer(name), body.to_string()).expect(200).json();
+        assert_eq!(reply["outputs"][0]["data"], expected["labels"], "{name}");
+        near(&numbers(&reply["outputs"][1]["data"]), &numbers(&expected["probabilities"]));
+
+        let outputs = json!([{"name": scores["name"], "parameters": best}]);
+        let body = json!({"inputs": inputs, "outputs": outputs});
+        let reply = server.post(&infer(name), body.to_string()).expect(200).json();
+        for (text, label) in reply["outputs"][0]["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .zip(expected["labels"].as_array().unwrap())
+        {
+            let class = text.as_str().unwrap().rsplit(':').next().unwrap();
+            assert_eq!(class, label.to_string().trim_matches('"'), "{text}");
+        }
+    }
+}
+
+#[test]
+fn csv_and_npy_have_the_label_of_a_classifier_and_accept_names_other_outputs() {
+    let repository = classifiers();
+    let server = Server::start(&repository, &[]);
+    let ask = |name: &str, accept: &str| {
+        let rows = expected(name)["inputs"].clone();
+        let rows = rows.as_array().unwrap().iter();
+        let line =
+            |row: &Value| numbers(row).iter().map(f64::to_string).collect::<Vec<_>>().join(",");
+        let body = rows.map(line).collect::<Vec<_>>().join("\n");
+        let headers = [
+            ("content-type", "text/csv"),
+            ("accept", accept),
+            ("x-amzn-sagemaker-target-model", name),
+        ];
+        Client::connect(server.sagemaker()).post("/invocations", &headers, body)
+    };
+    for name in CLASSIFIERS {
+        let (reply, expected) = (ask(name, "text/csv").expect(200).text(), expected(name));
+        let labels = expected["labels"].as_array().unwrap().iter();
+        let labels: Vec<String> =
+            labels.map(|it| it.to_string().trim_matches('"').to_owned()).collect();
+        assert_eq!(reply.lines().collect::<Vec<_>>(), labels, "{name}");
+        let scores = if name == "trees" { "probabilities" } else { "output_probability" };
+        let reply = ask(name, &format!("text/csv; output={scores}")).expect(200).text();
+        let found: Vec<f64> = reply.split([',', '\n']).filter_map(|it| it.parse().ok()).collect();
+        near(&found, &numbers(&expected["probabilities"]));
+        let reply = ask(name, &format!("application/x-npy; output={scores}")).expect(200);
+        let floats = reply.body.rchunks_exact(4).take(found.len());
+        let floats: Vec<f32> =
+            floats.map(|it| f32::from_le_bytes(it.try_into().unwrap())).collect();
+        near(&floats.iter().rev().map(|&it| it.into()).collect::<Vec<_>>(), &found);
+    }
+    let reply = ask("trees", "application/x-npy").expect(200).body;
+    assert!(String::from_utf8_lossy(&reply).contains("'descr': '<i8'"));
+    let error = ask("trees", "text/csv; output=scores").error(400);
+    assert!(error.contains("scores"), "{error}");
 }

@@ -44,6 +44,8 @@ pub struct ModelSpec {
     pub inputs: Vec<TensorSpec>,
     /// What it gives.
     pub outputs: Vec<TensorSpec>,
+    /// Names of classes by output, in their order, where the file says them.
+    pub labels: BTreeMap<Arc<str>, Arc<[String]>>,
 }
 
 /// What the configuration says of one input or output: all an engine has where its files do not say it.

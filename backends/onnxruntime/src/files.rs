@@ -1,6 +1,7 @@
 //! The files that a model consists of: its own, and those that hold its weights.
 //!
-//! The names of the latter stand in the first, so its protobuf is walked, past whatever else it holds.
+//! The names of the latter stand in the first, so its protobuf is walked, past whatever else it holds. On the way the
+//! operators are looked at.
 
 use std::{
     collections::BTreeSet,
@@ -8,6 +9,8 @@ use std::{
     io::{self, BufReader, Read},
     path::{Path, PathBuf},
 };
+
+use crate::zipmap;
 
 /// A model of fewer bytes is small: each instance has a session of its own, made anew at each start.
 ///
@@ -25,6 +28,8 @@ pub(crate) struct ModelFiles {
     pub(crate) weights: BTreeSet<String>,
     /// Bytes of all of them together.
     pub(crate) bytes: u64,
+    /// Is there an operator that makes maps of a classifier's probabilities?
+    pub(crate) has_zipmap: bool,
 }
 
 impl ModelFiles {
@@ -35,14 +40,16 @@ impl ModelFiles {
     pub(crate) fn of(model: &Path) -> io::Result<ModelFiles> {
         let file = File::open(model)?;
         let length = file.metadata()?.len();
-        let mut walk = Walk { file: BufReader::new(file), at: 0, weights: BTreeSet::new() };
+        let mut walk =
+            Walk { file: BufReader::new(file), at: 0, weights: BTreeSet::new(), has_zipmap: false };
         walk.message(Kind::Model, length)?;
         let folder = model.parent().unwrap_or(Path::new(""));
         let mut bytes = length;
         for name in &walk.weights {
             bytes += fs::metadata(folder.join(name))?.len();
         }
-        Ok(ModelFiles { model: model.to_owned(), weights: walk.weights, bytes })
+        let Walk { weights, has_zipmap, .. } = walk;
+        Ok(ModelFiles { model: model.to_owned(), weights, bytes, has_zipmap })
     }
 
     pub(crate) fn is_large(&self) -> bool {
@@ -50,7 +57,7 @@ impl ModelFiles {
     }
 }
 
-/// A message type of `onnx.proto` that leads to the name of a file.
+/// A message type of `onnx.proto` that leads to the name of a file or of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Model,
@@ -62,15 +69,18 @@ enum Kind {
     Tensor,
     /// An entry of a tensor's `external_data`: its key `location` has the name of a file.
     External,
+    /// The name of a node's operator.
+    Operator,
 }
 
 impl Kind {
-    /// What is in the field of that number. `None` where no name of a file can be.
+    /// What is in the field of that number. `None` where nothing is that is looked for.
     fn field(self, number: u64) -> Option<Kind> {
         match (self, number) {
             (Kind::Model, 7) => Some(Kind::Graph),
             (Kind::Model, 25) => Some(Kind::Function),
             (Kind::Function, 7) | (Kind::Graph, 1) => Some(Kind::Node),
+            (Kind::Node, 4) => Some(Kind::Operator),
             (Kind::Node, 5) => Some(Kind::Attribute),
             (Kind::Graph, 5) | (Kind::Attribute, 5 | 10) => Some(Kind::Tensor),
             (Kind::Graph, 15) | (Kind::Attribute, 22 | 23) => Some(Kind::SparseTensor),
@@ -90,6 +100,7 @@ struct Walk {
     /// Bytes read or skipped so far.
     at: u64,
     weights: BTreeSet<String>,
+    has_zipmap: bool,
 }
 
 impl Walk {
@@ -117,14 +128,30 @@ impl Walk {
             let inner_end = inner_end.ok_or_else(malformed)?;
             match kind.field(tag >> 3).filter(|_| tag & 7 == 2) {
                 Some(Kind::External) => self.external(length)?,
-                Some(inner) => open.push((inner, inner_end)),
-                None => {
-                    let skip = i64::try_from(length).map_err(|_| malformed())?;
-                    self.file.seek_relative(skip)?;
-                    self.at = inner_end;
+                Some(Kind::Operator) if length == zipmap::OPERATOR.len() as u64 => {
+                    self.operator(inner_end)?;
                 }
+                Some(Kind::Operator) => self.skip(inner_end)?,
+                Some(inner) => open.push((inner, inner_end)),
+                None => self.skip(inner_end)?,
             }
         }
+        Ok(())
+    }
+
+    fn skip(&mut self, end: u64) -> io::Result<()> {
+        let skip = i64::try_from(end - self.at).map_err(|_| malformed())?;
+        self.file.seek_relative(skip)?;
+        self.at = end;
+        Ok(())
+    }
+
+    /// Reads an operator's name, which is as long as that of `ZipMap`.
+    fn operator(&mut self, end: u64) -> io::Result<()> {
+        let mut name = [0; zipmap::OPERATOR.len()];
+        self.file.read_exact(&mut name)?;
+        self.at = end;
+        self.has_zipmap |= name == zipmap::OPERATOR;
         Ok(())
     }
 

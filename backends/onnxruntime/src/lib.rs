@@ -27,8 +27,10 @@ mod model;
 mod native;
 mod options;
 mod place;
+mod protobuf;
 mod provider;
 mod session_keys;
+mod zipmap;
 
 use std::{
     path::{Path, PathBuf},

@@ -19,9 +19,10 @@ use crate::{
     files::ModelFiles,
     instance::OnnxInstance,
     library::Runtime,
-    native::{self, Kind, Port, Session},
+    native::{self, Kind, Port, Session, Source},
     options::Settings,
     place::{Place, Weights, check_providers, open},
+    zipmap::{self, Unzipped},
 };
 
 /// One version of a model.
@@ -31,6 +32,8 @@ pub(crate) struct OnnxModel {
     /// Its file as it was when it was loaded.
     stamp: Stamp,
     spec: ModelSpec,
+    /// Is the model without the `ZipMap` of its file?
+    is_unzipped: bool,
     /// One for each device on which there will be instances.
     places: Vec<Place>,
 }
@@ -51,7 +54,9 @@ impl OnnxModel {
             check_providers(&runtime, &settings.providers)?;
         }
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
-        let large = ModelFiles::of(&path).ok().filter(ModelFiles::is_large);
+        let files = ModelFiles::of(&path).ok();
+        let unzipped = files.as_ref().filter(|it| it.has_zipmap).and_then(|_| read_unzipped(&path));
+        let large = files.filter(ModelFiles::is_large);
         let weights = if large.is_some() { Weights::Large } else { Weights::Small };
         let place = |(placement, settings)| Place::new(placement, settings, weights);
         let places: Vec<Place> = settings.into_iter().map(place).collect();
@@ -61,7 +66,9 @@ impl OnnxModel {
         let session = match (&large, cache) {
             // What is kept is made for the processor, and by the operators of ONNX Runtime alone.
             (Some(files), Some(cache))
-                if first.device == Device::Cpu && first.settings.op_libraries.is_empty() =>
+                if first.device == Device::Cpu
+                    && first.settings.op_libraries.is_empty()
+                    && unzipped.is_none() =>
             {
                 cache.session(&runtime, files, &first.settings)
             }
@@ -69,14 +76,16 @@ impl OnnxModel {
         };
         let session = match session {
             Some(session) => session,
-            None => open(&runtime, &path, &first.settings)?,
+            None => open(&runtime, &path, source_of(unzipped.as_ref()), &first.settings)?,
         };
         if large.is_some() {
             native::give_back();
         }
-        let spec = spec(&session, &path, &source.hints.outputs)?;
+        let mut spec = spec(&session, &path, &source.hints.outputs)?;
         first.put(session);
-        Ok(OnnxModel { runtime, path, stamp, spec, places })
+        let is_unzipped = unzipped.is_some();
+        spec.labels = unzipped.map(|it| it.classes).unwrap_or_default();
+        Ok(OnnxModel { runtime, path, stamp, spec, is_unzipped, places })
     }
 }
 
@@ -104,11 +113,20 @@ impl OnnxModel {
                 self.path.display()
             )));
         }
-        open(&self.runtime, &self.path, settings)
+        let unzipped = self.is_unzipped.then(|| read_unzipped(&self.path)).flatten();
+        open(&self.runtime, &self.path, source_of(unzipped.as_ref()), settings)
     }
 }
 
-/// The file itself, or `model.onnx` in the folder.
+/// The model without its `ZipMap`. `None` where the file cannot be read, which opening it will explain.
+fn read_unzipped(path: &Path) -> Option<Unzipped> {
+    zipmap::unzip(&fs::read(path).ok()?)
+}
+
+fn source_of(unzipped: Option<&Unzipped>) -> Source<'_> {
+    unzipped.map_or(Source::Model, |it| Source::Content(&it.model))
+}
+
 /// What tells one content of a file from another: when it was written, and its size.
 type Stamp = Option<(SystemTime, u64)>;
 
@@ -117,6 +135,7 @@ fn stamp(path: &Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
+/// The file itself, or `model.onnx` in the folder.
 fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
     let path = match path.is_dir() {
         true => path.join("model.onnx"),
@@ -178,12 +197,8 @@ fn tensor(port: Port, what: &str, optional: bool, path: &Path) -> Result<TensorS
                 6 => "an optional value",
                 _ => "of an unknown type",
             };
-            let hint = if what == "output" && [2, 3].contains(&kind) { ZIPMAP } else { "" };
-            format!("is {article}, and only tensors can be served{hint}")
+            format!("is {article}, and only tensors can be served")
         }
     };
     Err(BackendError::Load(format!("{}: {what} '{name}' {problem}", path.display())))
 }
-
-const ZIPMAP: &str = "; a classifier converted by skl2onnx gives a tensor instead when it is converted with \
-                      options={id(model): {'zipmap': False}} (onnxmltools: zipmap=False)";

@@ -118,13 +118,14 @@ pub(crate) fn check_providers(
     })
 }
 
-/// A session of the model in that file. Blocking.
+/// A session of the model in that file, from this source. Blocking.
 pub(crate) fn open(
     runtime: &Arc<Runtime>,
     path: &Path,
+    source: Source<'_>,
     settings: &Settings,
 ) -> Result<Session, BackendError> {
-    Session::new(runtime, path, Source::Model, settings).map_err(|error| {
+    Session::new(runtime, path, source, settings).map_err(|error| {
         match settings.providers.is_empty() {
             true => error::of_load(path, &error),
             false => error::of_load_on_gpu(path, &error),

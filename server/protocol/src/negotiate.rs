@@ -1,7 +1,7 @@
 //! Media types on `/invocations`: which decoder a `Content-Type` names, and which encoder an `Accept`
 //! header picks among those that can carry the reply.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use inference::error::Error;
 
@@ -242,6 +242,27 @@ pub fn choose(
     )))
 }
 
+/// The outputs that a client names by the parameter `output` of the types that it accepts, each once; where it accepts
+/// any type and names none, those that `default` names.
+pub fn outputs<'a>(accept: Option<&'a str>, default: Option<&'a str>) -> Vec<&'a str> {
+    let accept = accept.unwrap_or_default();
+    let named = named_outputs(accept);
+    let takes_any = || entries(accept).iter().all(|it| it.name == "*/*");
+    match default {
+        Some(default) if named.is_empty() && takes_any() => named_outputs(default),
+        _ => named,
+    }
+}
+
+fn named_outputs(types: &str) -> Vec<&str> {
+    let parameters = types.split(',').flat_map(|it| it.split(';').skip(1));
+    let pairs = parameters.filter_map(|it| it.split_once('='));
+    let outputs = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("output"));
+    let mut seen = BTreeSet::new();
+    let names = outputs.map(|(_, value)| value.trim().trim_matches('"'));
+    names.filter(|it| seen.insert(*it)).collect()
+}
+
 /// One entry of an `Accept` header.
 struct Entry<'a> {
     name: &'a str,
@@ -385,6 +406,23 @@ mod tests {
     }
 
     #[test]
+    fn outputs_are_named_by_a_parameter_of_the_type() {
+        let check = |accept, default, expected: &[&str]| {
+            assert_eq!(outputs(Some(accept), default), expected, "{accept}");
+        };
+        check("text/csv; output=a", None, &["a"]);
+        check(
+            "text/csv;q=0.5;OUTPUT=\"a b\";output=c, application/json;output=c",
+            None,
+            &["a b", "c"],
+        );
+        check("", Some("text/csv; output=a"), &["a"]);
+        check("*/*", Some("text/csv; output=a"), &["a"]);
+        check("*/*;output=b", Some("text/csv; output=a"), &["b"]);
+        check("application/json", Some("text/csv; output=a"), &[]);
+    }
+
+    #[test]
     fn a_range_takes_what_is_in_it_and_nothing_of_weight_zero() {
         check_accept("text/*", None, Some(Media::Csv));
         check_accept("application/*", Some("text/csv"), Some(Media::Json));
@@ -405,6 +443,7 @@ mod tests {
         #[test]
         fn no_header_makes_it_panic(text in ".*") {
             let _ = declared(Some(&text));
+            let _ = outputs(Some(&text), Some(&text));
             let _ = choose(Some(&text), Some(&text), Media::Json, &[Media::Json]);
         }
     }

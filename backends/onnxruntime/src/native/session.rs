@@ -38,6 +38,8 @@ unsafe impl Sync for Session {}
 pub(crate) enum Source<'a> {
     /// A model, which is optimised as the settings say.
     Model,
+    /// The same, but this is what is in the file.
+    Content(&'a [u8]),
     /// The same; and the optimised graph is written to that file, its weights, in the form in which the
     /// kernels want them, to [`WEIGHTS`] beside it.
     ModelToKeep(&'a Path),
@@ -47,6 +49,9 @@ pub(crate) enum Source<'a> {
 
 /// The file of weights beside an optimised graph.
 pub(crate) const WEIGHTS: &str = "weights.bin";
+
+/// Where files of weights are looked for, for a model without a file of its own.
+const FOLDER_OF_WEIGHTS: &str = "session.model_external_initializers_file_folder_path";
 
 /// Smaller weights stay in the graph's own file, where the passes that look at shapes and constants find
 /// them.
@@ -91,8 +96,24 @@ impl Session {
     ) -> Result<Session> {
         let native = &runtime.native;
         let options = Options::new(native.table, source, settings)?;
-        let path = CString::new(path.as_os_str().as_bytes())?;
         let mut pointer = ptr::null_mut();
+        if let Source::Content(content) = source {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            options.entry(FOLDER_OF_WEIGHTS, &folder.to_string_lossy())?;
+            // SAFETY: environment and options are alive, the content is as long as that and is read during the
+            // call only, one pointer is written.
+            unsafe {
+                check((native.table.CreateSessionFromArray)(
+                    native.environment(),
+                    content.as_ptr().cast(),
+                    content.len(),
+                    options.pointer.as_ptr(),
+                    &mut pointer,
+                ))?;
+            }
+            return Ok(Session { pointer: made(pointer)?, runtime: runtime.clone() });
+        }
+        let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: environment and options are alive, the path ends with a NUL, one pointer is written.
         unsafe {
             check((native.table.CreateSession)(
@@ -277,7 +298,7 @@ impl Options {
         let severity = match source {
             // It would warn that such a file is good for one kind of processor, which is known.
             Source::ModelToKeep(_) => LogLevel::Error,
-            Source::Model | Source::Optimised => LogLevel::Warning,
+            Source::Model | Source::Content(_) | Source::Optimised => LogLevel::Warning,
         };
         let arena = match settings.arena {
             true => table.EnableCpuMemArena,

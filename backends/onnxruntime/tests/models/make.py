@@ -99,13 +99,18 @@ save("mlp.onnx",
      [weights("w1", (30, 64)), weights("b1", (64,)), weights("w2", (64, 64)), weights("b2", (64,)),
       weights("w3", (64, 2)), weights("b3", (2,))])
 
-# What cannot be served.
+# A classifier as converters make it; no other operator is there, and so no version of ONNX's own ones.
 strings = h.make_map_type_proto(T.STRING, h.make_tensor_type_proto(T.FLOAT, []))
-save("refused/zipmap.onnx",
-     [h.make_node("ZipMap", ["x"], ["probabilities"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])],
+save("zipmap.onnx",
+     [h.make_node("ZipMap", ["x"], ["probabilities"], domain="ai.onnx.ml", classlabels_strings=["b", "a"])],
      [value("x", ["rows", 2])],
      [h.make_value_info("probabilities", h.make_sequence_type_proto(strings))],
-     opsets=(("", 17), ("ai.onnx.ml", 3)))
+     opsets=(("ai.onnx.ml", 3),))
+
+# What cannot be served.
+floats = h.make_sequence_type_proto(h.make_tensor_type_proto(T.FLOAT, ["rows", 2]))
+save("refused/sequence_output.onnx", [h.make_node("SequenceConstruct", ["x"], ["list"])],
+     [value("x", ["rows", 2])], [h.make_value_info("list", floats)])
 floats = h.make_sequence_type_proto(h.make_tensor_type_proto(T.FLOAT, ["rows"]))
 save("refused/sequence.onnx",
      [h.make_node("SequenceAt", ["list", "index"], ["y"])],

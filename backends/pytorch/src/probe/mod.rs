@@ -165,7 +165,8 @@ fn conclude(
             optional: known.optional,
         }
     });
-    let mut spec = ModelSpec { inputs: inputs.collect(), outputs: Vec::new() };
+    let mut spec =
+        ModelSpec { inputs: inputs.collect(), outputs: Vec::new(), ..ModelSpec::default() };
     let batches = begin_open(&hints.inputs) && begin_open(&hints.outputs);
     let counts = observed.counts.filter(|_| hints.outputs.is_empty());
     let mut problem = counts.map(|(first, other)| {
@@ -307,6 +308,6 @@ fn as_it_stands(
     };
     let outputs = outputs::assign(&interface.returns, &hints.outputs, None)?;
     let warning = format!("types and shapes are not checked: {reason}");
-    let spec = ModelSpec { inputs, outputs: given };
+    let spec = ModelSpec { inputs, outputs: given, ..ModelSpec::default() };
     Ok(Found { spec, outputs, sample: None, warning: Some(warning) })
 }

@@ -285,7 +285,8 @@ impl Loader {
             tracing::info!(model, version, "not applied to it: {}", unapplied.join(", "));
         }
         completed.show_instances(&plan.groups);
-        let labels = read_labels(&completed.config, &found.dir)?;
+        let mut labels = model.spec().map(|it| it.labels.clone()).unwrap_or_default();
+        labels.extend(read_labels(&completed.config, &found.dir)?);
         let mut signature = completed.config.signature(version, &labels);
         let strict = strict_rows(raw, self.settings.defaults.strict_max_batch_size);
         let whole = (!settled.has_parts).then_some(completed.config.max_batch_size);

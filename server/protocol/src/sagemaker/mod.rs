@@ -13,10 +13,12 @@ mod look;
 mod mlflow;
 pub mod models;
 mod objects;
+mod outputs;
 pub mod session;
 mod sniff;
 
-use backend::DataType;
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::{
@@ -101,8 +103,13 @@ pub fn decode(
         Content::Media(Media::Binary) => return Err(negotiate::unsupported(Media::Binary.name())),
         Content::Other => bodies::raw(signature, &body)?,
     };
-    let format = reply_format(signature, invocation, options, &decoded)?;
-    Ok((InferenceRequest { inputs: decoded.inputs, ..InferenceRequest::default() }, format))
+    let named = outputs::named(invocation, options);
+    let format = reply_format(signature, invocation, options, &decoded, &named)?;
+    let outputs = outputs::of_reply(signature, named, &format);
+    Ok((
+        InferenceRequest { inputs: decoded.inputs, outputs, ..InferenceRequest::default() },
+        format,
+    ))
 }
 
 /// Bytes that [`decode`] takes at most beside the body. Found by the same look at head and body, before anything is
@@ -193,17 +200,18 @@ pub fn encode(
     }
 }
 
-/// The form of the reply to what was decoded.
+/// The form of the reply to what was decoded. `named` are the outputs that the client asks for.
 fn reply_format(
     signature: &Signature,
     invocation: &Invocation,
     options: &Options,
     decoded: &Decoded,
+    named: &[Arc<str>],
 ) -> Result<ReplyFormat, Error> {
     if let ReplyFormat::Objects(_) = decoded.envelope {
         return objects::reply_format(signature, invocation, options, decoded);
     }
-    let offered = offered(signature);
+    let offered = offered(signature, named);
     let habits = options.habits();
     let family = habits.family.unwrap_or(decoded.family);
     // Where the reply cannot have the form of its request, it is what is offered first.
@@ -247,7 +255,7 @@ fn reply_format(
 }
 
 /// The formats that a reply of this model can have.
-fn offered(signature: &Signature) -> &'static [Media] {
+fn offered(signature: &Signature, named: &[Arc<str>]) -> &'static [Media] {
     const ALL: [Media; 6] = [
         Media::Json,
         Media::JsonLines(LinesName::JsonLines),
@@ -257,9 +265,9 @@ fn offered(signature: &Signature) -> &'static [Media] {
         Media::Npy,
     ];
     let [without_npy @ .., _] = &ALL;
-    match signature.outputs.as_slice() {
-        [only] if only.dtype != DataType::Bytes => &ALL,
-        _ => without_npy,
+    match outputs::fit_npy(signature, named) {
+        true => &ALL,
+        false => without_npy,
     }
 }
 

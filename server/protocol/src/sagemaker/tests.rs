@@ -1,6 +1,6 @@
 //! Bodies of `/invocations` in every format, and their replies.
 
-use backend::{NamedTensor, Shape, Tensor};
+use backend::{DataType, NamedTensor, Shape, Tensor};
 use proptest::prelude::*;
 
 use super::*;
@@ -205,6 +205,31 @@ fn npy_gets_npy() {
     let to_two = model(8, &["x FP32 [2]"], &["p FP32 []", "q FP32 []"]);
     assert_eq!(ask(&to_two, "application/x-npy", "", &file).unwrap().1, ReplyFormat::Bare);
     assert!(ask(&to_two, "application/x-npy", "application/x-npy", &file).is_err());
+}
+
+#[test]
+fn a_classifier_answers_its_label_as_csv_and_npy_and_what_the_client_names() {
+    let classifier = model(8, &["x FP32 [2]"], &["label INT64 []", "probabilities FP32 [3]"]);
+    let wanted = |accept: &str| {
+        let (request, format) = ask(&classifier, "text/csv", accept, b"1,2").unwrap();
+        (request.outputs.iter().map(|it| it.to_string()).collect::<Vec<_>>(), format)
+    };
+    let named = |names: &[&str], format| (names.iter().map(|&it| it.to_owned()).collect(), format);
+    assert_eq!(wanted(""), named(&["label"], ReplyFormat::Csv));
+    assert_eq!(wanted("application/x-npy"), named(&["label"], ReplyFormat::Npy));
+    assert_eq!(wanted("application/json"), named(&[], ReplyFormat::Rows));
+    let one = "application/x-npy; output=probabilities";
+    assert_eq!(wanted(one), named(&["probabilities"], ReplyFormat::Npy));
+    let both = "text/csv; output=probabilities; output=label";
+    assert_eq!(wanted(both), named(&["probabilities", "label"], ReplyFormat::Csv));
+    let json = "application/json; output=label";
+    assert_eq!(wanted(json), named(&["label"], ReplyFormat::Rows));
+    // Two outputs are no array, nor are labels that are texts.
+    let both = "application/x-npy; output=label; output=probabilities";
+    ask(&classifier, "text/csv", both, b"1,2").unwrap_err();
+    let texts = model(8, &["x FP32 [2]"], &["label BYTES []", "probabilities FP32 [3]"]);
+    ask(&texts, "text/csv", "application/x-npy", b"1,2").unwrap_err();
+    ask(&texts, "text/csv", one, b"1,2").unwrap();
 }
 
 #[test]

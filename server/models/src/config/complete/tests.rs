@@ -26,7 +26,7 @@ fn tensor(name: &str, dtype: DataType, dims: &[i64]) -> TensorSpec {
 }
 
 fn model(inputs: &[TensorSpec], outputs: &[TensorSpec]) -> ModelSpec {
-    ModelSpec { inputs: inputs.to_vec(), outputs: outputs.to_vec() }
+    ModelSpec { inputs: inputs.to_vec(), outputs: outputs.to_vec(), ..ModelSpec::default() }
 }
 
 /// An image classifier that can batch.

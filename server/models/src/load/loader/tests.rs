@@ -292,7 +292,11 @@ fn only_a_model_that_has_answered_zeros_is_one_to_try() {
         optional: false,
     };
     let answers = |name, refuses_data| {
-        let spec = Some(ModelSpec { inputs: vec![tensor()], outputs: vec![tensor()] });
+        let spec = Some(ModelSpec {
+            inputs: vec![tensor()],
+            outputs: vec![tensor()],
+            ..ModelSpec::default()
+        });
         let fake = Fake { spec, refuses_data, ..Fake::new(Broken::Nothing) };
         Loading::of(fake, name, "", 0).manager.get("m", None).unwrap().answers_zeros
     };
@@ -365,7 +369,8 @@ fn a_model_that_keeps_state_is_warmed_with_configured_samples_alone() {
             any_rank: false,
             optional: false,
         };
-        let spec = Some(ModelSpec { inputs: vec![x.clone()], outputs: vec![x] });
+        let spec =
+            Some(ModelSpec { inputs: vec![x.clone()], outputs: vec![x], ..ModelSpec::default() });
         let loading =
             Loading::of(Fake { spec, keeps_state, ..Fake::new(Broken::Nothing) }, name, config, 0);
         assert_eq!(loading.problem(), "");
@@ -397,7 +402,11 @@ fn a_model_whose_first_runs_do_not_end_is_stopped_and_not_served() {
                  data_type: TYPE_FP32 dims: 1 zero_data: true } } }",
         ),
     ] {
-        let spec = Some(ModelSpec { inputs: vec![x(dims.clone())], outputs: vec![x(dims)] });
+        let spec = Some(ModelSpec {
+            inputs: vec![x(dims.clone())],
+            outputs: vec![x(dims)],
+            ..ModelSpec::default()
+        });
         let fake = Fake { spec, hangs: true, ..Fake::new(Broken::Nothing) };
         let loading = Loading::of(fake, name, config, 0);
         let told = "its runs before it serves took longer than 0.02 s and were stopped (--load-run-limit-secs)";

@@ -9,11 +9,12 @@ const OPTIMUM: &str =
 const TRACE: &str = "load it into its model in Python, then save torch.jit.script(model) or torch.jit.trace(model, example) \
                      with .save(\"model.pt\")";
 const KERAS: &str = "python -c \"import keras; keras.saving.load_model('<file>').export('model.onnx', format='onnx')\"";
-const SKLEARN: &str = "convert it in Python with skl2onnx.to_onnx(model, X[:1].astype('float32'), \
-                       options={'zipmap': False}), and write .SerializeToString() to model.onnx";
+const SKLEARN: &str = "convert it in Python with skl2onnx.to_onnx(model, X[:1].astype('float32')), \
+                       and write .SerializeToString() to model.onnx";
 const XGBOOST: &str =
     "convert it in Python with onnxmltools.convert_xgboost, and save it as model.onnx";
-const LIGHTGBM: &str = "convert it in Python with onnxmltools.convert_lightgbm(model, zipmap=False), and save it as model.onnx";
+const LIGHTGBM: &str =
+    "convert it in Python with onnxmltools.convert_lightgbm, and save it as model.onnx";
 const AGAIN: &str = "copy or download it again";
 
 impl Content {
