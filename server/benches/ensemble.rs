@@ -154,6 +154,7 @@ impl Models {
                 longest_stay: LongestStay::Unbounded,
                 ..SchedulingSettings::default()
             },
+            watchdog: Arc::default(),
             has_cache: true,
             has_many_models: false,
             rate_limiter: None,

@@ -13,9 +13,9 @@ use std::{
 use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use rustix::time::{ClockId, clock_gettime};
 use schedule::{
-    Extent, NICENESS, Scheduler, Settings, Submission, admission::LongestStay, learn::RunTimes,
-    policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck, run::RunContext, slot::Slot,
-    work::Work,
+    Extent, NICENESS, RunLimit, Scheduler, Settings, Submission, admission::LongestStay,
+    learn::RunTimes, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck, run::RunContext,
+    slot::Slot, work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings, ModelOptions};
 
@@ -58,6 +58,8 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         caller_runs_below: way.caller_runs_below,
         spin: way.spin,
         row_check: RowCheck::Off,
+        run_limit: RunLimit::Auto,
+        watchdog: Arc::default(),
         niceness: NICENESS,
     };
     let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };

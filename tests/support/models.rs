@@ -39,6 +39,7 @@ impl Models {
                 ..SchedulingSettings::default()
             },
             has_many_models: false,
+            watchdog: Arc::default(),
             has_cache: true,
             rate_limiter: None,
         };

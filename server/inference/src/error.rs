@@ -128,6 +128,17 @@ pub enum Error {
         /// Name of the model.
         model: String,
     },
+    /// The model did not end its run in time.
+    #[error(
+        "the run of the request on model '{model}' took longer than {} s and was ended (--run-limit-secs)",
+        .limit.as_secs_f64()
+    )]
+    RunTimeout {
+        /// Name of the model.
+        model: String,
+        /// How long it might have taken.
+        limit: Duration,
+    },
     /// The server or the model's version is going away.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -205,7 +216,7 @@ impl Error {
             Error::Overloaded { .. } | Error::OutOfBudget(_) | Error::QueueTimeout { .. } => {
                 Kind::Overloaded
             }
-            Error::DeadlineExceeded { .. } => Kind::DeadlineExceeded,
+            Error::DeadlineExceeded { .. } | Error::RunTimeout { .. } => Kind::DeadlineExceeded,
             Error::SessionFailed(_) => Kind::FailedDependency,
             Error::Unimplemented(_) => Kind::Unimplemented,
             Error::Step { error, .. } => error.kind(),

@@ -62,12 +62,12 @@ impl Coalescer {
         })
     }
 
-    /// Closes a group: its jobs, in order of arrival.
-    pub fn close(&mut self, id: u64) -> Vec<Job> {
+    /// Closes a group: its jobs with their tickets, in order of arrival.
+    pub fn close(&mut self, id: u64) -> Vec<(u64, Job)> {
         let Some(at) = self.groups.iter().position(|it| it.id == id) else { return Vec::new() };
         let group = self.groups.swap_remove(at);
         self.join_rate.record(group.jobs.len());
-        group.jobs.into_iter().map(|(_, job)| job).collect()
+        group.jobs
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
             work: Work { inputs: Vec::new(), outputs: Vec::new(), rows },
             expiry: None,
             deadline: None,
-            reply: Reply::detached(),
+            reply: Reply::none(),
             counted: None,
         }
     }

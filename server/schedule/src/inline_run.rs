@@ -2,12 +2,11 @@
 //! the run.
 
 use std::{
+    iter,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
-
-use backend::Stop;
 
 use super::{
     policy::{BatchPolicy, Decision, Pending, decide},
@@ -17,6 +16,7 @@ use super::{
     shared::Shared,
     slot::Slot,
     state::State,
+    waiting::Waiting,
     work::{Done, Work},
     worker,
 };
@@ -59,8 +59,12 @@ impl Shared {
         }
         let most_rows = state.queue.batching().max_rows;
         let gains = state.times.mean(1).is_some_and(|it| COALESCE_ABOVE <= it);
+        let alone = |state: &mut State, slot: Slot| {
+            state.runs.begin_in_place(slot.stop(), now);
+            InlineRun::Alone(slot)
+        };
         if most_rows <= pending.rows || !gains {
-            return state.idle.pop().map(InlineRun::Alone);
+            return state.idle.pop().map(|it| alone(state, it));
         }
         let thread = thread::current().id();
         if let Some((id, joined)) = state.coalescer.on_thread(thread) {
@@ -75,23 +79,34 @@ impl Shared {
             let id = state.coalescer.open(thread, pending.rows);
             return Some(InlineRun::Leading(slot, id));
         }
-        Some(InlineRun::Alone(slot))
+        Some(alone(state, slot))
     }
 
-    /// Runs one job on the calling task.
-    pub(super) fn run_inline(self: &Arc<Self>, mut slot: Slot, work: &Work) -> Result<Done, Error> {
+    /// Runs one job on the calling task. `None` where it took so long that it was stopped.
+    pub(super) fn run_inline(
+        self: &Arc<Self>,
+        mut slot: Slot,
+        work: &Work,
+    ) -> Option<Result<Done, Error>> {
         let mut observed = None;
-        let stop = Stop::new();
+        let stop = slot.stop().clone();
         let mut answers =
             run::run(&mut slot, &self.context, &[work], &stop, &mut |it| observed = Some(*it));
-        self.give_back(slot, observed.as_slice());
-        answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())))
+        let was_stopped = self.give_back(slot, work.rows, observed.as_slice());
+        let answer = answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())));
+        (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
-    /// Ends runs in place. The times are those of one execution each.
-    fn give_back(self: &Arc<Self>, slot: Slot, times: &[Timings]) {
+    /// Ends runs in place. The times are those of one execution each. Were they stopped?
+    fn give_back(self: &Arc<Self>, mut slot: Slot, rows: usize, times: &[Timings]) -> bool {
         self.observe(times, BatchReason::InPlace);
         let mut state = self.lock();
+        let stopped_after = state.runs.end_in_place(slot.stop(), Instant::now());
+        if let Some(took) = stopped_after {
+            slot.renew_stop();
+            // The next ones are for the workers, until the model has shown that it is fast again.
+            state.times.record(rows, took);
+        }
         state.learn(times);
         for time in times {
             state.learn_occupancy(time.batch_rows, time.infer);
@@ -101,6 +116,20 @@ impl Shared {
         let wake = if has_work { state.wake_worker() } else { None };
         drop(state);
         drop(surplus);
+        worker::wake(self, wake);
+        if let Some(took) = stopped_after {
+            self.left_thread(took);
+        }
+        stopped_after.is_some()
+    }
+
+    /// Puts jobs into the queue whose run in place was stopped.
+    fn make_again(self: &Arc<Self>, jobs: Vec<(u64, Job)>) {
+        let mut state = self.lock();
+        jobs.into_iter().for_each(|(ticket, job)| state.queue.put_back(ticket, job));
+        self.hints.update(&state);
+        let wake = state.wake_needed_worker(Instant::now());
+        drop(state);
         worker::wake(self, wake);
     }
 }
@@ -113,6 +142,29 @@ pub(super) struct Leading<'a> {
     /// `None` once it has run.
     slot: Option<Slot>,
     pending: Pending,
+    deadline: Option<Instant>,
+}
+
+/// What became of the job of the task that leads.
+enum Led {
+    Answered(Result<Done, Error>),
+    /// Its run took so long that it was stopped.
+    Stopped(Work),
+}
+
+/// A job of a group.
+struct Member {
+    /// `None` for the one that leads.
+    joined: Option<Joined>,
+    pending: Pending,
+    work: Work,
+}
+
+/// What a job brought that has joined.
+struct Joined {
+    ticket: u64,
+    reply: Reply,
+    deadline: Option<Instant>,
 }
 
 impl<'a> Leading<'a> {
@@ -121,31 +173,51 @@ impl<'a> Leading<'a> {
         slot: Slot,
         group: u64,
         pending: Pending,
+        deadline: Option<Instant>,
     ) -> Leading<'a> {
-        Leading { shared, group, slot: Some(slot), pending }
+        Leading { shared, group, slot: Some(slot), pending, deadline }
     }
 
     /// Lets the thread's other tasks run first, then runs all that have joined.
     pub(super) async fn answer(mut self, work: Work) -> Result<Done, Error> {
         tokio::task::yield_now().await;
-        self.run(Some(work)).unwrap_or_else(|| Err(Error::Internal("no answer".into())))
+        let Some(led) = self.run(Some(work)) else {
+            return Err(Error::Internal("no answer".into()));
+        };
+        let work = match led {
+            Led::Answered(answer) => return answer,
+            Led::Stopped(work) => work,
+        };
+        let (shared, pending, deadline) = (self.shared, self.pending, self.deadline);
+        let (reply, receiver) = Reply::channel(None);
+        let ticket = shared.lock().queue.ticket();
+        let counted = Some(shared.metrics.pending());
+        let job = Job { pending, work, expiry: None, deadline, reply, counted };
+        shared.make_again(vec![(ticket, job)]);
+        let (ticket, entered, expiry) = (Some(ticket), pending.enqueued_at, None);
+        let is_counted = true;
+        Waiting { shared, ticket, receiver, entered, expiry, deadline, is_counted }.answer().await
     }
 
-    /// Runs the leading job, if it is still wanted, and those that have joined it; the leading job's answer.
-    fn run(&mut self, own: Option<Work>) -> Option<Result<Done, Error>> {
+    /// Runs the leading job, if it is still wanted, and those that have joined it; what became of the leading job.
+    fn run(&mut self, own: Option<Work>) -> Option<Led> {
         let mut slot = self.slot.take()?;
-        let joined = self.shared.lock().coalescer.close(self.group);
-        let own = own.map(|work| (None, self.pending, work));
-        let joined = joined.into_iter().map(|it| {
-            let Job { reply, pending, work, .. } = it;
-            (Some(reply), pending, work)
+        let stop = slot.stop().clone();
+        let mut state = self.shared.lock();
+        let joined = state.coalescer.close(self.group);
+        state.runs.begin_in_place(&stop, Instant::now());
+        drop(state);
+        let own = own.map(|work| Member { joined: None, pending: self.pending, work });
+        let joined = joined.into_iter().map(|(ticket, it)| {
+            let Job { reply, pending, work, deadline, .. } = it;
+            Member { joined: Some(Joined { ticket, reply, deadline }), pending, work }
         });
-        let jobs: Vec<(Option<Reply>, Pending, Work)> = own.into_iter().chain(joined).collect();
+        let jobs: Vec<Member> = own.into_iter().chain(joined).collect();
         let mut times = Vec::with_capacity(1);
         let mut answers = Vec::with_capacity(jobs.len());
         let mut rest = jobs.as_slice();
-        while !rest.is_empty() {
-            let pending = rest.iter().map(|(_, it, _)| *it);
+        while !rest.is_empty() && !stop.is_stopped() {
+            let pending = rest.iter().map(|it| it.pending);
             let alone = BatchPolicy::one_by_one();
             let batching = match self.shared.has_stopped_merging() {
                 true => &alone,
@@ -157,29 +229,46 @@ impl<'a> Leading<'a> {
                 Decision::WaitUntil(_) | Decision::WaitForJob => 1,
             };
             let (batch, later) = rest.split_at(batch.min(rest.len()));
-            let works: Vec<&Work> = batch.iter().map(|(_, _, it)| it).collect();
+            let works: Vec<&Work> = batch.iter().map(|it| &it.work).collect();
             let observe = &mut |it: &Timings| times.push(*it);
-            answers.extend(run::run(
-                &mut slot,
-                &self.shared.context,
-                &works,
-                &Stop::new(),
-                observe,
-            ));
+            answers.extend(run::run(&mut slot, &self.shared.context, &works, &stop, observe));
             rest = later;
         }
         // Before the answers leave: a client that sends its next request at once must find it idle.
         if let [_] = times.as_slice() {
-            let works: Vec<&Work> = jobs.iter().map(|(_, _, it)| it).collect();
+            let works: Vec<&Work> = jobs.iter().map(|it| &it.work).collect();
             self.shared.sample(&mut self.shared.lock(), &works, &answers);
         }
-        self.shared.give_back(slot, &times);
-        let mut own = None;
-        for ((reply, ..), answer) in jobs.into_iter().zip(answers) {
-            match reply {
-                Some(reply) => reply.send(answer),
-                None => own = Some(answer),
+        let was_stopped = self.shared.give_back(slot, self.pending.rows, &times);
+        self.answer_all(jobs, answers, was_stopped)
+    }
+
+    /// Answers the jobs that have run, and has the others made again; what became of the leading job.
+    fn answer_all(
+        &self,
+        jobs: Vec<Member>,
+        answers: Vec<Result<Done, Error>>,
+        was_stopped: bool,
+    ) -> Option<Led> {
+        let (mut own, mut again) = (None, Vec::new());
+        let answers = answers.into_iter().map(Some).chain(iter::repeat_with(|| None));
+        for (member, answer) in jobs.into_iter().zip(answers) {
+            let Member { joined, pending, work } = member;
+            match (joined, answer.filter(|it| it.is_ok() || !was_stopped)) {
+                (Some(joined), Some(answer)) => joined.reply.send(answer),
+                (Some(Joined { ticket, reply, deadline }), None) => {
+                    let counted = Some(self.shared.metrics.pending());
+                    again.push((
+                        ticket,
+                        Job { pending, work, expiry: None, deadline, reply, counted },
+                    ));
+                }
+                (None, Some(answer)) => own = Some(Led::Answered(answer)),
+                (None, None) => own = Some(Led::Stopped(work)),
             }
+        }
+        if !again.is_empty() {
+            self.shared.make_again(again);
         }
         own
     }

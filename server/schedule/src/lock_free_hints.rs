@@ -1,10 +1,10 @@
-//! Two hints about a scheduler's state that are read without its lock: they only say that there is nothing to look for.
+//! Hints about a scheduler's state that are read without its lock.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::state::State;
 
-/// Two answers that may be a moment old. Written under the lock, whenever the state may have changed them.
+/// Answers that may be a moment old. Written under the lock, whenever the state may have changed them.
 #[derive(Default)]
 pub(super) struct LockFreeHints {
     /// Might a request be refused on arrival? Not while nothing waits and no worker runs a batch; so the
@@ -12,6 +12,8 @@ pub(super) struct LockFreeHints {
     may_refuse: AtomicBool,
     /// Is there work for a worker that looks for some?
     has_work: AtomicBool,
+    /// Are all instances in runs that do not end?
+    is_stuck: AtomicBool,
 }
 
 impl LockFreeHints {
@@ -25,11 +27,17 @@ impl LockFreeHints {
         self.has_work.load(Relaxed)
     }
 
+    /// Is there no instance that could run anything?
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Relaxed)
+    }
+
     /// Takes over this state.
     pub(super) fn update(&self, state: &State) {
         let has_work = state.closing || !state.queue.is_empty();
         set(&self.has_work, has_work);
-        set(&self.may_refuse, has_work || state.is_running());
+        set(&self.may_refuse, has_work || state.runs.has_batch() || state.is_stuck());
+        set(&self.is_stuck, state.is_stuck());
     }
 }
 

@@ -202,6 +202,15 @@ impl Queue {
         ticket
     }
 
+    /// Puts a job back that has a ticket already, in the order of arrival at the default level.
+    pub fn put_back(&mut self, ticket: u64, job: Job) {
+        self.len += 1;
+        self.rows += job.pending.rows;
+        let live = &mut self.levels[self.default_level].live;
+        let at = live.partition_point(|it| it.ticket < ticket);
+        live.insert(at, QueuedJob { ticket, job });
+    }
+
     /// The next ticket: above all that were given before.
     pub fn ticket(&mut self) -> u64 {
         self.next_ticket += 1;

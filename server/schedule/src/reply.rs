@@ -27,8 +27,7 @@ impl Reply {
     }
 
     /// A reply for which no request waits.
-    #[cfg(test)]
-    pub fn detached() -> Reply {
+    pub fn none() -> Reply {
         Reply { sender: None, place: None }
     }
 

@@ -9,11 +9,16 @@ pub trait RequestQueue: Send + Sync {
     /// Would a request that came now be refused? Cheap enough to ask before its body is read.
     ///
     /// # Errors
-    /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
+    /// [`Error::Overloaded`], [`Error::ModelNotReady`] or [`Error::ShuttingDown`].
     fn admit(&self) -> Result<(), Error>;
 
     /// Most batches that run at once.
     fn instances(&self) -> usize;
+
+    /// Why the model cannot answer although it is loaded, if it cannot. Cheap.
+    fn trouble(&self) -> Option<&'static str> {
+        None
+    }
 
     /// From now on nothing waits for more requests to batch with.
     fn flush(&self);

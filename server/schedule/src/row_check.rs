@@ -73,13 +73,19 @@ impl Sample {
         Some(Sample { work, answer: copied(answer)?, rows, offset })
     }
 
+    /// Rows of the run that it is from.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Runs the request again, on its own.
     pub(crate) fn check(
         &self,
         instance: &mut dyn Instance,
+        stop: &Stop,
     ) -> Result<Option<Mismatch>, BackendError> {
         let own = self.work.rows;
-        let alone = execute(instance, &self.work.inputs, &self.work.outputs, own)?;
+        let alone = execute(instance, &self.work.inputs, &self.work.outputs, own, stop)?;
         let Some(found) = self.apart(&alone, 0) else { return Ok(None) };
         let tiled = self.work.inputs.iter().map(|it| {
             // So that its own rows lie where they were.
@@ -90,7 +96,7 @@ impl Sample {
             Some(NamedTensor { name: it.name.clone(), tensor })
         });
         let Some(tiled) = tiled.collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let beside = execute(instance, &tiled, &self.work.outputs, self.rows)?;
+        let beside = execute(instance, &tiled, &self.work.outputs, self.rows, stop)?;
         Ok(self.apart(&beside, self.offset).or(Some(found).filter(|it| ROUNDED < it.distance)))
     }
 
@@ -125,8 +131,9 @@ fn execute(
     inputs: &[NamedTensor],
     outputs: &[Arc<str>],
     rows: usize,
+    stop: &Stop,
 ) -> Result<Vec<NamedTensor>, BackendError> {
-    instance.execute(&Batch { inputs, outputs, rows, stop: &Stop::new() })
+    instance.execute(&Batch { inputs, outputs, rows, stop })
 }
 
 #[cfg(test)]
@@ -161,7 +168,7 @@ mod tests {
         let whole = answer(&[1.0, 2.0, 4.0, 8.0]);
         let tensor = Tensor::from_vec(Shape::new(&[2]), whole[1..3].to_vec()).unwrap();
         let sample = Sample::new(&works, 1, &[NamedTensor { name: "y".into(), tensor }]).unwrap();
-        sample.check(&mut Fake(answer)).unwrap()
+        sample.check(&mut Fake(answer), &Stop::new()).unwrap()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The scheduler of one model version: takes requests, gives answers.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -9,6 +9,7 @@ use crate::{
     inline_run::{InlineRun, Leading},
     learn::RunTimes,
     lock_free_hints::LockFreeHints,
+    overdue::STUCK,
     policy::Pending,
     queue::{Job, Queue, TimeoutAction},
     reply_slot::ReplySlot,
@@ -93,7 +94,10 @@ impl Scheduler {
             hints,
             mismatch: OnceLock::new(),
         };
-        Scheduler { shared: Arc::new(shared) }
+        let shared = Arc::new(shared);
+        let watched: Weak<Shared> = Arc::downgrade(&shared);
+        shared.settings.watchdog.watch(watched);
+        Scheduler { shared }
     }
 
     /// Runs one request, at once or from the queue.
@@ -169,6 +173,7 @@ impl RequestQueue for Scheduler {
         let state = self.shared.lock();
         let admitted = match state.closing {
             true => Err(Error::ShuttingDown),
+            false if state.is_stuck() => Err(self.shared.stuck()),
             false => self.shared.admit(&state, 1, None, Instant::now()),
         };
         drop(state);
@@ -177,6 +182,10 @@ impl RequestQueue for Scheduler {
 
     fn instances(&self) -> usize {
         self.shared.lock().slots
+    }
+
+    fn trouble(&self) -> Option<&'static str> {
+        self.shared.hints.is_stuck().then_some(STUCK)
     }
 
     fn flush(&self) {
@@ -247,6 +256,9 @@ impl Shared {
         if state.closing {
             return Err(Error::ShuttingDown);
         }
+        if state.is_stuck() {
+            return Err(self.stuck());
+        }
         if deadline.is_some_and(|it| it <= now) {
             let model = self.settings.model.to_string();
             return Err(Error::DeadlineExceeded { model });
@@ -258,10 +270,16 @@ impl Shared {
         let joining = match inline {
             Some(InlineRun::Alone(slot)) => {
                 drop(state);
-                return self.run_inline(slot, &work).map(Entered::Ran);
+                if let Some(answer) = self.run_inline(slot, &work) {
+                    return answer.map(Entered::Ran);
+                }
+                // It is made again by a worker.
+                state = self.lock();
+                None
             }
             Some(InlineRun::Leading(slot, group)) => {
-                return Ok(Entered::Leads(Leading::new(self, slot, group, pending), work));
+                let leading = Leading::new(self, slot, group, pending, deadline);
+                return Ok(Entered::Leads(leading, work));
             }
             Some(InlineRun::Joining(group)) => Some(group),
             None if extent == Extent::LaterPart => None,

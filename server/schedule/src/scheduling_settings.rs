@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admission::LongestStay;
+use crate::{admission::LongestStay, watchdog::RunLimit};
 use configuration::{
     Flag, Sources,
     value::{self, Parse},
@@ -13,6 +13,7 @@ use configuration::{
 pub const FLAGS: &[Flag] = &[
     Flag::value("max-queue-wait-ms", "auto", "Refuse a request that would have to wait longer: auto (by the model's speed), 0 (never), or milliseconds"),
     Flag::value("request-timeout-ms", "none", "Longest time from the headers of a request to its answer"),
+    Flag::value("run-limit-secs", "auto", "Longest time of one run of a model; then it is ended and its requests get 504: auto (600, for slow models more), 0 (any time), or seconds"),
     Flag::value("caller-runs", "auto", "auto or off: run a small request to an idle model on the thread that read it"),
     Flag::value("worker-spin-us", "0", "Microseconds, at most 1000, for which a thread of a model that has run out of work looks for more before it sleeps, if work has lately come as soon as that"),
     // Triton's TRITONSERVER_DELAY_SCHEDULER. Tests of the whole server need it: without it the sizes of batches depend
@@ -27,6 +28,8 @@ pub struct SchedulingSettings {
     pub longest_stay: LongestStay,
     /// `--request-timeout-ms`: from the headers to the answer; `None` for any time.
     pub request_timeout: Option<Duration>,
+    /// `--run-limit-secs`: how long one run of a model may take.
+    pub run_limit: RunLimit,
     /// `--caller-runs`: runs shorter than this, of an idle model, are made where the request was read. Zero: none.
     pub caller_runs_below: Duration,
     /// `--worker-spin-us`: longest that a thread of a model without work looks for some before it sleeps.
@@ -44,6 +47,7 @@ impl Default for SchedulingSettings {
         SchedulingSettings {
             longest_stay: LongestStay::Auto,
             request_timeout: None,
+            run_limit: RunLimit::Auto,
             caller_runs_below: CALLER_RUNS_BELOW,
             spin: Duration::ZERO,
             hold: 0,
@@ -62,6 +66,7 @@ pub fn resolve(sources: &Sources, batch: bool, problems: &mut Vec<String>) -> Sc
         request_timeout: sources
             .read("request-timeout-ms", value::milliseconds_or_none, problems)
             .flatten(),
+        run_limit: sources.read("run-limit-secs", run_limit, problems).unwrap_or_default(),
         caller_runs_below: sources
             .read("caller-runs", caller_runs_below, problems)
             .unwrap_or(CALLER_RUNS_BELOW),
@@ -78,6 +83,17 @@ fn queue_wait(text: &str) -> Parse<LongestStay> {
         Ok(Duration::ZERO) => Ok(LongestStay::Unbounded),
         Ok(time) => Ok(LongestStay::Fixed(time)),
         Err(_) => Err("auto, 0 for any wait, or a whole number of milliseconds".to_owned()),
+    }
+}
+
+fn run_limit(text: &str) -> Parse<RunLimit> {
+    if text.eq_ignore_ascii_case("auto") {
+        return Ok(RunLimit::Auto);
+    }
+    match text.parse().map(Duration::from_secs) {
+        Ok(Duration::ZERO) => Ok(RunLimit::Unbounded),
+        Ok(limit) => Ok(RunLimit::Fixed(limit)),
+        Err(_) => Err("auto, 0 for any time, or a whole number of seconds".to_owned()),
     }
 }
 

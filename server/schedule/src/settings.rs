@@ -2,7 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{admission::LongestStay, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck};
+use crate::{
+    admission::LongestStay,
+    policy::BatchPolicy,
+    queue::QueuePolicy,
+    row_check::RowCheck,
+    watchdog::{RunLimit, Watchdog},
+};
 
 /// How the requests of one model version are scheduled.
 #[derive(Debug, Clone)]
@@ -27,6 +33,10 @@ pub struct Settings {
     pub spin: Duration,
     /// What becomes of the model when its rows turn out to depend on each other.
     pub row_check: RowCheck,
+    /// How long a run may take.
+    pub run_limit: RunLimit,
+    /// Looks after that.
+    pub watchdog: Arc<Watchdog>,
     /// Niceness of worker threads above that of the process.
     pub niceness: i32,
 }

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use backend::Stop;
+
 use crate::{
     admission::{bound, predicted_stay},
     lock_free_hints::LockFreeHints,
@@ -50,7 +52,7 @@ impl Shared {
     pub(crate) fn count<T>(&self, answer: Result<T, Error>, took: Duration) -> Result<T, Error> {
         if let Err(error) = &answer {
             let reason = match error {
-                Error::Backend(_) => FailureReason::Backend,
+                Error::Backend(_) | Error::RunTimeout { .. } => FailureReason::Backend,
                 Error::Internal(_) => FailureReason::Other,
                 Error::DeadlineExceeded { .. } => FailureReason::Canceled,
                 _ => FailureReason::Rejected,
@@ -88,9 +90,9 @@ impl Shared {
     }
 
     /// Compares a request that was merged with itself alone, and stops the merging where they differ.
-    pub(crate) fn check_rows(&self, slot: &mut Slot, sample: &Sample) {
+    pub(crate) fn check_rows(&self, slot: &mut Slot, sample: &Sample, stop: &Stop) {
         let model = &self.settings.model;
-        let found = match slot.call(|instance| sample.check(instance)) {
+        let found = match slot.call(|instance| sample.check(instance, stop)) {
             Ok(None) => return,
             Ok(Some(found)) => found,
             Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use backend::{BackendError, Device, Instance};
+use backend::{BackendError, Device, Instance, Stop};
 
 use crate::ratelimit::Limited;
 
@@ -20,6 +20,8 @@ pub struct Slot {
     device: Device,
     /// What its runs have to wait for.
     limited: Option<Arc<Limited>>,
+    /// Ends its runs in place. Kept, since one for each such run would cost as much as a small run.
+    stop: Arc<Stop>,
     /// When its last run ended, if the next batch was ready by then: what passes from there to the next run
     /// keeps the next batch waiting as much as the run does.
     pub busy_since: Option<Instant>,
@@ -33,7 +35,7 @@ impl Slot {
 
     /// A place without an instance yet, where `make` puts one on that device.
     pub fn empty_on(device: Device, make: Arc<MakeInstance>) -> Slot {
-        Slot { instance: None, make, device, limited: None, busy_since: None }
+        Slot { instance: None, make, device, limited: None, stop: Arc::default(), busy_since: None }
     }
 
     /// Another place like this one, without an instance yet.
@@ -59,6 +61,16 @@ impl Slot {
     /// Is there an instance to run on?
     pub fn is_made(&self) -> bool {
         self.instance.is_some()
+    }
+
+    /// Ends its runs in place.
+    pub(crate) fn stop(&self) -> &Arc<Stop> {
+        &self.stop
+    }
+
+    /// The stop of a run has been used: the next one gets another.
+    pub(crate) fn renew_stop(&mut self) {
+        self.stop = Arc::default();
     }
 
     /// Makes the instance where there is none. A panic in its making is an error like any other. Blocking.

@@ -16,20 +16,12 @@ use super::{
     policy::Decision,
     queue::{Job, Queue},
     row_check::{Sample, is_sampled},
+    running::{Running, Runs},
     slot::Slot,
 };
 
 /// How long a worker leaves an instance alone that could not be made.
 const RETRY_MAKING: Duration = Duration::from_secs(1);
-
-/// A batch on an instance, held by a worker thread.
-pub struct Running {
-    tickets: Vec<u64>,
-    left: usize,
-    stop: Arc<Stop>,
-    started: Instant,
-    rows: usize,
-}
 
 /// The worker that is to be woken once the lock is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +50,8 @@ pub struct State {
     pub kinds: Vec<(Slot, usize)>,
     /// Devices of places that are to go as soon as their batch has run.
     pub surplus: Vec<Device>,
-    /// Batches that run on worker threads; at most one per place.
-    running: Vec<Running>,
+    /// What runs.
+    pub runs: Runs,
     /// What is known of the model's speed.
     pub times: RunTimes,
     /// How long a batch occupies an instance, with everything around its run: on a machine with more to do than
@@ -103,7 +95,7 @@ impl State {
             idle,
             unmade,
             make_after: Instant::now(),
-            running: Vec::new(),
+            runs: Runs::default(),
             occupancy: times.clone(),
             times,
             threads: 0,
@@ -219,9 +211,23 @@ impl State {
         None
     }
 
-    /// Does a batch run on a worker thread?
-    pub fn is_running(&self) -> bool {
-        !self.running.is_empty()
+    /// Is every place that of a run that does not end?
+    pub fn is_stuck(&self) -> bool {
+        0 < self.slots && self.slots <= self.runs.places_lost()
+    }
+
+    /// Takes everything that waits.
+    pub fn take_all(&mut self) -> Vec<Job> {
+        let waiting = self.queue.len();
+        self.queue.take(waiting).into_iter().map(|(_, job)| job).collect()
+    }
+
+    /// The thread of a run that had been given up is back, with its instance. Is it to go on? Else another has taken
+    /// its place.
+    pub fn is_wanted_back(&mut self, stop: &Arc<Stop>) -> bool {
+        let is_replaced = self.runs.is_back(stop);
+        self.threads += usize::from(!is_replaced);
+        !is_replaced
     }
 
     /// Is there no instance left, idle or running, to serve the queue?
@@ -253,23 +259,6 @@ impl State {
         matches!(self.queue.decide(now, self.flushing), Decision::Run { .. })
     }
 
-    /// A worker starts a batch.
-    pub fn begin(&mut self, tickets: Vec<u64>, rows: usize, stop: Arc<Stop>, now: Instant) {
-        self.running.push(Running { tickets, left: 0, stop, started: now, rows });
-    }
-
-    /// A worker has finished the batch of that stop.
-    pub fn end(&mut self, stop: &Arc<Stop>) {
-        self.running.retain(|it| !Arc::ptr_eq(&it.stop, stop));
-    }
-
-    /// No client waits for this ticket any more. If that was the last of its batch: the batch's stop.
-    pub fn leave_batch(&mut self, ticket: u64) -> Option<Arc<Stop>> {
-        let batch = self.running.iter_mut().find(|it| it.tickets.contains(&ticket))?;
-        batch.left += 1;
-        (batch.left == batch.tickets.len()).then(|| batch.stop.clone())
-    }
-
     /// What stands before a new job of that many rows.
     pub fn load(&self, rows: usize, now: Instant) -> Load {
         let rest = |it: &Running| {
@@ -277,7 +266,7 @@ impl State {
             expected.saturating_sub(now.saturating_duration_since(it.started))
         };
         Load {
-            running: self.running.iter().map(rest).sum(),
+            running: self.runs.batches().map(rest).sum(),
             queued_batches: self.queue.batches(),
             batch_time: self.occupancy.mean(self.queue.rows_per_batch()).unwrap_or_default(),
             own_time: self.occupancy.p95(rows).unwrap_or_default(),
@@ -322,7 +311,7 @@ mod tests {
                 work: Work { inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
                 expiry: None,
                 deadline: None,
-                reply: Reply::detached(),
+                reply: Reply::none(),
                 counted: None,
             };
             state.queue.push(0, job).unwrap();

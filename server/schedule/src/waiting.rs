@@ -75,7 +75,7 @@ impl Waiting<'_> {
         if !self.withdraw()
             && let Some(ticket) = self.ticket.take()
         {
-            let stop = self.shared.lock().leave_batch(ticket);
+            let stop = self.shared.lock().runs.leave(ticket);
             if let Some(stop) = stop {
                 stop.stop();
             }

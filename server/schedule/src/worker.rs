@@ -14,6 +14,7 @@ use super::{
     ratelimit::Limited,
     row_check::Sample,
     run,
+    running::{Ended as EndedRun, Running},
     shared::Shared,
     slot::Slot,
     spin::Spin,
@@ -35,12 +36,12 @@ pub(super) fn wake(shared: &Arc<Shared>, wake: Option<Wake>) {
 /// Starts worker `number` of the scheduler, which has been counted already.
 fn start(shared: Arc<Shared>, number: usize) {
     let name = format!("{}#{number}", shared.settings.model);
-    let at_end = Ended(shared.clone());
+    let at_end = Ended { shared: shared.clone(), is_counted: true };
     let builder = thread::Builder::new().name(name).stack_size(MODEL_STACK);
     let spawned = builder.spawn(move || {
-        let at_end = at_end;
-        lower_priority(at_end.0.settings.niceness);
-        work(&at_end.0);
+        let mut at_end = at_end;
+        lower_priority(at_end.shared.settings.niceness);
+        at_end.is_counted = work(&at_end.shared);
     });
     if let Err(error) = spawned {
         // The closure is gone, and with it the count of this thread. If there is no other, the queue
@@ -54,14 +55,20 @@ fn start(shared: Arc<Shared>, number: usize) {
 }
 
 /// Takes a thread out of the count, however it ends.
-struct Ended(Arc<Shared>);
+struct Ended {
+    shared: Arc<Shared>,
+    is_counted: bool,
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        self.0.lock().threads -= 1;
+        if !self.is_counted {
+            return;
+        }
+        self.shared.lock().threads -= 1;
         // The others may have waited for the jobs that this one has run.
-        self.0.changed.notify_all();
-        self.0.ended.notify_all();
+        self.shared.changed.notify_all();
+        self.shared.ended.notify_all();
     }
 }
 
@@ -77,8 +84,9 @@ pub(super) fn lower_priority(niceness: i32) {
     }
 }
 
-/// Runs batches until the queue is closed and empty.
-fn work(shared: &Arc<Shared>) {
+/// Runs batches until the queue is closed and empty; true then. False once another thread has taken the place of this
+/// one, whose run had been given up.
+fn work(shared: &Arc<Shared>) -> bool {
     let mut dropped = Vec::new();
     let mut spin = Spin::new(shared.settings.spin);
     let mut state = shared.lock();
@@ -97,17 +105,24 @@ fn work(shared: &Arc<Shared>) {
         if let Some(sample) = state.sample.take_if(|_| has_instance)
             && let Some(slot) = state.idle.pop()
         {
-            state = check_rows(shared, state, slot, &sample);
+            match check_rows(shared, state, slot, &sample) {
+                Some(locked) => state = locked,
+                None => return false,
+            }
             continue;
         }
         let until = match state.queue.decide(now, state.flushing) {
             Decision::Run { jobs, reason } => {
                 if let Some(slot) = state.idle.pop() {
                     spin.found(now);
-                    state = match slot.limit().cloned() {
+                    let locked = match slot.limit().cloned() {
                         None => run_batch(shared, state, slot, (jobs, reason), now),
                         Some(limited) => run_limited(shared, state, slot, &limited),
                     };
+                    match locked {
+                        Some(locked) => state = locked,
+                        None => return false,
+                    }
                     continue;
                 }
                 if let Some(slot) = state.place_to_fill(now) {
@@ -118,7 +133,7 @@ fn work(shared: &Arc<Shared>) {
                 state.makes_at()
             }
             // Places were taken away: there are others for whatever comes.
-            Decision::WaitForJob if closing || state.slots < state.threads => return,
+            Decision::WaitForJob if closing || state.slots < state.threads => return true,
             Decision::WaitForJob => {
                 if let Some(until) = spin.spin_until(now) {
                     state = spin_for_work(shared, state, until);
@@ -164,7 +179,7 @@ fn run_limited<'a>(
     state: MutexGuard<'_, State>,
     slot: Slot,
     limited: &Limited,
-) -> MutexGuard<'a, State> {
+) -> Option<MutexGuard<'a, State>> {
     drop(state);
     let _permit = limited.acquire();
     let mut state = shared.lock();
@@ -176,30 +191,41 @@ fn run_limited<'a>(
             let surplus = state.put_back(slot);
             drop(state);
             drop(surplus);
-            shared.lock()
+            Some(shared.lock())
         }
     }
 }
 
+/// `None` where the run was given up before it ended, and another thread works in place of this one.
 fn run_batch<'a>(
     shared: &'a Arc<Shared>,
     mut state: MutexGuard<'_, State>,
     mut slot: Slot,
     (jobs, reason): (usize, BatchReason),
     now: Instant,
-) -> MutexGuard<'a, State> {
+) -> Option<MutexGuard<'a, State>> {
     let taken = state.queue.take(jobs);
     let occupied_since = slot.busy_since.take().unwrap_or(now);
     let stop = Arc::new(Stop::new());
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
-    state.begin(taken.iter().map(|(ticket, _)| *ticket).collect(), rows, stop.clone(), now);
+    let mut tickets = Vec::with_capacity(taken.len());
+    let mut replies = Vec::with_capacity(taken.len());
+    let mut works: Vec<Work> = Vec::with_capacity(taken.len());
+    for (ticket, job) in taken {
+        // Its metrics do not count it among those that wait any more.
+        let Job { reply, work, .. } = job;
+        tickets.push(ticket);
+        replies.push(reply);
+        works.push(work);
+    }
+    let device = slot.device();
+    let run = Running { tickets, replies, rows, stop: stop.clone(), started: now, device };
+    state.runs.begin(run);
     let woken = state.wake_needed_worker(now);
     shared.hints.update(&state);
     drop(state);
     wake(shared, woken);
 
-    let (replies, works): (Vec<_>, Vec<Work>) =
-        taken.into_iter().map(|(_, it)| (it.reply, it.work)).unzip();
     let works: Vec<&Work> = works.iter().collect();
     let mut times = Vec::with_capacity(1);
     let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| times.push(*it));
@@ -209,10 +235,12 @@ fn run_batch<'a>(
     // The instance goes back before the answers leave: a client that sends its next request at once must
     // find it idle.
     let mut state = shared.lock();
+    let Some(EndedRun { replies, overdue }) = state.runs.end(&stop) else {
+        return come_back(shared, state, slot, &stop);
+    };
     if times.len() == 1 {
         shared.sample(&mut state, &works, &answers);
     }
-    state.end(&stop);
     state.learn(&times);
     let now = Instant::now();
     // A batch that failed has several runs, or none, and says nothing of the next one.
@@ -224,30 +252,61 @@ fn run_batch<'a>(
     shared.hints.update(&state);
     drop(state);
     drop(surplus);
+    let answers = match overdue {
+        Some(limit) => shared.overdue_answers(answers, limit),
+        None => answers,
+    };
     for (reply, answer) in replies.into_iter().zip(answers) {
         reply.send(answer);
     }
-    shared.lock()
+    Some(shared.lock())
 }
 
-/// Compares a request that was merged with itself alone.
-fn check_rows<'a>(
+/// After a run that had been given up, and has ended after all. Its requests have been answered.
+fn come_back<'a>(
     shared: &'a Arc<Shared>,
-    state: MutexGuard<'_, State>,
-    mut slot: Slot,
-    sample: &Sample,
-) -> MutexGuard<'a, State> {
-    drop(state);
-    // Instances that wait for resources are not to wait for this.
-    if slot.limit().is_none() {
-        shared.check_rows(&mut slot, sample);
+    mut state: MutexGuard<'_, State>,
+    slot: Slot,
+    stop: &Arc<Stop>,
+) -> Option<MutexGuard<'a, State>> {
+    tracing::warn!(model = %shared.settings.model, "a run that was given up has ended after all");
+    if !state.is_wanted_back(stop) {
+        drop(state);
+        drop(slot);
+        return None;
     }
-    let mut state = shared.lock();
     let surplus = state.put_back(slot);
     shared.hints.update(&state);
     drop(state);
     drop(surplus);
-    shared.lock()
+    Some(shared.lock())
+}
+
+/// Compares a request that was merged with itself alone. `None` as for [`run_batch`].
+fn check_rows<'a>(
+    shared: &'a Arc<Shared>,
+    mut state: MutexGuard<'a, State>,
+    mut slot: Slot,
+    sample: &Sample,
+) -> Option<MutexGuard<'a, State>> {
+    // Instances that wait for resources are not to wait for this.
+    if slot.limit().is_none() {
+        let (stop, device) = (Arc::new(Stop::new()), slot.device());
+        let (tickets, replies, started) = (Vec::new(), Vec::new(), Instant::now());
+        let rows = sample.rows();
+        state.runs.begin(Running { tickets, replies, rows, stop: stop.clone(), started, device });
+        drop(state);
+        shared.check_rows(&mut slot, sample, &stop);
+        state = shared.lock();
+        if state.runs.end(&stop).is_none() {
+            return come_back(shared, state, slot, &stop);
+        }
+    }
+    let surplus = state.put_back(slot);
+    shared.hints.update(&state);
+    drop(state);
+    drop(surplus);
+    Some(shared.lock())
 }
 
 /// Makes one more instance. While that takes its time, the others go on with the queue.
@@ -284,10 +343,9 @@ fn fail_all<'a>(
     mut state: MutexGuard<'_, State>,
     error: &Error,
 ) -> MutexGuard<'a, State> {
-    let waiting = state.queue.len();
-    let jobs = state.queue.take(waiting);
+    let jobs = state.take_all();
     drop(state);
-    for (_, job) in jobs {
+    for job in jobs {
         job.reply.send(Err(error.clone()));
     }
     shared.lock()

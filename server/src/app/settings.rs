@@ -43,6 +43,7 @@ pub(super) fn load_settings(config: &ServerConfig, cpus: NonZeroUsize, gpus: Gpu
         cpus,
         gpus,
         scheduling: config.scheduling.clone(),
+        watchdog: Arc::default(),
         has_cache: config.cache.is_some(),
         has_many_models: config.control.multi_model.is_some(),
         rate_limiter: config.rate_limit.clone().map(|it| Arc::new(RateLimiter::new(it))),

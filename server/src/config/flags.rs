@@ -248,6 +248,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Scheduling", &[
         "max-queue-wait-ms",
         "request-timeout-ms",
+        "run-limit-secs",
         "caller-runs",
         "worker-spin-us",
         "rate-limit",

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use crate::settings::{model_defaults::ModelDefaults, repository::Repository};
 use machine::gpus::Gpus;
-use schedule::{SchedulingSettings, ratelimit::RateLimiter};
+use schedule::{SchedulingSettings, Watchdog, ratelimit::RateLimiter};
 
 /// How models are loaded and run, as far as the server decides it.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct LoadSettings {
     pub gpus: Gpus,
     /// How requests wait and run.
     pub scheduling: SchedulingSettings,
+    /// Ends runs that take too long.
+    pub watchdog: Arc<Watchdog>,
     /// Does the server keep answers?
     pub has_cache: bool,
     /// May there be several hundred models? Small ones then have no threads of their own inside a run.

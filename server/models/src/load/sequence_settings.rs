@@ -68,6 +68,8 @@ pub(crate) fn settings(
         },
         wiring,
         seats: batching.seats,
+        run_limit: server.scheduling.run_limit,
+        watchdog: server.watchdog.clone(),
         niceness: niceness(config.priority),
         engine_keeps_state,
         hold: server.scheduling.hold,

@@ -184,7 +184,9 @@ impl ModelManager {
     /// Is the start over, and has everything been loaded since that was asked for then? What is loaded or
     /// fails later makes no difference to a server that serves.
     pub fn all_ready(&self) -> bool {
-        self.is_started() && self.lock().lacking.is_empty()
+        self.is_started()
+            && self.lock().lacking.is_empty()
+            && self.snapshot().all().all(|(.., model)| model.trouble().is_none())
     }
 
     /// Notes that there is such a model, of which no version has been loaded.

@@ -179,7 +179,8 @@ impl ServedModel {
         })
     }
 
-    /// Could the model answer? An ensemble cannot where a member is missing or does not fit.
+    /// Could the model answer? An ensemble cannot where a member is missing or does not fit, others not while their
+    /// instances are in runs that do not end.
     ///
     /// # Errors
     /// [`Error::ModelNotReady`].
@@ -188,8 +189,16 @@ impl ServedModel {
             Dispatch::Ensemble(ensemble) => {
                 ensemble.resolve().map(drop).map_err(|reason| self.not_ready(reason))
             }
-            Dispatch::Batches(_) | Dispatch::Sequences(_) => Ok(()),
+            Dispatch::Batches(_) | Dispatch::Sequences(_) => match self.trouble() {
+                Some(reason) => Err(self.not_ready(reason.to_owned())),
+                None => Ok(()),
+            },
         }
+    }
+
+    /// Why its own instances cannot answer, if they cannot.
+    pub(crate) fn trouble(&self) -> Option<&'static str> {
+        self.dispatch.queue().trouble()
     }
 
     /// The error of a request that it cannot answer, for that reason.

@@ -59,6 +59,8 @@ impl Fast {
             caller_runs_below: Duration::from_secs(10),
             spin: Duration::ZERO,
             row_check: RowCheck::Off,
+            run_limit: crate::RunLimit::Auto,
+            watchdog: Arc::default(),
             niceness: NICENESS,
         };
         let mut times = RunTimes::default();

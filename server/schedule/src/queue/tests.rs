@@ -20,7 +20,7 @@ fn job(rows: usize, expiry: Option<Instant>) -> Job {
         work: Work { inputs: Vec::new(), outputs: Vec::new(), rows },
         expiry: expiry.map(|at| (at, Duration::from_millis(1))),
         deadline: None,
-        reply: Reply::detached(),
+        reply: Reply::none(),
         counted: None,
     }
 }

@@ -70,6 +70,8 @@ fn settings() -> Settings {
         caller_runs_below: Duration::ZERO,
         spin: Duration::ZERO,
         row_check: RowCheck::Off,
+        run_limit: crate::RunLimit::Auto,
+        watchdog: Arc::default(),
         niceness: NICENESS,
     }
 }
@@ -91,8 +93,12 @@ fn make_echo(gate: &Arc<Gate>) -> Arc<MakeInstance> {
 }
 
 fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
+    over_counting(slots, settings, &Metrics::new(MetricsSettings::default()))
+}
+
+fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc<Scheduler> {
     let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
-    let metrics = Metrics::new(MetricsSettings::default()).model("m", 1, &Default::default());
+    let metrics = metrics.model("m", 1, &Default::default());
     Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
 }
 
@@ -366,12 +372,8 @@ async fn a_request_that_comes_after_its_deadline_never_runs() {
 #[tokio::test]
 async fn a_failure_is_counted_once_wherever_it_is_noticed_first() {
     let metrics = Metrics::new(MetricsSettings::default());
-    let (scheduler, gate) = {
-        let (mut scheduler, gate) = scheduler(1, settings());
-        let model = metrics.model("m", 1, &Default::default());
-        Arc::get_mut(&mut Arc::get_mut(&mut scheduler).unwrap().shared).unwrap().metrics = model;
-        (scheduler, gate)
-    };
+    let gate = Arc::new(Gate::default());
+    let scheduler = over_counting(vec![Slot::empty(make_echo(&gate))], settings(), &metrics);
     let running = spawn(&scheduler, submission(1.0));
     until(|| gate.entered.load(Ordering::SeqCst) == 1).await;
     let deadline = Some(Instant::now() + Duration::from_millis(1));

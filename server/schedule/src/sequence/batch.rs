@@ -63,12 +63,13 @@ pub(super) fn run(
     wiring: &Wiring,
     rows: &[Option<Row<'_>>],
     mode: RunMode,
+    stop: &Stop,
     observe: &mut dyn FnMut(&Timings),
 ) -> Vec<Result<Ran, Error>> {
     let places: Vec<usize> = (0..rows.len()).filter(|it| rows[*it].is_some()).collect();
     in_halves(
         &places,
-        || mode.repeats,
+        || mode.repeats && !stop.is_stopped(),
         |group| {
             let masked: Vec<Option<Row<'_>>> = match mode.rows {
                 Rows::Fixed => {
@@ -77,7 +78,7 @@ pub(super) fn run(
                 }
                 Rows::Free => group.iter().map(|it| rows[*it]).collect(),
             };
-            slot.call(|instance| execute(instance, wiring, &masked, observe))
+            slot.call(|instance| execute(instance, wiring, &masked, stop, observe))
         },
     )
 }
@@ -86,14 +87,15 @@ fn execute(
     instance: &mut dyn Instance,
     wiring: &Wiring,
     rows: &[Option<Row<'_>>],
+    stop: &Stop,
     observe: &mut dyn FnMut(&Timings),
 ) -> Result<Vec<Ran>, BackendError> {
     let started = Instant::now();
     let inputs = wiring.inputs(rows)?;
     let outputs = wiring.outputs(rows);
     let running = Instant::now();
-    // Never stopped: the state after this run is that of a sequence, whether or not its client still waits.
-    let batch = Batch { inputs: &inputs, outputs: &outputs, rows: rows.len(), stop: &Stop::new() };
+    // Not stopped when its client leaves: the state after this run is that of a sequence.
+    let batch = Batch { inputs: &inputs, outputs: &outputs, rows: rows.len(), stop };
     let results = instance.execute(&batch)?;
     let ran = Instant::now();
     let present = rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)));

@@ -7,6 +7,8 @@
 
 mod batch;
 mod decide;
+mod overdue;
+mod running;
 mod scheduler;
 mod settings;
 mod shared;

@@ -1,11 +1,15 @@
 //! The scheduler of a model whose requests come in sequences.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
 use super::{
+    overdue::STUCK,
     settings::{Settings, Signal, Strategy},
     shared::{Job, LockedState, Shared, describe},
     table::Table,
@@ -32,12 +36,14 @@ impl SequenceScheduler {
     /// there.
     pub fn new(settings: Settings, slots: Vec<Slot>, metrics: ModelMetrics) -> SequenceScheduler {
         let table = Table::new(slots.len(), settings.seats);
+        let running = slots.iter().map(|_| None).collect();
         let changed = slots.iter().map(|_| Condvar::new()).collect();
         let ordered = matches!(settings.strategy, Strategy::Oldest { preserve_ordering: true, .. });
         let state = LockedState {
             table,
             // The preferred one comes last.
             unstarted: slots.into_iter().rev().map(Some).collect(),
+            running,
             threads: 0,
             hold: settings.hold,
             flushing: false,
@@ -50,9 +56,13 @@ impl SequenceScheduler {
             state: Mutex::new(state),
             changed,
             ended: Condvar::new(),
+            lost_instances: AtomicUsize::new(0),
             settings,
         };
-        SequenceScheduler { shared: Arc::new(shared) }
+        let shared = Arc::new(shared);
+        let watched: Weak<Shared> = Arc::downgrade(&shared);
+        shared.settings.watchdog.watch(watched);
+        SequenceScheduler { shared }
     }
 
     /// Runs one request of a sequence, after the earlier ones.
@@ -75,7 +85,7 @@ impl SequenceScheduler {
         let answer = waiting.answer().await;
         if let Err(error) = &answer {
             let reason = match error {
-                Error::Backend(_) => FailureReason::Backend,
+                Error::Backend(_) | Error::RunTimeout { .. } => FailureReason::Backend,
                 Error::Internal(_) => FailureReason::Other,
                 // The request itself was in order: its sequence was cancelled.
                 Error::DeadlineExceeded { .. } | Error::InvalidRequest(_) => {
@@ -100,6 +110,10 @@ impl RequestQueue for SequenceScheduler {
 
     fn instances(&self) -> usize {
         self.shared.changed.len()
+    }
+
+    fn trouble(&self) -> Option<&'static str> {
+        (0 < self.shared.lost_instances.load(Relaxed)).then_some(STUCK)
     }
 
     /// Sequences may complete, if they do not pause for more than a second.

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use backend::{DataType, Tensor};
 
-use crate::policy::BatchPolicy;
+use crate::{
+    policy::BatchPolicy,
+    watchdog::{RunLimit, Watchdog},
+};
 use inference::request::SequenceId;
 
 /// How the sequences of one model version are scheduled.
@@ -22,6 +25,10 @@ pub struct Settings {
     pub wiring: Wiring,
     /// Sequences on one instance at most.
     pub seats: usize,
+    /// How long a run may take.
+    pub run_limit: RunLimit,
+    /// Looks after that.
+    pub watchdog: Arc<Watchdog>,
     /// By how much the threads of the model are nicer than the process.
     pub niceness: i32,
     /// Does the engine keep something of a run for the next one? Then a run is never repeated, and the

@@ -1,11 +1,12 @@
 //! What tasks and the threads of instances share: the table of sequences, and how threads are woken when it changes.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
 use super::{
+    running::Running,
     settings::Settings,
     table::{Number, Table},
 };
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) changed: Vec<Condvar>,
     /// A thread has ended.
     pub(super) ended: Condvar,
+    /// Instances that are in runs which do not end.
+    pub(super) lost_instances: AtomicUsize,
 }
 
 /// What the lock guards.
@@ -42,6 +45,8 @@ pub(super) struct LockedState {
     pub(super) table: Table<Job>,
     /// The instances whose threads have not been started.
     pub(super) unstarted: Vec<Option<Slot>>,
+    /// What each instance runs.
+    pub(super) running: Vec<Option<Running>>,
     /// Threads alive; at most one for each instance.
     pub(super) threads: usize,
     /// Jobs that must be here before the first run; 0 once they were.

@@ -1,22 +1,24 @@
 //! The thread of one instance: it runs the requests of the sequences that sit there.
 
 use std::{
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
 };
 
-use backend::MODEL_STACK;
+use backend::{MODEL_STACK, Stop};
 
 use super::{
     batch::{self, Ran, Row, Rows, RunMode},
     decide::{Candidate, Next, direct, oldest},
+    running::Running,
     settings::Strategy,
     shared::{Job, LockedState, Shared, Wake},
     table::{CarriedState, Taken},
 };
-use crate::{slot::Slot, worker::lower_priority};
+use crate::{reply::Reply, slot::Slot, worker::lower_priority};
 use inference::error::Error;
 use telemetry::metrics::BatchReason;
 
@@ -65,9 +67,14 @@ fn start(shared: &Arc<Shared>, instance: usize, slot: Slot) {
 fn recover(shared: &Arc<Shared>, instance: usize, spare: Slot) {
     let model = &*shared.settings.model;
     tracing::error!(model, instance, "the thread of an instance panicked; its sequences are lost");
-    if let Some(place) = shared.lock().unstarted.get_mut(instance) {
+    let mut state = shared.lock();
+    if let Some(place) = state.unstarted.get_mut(instance) {
         *place = Some(spare);
     }
+    let running = state.running.get_mut(instance).and_then(Option::take);
+    drop(state);
+    // Those that waited for its answers hear that they were lost.
+    drop(running);
     let reason = Error::Internal(format!("the thread that ran model '{model}' was lost"));
     shared.lose(instance, &reason);
     // Some may have waited for a seat.
@@ -168,17 +175,27 @@ fn run<'a>(
     reason: BatchReason,
 ) -> MutexGuard<'a, LockedState> {
     let mut taken = state.table.take(instance, rows);
+    let replies = taken.iter_mut().map(|it| mem::replace(&mut it.job.reply, Reply::none()));
+    let running = Running::new(replies.collect(), Instant::now());
+    let stop = running.stop.clone();
+    if let Some(place) = state.running.get_mut(instance) {
+        *place = Some(running);
+    }
     drop(state);
     // They do not wait any more.
     taken.iter_mut().for_each(|it| drop(it.job.counted.take()));
     let had_instance = slot.is_made();
-    let answers = answers(shared, slot, &taken, reason);
-    let lost = had_instance && !slot.is_made() && shared.settings.engine_keeps_state;
+    let answers = answers(shared, slot, &taken, reason, &stop);
 
     // The sequences go on before the answers leave: a client that sends its next request at once must find its own.
     let mut state = shared.lock();
     let now = Instant::now();
-    let mut replies = Vec::with_capacity(taken.len());
+    let ran = state.running.get_mut(instance).and_then(Option::take);
+    // None of those whose run was given up: they have been answered.
+    let (to, asked) = ran.map_or((Vec::new(), None), |it| (it.replies, it.asked));
+    let is_whole = slot.is_made() && asked.is_none();
+    let lost = had_instance && !is_whole && shared.settings.engine_keeps_state;
+    let mut ended = Vec::with_capacity(taken.len());
     for (taken, answer) in taken.into_iter().zip(answers) {
         let Taken { number, job, carried, .. } = taken;
         // A request that failed has changed nothing; but a start is one all the same.
@@ -188,7 +205,10 @@ fn run<'a>(
             Err(error) => (before, Err(error)),
         };
         state.table.finish(number, carried, job.end, now);
-        replies.push((job.reply, answer));
+        ended.push(match (answer, asked) {
+            (Err(_), Some((_, limit))) => Err(shared.overdue(limit)),
+            (answer, _) => answer,
+        });
     }
     let woken = shared.reseat(&mut state, now);
     drop(state);
@@ -197,7 +217,10 @@ fn run<'a>(
         let why = "the instance that held its state was lost";
         shared.lose(instance, &shared.cancelled(why));
     }
-    for (reply, answer) in replies {
+    if let Some((_, limit)) = asked.filter(|_| !to.is_empty()) {
+        shared.note_stopped(limit);
+    }
+    for (reply, answer) in to.into_iter().zip(ended) {
         reply.send(answer);
     }
     shared.lock()
@@ -209,6 +232,7 @@ fn answers(
     slot: &mut Slot,
     taken: &[Taken<Job>],
     reason: BatchReason,
+    stop: &Stop,
 ) -> Vec<Result<Ran, Error>> {
     fn row(it: &Taken<Job>) -> Row<'_> {
         let Job { work, start, end, .. } = &it.job;
@@ -227,7 +251,7 @@ fn answers(
     let mode = RunMode { rows: layout, repeats: !shared.settings.engine_keeps_state };
     let mut times = Vec::with_capacity(1);
     let wiring = &shared.settings.wiring;
-    let answers = batch::run(slot, wiring, &rows, mode, &mut |it: &_| times.push(*it));
+    let answers = batch::run(slot, wiring, &rows, mode, stop, &mut |it: &_| times.push(*it));
     // A batch that succeeds takes one execution.
     shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
     answers

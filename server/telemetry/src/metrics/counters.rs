@@ -7,7 +7,7 @@ use super::{
     cache_counts::CacheCounts,
     histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS},
     lanes::Lanes,
-    reasons::{BatchReason, FailureReason},
+    reasons::{BatchReason, FailureReason, OverdueRun},
 };
 
 /// What one load counts, in a lane for each thread.
@@ -39,6 +39,8 @@ pub(super) struct Counts {
     pub(super) batches: Batches,
     /// In the order of [`BatchReason::ALL`].
     pub(super) reasons: [AtomicU64; BatchReason::ALL.len()],
+    /// Runs that lasted too long, in the order of [`OverdueRun::ALL`].
+    pub(super) overdue: [AtomicU64; OverdueRun::ALL.len()],
     /// Requests that were answered otherwise merged than alone.
     pub(super) mismatches: AtomicU64,
     /// In milliseconds; `None` where it is off.
@@ -86,6 +88,7 @@ impl Counts {
             batch_rows: Histogram::new(ROW_BOUNDS.as_slice()),
             batches: Batches::default(),
             reasons: Default::default(),
+            overdue: Default::default(),
             mismatches: AtomicU64::new(0),
             first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
             cache: CacheCounts::default(),
@@ -97,7 +100,7 @@ impl Counts {
             let times = [&it.compute_input, &it.compute_infer, &it.compute_output];
             let alone = times.into_iter().chain([&it.rows, &it.failed, &it.mismatches]);
             let cache = it.cache.numbers();
-            alone.chain(&it.failures).chain(&it.reasons).chain(cache)
+            alone.chain(&it.failures).chain(&it.reasons).chain(&it.overdue).chain(cache)
         }
         fn histograms(it: &Counts) -> [&Histogram; 4] {
             [&it.request, &it.queue, &it.compute, &it.batch_rows]

@@ -15,7 +15,7 @@ use super::{
     cache_counts::CacheHit,
     counters::Counters,
     histogram::nanoseconds,
-    reasons::{BatchReason, FailureReason},
+    reasons::{BatchReason, FailureReason, OverdueRun},
     series::Series,
     statistics::{Statistics, Total},
     summary::{HIT, MISS},
@@ -107,6 +107,13 @@ impl ModelMetrics {
     /// Counts a request that was answered otherwise in a merged run than alone.
     pub fn merge_mismatch(&self) {
         self.0.counters.mine().mismatches.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a run that lasted too long, by what became of it.
+    pub fn overdue_run(&self, outcome: OverdueRun) {
+        if let Some(count) = self.0.counters.mine().overdue.get(outcome as usize) {
+            count.fetch_add(1, Relaxed);
+        }
     }
 
     /// Says how long loading the model took.

@@ -33,6 +33,32 @@ impl FailureReason {
     }
 }
 
+/// What became of a run that lasted too long: the label `outcome` of `muster_overdue_runs_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OverdueRun {
+    /// It was ended on the thread of a client, and made again on one of the model.
+    Moved,
+    /// The engine ended it.
+    Stopped,
+    /// It goes on, without its place.
+    Abandoned,
+}
+
+impl OverdueRun {
+    /// Every outcome, in the order of the declaration.
+    pub(super) const ALL: [OverdueRun; 3] =
+        [OverdueRun::Moved, OverdueRun::Stopped, OverdueRun::Abandoned];
+
+    /// The value of the label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            OverdueRun::Moved => "moved",
+            OverdueRun::Stopped => "stopped",
+            OverdueRun::Abandoned => "abandoned",
+        }
+    }
+}
+
 /// Why a batch was run at the size that it had: the label `reason` of `muster_batches_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BatchReason {

@@ -111,6 +111,7 @@ fn control(repository: Repository, labels: LabelRule) -> Control {
             caller_runs_below: Duration::ZERO,
             ..SchedulingSettings::default()
         },
+        watchdog: Arc::default(),
         has_cache: false,
         has_many_models: false,
         rate_limiter: None,

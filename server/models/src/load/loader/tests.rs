@@ -236,6 +236,7 @@ fn settings(gpus: u32) -> LoadSettings {
             caller_runs_below: Duration::ZERO,
             ..SchedulingSettings::default()
         },
+        watchdog: Arc::default(),
         has_cache: false,
         has_many_models: false,
         rate_limiter: None,

@@ -75,7 +75,7 @@ fn run_all(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Given) 
         work.as_ref().map(|work| Row { work, id, start: true, end: false, carried: None })
     });
     let rows: Vec<Option<Row<'_>>> = rows.collect();
-    let answers = run(&mut slot, &wiring(), &rows, mode, &mut |_| ());
+    let answers = run(&mut slot, &wiring(), &rows, mode, &Stop::new(), &mut |_| ());
     let answer = |it: Result<Ran, Error>| {
         let ran = it.ok()?;
         let carried = &ran.carried.unwrap().tensors[0];

@@ -12,6 +12,7 @@ use crate::{
     policy::BatchPolicy,
     scheduler::Extent,
     sequence::settings::{DirectPolicy, ImplicitState, Wiring},
+    watchdog::Watched as _,
     work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
@@ -40,6 +41,9 @@ impl Gate {
     }
 }
 
+/// A run of this value heeds its stop.
+const STOPPABLE: i32 = 1000;
+
 /// `sum` is `x` and what was carried; 13 fails, 666 panics.
 struct Adder(Arc<Gate>);
 
@@ -56,7 +60,10 @@ impl Instance for Adder {
         self.0.runs.fetch_add(1, Ordering::SeqCst);
         let mut closed = self.0.closed.lock().unwrap();
         while *closed {
-            closed = self.0.changed.wait(closed).unwrap();
+            if number(&batch.inputs[0].tensor) == STOPPABLE && batch.stop.is_stopped() {
+                return Err(BackendError::Execute("stopped".into()));
+            }
+            closed = self.0.changed.wait_timeout(closed, Duration::from_millis(1)).unwrap().0;
         }
         drop(closed);
         let (x, carried) = (number(&batch.inputs[0].tensor), number(&batch.inputs[1].tensor));
@@ -88,6 +95,8 @@ fn settings() -> Settings {
         longest_backlog: None,
         wiring: Wiring { batches: false, controls: vec![], states: vec![state] },
         seats: 1,
+        run_limit: crate::RunLimit::Auto,
+        watchdog: Arc::default(),
         niceness: 0,
         engine_keeps_state: false,
         hold: 0,
@@ -193,6 +202,50 @@ async fn an_engine_that_keeps_state_loses_its_sequences_with_the_instance() {
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     assert!(send(&scheduler, 1, NEXT, submission(13)).await.is_err());
     assert_eq!(send(&scheduler, 1, NEXT, submission(1)).await, Ok(6));
+}
+
+/// What the watchdog does, when that much time has passed.
+fn look(scheduler: &SequenceScheduler, hours: u64) {
+    let later = Instant::now() + Duration::from_secs(hours * 3600);
+    scheduler.shared.clone().end_overdue(later);
+}
+
+fn is_overdue(answer: &Result<i32, Error>) -> bool {
+    matches!(answer, Err(Error::RunTimeout { .. }))
+}
+
+#[tokio::test]
+async fn a_run_that_lasts_too_long_is_stopped_and_its_sequence_goes_on() {
+    let (scheduler, gate) = scheduler(1, settings());
+    assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
+    gate.set(true);
+    let hangs = spawn(&scheduler, 1, NEXT, STOPPABLE);
+    tokio::task::yield_now().await;
+    gate.wait_runs(2);
+    look(&scheduler, 1);
+    assert!(is_overdue(&hangs.await.unwrap()));
+    gate.set(false);
+    assert_eq!(send(&scheduler, 1, NEXT, submission(1)).await, Ok(6));
+    assert_eq!(scheduler.trouble(), None);
+}
+
+#[tokio::test]
+async fn an_instance_that_cannot_be_stopped_is_lost_with_its_sequences_until_it_is_back() {
+    let (scheduler, gate) = scheduler(1, settings());
+    gate.set(true);
+    let (hangs, waits) = (spawn(&scheduler, 1, START, 5), spawn(&scheduler, 1, NEXT, 1));
+    tokio::task::yield_now().await;
+    gate.wait_runs(1);
+    look(&scheduler, 1);
+    look(&scheduler, 2);
+    assert!(is_overdue(&hangs.await.unwrap()));
+    assert!(waits.await.unwrap().unwrap_err().to_string().contains("was cancelled"));
+    assert!(scheduler.trouble().is_some());
+    gate.set(false);
+    while scheduler.trouble().is_some() {
+        look(&scheduler, 0);
+    }
+    assert_eq!(send(&scheduler, 1, START, submission(7)).await, Ok(7));
 }
 
 #[tokio::test]

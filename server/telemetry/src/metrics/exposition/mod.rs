@@ -16,7 +16,7 @@ use crate::metrics::{
     histogram::Histogram,
     inner::Inner,
     lock::lock,
-    reasons::{BatchReason, FailureReason},
+    reasons::{BatchReason, FailureReason, OverdueRun},
     series::Series,
     summary::{HIT, TIMES},
 };
@@ -147,6 +147,19 @@ fn model_families(text: &mut Text, models: &[Shown<'_>], counter_latencies: bool
         "muster_merge_mismatch_total",
         "Requests found to be answered otherwise merged than alone",
         mismatches,
+    );
+    let overdue = models.iter().flat_map(|it| {
+        let counts = OverdueRun::ALL.iter().zip(&it.counts.overdue);
+        let counts = counts.filter(|(_, count)| 0 < count.load(Relaxed));
+        counts.map(|(outcome, count)| {
+            let labels = with_label(&it.series.labels, "outcome", outcome.name());
+            (labels, whole(count.load(Relaxed)))
+        })
+    });
+    text.counters(
+        "muster_overdue_runs_total",
+        "Runs that lasted too long, by what became of them",
+        overdue,
     );
     for (name, help, number) in MODEL_GAUGES {
         text.gauges(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));

@@ -1,0 +1,131 @@
+//! Ending the runs of one scheduler that last too long: stopped by the engine where it can, else given up.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use inference::error::Error;
+use telemetry::metrics::OverdueRun;
+
+use super::{
+    running::Abandoned,
+    shared::Shared,
+    state::State,
+    watchdog::{RunLimit, Watched},
+    work::Done,
+    worker,
+};
+
+impl Watched for Shared {
+    fn end_overdue(self: Arc<Self>, now: Instant) {
+        let mut state = self.lock();
+        let stops = state.overdue(self.settings.run_limit, now);
+        let abandoned = state.abandon(now);
+        let is_lost = !abandoned.is_empty();
+        let wake = if is_lost { state.wake_needed_worker(now) } else { None };
+        let unserved = match state.is_stuck() {
+            true => state.take_all(),
+            false => Vec::new(),
+        };
+        self.hints.update(&state);
+        drop(state);
+        // An engine may take its time: not under the lock.
+        stops.iter().for_each(|it| it.stop());
+        if is_lost {
+            // The worker threads that are left may be all that the end of the queue waits for.
+            self.ended.notify_all();
+            self.changed.notify_all();
+        }
+        abandoned.into_iter().for_each(|it| self.answer_abandoned(it));
+        for job in unserved {
+            job.reply.send(Err(self.stuck()));
+        }
+        worker::wake(&self, wake);
+    }
+}
+
+impl Shared {
+    fn answer_abandoned(&self, abandoned: Abandoned) {
+        let Abandoned { replies, limit, is_replaced, .. } = abandoned;
+        self.metrics.overdue_run(OverdueRun::Abandoned);
+        let consequence = match is_replaced {
+            true => "another instance takes its place",
+            false => "it has too many such runs: no instance takes its place",
+        };
+        tracing::error!(
+            model = %self.settings.model,
+            requests = replies.len(),
+            "a run took longer than {} s and does not end: {consequence}",
+            limit.as_secs_f64()
+        );
+        for reply in replies {
+            reply.send(Err(self.overdue(limit)));
+        }
+    }
+
+    /// The answers of a run that was asked to end.
+    pub(crate) fn overdue_answers(
+        &self,
+        answers: Vec<Result<Done, Error>>,
+        limit: Duration,
+    ) -> Vec<Result<Done, Error>> {
+        self.metrics.overdue_run(OverdueRun::Stopped);
+        tracing::warn!(
+            model = %self.settings.model,
+            requests = answers.len(),
+            "a run took longer than {} s and was stopped",
+            limit.as_secs_f64()
+        );
+        answers.into_iter().map(|it| it.map_err(|_| self.overdue(limit))).collect()
+    }
+
+    /// Notes that a run in place was stopped, to be made again by a worker.
+    pub(crate) fn left_thread(&self, took: Duration) {
+        self.metrics.overdue_run(OverdueRun::Moved);
+        tracing::warn!(
+            model = %self.settings.model,
+            "a run of a model that is fast as a rule kept its thread for {} ms: it is made again on a thread of the model",
+            took.as_millis()
+        );
+    }
+
+    fn overdue(&self, limit: Duration) -> Error {
+        Error::RunTimeout { model: self.settings.model.to_string(), limit }
+    }
+
+    /// The answer where no instance is left.
+    pub(crate) fn stuck(&self) -> Error {
+        let (model, reason) = (self.settings.model.to_string(), STUCK.to_owned());
+        Error::ModelNotReady { model, version: None, reason }
+    }
+}
+
+/// Why a model is not ready whose instances are all lost.
+pub(crate) const STUCK: &str =
+    "all of its instances are in runs that do not end (--run-limit-secs)";
+
+impl State {
+    fn overdue(&mut self, limit: RunLimit, now: Instant) -> Vec<Arc<backend::Stop>> {
+        let State { runs, times, .. } = self;
+        runs.overdue(now, |rows| limit.of(times.p95(rows)))
+    }
+
+    /// Takes the runs that do not end out of the count of threads and places.
+    fn abandon(&mut self, now: Instant) -> Vec<Abandoned> {
+        let abandoned = self.runs.abandon(now);
+        self.threads -= abandoned.len();
+        for it in abandoned.iter().filter(|it| it.is_replaced) {
+            let kind = self.kinds.iter().find(|(kind, _)| kind.device() == it.device);
+            let place = kind.map(|(kind, _)| kind.another());
+            if let Some(surplus) = place.and_then(|it| self.put_back(it)) {
+                // It has no instance: nothing is freed under the lock.
+                drop(surplus);
+            }
+        }
+        abandoned
+    }
+}
+
+#[cfg(test)]
+mod tests;

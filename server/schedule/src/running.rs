@@ -1,0 +1,257 @@
+//! The runs of one model version that have not ended, and what becomes of those that last too long. Plain data.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use backend::{Device, Stop};
+
+use super::reply::Reply;
+
+/// A run in place keeps its thread's other clients waiting: after so long it is stopped, and made again by a worker.
+const LONGEST_IN_PLACE: Duration = Duration::from_secs(1);
+
+/// How long a run that was asked to end may still take, at most.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs that do not end keep their threads. So many instances are made anew for them; then there are fewer instances.
+const MOST_REPLACED: usize = 4;
+
+/// A batch on an instance, held by a worker thread.
+pub struct Running {
+    /// The requests in it.
+    pub tickets: Vec<u64>,
+    /// Where their answers go.
+    pub replies: Vec<Reply>,
+    /// Their rows.
+    pub rows: usize,
+    /// Ends it.
+    pub stop: Arc<Stop>,
+    /// When it began.
+    pub started: Instant,
+    /// Where its instance is.
+    pub device: Device,
+}
+
+/// How a batch has ended.
+pub struct Ended {
+    /// Where the answers go.
+    pub replies: Vec<Reply>,
+    /// The limit, where it has lasted longer and was asked to end.
+    pub overdue: Option<Duration>,
+}
+
+/// A batch that was asked to end and has not. Its thread and its instance are lost as long as it runs.
+pub struct Abandoned {
+    /// Where the answers go.
+    pub replies: Vec<Reply>,
+    /// The time that it had.
+    pub limit: Duration,
+    /// Where its instance is.
+    pub device: Device,
+    /// Is another instance to be made?
+    pub is_replaced: bool,
+}
+
+struct Batch {
+    run: Running,
+    /// Requests whose clients have left.
+    left: usize,
+    /// When it was asked to end, and the time that it had had.
+    asked: Option<(Instant, Duration)>,
+}
+
+struct InPlace {
+    stop: Arc<Stop>,
+    started: Instant,
+    is_stopped: bool,
+}
+
+/// Whose thread is lost.
+struct Lost {
+    stop: Arc<Stop>,
+    is_replaced: bool,
+}
+
+/// The runs of one model version.
+#[derive(Default)]
+pub struct Runs {
+    /// On worker threads; at most one per place.
+    batches: Vec<Batch>,
+    /// On the threads of those that asked.
+    in_place: Vec<InPlace>,
+    lost: Vec<Lost>,
+}
+
+impl Runs {
+    /// A worker starts a batch.
+    pub fn begin(&mut self, run: Running) {
+        self.batches.push(Batch { run, left: 0, asked: None });
+    }
+
+    /// A worker has finished the batch of that stop. `None` where it was abandoned before.
+    pub fn end(&mut self, stop: &Arc<Stop>) -> Option<Ended> {
+        let at = self.batches.iter().position(|it| Arc::ptr_eq(&it.run.stop, stop))?;
+        let Batch { run, asked, .. } = self.batches.swap_remove(at);
+        Some(Ended { replies: run.replies, overdue: asked.map(|(_, limit)| limit) })
+    }
+
+    /// A run starts on the thread of the one that asked.
+    pub fn begin_in_place(&mut self, stop: &Arc<Stop>, now: Instant) {
+        self.in_place.push(InPlace { stop: stop.clone(), started: now, is_stopped: false });
+    }
+
+    /// It has ended. How long it took where it was stopped.
+    pub fn end_in_place(&mut self, stop: &Arc<Stop>, now: Instant) -> Option<Duration> {
+        let at = self.in_place.iter().position(|it| Arc::ptr_eq(&it.stop, stop))?;
+        let run = self.in_place.swap_remove(at);
+        run.is_stopped.then(|| now.saturating_duration_since(run.started))
+    }
+
+    /// Does a batch run on a worker thread?
+    pub fn has_batch(&self) -> bool {
+        !self.batches.is_empty()
+    }
+
+    /// Those on worker threads.
+    pub fn batches(&self) -> impl Iterator<Item = &Running> {
+        self.batches.iter().map(|it| &it.run)
+    }
+
+    /// No client waits for this ticket any more. If that was the last of its batch: the batch's stop.
+    pub fn leave(&mut self, ticket: u64) -> Option<Arc<Stop>> {
+        let batch = self.batches.iter_mut().find(|it| it.run.tickets.contains(&ticket))?;
+        batch.left += 1;
+        (batch.left == batch.run.tickets.len()).then(|| batch.run.stop.clone())
+    }
+
+    /// The stops of runs that have lasted too long by now, each once. `limit` is that of a batch of so many rows.
+    pub fn overdue(
+        &mut self,
+        now: Instant,
+        limit: impl Fn(usize) -> Option<Duration>,
+    ) -> Vec<Arc<Stop>> {
+        let mut stops = Vec::new();
+        for batch in self.batches.iter_mut().filter(|it| it.asked.is_none()) {
+            let Some(limit) = limit(batch.run.rows) else { continue };
+            if limit <= now.saturating_duration_since(batch.run.started) {
+                batch.asked = Some((now, limit));
+                stops.push(batch.run.stop.clone());
+            }
+        }
+        for run in self.in_place.iter_mut().filter(|it| !it.is_stopped) {
+            if LONGEST_IN_PLACE <= now.saturating_duration_since(run.started) {
+                run.is_stopped = true;
+                stops.push(run.stop.clone());
+            }
+        }
+        stops
+    }
+
+    /// Gives up those that were asked to end a while before and have not.
+    pub fn abandon(&mut self, now: Instant) -> Vec<Abandoned> {
+        let is_deaf = |it: &Batch| {
+            let (asked, limit) = it.asked?;
+            let is_deaf = GRACE.min(limit) <= now.saturating_duration_since(asked);
+            is_deaf.then_some(limit)
+        };
+        let mut abandoned = Vec::new();
+        while let Some((at, limit)) =
+            self.batches.iter().enumerate().find_map(|(at, it)| Some((at, is_deaf(it)?)))
+        {
+            let Running { replies, stop, device, .. } = self.batches.swap_remove(at).run;
+            let is_replaced = self.lost.len() < MOST_REPLACED;
+            self.lost.push(Lost { stop, is_replaced });
+            abandoned.push(Abandoned { replies, limit, device, is_replaced });
+        }
+        abandoned
+    }
+
+    /// The thread of an abandoned batch is back after all. Has its instance been replaced?
+    pub fn is_back(&mut self, stop: &Arc<Stop>) -> bool {
+        let at = self.lost.iter().position(|it| Arc::ptr_eq(&it.stop, stop));
+        at.is_some_and(|at| self.lost.swap_remove(at).is_replaced)
+    }
+
+    /// Places that have no instance, since a run that does not end has it.
+    pub fn places_lost(&self) -> usize {
+        self.lost.iter().filter(|it| !it.is_replaced).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn begin(runs: &mut Runs, now: Instant) -> Arc<Stop> {
+        let stop = Arc::new(Stop::new());
+        let (tickets, replies) = (vec![1], vec![Reply::none()]);
+        runs.begin(Running {
+            tickets,
+            replies,
+            rows: 1,
+            stop: stop.clone(),
+            started: now,
+            device: Device::Cpu,
+        });
+        stop
+    }
+
+    #[test]
+    fn a_batch_is_asked_to_end_once_and_abandoned_when_it_does_not() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        let stop = begin(&mut runs, now);
+        let limit = |_| Some(LIMIT);
+        assert!(runs.overdue(now + LIMIT / 2, limit).is_empty());
+        assert_eq!(runs.overdue(now + LIMIT, limit).len(), 1);
+        assert!(runs.overdue(now + LIMIT * 2, limit).is_empty());
+        assert!(runs.abandon(now + LIMIT).is_empty());
+        let abandoned = runs.abandon(now + LIMIT + GRACE);
+        assert!(matches!(abandoned[..], [Abandoned { limit: LIMIT, is_replaced: true, .. }]));
+        assert!(runs.end(&stop).is_none() && runs.is_back(&stop));
+    }
+
+    #[test]
+    fn a_batch_that_ends_when_it_is_asked_says_so() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        let (slow, quick) = (begin(&mut runs, now), begin(&mut runs, now + LIMIT));
+        runs.overdue(now + LIMIT, |_| Some(LIMIT));
+        assert_eq!(runs.end(&slow).unwrap().overdue, Some(LIMIT));
+        assert_eq!(runs.end(&quick).unwrap().overdue, None);
+        assert!(runs.abandon(now + LIMIT * 9).is_empty());
+    }
+
+    #[test]
+    fn without_a_limit_a_batch_may_take_any_time() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        begin(&mut runs, now);
+        assert!(runs.overdue(now + LIMIT * 1000, |_| None).is_empty());
+    }
+
+    #[test]
+    fn so_many_instances_are_replaced_and_no_more_until_a_run_has_come_back() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        let stops: Vec<_> = (0..=MOST_REPLACED).map(|_| begin(&mut runs, now)).collect();
+        runs.overdue(now + LIMIT, |_| Some(LIMIT));
+        let abandoned = runs.abandon(now + LIMIT * 2);
+        assert_eq!(abandoned.iter().filter(|it| it.is_replaced).count(), MOST_REPLACED);
+        assert_eq!(runs.places_lost(), 1);
+        let replaced = stops.iter().filter(|it| runs.is_back(it)).count();
+        assert_eq!((replaced, runs.places_lost()), (MOST_REPLACED, 0));
+    }
+
+    #[test]
+    fn a_run_in_place_is_stopped_long_before_others() {
+        let (mut runs, now) = (Runs::default(), Instant::now());
+        let (slow, quick) = (Arc::new(Stop::new()), Arc::new(Stop::new()));
+        runs.begin_in_place(&slow, now);
+        runs.begin_in_place(&quick, now + LONGEST_IN_PLACE);
+        let later = now + LONGEST_IN_PLACE;
+        assert_eq!(runs.overdue(later, |_| None).len(), 1);
+        assert_eq!(runs.end_in_place(&slow, later), Some(LONGEST_IN_PLACE));
+        assert_eq!(runs.end_in_place(&quick, later), None);
+    }
+}

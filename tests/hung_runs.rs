@@ -1,0 +1,53 @@
+//! A run that never ends while the model serves: it is ended, its requests are told so, and the model serves on.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Page, Repository, Server, first_of, infer, row};
+
+/// A loop that runs as often as its input says: a second takes some hundred thousand times.
+fn server() -> Server {
+    let repository = Repository::identity("m", &[])
+        .copy("long/1/model.onnx", "backends/onnxruntime/tests/models/long.onnx");
+    Server::start(&repository, &["--run-limit-secs=1"])
+}
+
+fn body(count: i64) -> String {
+    let x = vec!["0.01"; 64 * 64].join(",");
+    format!(
+        r#"{{"inputs":[{{"name":"count","datatype":"INT64","shape":[],"data":[{count}]}},
+            {{"name":"x","datatype":"FP32","shape":[64,64],"data":[{x}]}}]}}"#
+    )
+}
+
+fn long(client: &mut Client, count: i64) -> crate::support::Reply {
+    client.post(&infer("long"), &[], body(count))
+}
+
+#[test]
+fn a_run_that_never_ends_gets_504_and_the_model_and_the_others_serve_on() {
+    let server = server();
+    let mut client = server.client();
+    long(&mut client, 3).expect(200);
+    let hanging = std::thread::spawn({
+        let mut client = server.client();
+        move || long(&mut client, i64::MAX)
+    });
+    let began = Instant::now();
+    while !hanging.is_finished() {
+        // Another instance of the same model, and another model.
+        long(&mut client, 3).expect(200);
+        assert_eq!(first_of(&client.post(&infer("m"), &[], row(8))), 8.0);
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    let told = hanging.join().unwrap().error(504);
+    assert_eq!(
+        told,
+        "the run of the request on model 'long' took longer than 1 s and was ended (--run-limit-secs)"
+    );
+    long(&mut client, 3).expect(200);
+    server.get("/v2/models/long/ready").expect(200);
+    let page = Page::read(server.http());
+    let series = "muster_overdue_runs_total{model=\"long\",outcome=\"stopped\",version=\"1\"}";
+    assert_eq!(page.value(series), 1.0);
+    assert_eq!(page.failures("long", "BACKEND"), 1.0);
+}
