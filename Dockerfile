@@ -24,8 +24,13 @@ RUN find . -type f ! -name '*.rs' ! -name Cargo.toml ! -name Cargo.lock ! -name 
 
 FROM rust:1-slim-bookworm AS tools
 RUN apt-get update \
- && apt-get install -y --no-install-recommends g++ python3 python3-pip \
+ && apt-get install -y --no-install-recommends g++ locales python3 python3-pip \
  && rm -rf /var/lib/apt/lists/*
+# The locale that ONNX models of texts ask for. They change the case of letters and sort nothing: the order of the
+# locale `C` takes 2.6 MB less.
+RUN mkdir /locale \
+ && localedef --no-archive -i en_US -f UTF-8 /locale/en_US.utf8 \
+ && cp /usr/lib/locale/C.utf8/LC_COLLATE /locale/en_US.utf8/
 ENV CARGO_TARGET_DIR=/target \
     CARGO_PROFILE_RELEASE_DEBUG=none \
     CARGO_PROFILE_RELEASE_STRIP=symbols \
@@ -76,7 +81,8 @@ RUN find . -name '*.rs' -exec touch {} + \
 # Two trees that are laid over the runtime image: libraries, which stay the same for many versions, and the program.
 # Everybody may read all of it, whatever the umask was under which the sources were checked out.
 ARG RUNTIME
-RUN mkdir -p /image/libraries/opt/muster/lib /image/program/opt/muster && cd /image \
+RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/usr/lib/locale /image/program/opt/muster && cd /image \
+ && cp -R /locale/en_US.utf8 libraries/usr/lib/locale/ \
  && cp /target/release/muster /source/LICENSE program/opt/muster/ \
  && ln -s opt/muster/muster program/muster \
  && mkdir -p program/usr/local/bin program/usr/bin program/opt/tritonserver/bin \

@@ -146,6 +146,24 @@ fn a_classifier_as_its_converter_writes_it_gives_what_its_library_predicts() {
 }
 
 #[test]
+fn a_model_of_texts_needs_its_locale_and_says_so() {
+    let folder = "tests/fixtures/classifiers/opinions";
+    let repository = of(&["half_plus_three"]).copy("opinions", folder);
+    let server = Server::start(&repository, &["--strict-readiness=false"]);
+    let ready = server.get("/v2/models/opinions/ready");
+    if ready.status != 200 {
+        let error = ready.error(503);
+        assert!(error.contains("locale en_US.UTF-8") && error.contains("localedef"), "{error}");
+        return;
+    }
+    let expected = expected("opinions");
+    let body = json!({"inputs": expected["inputs"]}).to_string();
+    let reply = server.post("/v1/models/opinions:predict", body).expect(200).json();
+    assert_eq!(reply["outputs"]["output_label"], expected["labels"]);
+    near(&numbers(&reply["outputs"]["output_probability"]), &numbers(&expected["probabilities"]));
+}
+
+#[test]
 fn csv_and_npy_have_the_label_of_a_classifier_and_accept_names_other_outputs() {
     let repository = classifiers();
     let server = Server::start(&repository, &[]);

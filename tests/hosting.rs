@@ -217,18 +217,20 @@ fn a_configuration_in_the_root_is_served_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_script_that_would_not_run_is_warned_of_by_name_or_ends_the_start() {
+fn a_script_that_would_not_run_ends_the_start_unless_it_is_to_be_ignored() {
     let with_script = |text| {
         Repository::new().with_identity("model/net", &[]).file("model/code/inference.py", text)
     };
     let repository = with_script("import json\n");
-    let mut process = hosted_process(&repository, &[]);
+    let finished = ended(hosted_process(&repository, &[]), 1);
+    for part in ["model/code/inference.py", "is not run", "MUSTER_IGNORE_SCRIPTS=true"] {
+        assert!(finished.last().contains(part), "{:#?}", finished.log);
+    }
+    let mut process = hosted_process(&repository, &[("MUSTER_IGNORE_SCRIPTS", "true")]);
     process.wait_ready();
     let warning = process.wait_for_line("is not run");
     assert!(warning.contains("model/code/inference.py"), "{warning}");
     drop(process);
-    let finished = ended(hosted_process(&repository, &[("MUSTER_FAIL_ON_USER_SCRIPT", "1")]), 1);
-    assert!(finished.last().contains("--fail-on-user-script"), "{:#?}", finished.log);
 
     let repository = with_script("# nothing\n\n   # yet\n").file("model/code/own.py", "x = 1");
     let mut process = hosted_process(&repository, &[]);
@@ -239,8 +241,8 @@ fn a_script_that_would_not_run_is_warned_of_by_name_or_ends_the_start() {
         ("SAGEMAKER_PROGRAM", "own.py"),
         ("SAGEMAKER_SUBMIT_DIRECTORY", &*repository.at("model/code")),
     ];
-    let mut process = hosted_process(&repository, &submitted);
-    process.wait_for_line("code/own.py");
+    let finished = ended(hosted_process(&repository, &submitted), 1);
+    assert!(finished.last().contains("code/own.py"), "{:#?}", finished.log);
 }
 
 #[test]
@@ -817,6 +819,8 @@ fn the_more_specific_family_wins() {
 
 #[test]
 fn the_environment_is_shown_without_secrets_and_with_what_lost() {
+    let repository = Repository::new().with_identity("model/net", &[]);
+    let path = repository.at("model");
     let variables = [
         ("MUSTER_LOG_FORMAT", "json"),
         ("MUSTER_DEFAULT_INSTANCE_COUNT", "3"),
@@ -826,6 +830,7 @@ fn the_environment_is_shown_without_secrets_and_with_what_lost() {
         ("SAGEMAKER_TELEPATHY", "1"),
         ("SAGEMAKER_XGBOOST_VERSION", "2"),
         ("SAGEMAKER_REGION", "eu-central-1"),
+        ("SAGEMAKER_MODEL_PATH", &*path),
         ("MUSTER_HTTP_RESTRICTED_API", "health:key=hush"),
     ];
     let finished = ended(Process::command(&["env", "--id=a"], &variables), 0);
@@ -838,6 +843,7 @@ fn the_environment_is_shown_without_secrets_and_with_what_lost() {
         "Unknown, and ignored:\n  SAGEMAKER_TELEPATHY",
         "bodies of /invocations are read as TensorFlow Serving's container reads them, because SAGEMAKER_TFS_INSTANCE_COUNT is set",
         "SAGEMAKER_REGION=eu-central-1",
+        &format!("SAGEMAKER_MODEL_PATH={path} -> the folder of the models"),
         "--log-format json (default text), by MUSTER_LOG_FORMAT",
         "--id a (default triton), by the command line",
         "SageMaker 0.0.0.0:9999",

@@ -302,6 +302,22 @@ fn what_is_wrong_with_a_request_or_a_model_is_a_400_that_names_it() {
 }
 
 #[test]
+fn a_model_with_a_script_that_would_not_run_is_not_loaded_unless_it_is_to_be_ignored() {
+    let models = Repository::identity("own/model", &[])
+        .file("own/model/code/inference.py", "import json\n")
+        .with_identity("empty/model", &[])
+        .file("empty/model/code/inference.py", "# nothing yet\n");
+    let server = start(&models, &[]);
+    let error = platform(&server, &models).load("own", "own/model").error(400);
+    for part in ["model/code/inference.py", "is not run", "MUSTER_IGNORE_SCRIPTS=true"] {
+        assert!(error.contains(part), "{error}");
+    }
+    platform(&server, &models).load("empty", "empty/model").expect(200);
+    let server = start(&models, &["--ignore-scripts=true"]);
+    platform(&server, &models).load("own", "own/model").expect(200);
+}
+
+#[test]
 fn nothing_is_read_that_a_link_in_a_models_directory_leads_to_outside_the_root() {
     let secret = Repository::new().file("secret.pbtxt", "not for clients").file("m/1/x", "");
     let mut models = Repository::new();

@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,7 @@ def fetch(gpu: bool) -> None:
         (made / "lib").mkdir(parents=True)
         for requirement, digest in WHEELS[machine]:
             wheel = download(requirement, digest, machine, Path(folder))
+            print(f"unpacking {wheel.name}", flush=True)
             unpack(wheel, made, gpu)
             wheel.unlink()
         stub(made / "lib" / "libtorch.so")
@@ -88,12 +90,12 @@ def download(requirement: str, digest: str, machine: str, folder: Path) -> Path:
     """The wheel of that requirement, if its SHA-256 is `digest`."""
     print(f"fetching {requirement}", flush=True)
     place = Path(tempfile.mkdtemp(dir=folder))
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp"]
     command += ["--abi", "cp311", "--abi", "none"]
     for tag in ("manylinux_2_28", "manylinux_2_25", "manylinux_2_17", "manylinux2014"):
         command += ["--platform", f"{tag}_{machine}"]
-    run(command + ["--dest", str(place), requirement])
+    fetch_with_progress(command + ["--dest", str(place), requirement])
     wheels = list(place.glob("*.whl"))
     if len(wheels) != 1:
         sys.exit(f"pip left {len(wheels)} files for {requirement}, expected 1")
@@ -104,6 +106,28 @@ def download(requirement: str, digest: str, machine: str, folder: Path) -> Path:
     if found.hexdigest() != digest:
         sys.exit(f"{wheels[0].name} has SHA-256 {found.hexdigest()}, expected {digest}: refused")
     return wheels[0]
+
+
+def fetch_with_progress(command) -> None:
+    """Runs pip, and shows how much of the file is there; pip before version 24.1 does not tell."""
+    version = subprocess.run(command[:3] + ["--version"], capture_output=True, text=True).stdout.split()
+    numbers = re.findall(r"\d+", version[1]) if len(version) > 1 else []
+    if [int(it) for it in numbers[:2]] < [24, 1]:
+        run(command)
+        return
+    shown, others = -1, []
+    with subprocess.Popen(command + ["--progress-bar", "raw"], stdout=subprocess.PIPE, text=True) as pip:
+        for line in pip.stdout:
+            told = re.match(r"Progress (\d+) of (\d+)", line)
+            if not told or not int(told[2]):
+                others.append(line)
+                continue
+            done, whole = int(told[1]), int(told[2])
+            if (tenth := 10 * done // whole) > shown:
+                shown = tenth
+                print(f"  {10 * tenth:3} % of {whole / 1e6:.0f} MB", flush=True)
+    if pip.returncode != 0:
+        sys.exit("".join(others) + f"{' '.join(command[:4])} … failed with exit status {pip.returncode}")
 
 
 def unpack(wheel: Path, target: Path, gpu: bool) -> None:
@@ -143,12 +167,14 @@ def stub(path: Path) -> None:
 
 def build(gpu: bool) -> None:
     """Builds the plugin and makes the folder from which it runs."""
+    print("building the plugin, some files of C++: a minute or two", flush=True)
     environment = os.environ | {"LIBTORCH": str(LIBTORCH)}
     run(["cargo", "build", "--release", "-p", "backend-pytorch-plugin"], cwd=ROOT, env=environment)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     if not target.is_absolute():
         target = ROOT / target
     folder = target / "pytorch"
+    print(f"linking the plugin and its libraries into {folder}", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     libraries = folder / "libtorch" / "lib"
     libraries.mkdir(parents=True)

@@ -122,6 +122,15 @@ def single_file(proof):
         return line_with(container.log(), "model is ready").split("model=")[1].split()[0]
 
 
+@fact("models of texts find the locale en_US.UTF-8")
+def locale(proof):
+    with served(proof, "texts") as container:
+        wait_healthy(container)
+        code, _, reply = ask(container.address(), 8080, "/invocations", b"Good FOOD\n", {"Content-Type": "text/csv"})
+        expect((code, reply.strip()) == (200, b"good"), f"{code} {reply[:200]}")
+        return "a label"
+
+
 @fact("SIGTERM under load: every request that was sent is answered with 200, exit code 0")
 def stop_under_load(proof):
     rows = example()

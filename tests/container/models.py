@@ -44,6 +44,10 @@ class Models:
         """A model file alone."""
         shutil.copy(FIXTURES / "models/mlp/1/model.onnx", path / "model.onnx")
 
+    def texts(self, path):
+        """A model of scikit-learn that counts words, for which it asks for a locale."""
+        shutil.copytree(FIXTURES / "classifiers/opinions", path / "opinions")
+
     def slow(self, path):
         """A model that takes 3 seconds to load, and answers what it is asked."""
         (path / "slow/1").mkdir(parents=True)

@@ -14,14 +14,29 @@ const LONGEST: usize = 1000;
 pub(crate) fn of_load(path: &Path, error: &ort::Error) -> BackendError {
     let text = one_line(error.message());
     let shown = path.display().to_string();
-    let text = match text.contains(&shown) {
-        true => text,
-        false => format!("{shown}: {text}"),
+    let text = match (missing_locale(&text), text.contains(&shown)) {
+        (Some(locale), _) => format!("{shown}: {}", lacks_locale(locale)),
+        (None, true) => text,
+        (None, false) => format!("{shown}: {text}"),
     };
     match out_of_memory(&text) {
         true => BackendError::OutOfMemory(text),
         false => BackendError::Load(text),
     }
+}
+
+/// The locale that an operator of texts asks for in vain.
+fn missing_locale(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("Failed to construct locale with name:")?;
+    rest.split([':', ' ']).next()
+}
+
+fn lacks_locale(locale: &str) -> String {
+    let name = locale.split('.').next().unwrap_or(locale);
+    format!(
+        "the model works with texts in the locale {locale}, which this system does not have; on Debian and Ubuntu it is \
+         made by 'apt-get install locales && localedef -i {name} -f UTF-8 {locale}'"
+    )
 }
 
 /// Why a file did not become a session on a GPU. Where the GPU itself or its driver is the reason, the model

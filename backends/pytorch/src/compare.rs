@@ -1,6 +1,9 @@
 //! Inputs to compare answers on, and when answers are the same. Pure.
 
-use backend::{DataType, Shape, Tensor};
+use backend::{
+    DataType, Shape, Tensor,
+    distance::{distance, noise},
+};
 use bytes::Bytes;
 use half::{bf16, f16};
 use smallvec::SmallVec;
@@ -91,39 +94,7 @@ fn float_bytes(dtype: DataType, value: f32) -> SmallVec<[u8; 8]> {
 
 /// Are these the same, but for the order in which sums were taken?
 pub(crate) fn is_close(a: &Tensor, b: &Tensor) -> bool {
-    if a.dtype() != b.dtype() || a.shape() != b.shape() {
-        return false;
-    }
-    let tolerance = match a.dtype() {
-        DataType::Fp64 => 1e-9,
-        DataType::Fp32 => 1e-4,
-        DataType::Fp16 => 1e-2,
-        DataType::Bf16 => 5e-2,
-        _ => return a.to_bytes() == b.to_bytes(),
-    };
-    let (a, b) = (numbers(a), numbers(b));
-    // What is small beside the largest is a difference of large ones, and no better than they are.
-    let largest =
-        a.iter().filter(|it| it.is_finite()).fold(0.0, |most: f64, it| most.max(it.abs()));
-    a.iter().zip(&b).all(|(a, b)| {
-        let equal = a == b || (a.is_nan() && b.is_nan());
-        equal || (a - b).abs() <= tolerance * largest
-    })
-}
-
-/// The elements of a tensor of floats.
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    let bytes = tensor.to_bytes();
-    match tensor.dtype() {
-        DataType::Fp64 => bytes.as_chunks().0.iter().map(|it| f64::from_le_bytes(*it)).collect(),
-        DataType::Fp32 => {
-            bytes.as_chunks().0.iter().map(|it| f64::from(f32::from_le_bytes(*it))).collect()
-        }
-        DataType::Bf16 => {
-            bytes.as_chunks().0.iter().map(|it| bf16::from_le_bytes(*it).to_f64()).collect()
-        }
-        _ => bytes.as_chunks().0.iter().map(|it| f16::from_le_bytes(*it).to_f64()).collect(),
-    }
+    distance(a, b) <= noise(a.dtype())
 }
 
 #[cfg(test)]
@@ -167,7 +138,7 @@ mod tests {
             let tensor = example(&sample, false).remove(0);
             assert_eq!((tensor.dtype(), tensor.elements()), (dtype, 15));
             if let DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64 = dtype {
-                let numbers = numbers(&tensor);
+                let numbers = backend::distance::floats(&tensor).unwrap();
                 assert!(numbers.iter().all(|it| it.abs() <= 1.0), "{dtype}: {numbers:?}");
                 assert_ne!(numbers[0], numbers[1], "{dtype}");
             }

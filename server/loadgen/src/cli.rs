@@ -83,6 +83,9 @@ pub struct Args {
     /// What made-up inputs hold
     #[arg(long, value_enum, default_value_t = DataArg::Random)]
     data: DataArg,
+    /// What an input holds, such as threshold=0.5, text=hello or input_ids=0..30521; repeatable
+    #[arg(long, value_name = "NAME=VALUE|LOW..HIGH", value_parser = named_value, conflicts_with = "body")]
+    value: Vec<(String, ValueArg)>,
     /// A file that is sent as it is, instead of a made-up request
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
@@ -127,7 +130,7 @@ enum Format {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DataArg {
-    /// Floats in [0, 1), integers in 0..100, strings of eight letters
+    /// Floats in [0, 1), integers in 0..100, strings of eight letters; a mask is ones, ids of token types are zeros
     Random,
     /// Zeros and empty strings
     Zeros,
@@ -138,6 +141,13 @@ struct InputArg {
     name: String,
     dtype: DataType,
     shape: Vec<usize>,
+}
+
+/// What `--value` says that an input holds.
+#[derive(Debug, Clone, PartialEq)]
+enum ValueArg {
+    Value(String),
+    Range(f64, f64),
 }
 
 /// Measures as the arguments say and prints to standard output. Blocks until it is done.
@@ -285,20 +295,48 @@ impl Args {
 
     /// The given inputs, or those of the model's metadata.
     fn inputs(&self, target: &Target, model: &str) -> Result<Vec<Input>, Error> {
-        let fill = match self.data {
-            DataArg::Random => Fill::Random(self.seed),
-            DataArg::Zeros => Fill::Zeros,
-        };
         if self.input.is_empty() {
             let metadata =
                 fetch::get(self.describe.as_ref().unwrap_or(target), &kserve::model_path(model))?;
             let shape = |name: &str| {
                 self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
             };
-            return inputs_from_metadata(&metadata, shape, fill);
+            let inputs = inputs_from_metadata(&metadata, shape, |name| self.fill(name))?;
+            return self.checked(inputs);
         }
         let given = self.input.iter();
-        given.map(|it| Input::filled(&it.name, it.dtype, &it.shape, fill)).collect()
+        let inputs =
+            given.map(|it| Input::filled(&it.name, it.dtype, &it.shape, self.fill(&it.name)));
+        self.checked(inputs.collect::<Result<_, _>>()?)
+    }
+
+    /// What an input of that name holds. Random tokens make sense to a model only where its mask says that they are
+    /// there, and their types are of a table with one or two rows.
+    fn fill(&self, name: &str) -> Fill {
+        let given = self.value.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
+        match (given, self.data) {
+            (Some(ValueArg::Value(text)), _) => Fill::Value(text),
+            (Some(ValueArg::Range(low, high)), _) => Fill::Range { low, high, seed: self.seed },
+            (None, DataArg::Zeros) => Fill::Zeros,
+            (None, DataArg::Random) if name.ends_with("attention_mask") => {
+                Fill::Value("1".to_owned())
+            }
+            (None, DataArg::Random) if name.ends_with("token_type_ids") => Fill::Zeros,
+            (None, DataArg::Random) => Fill::Random(self.seed),
+        }
+    }
+
+    /// These inputs, if there is one for each `--value`.
+    fn checked(&self, inputs: Vec<Input>) -> Result<Vec<Input>, Error> {
+        let is_there = |name: &String| inputs.iter().any(|it| it.name == *name);
+        match self.value.iter().find(|it| !is_there(&it.0)) {
+            Some((name, _)) => {
+                let names: Vec<&str> = inputs.iter().map(|it| it.name.as_str()).collect();
+                let problem = format!("no input '{name}'; expected one of {}", names.join(", "));
+                Err(Error::plan("--value", problem))
+            }
+            None => Ok(inputs),
+        }
     }
 
     fn write_histograms(&self, reports: &[&Report]) -> Result<(), Error> {
@@ -342,6 +380,21 @@ fn input(given: &str) -> Result<InputArg, String> {
     Ok(InputArg { name: name.to_owned(), dtype: dtype.parse()?, shape: dims(shape)? })
 }
 
+fn named_value(given: &str) -> Result<(String, ValueArg), String> {
+    let expected = "expected NAME=VALUE or NAME=LOW..HIGH, such as input_ids=0..30521";
+    let (name, value) = given.split_once('=').ok_or(expected)?;
+    let range = value.split_once("..").and_then(|(low, high)| {
+        let (low, high): (f64, f64) = (low.parse().ok()?, high.parse().ok()?);
+        Some((low, high))
+    });
+    let value = match range {
+        Some((low, high)) if low <= high => ValueArg::Range(low, high),
+        Some(_) => return Err(format!("{value} is no range; {expected}")),
+        None => ValueArg::Value(value.to_owned()),
+    };
+    Ok((name.to_owned(), value))
+}
+
 fn shape(given: &str) -> Result<(String, Vec<usize>), String> {
     let (name, shape) = given.rsplit_once(':').ok_or("expected NAME:DIMS, such as x:8,30")?;
     Ok((name.to_owned(), dims(shape)?))
@@ -378,6 +431,24 @@ mod tests {
     }
 
     #[test]
+    fn inputs_have_the_values_of_their_names() {
+        let line = "http://h -m m --format kserve-json --input input_ids:INT64:1,3 \
+                    --input attention_mask:INT64:1,3 --input token_type_ids:INT64:1,3 --input t:BYTES:1";
+        let body = |more: &str| {
+            let args = parse(&format!("{line} {more}")).unwrap();
+            let plan = args.plan(&args.url, None).map_err(|it| it.to_string())?;
+            Ok::<_, String>(String::from_utf8(plan.requests[0].encode("h")).unwrap())
+        };
+        let usual = body("").unwrap();
+        assert!(usual.contains(r#""data":[1,1,1]"#) && usual.contains(r#""data":[0,0,0]"#));
+        let given =
+            body("--value attention_mask=0 --value t=hello --value input_ids=7..7").unwrap();
+        assert!(given.contains(r#""data":[7,7,7]"#) && given.contains(r#""data":["hello"]"#));
+        assert!(!given.contains(r#""data":[1,1,1]"#));
+        assert!(body("--value ids=1").unwrap_err().contains("'ids'; expected one of input_ids"));
+    }
+
+    #[test]
     fn a_number_of_requests_replaces_the_default_duration() {
         let plan = |line: &str| {
             let args = parse(line).unwrap();
@@ -401,6 +472,8 @@ mod tests {
             ("http://h --vs-pid 7", "--vs"),
             ("http://h --vs http://i --most-steal 101", "0 to 100"),
             ("http://h --body f --input x:FP32:1", "--body"),
+            ("http://h --value x", "NAME=VALUE"),
+            ("http://h --value x=5..1", "no range"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");

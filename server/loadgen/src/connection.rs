@@ -17,6 +17,9 @@ use crate::{
     tally::Failure,
 };
 
+/// As many bytes of a body are kept, so that the first error of a status can be shown.
+const BEGINNING: usize = 512;
+
 /// What has come of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -78,6 +81,8 @@ pub(crate) struct Connection {
     busy: bool,
     /// The server has sent all it will send: what is in the socket is the rest.
     peer_closed: bool,
+    /// The first bytes of the reply's body.
+    pub(crate) beginning: Vec<u8>,
     /// What is kept of the reply's body; to be set before a request and taken after it.
     pub(crate) capture: Capture,
 }
@@ -149,6 +154,7 @@ impl Connection {
             read: 0,
             busy: false,
             peer_closed: false,
+            beginning: Vec::with_capacity(BEGINNING),
             capture: Capture::Nothing,
         })
     }
@@ -162,6 +168,7 @@ impl Connection {
     pub(crate) fn start(&mut self, wire: &Wire, registry: &Registry) -> Outcome {
         self.busy = true;
         self.read = 0;
+        self.beginning.clear();
         match (&mut self.speech, wire) {
             (Speech::Http2(session), Wire::Grpc { head, message }) => session.begin(head, message),
             (Speech::Http1 { written, .. }, _) => *written = 0,
@@ -298,11 +305,15 @@ impl Connection {
 
     /// Takes a piece of the stream; the head of the reply when it is complete.
     fn feed(&mut self, piece: &[u8], wire: &Wire) -> Result<Option<Head>, Failure> {
-        let capture = &mut self.capture;
-        let mut keep = |body: &[u8]| match capture {
-            Capture::Nothing => {}
-            Capture::Hash(hash) => hash.update(body),
-            Capture::Body(kept) => kept.extend_from_slice(body),
+        let (capture, beginning) = (&mut self.capture, &mut self.beginning);
+        let mut keep = |body: &[u8]| {
+            let room = BEGINNING.saturating_sub(beginning.len()).min(body.len());
+            beginning.extend_from_slice(body.get(..room).unwrap_or_default());
+            match capture {
+                Capture::Nothing => {}
+                Capture::Hash(hash) => hash.update(body),
+                Capture::Body(kept) => kept.extend_from_slice(body),
+            }
         };
         match (&mut self.speech, wire) {
             (Speech::Http1 { parser, .. }, _) => match parser.feed(piece, &mut keep) {

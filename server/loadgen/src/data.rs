@@ -65,6 +65,10 @@ impl DataType {
         }
     }
 
+    const fn is_float(self) -> bool {
+        matches!(self, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
+    }
+
     /// Bytes per element; `None` for strings.
     pub const fn size(self) -> Option<usize> {
         match self {
@@ -95,14 +99,25 @@ impl fmt::Display for DataType {
     }
 }
 
-/// Content for a tensor whose values do not matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Content for a tensor whose values do not matter, or whose values are given.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Fill {
     /// Zeros, `false`, empty strings.
     Zeros,
     /// Floats in `[0, 1)` with all their digits, integers in `0..100` (small enough to be an index into
     /// most vocabularies), strings of eight letters; the same for the same seed.
     Random(u64),
+    /// Each element is this: a number, `true` or `false`, or for strings the text itself.
+    Value(String),
+    /// Numbers between both, of integers both included; the same for the same seed.
+    Range {
+        /// The least.
+        low: f64,
+        /// The greatest.
+        high: f64,
+        /// Of the random numbers.
+        seed: u64,
+    },
 }
 
 /// One input tensor.
@@ -144,7 +159,7 @@ impl Input {
     /// An input of made-up content.
     ///
     /// # Errors
-    /// When the shape has more than 2^32 elements, which no server would take.
+    /// When the shape has more than 2^32 elements, which no server would take, or a given value is none of the type.
     pub fn filled(
         name: &str,
         dtype: DataType,
@@ -161,6 +176,33 @@ impl Input {
                     push_random(&mut data, dtype, &mut random);
                 }
             }
+            Fill::Value(text) if dtype == DataType::Bytes => {
+                let length = u32::try_from(text.len());
+                let length = length.map_err(|_| Error::input(name, "a text of 4 GiB or more"))?;
+                for _ in 0..elements {
+                    data.extend_from_slice(&length.to_le_bytes());
+                    data.extend_from_slice(text.as_bytes());
+                }
+            }
+            Fill::Value(text) => {
+                let number = number(&text, dtype).ok_or_else(|| {
+                    Error::input(name, format!("value '{text}': expected one of {dtype}"))
+                })?;
+                (0..elements).for_each(|_| push_number(&mut data, dtype, number));
+            }
+            Fill::Range { .. } if dtype == DataType::Bytes => {
+                return Err(Error::input(name, "a range of numbers does not fit BYTES"));
+            }
+            Fill::Range { low, high, seed } => {
+                let mut random = Random::new(seed);
+                for _ in 0..elements {
+                    let number = match dtype.is_float() {
+                        true => low + random.unit() * (high - low),
+                        false => low + (random.unit() * (high - low + 1.0)).floor(),
+                    };
+                    push_number(&mut data, dtype, number);
+                }
+            }
         }
         Ok(Input { name: name.to_owned(), dtype, shape: shape.to_vec(), data })
     }
@@ -171,6 +213,53 @@ fn elements(name: &str, shape: &[usize]) -> Result<usize, Error> {
     product.filter(|&it| it as u64 <= 1 << 32).ok_or_else(|| {
         Error::input(name, format!("the shape {shape:?} has more than 2^32 elements"))
     })
+}
+
+/// A number that is an element of that type.
+fn number(text: &str, dtype: DataType) -> Option<f64> {
+    let number: f64 = match text {
+        "true" => 1.0,
+        "false" => 0.0,
+        text => text.parse().ok()?,
+    };
+    let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
+    let (low, high): (f64, f64) = match dtype {
+        DataType::Bool => (0.0, 1.0),
+        DataType::Uint8 => (0.0, 255.0),
+        DataType::Uint16 => (0.0, 65_535.0),
+        DataType::Uint32 => (0.0, f64::from(u32::MAX)),
+        DataType::Uint64 => (0.0, f64::MAX),
+        DataType::Int8 => (-128.0, 127.0),
+        DataType::Int16 => (-32_768.0, 32_767.0),
+        DataType::Int32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        DataType::Int64 => (f64::MIN, f64::MAX),
+        DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64 => return Some(number),
+        DataType::Bytes => return None,
+    };
+    (is_whole && (low..=high).contains(&number)).then_some(number)
+}
+
+/// One element; a number that the type does not have becomes the nearest one.
+fn push_number(data: &mut Vec<u8>, dtype: DataType, number: f64) {
+    match dtype {
+        DataType::Bool => data.push(u8::from(number != 0.0)),
+        DataType::Fp16 => data.extend_from_slice(&f16::from_f64(number).to_le_bytes()),
+        DataType::Bf16 => data.extend_from_slice(&bf16::from_f64(number).to_le_bytes()),
+        DataType::Fp32 => data.extend_from_slice(&(number as f32).to_le_bytes()),
+        DataType::Fp64 => data.extend_from_slice(&number.to_le_bytes()),
+        DataType::Uint64 => data.extend_from_slice(&(number as u64).to_le_bytes()),
+        DataType::Bytes => {}
+        DataType::Uint8
+        | DataType::Uint16
+        | DataType::Uint32
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64 => {
+            let value = (number as i64).to_le_bytes();
+            data.extend(value.iter().take(dtype.size().unwrap_or(0)));
+        }
+    }
 }
 
 fn push_random(data: &mut Vec<u8>, dtype: DataType, random: &mut Random) {
@@ -230,11 +319,35 @@ mod tests {
     fn made_up_data_fit_their_type_and_shape() {
         for dtype in DataType::ALL {
             for fill in [Fill::Zeros, Fill::Random(1)] {
-                let input = Input::filled("x", dtype, &[2, 3], fill).unwrap();
+                let input = Input::filled("x", dtype, &[2, 3], fill.clone()).unwrap();
                 let again = Input::raw("x", dtype, &[2, 3], input.data.clone());
                 assert_eq!(again.unwrap(), input, "{dtype} {fill:?}");
             }
         }
+    }
+
+    #[test]
+    fn values_are_those_that_were_given() {
+        let data = |dtype, fill| Input::filled("x", dtype, &[2], fill).map(|it| it.data);
+        let value = |it: &str| Fill::Value(it.to_owned());
+        assert_eq!(data(DataType::Int16, value("-2")).unwrap(), [254, 255, 254, 255]);
+        assert_eq!(data(DataType::Bool, value("true")).unwrap(), [1, 1]);
+        assert_eq!(data(DataType::Fp32, value("0.5")).unwrap(), [0, 0, 0, 63, 0, 0, 0, 63]);
+        assert_eq!(data(DataType::Bytes, value("a")).unwrap(), b"\x01\0\0\0a\x01\0\0\0a");
+        for (dtype, text) in [
+            (DataType::Uint8, "256"),
+            (DataType::Uint8, "-1"),
+            (DataType::Int64, "0.5"),
+            (DataType::Bool, "2"),
+            (DataType::Fp32, "half"),
+        ] {
+            let error = data(dtype, value(text)).unwrap_err().to_string();
+            assert!(error.contains(text) && error.contains(dtype.name()), "{error}");
+        }
+        let range = Fill::Range { low: 5.0, high: 7.0, seed: 1 };
+        let many = Input::filled("x", DataType::Uint8, &[200], range.clone()).unwrap().data;
+        assert!((5..=7).all(|it| many.contains(&it)) && many.iter().all(|it| (5..=7).contains(it)));
+        data(DataType::Bytes, range).unwrap_err();
     }
 
     #[test]

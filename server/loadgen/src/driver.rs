@@ -260,6 +260,9 @@ impl<'p> Driver<'p> {
                 if job.counted {
                     let latency = now.saturating_duration_since(job.due);
                     self.tally.reply(status, latency, bytes);
+                    if !(200..300).contains(&status) {
+                        self.tally.refusal(status, &slot.connection.beginning);
+                    }
                 }
             }
             Outcome::Failed(failure) if job.counted => self.tally.failure(failure),

@@ -41,6 +41,9 @@ impl fmt::Display for Report {
         let statuses: Vec<String> =
             self.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
         writeln!(f, "  statuses    {}", statuses.join("  "))?;
+        for (status, body) in self.refusals.iter().filter(|it| !it.1.is_empty()) {
+            writeln!(f, "  first {status}   {body}")?;
+        }
         let failures = self.failures;
         if failures.total() > 0 {
             writeln!(

@@ -62,14 +62,14 @@ pub fn invocations(content_type: &str, body: impl Into<Vec<u8>>) -> Result<Reque
 }
 
 /// Inputs for a model from its metadata, the body of `GET /v2/models/<model>`: `shape` may replace the
-/// shape of an input by its name; dimensions that are still open become 1.
+/// shape of an input by its name; dimensions that are still open become 1. `fill` is what an input of that name holds.
 ///
 /// # Errors
 /// When the body is not such metadata, or a shape is too large.
 pub fn inputs_from_metadata(
     metadata: &[u8],
     shape: impl Fn(&str) -> Option<Vec<usize>>,
-    fill: Fill,
+    fill: impl Fn(&str) -> Fill,
 ) -> Result<Vec<Input>, Error> {
     let wrong = |problem: &str| Error::input("metadata", problem);
     let metadata: Value =
@@ -86,7 +86,7 @@ pub fn inputs_from_metadata(
         let dims = dims.ok_or_else(|| Error::input(name, "the metadata have no 'shape'"))?;
         let declared = dims.iter().map(|it| it.as_u64().map_or(1, |it| it as usize));
         let shape = shape(name).unwrap_or_else(|| declared.collect());
-        made.push(Input::filled(name, dtype, &shape, fill)?);
+        made.push(Input::filled(name, dtype, &shape, fill(name))?);
     }
     Ok(made)
 }
@@ -238,12 +238,12 @@ mod tests {
             {"name":"a","datatype":"FP32","shape":[-1,30]},
             {"name":"b","datatype":"INT64","shape":[-1,-1]}]}"#;
         let shape = |name: &str| (name == "b").then(|| vec![2, 7]);
-        let inputs = inputs_from_metadata(metadata, shape, Fill::Zeros).unwrap();
+        let inputs = inputs_from_metadata(metadata, shape, |_| Fill::Zeros).unwrap();
         let shapes: Vec<_> = inputs.iter().map(|it| it.shape.clone()).collect();
         assert_eq!(shapes, [vec![1, 30], vec![2, 7]]);
         assert_eq!(inputs[1].data.len(), 2 * 7 * 8);
         for wrong in ["{}", r#"{"inputs":[{"name":"a","datatype":"F","shape":[1]}]}"#, "[1"] {
-            assert!(inputs_from_metadata(wrong.as_bytes(), |_| None, Fill::Zeros).is_err());
+            assert!(inputs_from_metadata(wrong.as_bytes(), |_| None, |_| Fill::Zeros).is_err());
         }
     }
 }

@@ -64,6 +64,8 @@ pub struct Report {
     pub refusal_latency: Option<Latency>,
     /// Number of replies by status.
     pub statuses: BTreeMap<u16, u64>,
+    /// The beginning of the first reply of each status that is not 2xx.
+    pub refusals: BTreeMap<u16, String>,
     /// Requests without a reply.
     pub failures: Failures,
     /// Open loop: requests that found no connection free when they were due.
@@ -188,6 +190,7 @@ impl Report {
             latency: Latency::new(&tally.latency),
             refusal_latency: refused.then(|| Latency::new(&tally.refusal_latency)),
             statuses: tally.statuses,
+            refusals: tally.refusals,
             failures: tally.failures,
             waited: tally.waited,
             late: tally.late,

@@ -38,6 +38,8 @@ pub(crate) struct Tally {
     pub(crate) good: u64,
     /// Replies by status.
     pub(crate) statuses: BTreeMap<u16, u64>,
+    /// The beginning of the first body with a status that is not 2xx, on one line.
+    pub(crate) refusals: BTreeMap<u16, String>,
     pub(crate) failures: Failures,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
@@ -65,6 +67,7 @@ impl Tally {
             refusal_latency: histogram(),
             good: 0,
             statuses: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             failures: Failures::default(),
             bytes_sent: 0,
             bytes_received: 0,
@@ -75,6 +78,15 @@ impl Tally {
             checked: 0,
             reconnects: 0,
         }
+    }
+
+    /// The body of a reply that is not 2xx, of which the first of each status is kept.
+    pub(crate) fn refusal(&mut self, status: u16, body: &[u8]) {
+        self.refusals.entry(status).or_insert_with(|| {
+            let text = String::from_utf8_lossy(body);
+            let text = text.replace(|it: char| it.is_control(), " ");
+            text.trim_ascii().to_owned()
+        });
     }
 
     /// A complete reply.

@@ -29,6 +29,7 @@ pub use crate::{
         local::{Found, FoundModel, Names},
         model_id::ModelId,
         model_list::{ListedModel, listed_models},
+        user_script,
         version_labels::VersionLabels,
     },
     serving::{

@@ -1,33 +1,27 @@
 //! Checks of the start on a hosting platform: scripts that would not run, and loads that take too long.
 
-use std::{fs, path::Path, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::AppError;
 use crate::config::Startup;
 use frontend::serving::Serving;
-use models::Control;
+use models::{Control, user_script};
 
 /// How often the duration of loads is checked.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Warns of scripts that came with the model, because the server does not run them. A script that is empty or only
-/// comments does not count.
+/// Refuses to start where a script came with the model, because the server does not run it.
 ///
 /// # Errors
-/// The warning, where `--fail-on-user-script` makes it an error.
+/// The script, unless `--ignore-scripts` makes it a warning.
 pub(super) fn user_scripts(startup: &Startup) -> Result<(), AppError> {
-    let with_content = startup.user_scripts.iter().filter(|it| has_content(it));
-    for script in with_content.map(|it| it.display()) {
-        let text = format!(
-            "the script {script} came with the model and is not run: what it does before and after the model is for \
-             an ensemble, or for the client"
-        );
-        if startup.fail_on_user_script {
-            return Err(AppError::Models(format!("--fail-on-user-script: {text}")));
+    for script in startup.user_scripts.iter().filter(|it| user_script::has_code(it)) {
+        if !startup.ignore_scripts {
+            return Err(AppError::Models(user_script::refusal(script)));
         }
-        tracing::warn!("{text}");
+        tracing::warn!("{}", user_script::explanation(script));
     }
     Ok(())
 }
@@ -43,13 +37,6 @@ pub(super) fn explain(startup: &Startup, error: AppError, serving: &Serving) -> 
         }
         (error, _) => error,
     }
-}
-
-/// Has the script any code? An unreadable script counts as one with code.
-fn has_content(script: &Path) -> bool {
-    let Ok(text) = fs::read(script) else { return true };
-    let mut lines = text.split(|it| *it == b'\n').map(<[u8]>::trim_ascii);
-    lines.any(|it| !it.is_empty() && !it.starts_with(b"#"))
 }
 
 /// Ready when loading has taken longer than it may, with the reason.

@@ -189,7 +189,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "sagemaker-max-payload-mb",
         "sagemaker-max-concurrent-transforms",
         "root-model",
-        "fail-on-user-script",
+        "ignore-scripts",
         "queue-timeout",
         "startup-timeout",
         "model-load-timeout",

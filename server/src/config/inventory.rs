@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::{assemble, server_config::ServerConfig};
 use configuration::{
     ConfigError, Environment, FlagTable, Given, NoticeLevel, Origin, Sources, Typed,
-    command_line::Serve, compat::sagemaker::Others, gather,
+    command_line::Serve,
+    compat::{sagemaker::Others, variables},
+    gather, variable_text,
 };
 use frontend::settings::Listeners;
 use hosting::settings::Vendor;
@@ -41,6 +43,7 @@ fn variables(sources: &Sources, environment: &dyn Environment) -> String {
     let counted = given.iter().flat_map(|it| it.1);
     let mut applied: Vec<String> =
         counted.filter_map(|it| Some(format!("{} -> {}", variable(it)?, option(it)))).collect();
+    applied.extend(places(environment));
     applied.sort_unstable();
     let lost = |it: &Given| {
         let winner = sources.last(it.name).map(source).unwrap_or_default();
@@ -62,6 +65,18 @@ fn variables(sources: &Sources, environment: &dyn Environment) -> String {
         true => "No variable is set that muster knows.\n".to_owned(),
         false => text,
     }
+}
+
+/// The variables that say where something is, for which there is no option.
+fn places(environment: &dyn Environment) -> impl Iterator<Item = String> {
+    let meanings = [
+        (variables::MODEL_PATH, "the folder of the models"),
+        (variables::BASE_DIR, "the folder above that of the models"),
+    ];
+    meanings.into_iter().filter_map(|(name, meaning)| {
+        let text = variable_text(environment, name, &mut Vec::new())?;
+        Some(format!("{name}={text} -> {meaning}"))
+    })
 }
 
 /// The settings that differ from their defaults.

@@ -5,18 +5,15 @@ use std::{path::PathBuf, time::Duration};
 use configuration::{
     Environment, Flag, PathKind, Sources, compat::variables, value, variable_text,
 };
-use models::settings::ModelsFrom;
+use models::{settings::ModelsFrom, user_script};
 
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
-    Flag::value("fail-on-user-script", "false", "End the start where a script such as code/inference.py comes with the model, as it would not run"),
+    Flag::value("ignore-scripts", "false", "Serve a model that comes with a script such as code/inference.py, which does not run, to a hosting platform"),
     Flag::value("startup-timeout", "none", "Seconds that loading may take at the start, then the start ends with an error; 0 or none for any"),
     Flag::value("model-load-timeout", "none", "Seconds that the load of one model may take at the start, then the start ends with an error; 0 or none for any"),
 ];
-
-/// The default name of the user's script.
-const SCRIPT: &str = "inference.py";
 
 /// The conditions that end the start.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +24,8 @@ pub struct Startup {
     pub model_load_timeout: Option<Duration>,
     /// Files that may be a user's script, which the server does not run.
     pub user_scripts: Vec<PathBuf>,
-    /// `--fail-on-user-script`.
-    pub fail_on_user_script: bool,
+    /// `--ignore-scripts`: they do not end the start.
+    pub ignore_scripts: bool,
     /// `HF_MODEL_ID`: the name of a model on a hub. The server fetches nothing from a hub.
     pub hub_model: Option<String>,
 }
@@ -40,7 +37,7 @@ pub(super) fn resolve(
     (from, hosted): (&ModelsFrom, bool),
     problems: &mut Vec<String>,
 ) -> Startup {
-    let fail = sources.read("fail-on-user-script", value::boolean, problems);
+    let ignore = sources.read("ignore-scripts", value::boolean, problems);
     let mut time = |name| sources.read(name, value::seconds_or_none, problems).flatten();
     let (startup_timeout, model_load_timeout) =
         (time("startup-timeout"), time("model-load-timeout"));
@@ -51,7 +48,7 @@ pub(super) fn resolve(
             true => user_scripts(environment, from, problems),
             false => Vec::new(),
         },
-        fail_on_user_script: fail.unwrap_or(false),
+        ignore_scripts: ignore.unwrap_or(false),
         hub_model: variable_text(environment, variables::HUB_MODEL, problems),
     }
 }
@@ -63,13 +60,13 @@ fn user_scripts(
     problems: &mut Vec<String>,
 ) -> Vec<PathBuf> {
     let program = variable_text(environment, variables::PROGRAM, problems);
-    let program = program.unwrap_or_else(|| SCRIPT.to_owned());
+    let program = program.unwrap_or_else(|| user_script::NAME.to_owned());
     let submitted = variable_text(environment, variables::SUBMIT_DIRECTORY, problems);
     // Training jobs leave the address of an archive in this variable.
     let submitted = submitted.as_deref().map(|it| it.strip_prefix("file://").unwrap_or(it));
     let submitted = submitted.filter(|it| !it.contains("://")).map(PathBuf::from);
     let model = match from {
-        ModelsFrom::Path(path) => Some(path.join("code")),
+        ModelsFrom::Path(path) => Some(path.join(user_script::FOLDER)),
         ModelsFrom::Repositories(_) | ModelsFrom::Named(_) => None,
     };
     let mut scripts: Vec<PathBuf> =

@@ -27,6 +27,9 @@ fn every_request_is_counted_once_as_what_became_of_it() {
     let report = closed(&server, 8, 400).run().unwrap();
     assert_eq!(report.statuses.get(&200), Some(&240), "{report}");
     assert_eq!(report.statuses.get(&503), Some(&40), "{report}");
+    // Of each status that is no success the first body is shown.
+    assert_eq!(report.refusals.keys().collect::<Vec<_>>(), [&503]);
+    assert!(report.to_string().contains("first 503   busy"), "{report}");
     let failures = Failures { connect: 0, reset: 80, timeout: 0, malformed: 40 };
     assert_eq!(report.failures, failures, "{report}");
     assert_eq!((report.requests, server.requests()), (400, 400));

@@ -15,5 +15,6 @@ pub(crate) mod platform;
 pub(crate) mod remote;
 pub(crate) mod scratch_dir;
 pub(crate) mod unversioned;
+pub mod user_script;
 pub(crate) mod version_labels;
 pub(crate) mod versions;

@@ -16,7 +16,9 @@ use crate::{
         },
     },
     lock::lock,
-    repository::{file_stamps::FileStamps, model_id::ModelId, versions::wanted_versions},
+    repository::{
+        file_stamps::FileStamps, model_id::ModelId, user_script, versions::wanted_versions,
+    },
     serving::served::ServedModel,
 };
 use inference::error::Error;
@@ -89,6 +91,11 @@ impl MultiModel {
         let EndpointLoad { key, url, label } = load;
         let root = &self.keys.settings.root;
         let path = layout::resolve(url, root)?;
+        let script = self.keys.settings.refused_script.as_ref();
+        let script = script.map(|it| path.join(user_script::FOLDER).join(it));
+        if let Some(script) = script.filter(|it| user_script::has_code(it)) {
+            return Err(Error::InvalidRequest(user_script::refusal(&script)));
+        }
         let layout = layout::look(&path, root, key, label, &self.converger.loader)?;
         let needed = memory_budget::needed(self.file_bytes(&layout));
         let usage = || Usage { resident: resident_bytes(), available: available_bytes() };

@@ -67,7 +67,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn settings(budget: Option<u64>, memory: Option<u64>) -> MultiModel {
-        MultiModel { root: "/m".into(), budget, memory }
+        MultiModel { root: "/m".into(), budget, refused_script: None, memory }
     }
 
     fn fits(needed: u64, settings: &MultiModel, loading: u64, resident: u64) -> bool {
