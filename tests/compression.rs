@@ -1,6 +1,9 @@
 //! Compressed bodies and replies, on every route that runs a model.
 
-use std::io::{Read, Write};
+use std::{
+    fs,
+    io::{Read, Write},
+};
 
 use flate2::{
     Compression,
@@ -8,7 +11,20 @@ use flate2::{
     write::{GzEncoder, ZlibEncoder},
 };
 
-use crate::support::{Page, Reply, Repository, Server, first_of, infer, row, wait_for};
+use frontend::grpc::proto::{
+    InferTensorContents, ModelInferRequest,
+    tensorflow::{
+        TensorProto, TensorShapeProto,
+        serving::{ModelSpec, PredictRequest, PredictResponse},
+        tensor_shape_proto::Dim,
+    },
+};
+use tonic::{Request, codegen::CompressionEncoding};
+
+use crate::{
+    grpc::client,
+    support::{Page, Process, Reply, Repository, Server, first_of, infer, row, wait_for},
+};
 
 fn gzip(plain: impl AsRef<[u8]>) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -233,4 +249,80 @@ fn where_compression_is_off_nothing_is_inflated_and_nothing_deflated() {
     let headers = [("accept-encoding", "gzip"), ("content-encoding", "identity")];
     let reply = server.client().post(&infer("m"), &headers, wide_row(4000)).expect(200);
     assert_eq!(reply.header("content-encoding"), None);
+}
+
+/// How often the pool of the only I/O thread went to sleep: once behind each piece of work.
+fn pieces_of_work(server: &Process) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+    let file = |task: &fs::DirEntry, name: &str| fs::read_to_string(task.path().join(name));
+    let pool = tasks
+        .map_while(Result::ok)
+        .filter(|task| file(task, "comm").is_ok_and(|it| it.starts_with("http-0-offload")));
+    let sleeps = pool.filter_map(|task| {
+        let status = file(&task, "status").ok()?;
+        let line = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
+        line?.trim().parse::<u64>().ok()
+    });
+    sleeps.sum()
+}
+
+const LONG: usize = 200_000;
+
+/// A request of many numbers that are no raw tensor.
+fn typed() -> ModelInferRequest {
+    let mut input = client::input("INPUT0", "FP32", &[1, LONG as i64]);
+    let contents = InferTensorContents { fp32_contents: vec![1.5; LONG], ..Default::default() };
+    input.contents = Some(contents);
+    let (model_name, inputs) = ("m".to_owned(), vec![input]);
+    ModelInferRequest { model_name, inputs, ..ModelInferRequest::default() }
+}
+
+#[test]
+fn a_long_compressed_request_goes_to_the_pool_once_before_it_is_run() {
+    let flags = ["--http-thread-count=1", "--tfs-grpc-port=0", "--caller-runs=off"];
+    let repository = wide();
+    let mut server = Process::start(&repository, &flags, &[]);
+    server.wait_ready();
+    let [grpc, tfs] = ["grpc", "tfs-grpc"].map(|port| {
+        let client::Client { runtime, grpc } = client::Client::connect(server.address(port));
+        client::Client { runtime, grpc: grpc.send_compressed(CompressionEncoding::Gzip) }
+    });
+    let (mut grpc, mut tfs, mut http) = (grpc, tfs, server.client());
+    let raw = r#"]}],"outputs":[{"name":"OUTPUT0","parameters":{"binary_data":true}}]}"#;
+    let json = gzip(wide_row(LONG).replace("]}]}", raw));
+    let dim = |size: usize| Dim { size: size as i64, name: String::new() };
+    let tensor = TensorProto {
+        dtype: 1,
+        tensor_shape: Some(TensorShapeProto { dim: vec![dim(1), dim(LONG)], unknown_rank: false }),
+        float_val: vec![1.5; LONG],
+        ..TensorProto::default()
+    };
+    let predict = PredictRequest {
+        model_spec: Some(ModelSpec { name: "m".to_owned(), ..ModelSpec::default() }),
+        inputs: [("INPUT0".to_owned(), tensor)].into(),
+        ..PredictRequest::default()
+    };
+    let check = |wire: &str, pieces: u64, send: &mut dyn FnMut()| {
+        send();
+        // Threads that get in each other's way sleep more often: half again as often as there is work.
+        let rounds = (0..5).map(|_| {
+            let before = pieces_of_work(&server);
+            (0..10).for_each(|_| send());
+            pieces_of_work(&server) - before
+        });
+        let rounds: Vec<u64> = rounds.collect();
+        let fewest = *rounds.iter().min().unwrap();
+        assert!(fewest < 21 * pieces, "{wire}: {rounds:?} for 10 requests each");
+    };
+    // The other one is for the reply.
+    check("HTTP", 2, &mut || {
+        let headers = [("content-encoding", "gzip")];
+        http.post(&infer("m"), &headers, &json).expect(200);
+    });
+    check("gRPC", 1, &mut || drop(grpc.infer(typed()).unwrap()));
+    check("gRPC of TensorFlow Serving", 1, &mut || {
+        let path = "tensorflow.serving.PredictionService/Predict";
+        let answer = tfs.call_with::<_, PredictResponse>(path, Request::new(predict.clone()));
+        assert_eq!(answer.unwrap().outputs.len(), 1);
+    });
 }

@@ -69,6 +69,7 @@ mod rate_limit; // resources that instances share
 mod sequences; // sequences of requests: state, controls, seats
 mod sessions; // stateful sessions on /invocations
 
+mod amplification; // what one client costs all others
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve
 mod expansion; // what small bodies become, counted before it is there

@@ -2,6 +2,7 @@
 
 mod client;
 mod collector;
+mod group;
 mod inference;
 mod models;
 mod page;
@@ -18,6 +19,7 @@ use std::{
 
 pub use client::{Client, Reply, post_head};
 pub use collector::{Collector, Span};
+pub use group::Group;
 pub use inference::{ask, ask_with, first_of, infer, row, rows};
 pub use models::Models;
 pub use page::{Page, wait_queued};

@@ -15,7 +15,7 @@ use crate::{
     front::Hosting,
     observed::{CUSTOM_ATTRIBUTES, Observed},
 };
-use frontend::exchange::{Failure, intake::Payload};
+use frontend::exchange::{Failure, payload::Payload};
 use frontend::http::{
     answer::Answer,
     inference::{HttpCodec, Work, inference},
@@ -76,7 +76,7 @@ pub async fn infer(
         // A body of unknown length shows only at its end whether it is empty.
         model.admit()?;
         let received = Box::pin(body.receive(json_length, &hosting.http.settings.body)).await?;
-        body = Payload::Here(received);
+        body = received.into();
     }
     if is_xgboost && body.length() == Some(0) {
         // XGBoost's container answers an empty body with 204.

@@ -9,7 +9,7 @@ use crate::{
     invocations::{chosen, infer, parse},
     sessions::handler as sessions,
 };
-use frontend::{exchange::intake::Payload, http::answer::Answer};
+use frontend::{exchange::payload::Payload, http::answer::Answer};
 use models::ServedModel;
 use protocol::sagemaker::Invocation;
 

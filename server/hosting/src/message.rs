@@ -3,7 +3,7 @@
 use hyper::{Response, http::request::Parts};
 
 use crate::{front::Hosting, invoke::invocations};
-use frontend::exchange::intake::{Payload, Received};
+use frontend::exchange::{intake::Received, payload::Payload};
 use frontend::http::{
     answer::{Answer, failed},
     body::Segments,

@@ -52,23 +52,48 @@ impl Frame {
     }
 }
 
-/// The plain form of a compressed body. A large one is inflated on the pool.
-///
-/// # Errors
-/// [`Error::BodyTooLarge`], [`Error::BodyExpands`]; [`Error::OutOfBudget`]; [`Error::InvalidRequest`] for data that are
-/// damaged.
-pub async fn inflate(
-    encoding: Encoding,
-    header: &str,
-    body: Received,
-    limits: &Limits,
-) -> Result<Received, Error> {
-    let mut inflation = Inflation::new(encoding, header, body, 0, limits)?;
-    if !inflation.run(LARGE_COMPRESSED)? {
-        let all = offload(move || inflation.run(usize::MAX).map(|_| inflation));
-        inflation = all.await??;
+/// A body that has been received.
+pub enum Arrived {
+    /// All of it.
+    Whole(Received),
+    /// A long body that is compressed. Only its start is plain: the rest is inflated on the pool.
+    Start(Box<Inflation>),
+}
+
+impl From<Received> for Arrived {
+    fn from(received: Received) -> Arrived {
+        Arrived::Whole(received)
     }
-    Ok(inflation.finish())
+}
+
+impl Arrived {
+    /// Inflates the start of a body, which is all of a short one.
+    ///
+    /// # Errors
+    /// Those of [`Inflation::new`] and [`Inflation::run`].
+    pub fn inflate(
+        encoding: Encoding,
+        header: &str,
+        body: Received,
+        limits: &Limits,
+    ) -> Result<Arrived, Error> {
+        let mut inflation = Inflation::new(encoding, header, body, 0, limits)?;
+        Ok(match inflation.run(LARGE_COMPRESSED)? {
+            true => Arrived::Whole(inflation.finish()),
+            false => Arrived::Start(Box::new(inflation)),
+        })
+    }
+
+    /// The whole body. The rest of a long one is inflated on the pool.
+    ///
+    /// # Errors
+    /// Those of [`Inflation::run`].
+    pub async fn whole(self) -> Result<Received, Error> {
+        match self {
+            Arrived::Whole(received) => Ok(received),
+            Arrived::Start(inflation) => offload(move || inflation.rest()).await?,
+        }
+    }
 }
 
 /// A body that is being inflated.
@@ -159,6 +184,20 @@ impl Inflation {
             }
         }
         Ok(false)
+    }
+
+    /// Goes on to the end, which gives the plain body.
+    ///
+    /// # Errors
+    /// Those of [`Inflation::run`].
+    pub fn rest(mut self) -> Result<Received, Error> {
+        self.run(usize::MAX)?;
+        Ok(self.finish())
+    }
+
+    /// What is plain so far.
+    pub fn plain(&self) -> &[u8] {
+        self.plain.bytes()
     }
 
     /// The plain body, once all of it is there.

@@ -45,63 +45,6 @@ pub trait Source: Send {
     fn declared(&self) -> Option<u64>;
 }
 
-/// The body of a request that is to be run.
-pub enum Payload<'a, S> {
-    /// The body comes over the connection of its request.
-    Coming(&'a mut S),
-    /// The body is in memory already: a message, a part of a message, or a file.
-    Here(Received),
-}
-
-impl<'a, S: Source> From<&'a mut S> for Payload<'a, S> {
-    fn from(source: &'a mut S) -> Payload<'a, S> {
-        Payload::Coming(source)
-    }
-}
-
-impl<S: Source> Payload<'_, S> {
-    /// Receives the body whole. `header_length` is the number of bytes in front of raw tensors; `None` where it has
-    /// none.
-    ///
-    /// # Errors
-    /// Those of [`read`].
-    pub async fn receive(
-        self,
-        header_length: Option<usize>,
-        limits: &Limits,
-    ) -> Result<Received, Error> {
-        match (self, header_length) {
-            (Payload::Here(received), _) => Ok(received),
-            (Payload::Coming(source), Some(length @ 1..)) => {
-                read_with_tensors(length, source, limits).await
-            }
-            (Payload::Coming(source), _) => read(source, 0, limits).await,
-        }
-    }
-
-    /// Bytes of the body; `None` where they are known only at its end.
-    pub fn length(&self) -> Option<u64> {
-        match self {
-            Payload::Coming(source) => source.declared(),
-            Payload::Here(received) => Some(received.bytes.len() as u64),
-        }
-    }
-}
-
-/// A source for payloads that are always in memory already.
-#[derive(Debug)]
-pub enum Nowhere {}
-
-impl Source for Nowhere {
-    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
-        match *self {}
-    }
-
-    fn declared(&self) -> Option<u64> {
-        match *self {}
-    }
-}
-
 /// Reads a body whole. The byte at offset `aligned_at` lies at an aligned address: it is the start of the tensors
 /// behind a header.
 ///
@@ -118,7 +61,10 @@ pub async fn read(
 
 /// Reads a body that begins with a header of `header_length` bytes. The limit applies to the header alone; the raw
 /// tensors behind it may take what the budget has.
-async fn read_with_tensors(
+///
+/// # Errors
+/// Those of [`read`].
+pub async fn read_with_tensors(
     header_length: usize,
     source: &mut impl Source,
     limits: &Limits,

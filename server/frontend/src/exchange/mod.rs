@@ -15,6 +15,7 @@ pub mod failure;
 mod inflation;
 pub mod intake;
 pub mod offload;
+pub mod payload;
 pub mod rendering;
 mod shared_memory;
 
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub use call::{Call, Wire};
 pub use codec::{Codec, Decoded, Reply};
 pub use failure::Failure;
-pub use inflation::inflate;
+pub use inflation::Arrived;
 
 use crate::{memory::SharedMemory, serving::Serving};
 use inference::{
@@ -34,9 +35,10 @@ use inference::{
     trace::{self, Moment, Trace},
 };
 use inflation::Inflation;
-use intake::{Limits, Payload, Received, Source};
+use intake::{Limits, Received, Source};
 use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};
+use payload::Payload;
 use shared_memory::{Windows, attach};
 
 /// A reply, and what must live until it is written.
@@ -102,13 +104,16 @@ async fn receive_and_decode<S: Source, C: Codec>(
     // Before the body is read, because a refusal must be cheap.
     model.admit()?;
     let header_length = codec.header_length();
-    let received = body.receive(header_length, limits).await?;
+    let arrived = body.receive(header_length, limits).await?;
     trace::stamp(trace, Moment::ReceiveEnd);
     let decoding = Decoding { codec, signature: model.signature.clone() };
-    let mut complete = match call.encoding {
-        None => decoding.run(serving, limits, received).await?,
-        // Boxed: the future of a plain request stays small.
-        Some(encoding) => {
+    // Boxed: the future of a plain request stays small.
+    let mut complete = match (arrived, call.encoding) {
+        (Arrived::Whole(received), None) => decoding.run(serving, limits, received).await?,
+        (Arrived::Start(inflation), _) => {
+            Box::pin(decoding.run_compressed(serving, limits, *inflation)).await?
+        }
+        (Arrived::Whole(received), Some(encoding)) => {
             let header = call.wire.encoding_header;
             let aligned_at = header_length.unwrap_or(0);
             let inflation = Inflation::new(encoding, header, received, aligned_at, limits)?;
@@ -184,13 +189,7 @@ impl<C: Codec> Decoding<C> {
     ) -> Result<Complete<C>, Failure> {
         match inflation.run(LARGE_COMPRESSED)? {
             true => self.run(serving, limits, inflation.finish()).await,
-            false => {
-                let rest = move |_: &Limits| {
-                    inflation.run(usize::MAX)?;
-                    Ok(inflation.finish())
-                };
-                self.run_offloaded(serving, limits, rest).await
-            }
+            false => self.run_offloaded(serving, limits, move |_| inflation.rest()).await,
         }
     }
 

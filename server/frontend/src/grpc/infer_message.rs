@@ -61,6 +61,22 @@ impl<'a> Target<'a> {
         read.map(|()| target).map_err(|problem| problem.error("ModelInferRequest"))
     }
 
+    /// Bytes of the fields at the start of a message, of which all or only the first bytes are there, up to the first
+    /// one that is no part of the target; 0 where they do not name a model.
+    pub fn length(start: &[u8]) -> usize {
+        let mut length = 0;
+        let mut names_model = false;
+        let mut rest = start;
+        while let Ok(Some((number @ 1..=3, kind))) = wire::field(&mut rest) {
+            if wire::text(kind, &mut rest).is_err() {
+                break;
+            }
+            names_model |= number == 1;
+            length = start.len() - rest.len();
+        }
+        if names_model { length } else { 0 }
+    }
+
     fn read(&mut self, mut rest: &'a [u8]) -> Result<(), Problem> {
         while let Some((number, kind)) = wire::field(&mut rest)? {
             match number {
@@ -184,6 +200,11 @@ impl<'a> Request<'a> {
         self.parts.count(parts)
     }
 
+    /// The model and the name of the request.
+    pub fn target(&self) -> Target<'a> {
+        Target { model: self.model, version: self.version, id: self.id }
+    }
+
     /// Bytes of memory that decoding the typed contents takes at most, besides the message. An element may be sixteen
     /// times as large as on the wire, and a growing list has room for twice its elements.
     pub fn expanded(&self) -> usize {
@@ -263,6 +284,25 @@ mod tests {
         assert_eq!(read.outputs[0].parameters, given.outputs[0].parameters);
         assert_eq!(read.raw[..], given.raw_input_contents);
         assert!(message.as_ptr_range().contains(&read.raw[0].as_ptr()));
+    }
+
+    #[test]
+    fn the_start_of_a_message_names_its_model() {
+        let message = request().encode_to_vec();
+        let length = Target::length(&message[..40]);
+        let start = Bytes::copy_from_slice(&message[..length]);
+        let message = Bytes::from(message);
+        assert_eq!(Target::of(&start), Target::of(&message));
+        assert_eq!(Target::of(&start).unwrap(), Request::of(&message).unwrap().target());
+        // What is cut off is no part of it.
+        let name = ModelInferRequest { model_name: "m".repeat(10), ..Default::default() };
+        let message = [name.encode_to_vec(), vec![0x1a, 30, b'i']].concat();
+        assert_eq!(Target::length(&message), message.len() - 3);
+        // Fields may come in any order: this start says nothing of the model.
+        let inputs = ModelInferRequest { inputs: request().inputs, ..Default::default() };
+        let message = [inputs.encode_to_vec(), name.encode_to_vec()].concat();
+        assert_eq!(Target::length(&message), 0);
+        assert_eq!(Target::length(&[0x1a, 1, b'i']), 0);
     }
 
     #[test]

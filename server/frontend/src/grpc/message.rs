@@ -5,9 +5,9 @@ use h2::{Reason, RecvStream};
 
 use super::layout::{self, FieldPath};
 use crate::exchange::{
+    Arrived,
     body_buffer::{self, BodyBuffer, first_piece},
     compression::Encoding,
-    inflate,
     intake::{Limits, PaceClock, Received, Source},
 };
 use inference::{error::Error, limits::Permit};
@@ -46,11 +46,19 @@ impl<'l> Messages<'l> {
     /// # Errors
     /// As [`Messages::next`], and [`Error::InvalidRequest`] where there is none or more than one.
     pub async fn only(&mut self) -> Result<Received, Error> {
+        self.only_arrived().await?.whole().await
+    }
+
+    /// The same, of which the rest may have to be inflated.
+    ///
+    /// # Errors
+    /// Those of [`Messages::only`].
+    pub async fn only_arrived(&mut self) -> Result<Arrived, Error> {
         let none = || Error::InvalidRequest("expected one message, given none".to_owned());
         // The clock runs at once: a unary call owes its message from the beginning.
-        let message = self.next(true).await?.ok_or_else(none)?;
+        let message = self.next_arrived(true).await?.ok_or_else(none)?;
         let ended = self.rest.is_empty() && self.body.is_end_stream();
-        if !ended && self.next(true).await?.is_some() {
+        if !ended && self.next_arrived(true).await?.is_some() {
             let problem = "expected one message, given several".to_owned();
             return Err(Error::InvalidRequest(problem));
         }
@@ -65,6 +73,17 @@ impl<'l> Messages<'l> {
     /// [`Error::BodyExpands`]; [`Error::InvalidRequest`] when the stream breaks or ends within a message;
     /// [`Error::Unimplemented`] for a compressed message without a named encoding.
     pub async fn next(&mut self, begun: bool) -> Result<Option<Received>, Error> {
+        match self.next_arrived(begun).await? {
+            Some(arrived) => Ok(Some(arrived.whole().await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, of which the rest may have to be inflated.
+    ///
+    /// # Errors
+    /// Those of [`Messages::next`].
+    pub async fn next_arrived(&mut self, begun: bool) -> Result<Option<Arrived>, Error> {
         let mut clock = begun.then(|| PaceClock::new(self.limits.pace));
         while self.rest.len() < PREFIX {
             let data = match &mut clock {
@@ -92,9 +111,8 @@ impl<'l> Messages<'l> {
         let mut clock = clock.unwrap_or_else(|| PaceClock::new(self.limits.pace));
         let received = self.exactly(length, permit, &mut clock).await?;
         Ok(Some(match compressed {
-            None => received,
-            // Boxed: the future of a plain message stays small.
-            Some(encoding) => Box::pin(inflate(encoding, ENCODING, received, self.limits)).await?,
+            None => received.into(),
+            Some(encoding) => Arrived::inflate(encoding, ENCODING, received, self.limits)?,
         }))
     }
 

@@ -206,7 +206,9 @@ fn source(
     };
     let typed = match input.contents.is_empty() {
         true => None,
-        false => contents::decode(input.contents).map_err(problem)?,
+        false => {
+            contents::decode(&input.contents, port.dtype, shape.elements()).map_err(problem)?
+        }
     };
     let raw = 0 < data.given;
     let bytes = match (region, typed, raw) {

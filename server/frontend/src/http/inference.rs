@@ -8,7 +8,7 @@ use flate2::Compression;
 use hyper::{body::Incoming, http::request::Parts};
 
 use crate::exchange::{
-    self, Call, Codec, Decoded, Failure, Wire, intake::Payload, rendering::Rendering,
+    self, Call, Codec, Decoded, Failure, Wire, payload::Payload, rendering::Rendering,
 };
 use crate::http::{answer::Answer, encoding, reply_forms::ReplyForm, respond, service::Service};
 use ::inference::{

@@ -18,7 +18,7 @@ use super::{
     headers::{INNER_CONTENT_TYPE, TARGET_VARIANT, check_headers, take_inner_types},
 };
 use crate::{event_stream::EventStream, front::Hosting, invocations::parse, invoke};
-use frontend::exchange::intake::{Payload, Received};
+use frontend::exchange::{intake::Received, payload::Payload};
 use frontend::http::{
     answer::{failed, forget},
     body::Segments,

@@ -17,7 +17,7 @@ use crate::{
         table::SessionTable,
     },
 };
-use frontend::exchange::intake::Payload;
+use frontend::exchange::payload::Payload;
 use frontend::http::{answer::Answer, body::Segments, respond, service::text};
 use inference::{
     error::Error,
@@ -48,7 +48,7 @@ pub async fn answer(
     };
     let given = text(&parts.headers, &SESSION).unwrap_or_default();
     let json_length = invocation.declared.json_length();
-    let received = body.receive(json_length, &hosting.http.settings.body).await?;
+    let received = body.receive(json_length, &hosting.http.settings.body).await?.whole().await?;
     let models = &hosting.http.serving.models;
     match (given, Control::of(&received.bytes)) {
         (WISH, Some(Control::New)) => {

@@ -21,6 +21,9 @@ pub(super) struct Parameters {
     custom: Vec<(Arc<str>, Parameter)>,
 }
 
+/// Most custom parameters of a request: each takes ten times its text.
+const MOST_PARAMETERS: usize = 1 << 14;
+
 impl Parameters {
     /// Reads the value of one parameter.
     ///
@@ -40,6 +43,10 @@ impl Parameters {
             "sequence_end" => self.sequence_end = reader.bool()?,
             name if name.starts_with("triton_") => {
                 return Err(reader.error("parameters that begin with 'triton_' are reserved"));
+            }
+            _ if self.custom.len() == MOST_PARAMETERS => {
+                let problem = format_args!("expected at most {MOST_PARAMETERS} parameters");
+                return Err(reader.error(problem));
             }
             name => self.custom.push((name.into(), custom(reader)?)),
         }

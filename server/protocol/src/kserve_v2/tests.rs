@@ -136,6 +136,17 @@ fn what_a_client_leaves_out_may_be_null() {
 }
 
 #[test]
+fn a_request_has_so_many_parameters_and_no_more() {
+    let body = |count: usize| {
+        let parameters: Vec<String> = (0..count).map(|it| format!("\"{it}\":0")).collect();
+        format!("{{\"inputs\":[],\"parameters\":{{{}}}}}", parameters.join(","))
+    };
+    assert!(json(&body(1 << 14)).is_ok());
+    let error = json(&body((1 << 14) + 1)).unwrap_err();
+    assert!(error.to_string().contains("expected at most 16384 parameters"), "{error}");
+}
+
+#[test]
 fn parameters_of_the_wrong_kind_are_refused() {
     let check = |parameters: &str, text: &str| {
         refused(&format!("{{\"inputs\":[],\"parameters\":{{{parameters}}}}}"), text);

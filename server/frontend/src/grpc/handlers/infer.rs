@@ -10,15 +10,16 @@ use super::{
         body::Encoded,
         compress::level,
         context::{Answered, Context},
-        infer_message, metadata,
+        infer_message::{self, Target},
+        metadata,
         reply::{self, Frame},
         request::{self, Forms, Wanted},
     },
     message::version,
 };
 use crate::exchange::{
-    self, Answer, Call, Codec, Decoded, Failure, Prepared, Wire,
-    intake::{Nowhere, Payload, Received},
+    self, Answer, Arrived, Call, Codec, Decoded, Failure, Prepared, Wire,
+    payload::{Nowhere, Payload},
     rendering::{Code, Rendering},
 };
 use inference::{
@@ -84,22 +85,35 @@ impl From<Answer<VecDeque<Bytes>>> for Encoded {
 /// Answers `ModelInfer`.
 pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answered, Failure> {
     let times = Times::now(context);
-    let received = context.messages(body).only().await?;
-    let prepared = prepare(context, received, times, Frame::Unary).await?;
+    let message = context.messages(body).only_arrived().await?;
+    let prepared = prepare(context, message, times, Frame::Unary).await?;
     let encoded = run(context, prepared, times).await?;
     Ok(Answered::One(encoded, context.reply_encoding()))
 }
 
-/// Receives and decodes a request.
+/// Decodes a request. A long compressed one is inflated and decoded on the pool at once, where its start names the
+/// model.
 pub(super) async fn prepare(
     context: &Context,
-    received: Received,
+    mut message: Arrived,
     times: Times,
     frame: Frame,
 ) -> Result<Prepared<ModelInfer>, Failure> {
+    let mut start = match &message {
+        Arrived::Whole(_) => Bytes::new(),
+        Arrived::Start(inflation) => {
+            let plain = inflation.plain();
+            Bytes::copy_from_slice(plain.get(..Target::length(plain)).unwrap_or_default())
+        }
+    };
+    if start.is_empty() {
+        let received = message.whole().await?;
+        start = received.bytes.clone();
+        message = received.into();
+    }
+    let named = matches!(message, Arrived::Start(_)).then(|| start.clone());
     let front = &context.front;
-    let bytes = received.bytes.clone();
-    let infer_message::Target { model, version, id } = infer_message::Target::of(&bytes)?;
+    let Target { model, version, id } = Target::of(&start)?;
     let id = Some(id).filter(|it| !it.is_empty());
     let found = match self::version(version) {
         Ok(version) => front.serving.model(model, version, || Ok(times.deadline)).await,
@@ -107,9 +121,9 @@ pub(super) async fn prepare(
     };
     let failed = |error| Failure { id: id.map(Into::into), model: None, error };
     let model = found.map_err(failed)?;
-    let (call, body) = (call(context, times, id), Payload::<Nowhere>::Here(received));
-    let limits = &front.settings.messages;
-    exchange::prepare(&front.serving, limits, model, &call, body, ModelInfer { frame }).await
+    let (call, body) = (call(context, times, id), Payload::<Nowhere>::from(message));
+    let (limits, codec) = (&front.settings.messages, ModelInfer { frame, named });
+    exchange::prepare(&front.serving, limits, model, &call, body, codec).await
 }
 
 /// Runs a request, and encodes its response.
@@ -125,6 +139,14 @@ pub(super) async fn run(
 /// The codec of `ModelInferRequest` and of its response.
 pub(super) struct ModelInfer {
     frame: Frame,
+    /// The start of the message, where its model was looked up by that alone.
+    named: Option<Bytes>,
+}
+
+/// The error of a message whose end names another model than its start.
+pub(super) fn named_twice() -> Error {
+    let problem = "the model, its version and the request are named twice and differ; expected one name for each";
+    Error::InvalidRequest(problem.to_owned())
 }
 
 /// The form of the response.
@@ -142,7 +164,11 @@ impl Codec for ModelInfer {
     const SMALLER_REPLY: &'static str = "ask for no classification";
 
     fn parse<'b>(&self, body: &'b Bytes) -> Result<infer_message::Request<'b>, Error> {
-        infer_message::Request::of(body)
+        let request = infer_message::Request::of(body)?;
+        match &self.named {
+            Some(start) if Target::of(start)? != request.target() => Err(named_twice()),
+            Some(_) | None => Ok(request),
+        }
     }
 
     fn expanded(&self, _: &Signature, message: &infer_message::Request<'_>, _: usize) -> usize {
@@ -183,5 +209,28 @@ impl Codec for ModelInfer {
         response: &InferenceResponse,
     ) -> Result<VecDeque<Bytes>, Error> {
         reply::encode(response, &format.forms, signature, format.frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::grpc::proto::ModelInferRequest;
+
+    #[test]
+    fn a_message_whose_end_names_another_model_than_its_start_is_refused() {
+        let named = |model: &str| {
+            let model_name = model.to_owned();
+            ModelInferRequest { model_name, ..ModelInferRequest::default() }.encode_to_vec()
+        };
+        let check = |start: &str, end: &str| {
+            let body = Bytes::from([named(start), named(end)].concat());
+            let codec = ModelInfer { frame: Frame::Unary, named: Some(named(start).into()) };
+            codec.parse(&body).map(|it| it.model.to_owned())
+        };
+        assert_eq!(check("m", "m").as_deref(), Ok("m"));
+        assert!(check("m", "other").unwrap_err().to_string().contains("named twice"));
     }
 }

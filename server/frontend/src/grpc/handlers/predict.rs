@@ -12,12 +12,12 @@ use super::{
         method::Method,
         tfs::{self, Form, Request, Spec, Version},
     },
-    infer::{Times, call},
+    infer::{Times, call, named_twice},
 };
 use crate::{
     exchange::{
-        self, Codec, Decoded, Failure,
-        intake::{Nowhere, Payload},
+        self, Arrived, Codec, Decoded, Failure,
+        payload::{Nowhere, Payload},
     },
     serving::Serving,
 };
@@ -28,12 +28,25 @@ use models::ServedModel;
 pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answered, Failure> {
     let front = &context.front;
     let times = Times::now(context);
-    let received = context.messages(body).only().await?;
-    let bytes = received.bytes.clone();
-    let model = find(&front.serving, Request::of(context.method, &bytes)?.spec(), times).await?;
-    let (call, body) = (call(context, times, None), Payload::<Nowhere>::Here(received));
-    let (limits, codec) = (&front.settings.messages, Predict { method: context.method });
-    drop(bytes);
+    let mut message = context.messages(body).only_arrived().await?;
+    let named = match &message {
+        Arrived::Whole(_) => None,
+        Arrived::Start(inflation) => {
+            Request::start(context.method, inflation.plain()).map(Bytes::copy_from_slice)
+        }
+    };
+    let model = match &named {
+        // A long compressed message is inflated and decoded on the pool at once.
+        Some(spec) => find(&front.serving, &Spec::checked(spec)?, times).await?,
+        None => {
+            let received = message.whole().await?;
+            let bytes = received.bytes.clone();
+            message = received.into();
+            find(&front.serving, Request::of(context.method, &bytes)?.spec(), times).await?
+        }
+    };
+    let (call, body) = (call(context, times, None), Payload::<Nowhere>::from(message));
+    let (limits, codec) = (&front.settings.messages, Predict { method: context.method, named });
     let answer = exchange::infer(&front.serving, limits, model, &call, body, codec).await?;
     Ok(Answered::One(answer.into(), context.reply_encoding()))
 }
@@ -41,6 +54,8 @@ pub(super) async fn unary(context: &Context, body: RecvStream) -> Result<Answere
 /// The codec of these messages.
 struct Predict {
     method: Method,
+    /// The model at the start of the message, where it was looked up by that alone.
+    named: Option<Bytes>,
 }
 
 impl Codec for Predict {
@@ -52,7 +67,11 @@ impl Codec for Predict {
     const SMALLER_REPLY: &'static str = "ask for fewer elements";
 
     fn parse<'b>(&self, body: &'b Bytes) -> Result<Request<'b>, Error> {
-        Request::of(self.method, body)
+        let request = Request::of(self.method, body)?;
+        match &self.named {
+            Some(spec) if Spec::checked(spec)? != *request.spec() => Err(named_twice()),
+            Some(_) | None => Ok(request),
+        }
     }
 
     fn expanded(&self, signature: &Signature, request: &Request<'_>, _: usize) -> usize {

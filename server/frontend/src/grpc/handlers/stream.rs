@@ -59,17 +59,17 @@ async fn read(context: Arc<Context>, body: RecvStream, answers: &mpsc::Sender<An
                 let text = "the deadline of the stream passed before its end".to_owned();
                 return Status { code: Code::DeadlineExceeded, text, retry_after_ms: None };
             }
-            next = messages.next(false) => next,
+            next = messages.next_arrived(false) => next,
         };
-        let received = match next {
-            Ok(Some(received)) => received,
+        let message = match next {
+            Ok(Some(message)) => message,
             Ok(None) => return Status::OK,
             // After a broken message the start of the next one is unknown.
             Err(error) => return end(&context, Failure::from(error)),
         };
         let deadline = front.serving.deadline(None).into_iter().chain(ends).min();
         let times = Times { began, deadline };
-        match infer::prepare(&context, received, times, Frame::Stream).await {
+        match infer::prepare(&context, message, times, Frame::Stream).await {
             Ok(prepared) => {
                 let context = context.clone();
                 place.send(Answer::Later(Task::spawn(async move {

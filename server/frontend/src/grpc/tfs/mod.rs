@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub use form::Form;
 pub use spec::{Spec, Version};
 
-use super::method::Method;
+use super::{method::Method, wire};
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
@@ -44,6 +44,16 @@ impl<'a> Request<'a> {
         match method {
             Method::Predict => predict::Request::of(message).map(Request::Predict),
             other => examples::Request::of(other, message).map(Request::Examples),
+        }
+    }
+
+    /// The encoded [`Spec`] at the start of a message of this call, of which all or only the first bytes are there.
+    pub fn start(method: Method, start: &[u8]) -> Option<&[u8]> {
+        let mut rest = start;
+        match (method, wire::field(&mut rest)) {
+            (Method::MultiInference, _) => None,
+            (_, Ok(Some((1, kind)))) => wire::delimited(kind, &mut rest).ok(),
+            _ => None,
         }
     }
 

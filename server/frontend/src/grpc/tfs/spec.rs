@@ -48,6 +48,15 @@ impl<'a> Spec<'a> {
         Ok(spec)
     }
 
+    /// Parses and checks the message.
+    ///
+    /// # Errors
+    /// [`Error::InvalidRequest`] where it is malformed, and those of [`Spec::check`].
+    pub fn checked(message: &'a [u8]) -> Result<Spec<'a>, Error> {
+        let spec = Spec::read(message).map_err(|problem| problem.error("ModelSpec"))?;
+        spec.check().map(|()| spec)
+    }
+
     /// The same for a message that is decoded already.
     pub fn of(message: Option<&'a ModelSpec>) -> Spec<'a> {
         let Some(ModelSpec { name, version_choice, signature_name }) = message else {

@@ -1,0 +1,80 @@
+//! The body of a request that is to be run: it comes over a connection, or is in memory.
+
+use bytes::Bytes;
+
+use super::{
+    inflation::{Arrived, Inflation},
+    intake::{Limits, Received, Source, read, read_with_tensors},
+};
+use inference::error::Error;
+
+/// The body of a request that is to be run.
+pub enum Payload<'a, S> {
+    /// The body comes over the connection of its request.
+    Coming(&'a mut S),
+    /// The body is in memory already: a message, a part of a message, or a file.
+    Here(Received),
+    /// The body is in memory, and only its start is plain.
+    Inflating(Box<Inflation>),
+}
+
+impl<S> From<Arrived> for Payload<'_, S> {
+    fn from(arrived: Arrived) -> Self {
+        match arrived {
+            Arrived::Whole(received) => Payload::Here(received),
+            Arrived::Start(inflation) => Payload::Inflating(inflation),
+        }
+    }
+}
+
+impl<'a, S: Source> From<&'a mut S> for Payload<'a, S> {
+    fn from(source: &'a mut S) -> Payload<'a, S> {
+        Payload::Coming(source)
+    }
+}
+
+impl<S: Source> Payload<'_, S> {
+    /// Receives the body. `header_length` is the number of bytes in front of raw tensors; `None` where it has
+    /// none.
+    ///
+    /// # Errors
+    /// Those of [`read`].
+    pub async fn receive(
+        self,
+        header_length: Option<usize>,
+        limits: &Limits,
+    ) -> Result<Arrived, Error> {
+        Ok(match (self, header_length) {
+            (Payload::Inflating(inflation), _) => return Ok(Arrived::Start(inflation)),
+            (Payload::Here(received), _) => received,
+            (Payload::Coming(source), Some(length @ 1..)) => {
+                read_with_tensors(length, source, limits).await?
+            }
+            (Payload::Coming(source), _) => read(source, 0, limits).await?,
+        }
+        .into())
+    }
+
+    /// Bytes of the body; `None` where they are known only at its end.
+    pub fn length(&self) -> Option<u64> {
+        match self {
+            Payload::Coming(source) => source.declared(),
+            Payload::Here(received) => Some(received.bytes.len() as u64),
+            Payload::Inflating(_) => None,
+        }
+    }
+}
+
+/// A source for payloads that are always in memory already.
+#[derive(Debug)]
+pub enum Nowhere {}
+
+impl Source for Nowhere {
+    async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        match *self {}
+    }
+
+    fn declared(&self) -> Option<u64> {
+        match *self {}
+    }
+}
