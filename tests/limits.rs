@@ -184,7 +184,7 @@ fn idle_connections_close_no_port() {
 }
 
 #[test]
-fn requests_in_flight_that_take_all_places_leave_the_port_for_metrics_open() {
+fn requests_in_flight_that_take_all_places_leave_health_and_metrics_open() {
     let server = start(&["--max-connections=4"]);
     let body = row(7);
     let mut busy: Vec<Client> = (0..4).map(|_| server.client()).collect();
@@ -197,7 +197,16 @@ fn requests_in_flight_that_take_all_places_leave_the_port_for_metrics_open() {
         (bytes == (4 * body.len()) as f64).then_some(())
     });
     assert_eq!(server.client().reply().status, 503);
+    assert_eq!(server.post(&infer("m"), &body).status, 503);
     Client::connect(metrics).get("/v2/health/ready").expect(200);
+    // Those that say nothing are in the way of none that asks for health.
+    let _silent: Vec<Client> = (0..8).map(|_| server.client()).collect();
+    for path in ["/v2/health/live", "/v2/health/ready", "/ping"] {
+        let healthy = server.get(path).expect(200);
+        assert_eq!(healthy.header("connection"), Some("close"));
+    }
+    Client::connect(server.sagemaker()).get("/ping").expect(200);
+    busy.remove(0).send(&body).unwrap();
 }
 
 #[test]

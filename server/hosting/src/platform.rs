@@ -8,7 +8,11 @@ use crate::{
 use frontend::{
     exchange::intake::Received,
     http::{
-        answer::Answer, body::Segments, dispatch, platform::Platform, router::PlatformRoute,
+        answer::Answer,
+        body::Segments,
+        dispatch,
+        platform::Platform,
+        router::{PlatformRoute, Route},
         service::Service,
     },
 };
@@ -19,17 +23,20 @@ impl Platform for Hosting {
         &self.http
     }
 
+    fn route<'a>(&self, parts: &'a Parts) -> Result<Route<'a>, Error> {
+        match &self.vertex_ai {
+            None => dispatch::route(&self.http, parts),
+            Some(routes) => vertex::route(routes, parts),
+        }
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Response<Segments> {
         let (parts, body) = request.into_parts();
         if let Some(facade) = runtime::facade_for(self, &parts) {
             // Boxed: the futures of other requests stay small.
             return Box::pin(runtime::answer(self, &facade, parts, body)).await;
         }
-        let route = match &self.vertex_ai {
-            None => dispatch::route(&self.http, &parts),
-            Some(routes) => vertex::route(routes, &parts),
-        };
-        dispatch::answer(self, route, &parts, body).await
+        dispatch::answer(self, self.route(&parts), &parts, body).await
     }
 
     async fn handle(&self, route: PlatformRoute<'_>, parts: &Parts, body: &mut Incoming) -> Answer {

@@ -18,7 +18,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
 
@@ -207,30 +207,15 @@ impl Drop for IdleAtEnd<'_> {
     }
 }
 
-/// Answers that there are too many connections, and closes this one. A TLS port closes it without an answer, because
-/// a handshake would cost too much.
-pub async fn refuse(stream: std::net::TcpStream, service: &Service, open: usize) {
-    if matches!(service.listener, Listener::Tls(_)) {
-        return;
-    }
-    let Ok(mut stream) = TcpStream::from_std(stream) else { return };
-    let error = Error::OutOfBudget(format!("{open} connections are open, and no more allowed"));
-    let body = respond::error_body(&error);
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    // Best effort: a client that does not read this sees the closed connection.
-    let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         exchange::intake::Received,
-        http::{answer::Answer, router::PlatformRoute},
+        http::{
+            answer::Answer,
+            router::{PlatformRoute, Route},
+        },
     };
     use hyper::http::request::Parts;
 
@@ -240,6 +225,10 @@ mod tests {
 
     impl Platform for Unasked {
         fn service(&self) -> &Service {
+            unreachable!()
+        }
+
+        fn route<'a>(&self, _: &'a Parts) -> Result<Route<'a>, Error> {
             unreachable!()
         }
 

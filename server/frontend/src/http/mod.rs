@@ -10,6 +10,7 @@ mod framing;
 mod handlers;
 pub mod inference;
 pub mod platform;
+mod refusal;
 mod reply_forms;
 pub mod respond;
 pub mod router;
@@ -35,6 +36,6 @@ impl<P: Platform> Front for P {
     }
 
     fn refuse(self: Arc<Self>, stream: std::net::TcpStream, open: usize) -> Served {
-        Box::pin(async move { connection::refuse(stream, self.service(), open).await })
+        Box::pin(refusal::refuse(stream, self, open))
     }
 }

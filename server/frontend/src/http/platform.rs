@@ -2,7 +2,12 @@
 
 use hyper::{Request, Response, body::Incoming, http::request::Parts};
 
-use super::{answer::Answer, body::Segments, router::PlatformRoute, service::Service};
+use super::{
+    answer::Answer,
+    body::Segments,
+    router::{PlatformRoute, Route},
+    service::Service,
+};
 use crate::exchange::intake::Received;
 use inference::error::Error;
 
@@ -11,6 +16,12 @@ use inference::error::Error;
 pub trait Platform: Clone + Send + Sync + 'static {
     /// What all handlers need.
     fn service(&self) -> &Service;
+
+    /// The route of a request.
+    ///
+    /// # Errors
+    /// Those of [`router::route`](super::router::route).
+    fn route<'a>(&self, parts: &'a Parts) -> Result<Route<'a>, Error>;
 
     /// Answers a request: chooses its route, and has [`dispatch::answer`](super::dispatch::answer) do the rest.
     fn answer(&self, request: Request<Incoming>)

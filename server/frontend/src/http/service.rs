@@ -9,6 +9,7 @@ use hyper::{
     HeaderMap,
     header::{HeaderName, HeaderValue},
 };
+use tokio::sync::Semaphore;
 
 use crate::{
     exchange::intake::Limits, net::tls::Acceptor, serving::Serving, settings::limits::Timeouts,
@@ -18,6 +19,9 @@ use inference::{
     error::Error,
 };
 use protocol::sagemaker;
+
+/// Most connections without a place that are heard at the same time.
+const HEARD: usize = 64;
 
 /// Settings of the HTTP front.
 #[derive(Clone)]
@@ -58,6 +62,8 @@ pub struct Service {
     pub settings: HttpSettings,
     /// The encryption of its port.
     pub listener: Listener,
+    /// The connections without a place that may ask for health at the same time. Those beyond are refused at once.
+    pub hearing: Arc<Semaphore>,
 }
 
 /// Headers with a client's name for its request; the first one that is present counts.
@@ -78,7 +84,7 @@ pub const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-t
 impl Service {
     /// A service for these models.
     pub fn new(serving: Serving, settings: HttpSettings, listener: Listener) -> Service {
-        Service { serving, settings, listener }
+        Service { serving, settings, listener, hearing: Arc::new(Semaphore::new(HEARD)) }
     }
 
     /// May a request that needs this access, with these headers, be answered on this port?
