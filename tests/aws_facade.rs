@@ -121,7 +121,10 @@ fn a_failure_of_the_model_is_a_model_error_around_what_invocations_answers() {
         assert_eq!(model_error(&reply, status), plain.text());
     }
     let server = Server::start(&Repository::identity("m", &[]), &[ON, "--http-max-input-size=10"]);
-    assert!(model_error(&invoke(&server, "m", &[], ROW), 413).contains("limit of 10 bytes"));
+    assert!(
+        model_error(&invoke(&server, "m", &[], ROW), 413)
+            .contains("maximum allowed value of 10 bytes")
+    );
     let broken = Repository::identity("m", &[("load_fault", "fail")]).with_identity("n", &[]);
     let server = Server::start(&broken, &[ON]);
     assert!(model_error(&invoke(&server, "m", &[], ROW), 503).contains("load_fault"));

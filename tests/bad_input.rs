@@ -156,7 +156,7 @@ fn types_names_and_shapes_that_do_not_fit_are_named() {
 #[test]
 fn missing_unknown_and_repeated_inputs_and_outputs_are_named() {
     let target = Target::new(&[]);
-    target.refuses(&[], r#"{"inputs":[]}"#, &["'copy'", "missing: INPUT0"]);
+    target.refuses(&[], r#"{"inputs":[]}"#, &["'copy'", "missing required input(s) ['INPUT0']"]);
     target.refuses_input(&format!("{GOOD},{GOOD}"), &["input 'INPUT0' already exists in request"]);
     let other = GOOD.replace("INPUT0", "b");
     target.refuses_input(&format!("{GOOD},{other}"), &["'copy'", "'b'"]);
@@ -223,7 +223,7 @@ fn nesting_is_bounded() {
         let path = "/v1/models/copy:predict";
         let body = format!("{{\"ignored\":{open}{close},\"instances\":[[1,2,3,4]]}}");
         let nested = target.server.post(path, body).error(400);
-        assert!(nested.contains("nested deeper"), "{nested}");
+        assert!(nested.contains("nesting depth exceeds"), "{nested}");
     }
 }
 

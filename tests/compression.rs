@@ -199,7 +199,7 @@ fn a_bomb_costs_its_sender_a_refusal_and_nobody_else_anything() {
     let noise: Vec<u8> =
         (0..129u32 << 20).map(|it| (it.wrapping_mul(2_654_435_761) >> 27) as u8).collect();
     let text = ask(gzip(noise)).error(413);
-    assert!(text.contains("limit of 134217728 bytes"), "{text}");
+    assert!(text.contains("maximum allowed value of 134217728 bytes"), "{text}");
     // Blanks before a request are honest, and compress well.
     let padded = " ".repeat(500_000) + &row(3);
     assert_eq!(first_of(&ask(gzip(padded))), 3.0);

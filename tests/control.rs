@@ -132,11 +132,12 @@ fn whatever_is_wrong_with_a_request_to_load_is_named() {
     check(&server, "m", &parameters("\"x\":1"), 400, &["parameters.x", "'config'"]);
     check(&server, "m", &parameters("\"config\":1"), 400, &["parameters.config", "a string"]);
     let config = r#""config":"{\"max_batch\":1}""#;
-    check(&server, "m", &parameters(config), 400, &["config:1:", "'max_batch_size'"]);
+    let polled = "failed to load 'm', failed to poll from model repository: ";
+    check(&server, "m", &parameters(config), 400, &[polled, "config:1:", "'max_batch_size'"]);
     let file = r#""file:1/x":"AAAA""#;
-    check(&server, "m", &parameters(file), 400, &["needs the parameter 'config'"]);
+    check(&server, "m", &parameters(file), 400, &[polled, "needs the parameter 'config'"]);
     let out = r#""config":"{}","file:1/../x":"AAAA""#;
-    check(&server, "m", &parameters(out), 400, &["file:1/../x", "file:<version>/<name>"]);
+    check(&server, "m", &parameters(out), 400, &[polled, "file:1/../x", "file:<version>/<name>"]);
     let error = server.post("/v2/repository/models/m/unload", parameters("\"dependents\":true"));
     assert!(error.error(400).contains("'unload_dependents'"));
     unload(&server, "nobody_has_heard_of_it").expect(200);
@@ -306,7 +307,13 @@ fn with_namespaces_models_of_one_name_load_and_none_is_found_by_it() {
     // Without namespaces the name is refused, and the other model serves.
     let server = Server::start(&one, &[&second]);
     assert_eq!(first_of(&server.post(&infer("n"), row(1))), 1.0);
-    assert!(index(&server)[0].contains("the name is used twice"));
+    assert!(index(&server)[0].contains("model appears in two or more repositories"));
+    // Where models are loaded by request the index says so before one is.
+    let server = Server::start(&one, &[&second, EXPLICIT, "--load-model=n"]);
+    let shown = index(&server);
+    let expected = "m UNAVAILABLE (model appears in two or more repositories: ";
+    assert!(shown[0].starts_with(expected), "{shown:?}");
+    assert_eq!(shown[1..], ["n:1 READY"]);
 }
 
 /// Resident memory of a process, in MiB.

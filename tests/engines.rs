@@ -195,7 +195,7 @@ fn an_input_with_a_default_may_be_left_out() {
     let with = client.infer("optional_input", &[input, bias.clone()], Form::Binary, "");
     assert_eq!(with.output(), Tensor::fp32("output", &[3], &[1.5, 2.5, 3.5]));
     let alone = client.infer("optional_input", &[bias], Form::Binary, "").error(400);
-    assert!(alone.contains("missing: input"), "{alone}");
+    assert!(alone.contains("missing required input(s) ['input']"), "{alone}");
 }
 
 #[test]

@@ -104,7 +104,8 @@ fn settings_of_traces_and_of_the_log_are_shown() {
         let reply = server.client().request("DELETE", path, &[], None);
         assert_eq!((reply.status, reply.header("allow")), (405, Some("GET, POST")), "{path}");
     }
-    server.get("/v2/models/none/trace/setting").error(404);
+    let unknown = server.get("/v2/models/none/trace/setting").error(404);
+    assert!(unknown.starts_with("Request for unknown model : none"), "{unknown}");
     // The settings of a model that is not ready are there all the same, over gRPC as well.
     assert!(server.get("/v2/models/corrupt/trace/setting").expect(200).json().is_object());
     let rate = r#"{"trace_rate":"7"}"#;

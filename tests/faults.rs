@@ -47,7 +47,11 @@ fn requests_that_are_wrong_are_refused_with_the_place_of_the_fault() {
     wrong("[1,4]", "[4]", "INPUT0");
     wrong("[1,4]", "[1,-4]", "inputs[0].shape[1]");
     wrong("[1,4]", "[1,4,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "INPUT0");
-    wrong("[1,4]", "[4294967296,4294967296]", "more elements than can be addressed");
+    wrong(
+        "[1,4]",
+        "[4294967296,4294967296]",
+        "causes total element count to exceed maximum size of",
+    );
     wrong("[1,4]", "[9223372036854775807,9223372036854775807]", "INPUT0");
     wrong("[1,4]", "[99999999999999999999999,4]", "inputs[0].shape[0]");
     wrong("[1,4]", "[9,4]", "INPUT0");

@@ -41,7 +41,7 @@ fn a_chunked_body_over_the_limit_is_refused() {
     for _ in 0..5 {
         client.send(format!("1388\r\n{}\r\n", " ".repeat(5000))).unwrap();
     }
-    assert!(client.reply().error(413).contains("limit of 20000 bytes"));
+    assert!(client.reply().error(413).contains("exceeds the maximum allowed value of 20000 bytes"));
     wait_bytes_in_flight(&server, 0);
 }
 

@@ -261,7 +261,7 @@ fn a_request_that_names_memory_wrongly_is_refused_by_tensor_and_region() {
             "32 bytes",
         ],
     );
-    refused(400, &part("r", 0, 20), &json!({}), &["input 'INPUT0'", "16 bytes", "20"]);
+    refused(400, &part("r", 0, 20), &json!({}), &["input 'INPUT0'", "Expected 16, got 20"]);
     refused(400, &good, &part("r", 16, 12), &["output 'OUTPUT0' takes 16 bytes", "12"]);
     let with = |key: &str, value: Value| {
         let mut it = good.clone();

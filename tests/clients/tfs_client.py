@@ -181,7 +181,7 @@ def check_filters_versions_and_errors(stubs):
     assert "input 'a'" in refused("INVALID_ARGUMENT", predict(request))
     request = pair(stubs)
     del request.inputs["b"]
-    assert "missing: b" in refused("INVALID_ARGUMENT", predict(request))
+    assert "missing required input(s) ['b']" in refused("INVALID_ARGUMENT", predict(request))
 
 
 def digits(stubs, fields):

@@ -109,7 +109,7 @@ fn what_is_wrong_with_the_data_is_told_by_name() {
     };
     let mut both = typed(request(), fp32(&[1.0; 4]));
     both.raw_input_contents = request().raw_input_contents;
-    check(both, &["model 'm'", "input 'INPUT0'", "given both"]);
+    check(both, &["model 'm'", "'INPUT0'", "contents field must not be specified"]);
     let none = ModelInferRequest { raw_input_contents: vec![], ..request() };
     check(none, &["model 'm'", "input 'INPUT0'", "no data", "given none"]);
     let other = InferTensorContents { int_contents: vec![1; 4], ..Default::default() };
@@ -117,7 +117,7 @@ fn what_is_wrong_with_the_data_is_told_by_name() {
     check(typed(request(), fp32(&[1.0; 3])), &["[1,4] has 4 elements, fp32_contents has 3"]);
     let mut short = request();
     short.raw_input_contents[0].truncate(15);
-    check(short, &["model 'm'", "input 'INPUT0'", "takes 16 bytes, given 15"]);
+    check(short, &["model 'm'", "input 'INPUT0'", "Expected 16, got 15"]);
     let mut more = request();
     more.raw_input_contents.push(vec![0].into());
     check(more, &["model 'm'", "raw_input_contents has 2 entries, expected 1"]);

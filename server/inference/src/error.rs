@@ -65,7 +65,7 @@ pub enum Error {
     #[error("{0}")]
     NotAcceptable(String),
     /// The body is larger than the server takes.
-    #[error("the body of {given} bytes is larger than the limit of {limit} bytes ({setting})")]
+    #[error("{} ({setting})", messages::body_too_large(*.given, *.limit))]
     BodyTooLarge {
         /// Bytes declared or read so far.
         given: u64,
@@ -111,7 +111,8 @@ pub enum Error {
     OutOfBudget(String),
     /// The request waited in the queue for longer than its queue policy allows.
     #[error(
-        "the request to model '{model}' waited {} us in the queue, its limit is {} us",
+        "{}: the request to model '{model}' waited {} us in the queue, its limit is {} us",
+        messages::QUEUE_TIMEOUT,
         .waited.as_micros(), .limit.as_micros()
     )]
     QueueTimeout {
@@ -277,5 +278,17 @@ mod tests {
         for error in [not_ready.clone(), step(not_ready), late, Error::Unavailable(String::new())] {
             assert!(!error.is_one_of_many(), "{error}");
         }
+    }
+
+    #[test]
+    fn errors_that_triton_has_too_begin_with_its_words() {
+        let time = Duration::from_secs(1);
+        let late = Error::QueueTimeout { model: "m".to_owned(), waited: time, limit: time };
+        assert!(late.to_string().starts_with("Request timeout expired: "), "{late}");
+        let large = Error::BodyTooLarge { given: 9, limit: 8, setting: "--http-max-input-size" };
+        assert!(
+            large.to_string().contains("exceeds the maximum allowed value of 8 bytes"),
+            "{large}"
+        );
     }
 }

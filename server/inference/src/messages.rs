@@ -3,9 +3,17 @@
 
 use std::fmt::Display;
 
+use backend::SizeMismatch;
+
 /// Of a load or unload by request where the control mode forbids it.
 pub const EXPLICIT_CONTROL_ONLY: &str =
     "explicit model load / unload is not allowed if polling is enabled";
+
+/// Of a request that waited longer than its queue policy allows.
+pub const QUEUE_TIMEOUT: &str = "Request timeout expired";
+
+/// Of a model whose name is in two repositories.
+pub const APPEARS_TWICE: &str = "model appears in two or more repositories";
 
 /// Of a shared memory region that cannot be registered.
 pub const REGISTER_REGION: &str = "failed to register shared memory region";
@@ -38,7 +46,12 @@ pub fn no_available_versions(model: &str) -> String {
 
 /// Of a model, or a version of it, that exists and cannot serve now.
 pub fn not_ready(model: &str, version: Option<u64>) -> String {
-    format!("Request for unknown model: {} is not at ready state", quoted(model, version))
+    match version {
+        Some(_) => {
+            format!("Request for unknown model: {} is not at ready state", quoted(model, version))
+        }
+        None => no_available_versions(model),
+    }
 }
 
 /// Of statistics of a version that does not serve.
@@ -66,9 +79,129 @@ pub fn unexpected_output(output: impl Display, model: &str) -> String {
     format!("unexpected inference output '{output}' for model '{model}'")
 }
 
-/// Of a request without all the inputs that the model needs.
-pub fn inputs_missing(expected: usize, given: usize, model: &str) -> String {
-    format!("expected {expected} inputs but got {given} inputs for model '{model}'")
+/// Of a request without all the inputs that the model needs: it has `most` inputs, of which `required` are not
+/// optional.
+pub fn inputs_missing<'a>(
+    required: usize,
+    most: usize,
+    model: &str,
+    given: impl Iterator<Item = &'a str>,
+    missing: impl Iterator<Item = &'a str>,
+) -> String {
+    let given: Vec<String> = given.map(|it| format!("'{it}'")).collect();
+    let missing: Vec<String> = missing.map(|it| format!("'{it}'")).collect();
+    let count = given.len();
+    let expected = match required == most {
+        true => format!("expected {most} inputs but got {count} inputs"),
+        false => {
+            format!(
+                "expected number of inputs between {required} and {most} but got {count} inputs"
+            )
+        }
+    };
+    format!(
+        "{expected} for model '{model}'. Got input(s) [{}], but missing required input(s) [{}]. \
+         Please provide all required input(s).",
+        given.join(","),
+        missing.join(",")
+    )
+}
+
+/// Of an input whose data does not fit its data type and shape.
+pub fn size_mismatch(input: &str, model: &str, mismatch: &SizeMismatch) -> String {
+    match mismatch {
+        SizeMismatch::Overflow(shape) if shape.elements().is_none() => format!(
+            "input '{input}': the shape {shape} causes total element count to exceed maximum size of {}",
+            usize::MAX
+        ),
+        SizeMismatch::Overflow(shape) => {
+            format!("byte size overflow for input '{input}': the shape {shape}")
+        }
+        SizeMismatch::Length { dtype, shape, expected, given } => {
+            let wrong = wrong_byte_size(input, model, *expected as u64, *given as u64);
+            format!("{wrong}; it is {dtype} of shape {shape}")
+        }
+        SizeMismatch::Elements { expected, given, .. } if given < expected => format!(
+            "expected {expected} string elements for inference input '{input}' for model '{model}', got {given}"
+        ),
+        SizeMismatch::Elements { expected, given, .. } => format!(
+            "unexpected number of string elements {given} for inference input '{input}' for model '{model}', \
+             expecting {expected}"
+        ),
+        SizeMismatch::Prefix { .. } => format!("input '{input}': {mismatch}"),
+    }
+}
+
+/// Of an input with another number of bytes than its data type and shape call for.
+pub fn wrong_byte_size(input: &str, model: &str, expected: u64, given: u64) -> String {
+    format!(
+        "input byte size mismatch for input '{input}' for model '{model}'. Expected {expected}, got {given}"
+    )
+}
+
+/// Of an input over gRPC that has contents of its own in a request with raw contents.
+pub fn two_contents(input: &str, model: &str) -> String {
+    format!(
+        "contents field must not be specified when using raw_input_contents for '{input}' for model '{model}'"
+    )
+}
+
+/// Of JSON data with another number of elements than the shape beside it.
+pub const WRONG_COUNT: &str =
+    "Unable to parse 'data': Shape does not match true shape of 'data' field";
+
+/// Of JSON that is nested too deeply.
+pub fn nested_too_deeply(most: usize) -> String {
+    format!("JSON nesting depth exceeds maximum allowed limit ({most})")
+}
+
+/// Of a raw request to a model with several inputs.
+pub fn raw_inputs(inputs: usize, model: &str) -> String {
+    format!(
+        "Raw request must only have 1 input (found 1) to be deduced but got {inputs} inputs in '{model}' model \
+         configuration"
+    )
+}
+
+/// Of a raw request whose shape has more than one open dimension.
+pub fn raw_open_dimensions(input: &str) -> String {
+    format!(
+        "The shape of the raw input '{input}' can not be deduced because there are more than one variable-sized \
+         dimension"
+    )
+}
+
+/// Of a raw request to an input of several strings.
+pub fn raw_strings(input: &str) -> String {
+    format!("For BYTE datatype raw input '{input}', the model must have input shape [1]")
+}
+
+/// Of a JSON value of another type than the one of that name.
+pub fn wrong_json(expected: &str) -> String {
+    format!("attempt to access JSON non-{expected} as {expected}")
+}
+
+/// Of a parameter whose value is no string, number or boolean.
+pub fn parameter_type(name: &str) -> String {
+    format!("parameter '{name}' has invalid type")
+}
+
+/// Of trace settings of a model that does not exist.
+pub fn no_traced_model(model: &str) -> String {
+    format!("Request for unknown model : {model}")
+}
+
+/// Of a body above the limit.
+pub fn body_too_large(given: u64, limit: u64) -> String {
+    format!("the body of {given} bytes exceeds the maximum allowed value of {limit} bytes")
+}
+
+/// Of a shared memory object whose key is kept for the server.
+pub fn reserved_key(region: &str, key: &str, prefix: &str) -> String {
+    format!(
+        "cannot register shared memory region '{region}' with key '{key}' as the key contains the reserved prefix \
+         '{prefix}'"
+    )
 }
 
 /// Of an input with more rows than the model's configuration allows.
@@ -86,9 +219,11 @@ pub fn input_exists(input: &str) -> String {
     format!("input '{input}' already exists in request")
 }
 
-/// Of an output that a request asks for twice.
+/// Of an output that a request asks for twice. Releases of Triton differ in their words: these are both.
 pub fn output_exists(output: &str) -> String {
-    format!("output '{output}' already exists in request")
+    format!(
+        "output '{output}' already exists in request: Duplicate output name '{output}' is not allowed in a request"
+    )
 }
 
 /// Of an input of another data type than the model's.
@@ -146,5 +281,56 @@ fn quoted(model: &str, version: Option<u64>) -> String {
     match version {
         Some(version) => format!("'{model}' version {version}"),
         None => format!("'{model}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backend::{DataType, Shape, Tensor};
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn data_that_does_not_fit_is_described_as_triton_does() {
+        let said = |dtype, dims: &[usize], data: &'static [u8]| {
+            let tensor = Tensor::new(dtype, Shape::new(dims), Bytes::from_static(data));
+            size_mismatch("INPUT0", "m", &tensor.unwrap_err())
+        };
+        let two = b"\x01\0\0\0a\x01\0\0\0b";
+        let begins = |text: String, opening: &str| assert!(text.starts_with(opening), "{text}");
+        begins(
+            said(DataType::Fp32, &[2], &[0; 9]),
+            "input byte size mismatch for input 'INPUT0' for model 'm'. Expected 8, got 9",
+        );
+        begins(
+            said(DataType::Bytes, &[3], two),
+            "expected 3 string elements for inference input 'INPUT0' for model 'm', got 2",
+        );
+        begins(
+            said(DataType::Bytes, &[1], two),
+            "unexpected number of string elements 2 for inference input 'INPUT0' for model 'm', expecting 1",
+        );
+        begins(
+            said(DataType::Fp32, &[4, (1 << 60) + 2], &[]),
+            "byte size overflow for input 'INPUT0'",
+        );
+        assert!(
+            said(DataType::Fp32, &[16, (1 << 60) + 2], &[])
+                .contains("causes total element count to exceed maximum size of")
+        );
+    }
+
+    #[test]
+    fn missing_inputs_are_listed_beside_those_that_came() {
+        let said =
+            |required| inputs_missing(required, 3, "m", ["a"].into_iter(), ["b", "c"].into_iter());
+        let rest = "for model 'm'. Got input(s) ['a'], but missing required input(s) ['b','c']. \
+                    Please provide all required input(s).";
+        assert_eq!(said(3), format!("expected 3 inputs but got 1 inputs {rest}"));
+        assert_eq!(
+            said(2),
+            format!("expected number of inputs between 2 and 3 but got 1 inputs {rest}")
+        );
     }
 }

@@ -104,6 +104,10 @@ pub async fn trace_settings(
     if let Some(TracedModel { name, version }) = &model {
         match serving.models.get(name, *version) {
             Ok(_) | Err(Error::ModelNotReady { .. }) => {}
+            Err(Error::NotFound(reason)) => {
+                let unknown = messages::no_traced_model(name);
+                return Err(Error::NotFound(format!("{unknown}: {reason}")));
+            }
             Err(error) => return Err(error),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use backend::{DataType, NamedTensor, Shape, Tensor};
+use backend::{DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 use bytes::Bytes;
 
 use super::{
@@ -88,8 +88,10 @@ pub fn decode(
         let shape = shape(&input.shape).ok_or_else(|| {
             problem(format!("expected shape {}, given {:?}", expected(), input.shape))
         })?;
-        match source(port, &shape, input, &mut data, total)? {
-            Source::Shared(part) => shared.inputs.push(SharedInput::new(port, shape, part)?),
+        match source(&signature.model, port, &shape, input, &mut data, total)? {
+            Source::Shared(part) => {
+                shared.inputs.push(SharedInput::new(port, shape, part, &signature.model)?);
+            }
             Source::Here(tensor) => {
                 request.inputs.push(NamedTensor { name: port.name.clone(), tensor });
             }
@@ -193,6 +195,7 @@ enum Source {
 }
 
 fn source(
+    model: &str,
     port: &Port,
     shape: &Shape,
     input: Input<'_>,
@@ -218,8 +221,7 @@ fn source(
         }
         (Some(part), None, _) => return Ok(Source::Shared(part)),
         (None, Some(_), true) => {
-            let text = "expected contents or raw_input_contents in one request, given both";
-            return Err(problem(text.to_owned()));
+            return Err(Error::InvalidRequest(messages::two_contents(&port.name, model)));
         }
         (None, Some(typed), false) => {
             let tensor = contents::tensor(port.dtype, shape.clone(), typed);
@@ -243,7 +245,10 @@ fn source(
     };
     check_booleans(&port.name, port.dtype, &bytes)?;
     let tensor = Tensor::new(port.dtype, shape.clone(), bytes);
-    tensor.map(Source::Here).map_err(|error| problem(error.to_string()))
+    tensor.map(Source::Here).map_err(|error| match error {
+        SizeMismatch::Prefix { .. } => problem(error.to_string()),
+        _ => Error::InvalidRequest(messages::size_mismatch(&port.name, model, &error)),
+    })
 }
 
 /// The part of a region of shared memory that the parameters name, where they name one.

@@ -54,13 +54,15 @@ impl SharedMemory {
     pub fn register(&self, region: Region) -> Result<(), Error> {
         self.check_allowed()?;
         let problem = |problem| not_registered(&region.name, problem);
-        let key = key::object_name(&region.key).map_err(problem)?;
+        let key = key::object_name(&region.name, &region.key).map_err(problem)?;
         if region.byte_size == 0 {
             return Err(problem("expected a byte_size above 0, given 0".to_owned()));
         }
         let end = region.offset.checked_add(region.byte_size).ok_or_else(|| {
             let Region { offset, byte_size, .. } = &region;
-            problem(format!("offset {offset} and byte_size {byte_size} do not add up to a size"))
+            problem(format!(
+                "invalid args: offset {offset} and byte_size {byte_size} do not add up to a size"
+            ))
         })?;
         // The object is opened without the lock. If two clients register one name at once, the insertion below
         // refuses one.
@@ -71,7 +73,7 @@ impl SharedMemory {
         let length = object.metadata().map_err(|error| problem(error.to_string()))?.len();
         if length < end {
             return Err(problem(format!(
-                "offset {} and byte_size {} end at byte {end}, the shared memory object '{}' has {length} bytes",
+                "invalid args: offset {} and byte_size {} end at byte {end}, the shared memory object '{}' has {length} bytes",
                 region.offset, region.byte_size, region.key
             )));
         }

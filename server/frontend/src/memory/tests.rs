@@ -135,7 +135,10 @@ fn what_cannot_be_a_region_is_not_registered() {
         assert!(error.to_string().contains(part), "{error}");
     };
     check(object.region("r", 0, 0), "byte_size above 0");
-    check(object.region("r", 50, 51), "end at byte 101, the shared memory object");
+    check(
+        object.region("r", 50, 51),
+        "invalid args: offset 50 and byte_size 51 end at byte 101, the shared memory object",
+    );
     check(object.region("r", u64::MAX, 2), "do not add up");
     check(Region { key: "/../etc/passwd".to_owned(), ..object.region("r", 0, 1) }, "'/name'");
     check(

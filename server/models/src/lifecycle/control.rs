@@ -1,7 +1,7 @@
 //! Control over the models of a server: made of its parts, and asked by its front ends.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
     sync::{Arc, Mutex},
     thread,
@@ -31,7 +31,10 @@ use crate::{
         catalogue::{Catalogue, Wanted},
         model_id::ModelId,
     },
-    serving::{manager::ModelManager, state::IndexEntry},
+    serving::{
+        manager::ModelManager,
+        state::{IndexEntry, Reason, State},
+    },
     settings::control::ModelControl,
 };
 use inference::{error::Error, messages};
@@ -137,7 +140,13 @@ impl Control {
         check_name(name)?;
         let loader = &self.converger.loader;
         let check = |raw: &raw::ModelConfig| loader.check_brought(raw);
-        let given = ReadOverride::read(name, given, &loader.reader, &self.settings.scratch, check)?;
+        let given = ReadOverride::read(name, given, &loader.reader, &self.settings.scratch, check);
+        let given = given.map_err(|error| match error {
+            Error::InvalidRequest(problem) => {
+                Error::InvalidRequest(format!("{}: {problem}", messages::poll_failed(name)))
+            }
+            other => other,
+        })?;
         on_load_thread(name, || self.converger.load_by_request(name, given))?
     }
 
@@ -156,17 +165,30 @@ impl Control {
     /// Every model and version; where models are loaded by request, also those in the repository that never were.
     /// Blocking.
     pub fn index(&self) -> Vec<IndexEntry> {
-        if self.settings.is_explicit() {
-            match self.converger.catalogue.look(Wanted::These(&[])) {
-                Ok(found) => {
-                    let there: BTreeSet<ModelId> =
-                        found.models.into_keys().chain(found.remote).collect();
-                    self.converger.manager.know_only(&there);
-                }
-                Err(error) => tracing::warn!(%error, "cannot look for models"),
-            }
+        let manager = &self.converger.manager;
+        if !self.settings.is_explicit() {
+            return manager.shown_index();
         }
-        self.converger.manager.shown_index()
+        let mut refused = BTreeMap::new();
+        match self.converger.catalogue.look(Wanted::These(&[])) {
+            Ok(found) => {
+                let there: BTreeSet<ModelId> =
+                    found.models.into_keys().chain(found.remote).collect();
+                manager.know_only(&there);
+                refused = found.refused;
+            }
+            Err(error) => tracing::warn!(%error, "cannot look for models"),
+        }
+        let mut index = manager.shown_index();
+        refused.retain(|id, _| !index.iter().any(|it| it.name == id.name));
+        index.extend(refused.into_iter().map(|(id, reason)| IndexEntry {
+            name: id.name,
+            version: None,
+            state: State::Unavailable,
+            reason: Reason::from(reason.as_str()),
+        }));
+        index.sort_by(|one, other| one.name.cmp(&other.name));
+        index
     }
 
     /// The models that are being loaded at the start, or after a look at the repository, and for how long.

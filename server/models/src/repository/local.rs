@@ -16,6 +16,7 @@ use crate::{
         model_id::ModelId,
     },
 };
+use inference::messages;
 
 /// A model that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,7 +219,7 @@ impl Found {
         let id = names.id(&directory_name(dir), repository);
         if let Some(other) = self.models.remove(&id) {
             let (first, second) = (other.dir.display(), dir.display());
-            self.refused.insert(id, format!("the name is used twice: {first} and {second}"));
+            self.refused.insert(id, format!("{}: {first} and {second}", messages::APPEARS_TWICE));
         } else if !self.refused.contains_key(&id) {
             let model = model_in(dir, id.clone(), style, &mut self.warnings);
             self.add_or_refuse(id, model);

@@ -371,7 +371,7 @@ mod tests {
         let loading = refused(&manager, "m", None).to_string();
         assert_eq!(
             loading,
-            "Request for unknown model: 'm' is not at ready state: it is still loading"
+            "Request for unknown model: 'm' has no available versions: it is still loading"
         );
         manager.note(&id("m"), Some(1), State::Unavailable, "no such file");
         let failed = refused(&manager, "m", Some(1)).to_string();

@@ -105,10 +105,12 @@ fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), 
         .map(|it| &*it.name)
         .collect();
     if !missing.is_empty() {
-        return Err(Error::InvalidRequest(format!(
-            "{}; missing: {}",
-            messages::inputs_missing(signature.inputs.len(), request.inputs.len(), model),
-            missing.join(", ")
+        return Err(Error::InvalidRequest(messages::inputs_missing(
+            signature.inputs.iter().filter(|it| !it.optional).count(),
+            signature.inputs.len(),
+            model,
+            request.inputs.iter().map(|it| &*it.name),
+            missing.into_iter(),
         )));
     }
     for name in &request.outputs {
@@ -301,7 +303,8 @@ mod tests {
     fn each_fault_is_named_with_what_was_expected_and_given() {
         fails(
             &[("a", Fp32, &[1, 3])],
-            "expected 2 inputs but got 1 inputs for model 'm'; missing: b",
+            "expected 2 inputs but got 1 inputs for model 'm'. Got input(s) ['a'], but missing required input(s) \
+             ['b']. Please provide all required input(s).",
         );
         fails(
             &[("aa", Fp32, &[1, 3])],

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashSet, fmt};
 use smallvec::SmallVec;
 
 use crate::number::{self, Excerpt, Fault, Number};
-use inference::error::Error;
+use inference::{error::Error, messages};
 
 /// Deepest nesting that is read. What lies deeper is refused.
 pub const MAX_DEPTH: usize = 100;
@@ -69,6 +69,8 @@ pub struct Reader<'a> {
     pub(super) path: SmallVec<[Step<'a>; 6]>,
     /// Is a repeated key an error? A set of the keys takes memory.
     pub(super) distinct_keys: bool,
+    /// What is said of a repeated key.
+    pub(super) repeated: fn(&str) -> String,
 }
 
 impl<'a> Reader<'a> {
@@ -81,7 +83,14 @@ impl<'a> Reader<'a> {
             let problem = "the JSON text begins with a byte order mark; expected none, at byte 0";
             return Err(Error::InvalidRequest(problem.to_owned()));
         }
-        Ok(Reader { text, position: 0, depth: 0, path: SmallVec::new(), distinct_keys: true })
+        Ok(Reader {
+            text,
+            position: 0,
+            depth: 0,
+            path: SmallVec::new(),
+            distinct_keys: true,
+            repeated: |key| format!("the key '{}' is repeated", Excerpt(key)),
+        })
     }
 
     /// A reader for a look at `body` before it is decoded. It accepts repeated keys, so that it takes no memory for
@@ -105,6 +114,11 @@ impl<'a> Reader<'a> {
         let value = value(&mut reader)?;
         reader.finish()?;
         Ok(value)
+    }
+
+    /// Sets what is said of a repeated key from here on.
+    pub fn on_repeated_keys(&mut self, repeated: fn(&str) -> String) {
+        self.repeated = repeated;
     }
 
     /// That nothing but whitespace is left.
@@ -155,9 +169,7 @@ impl<'a> Reader<'a> {
             let at = self.position;
             let key = self.string_or("a key")?;
             if self.distinct_keys && !seen.insert(key.clone()) {
-                return Err(
-                    self.error_at(at, format_args!("the key '{}' is repeated", Excerpt(&key)))
-                );
+                return Err(self.error_at(at, (self.repeated)(&key)));
             }
             self.take(b':', "':' after a key")?;
             self.path.push(Step::Key(key.clone()));
@@ -385,7 +397,7 @@ impl<'a> Reader<'a> {
     pub(super) fn deeper(&mut self) -> Result<(), Error> {
         self.depth += 1;
         match self.depth > MAX_DEPTH {
-            true => Err(self.error(format_args!("nested deeper than {MAX_DEPTH} levels"))),
+            true => Err(self.error(messages::nested_too_deeply(MAX_DEPTH))),
             false => Ok(()),
         }
     }

@@ -163,7 +163,7 @@ impl<'s> Decoding<'s> {
         if let (Some(part), None, None) =
             (entry.region.part(&port.name)?, &entry.data, entry.binary_size)
         {
-            let input = SharedInput::new(port, shape, part)?;
+            let input = SharedInput::new(port, shape, part, &self.signature.model)?;
             self.shared.get_or_insert_default().inputs.push(input);
             return Ok(());
         }
@@ -181,9 +181,15 @@ impl<'s> Decoding<'s> {
         entry: InputEntry<'a, '_>,
     ) -> Result<Tensor, Error> {
         let problem = |problem: String| Error::input(&*port.name, problem);
-        let mismatch = |error: backend::SizeMismatch| problem(error.to_string());
+        let mismatch = |error: backend::SizeMismatch| {
+            let model = &self.signature.model;
+            Error::InvalidRequest(messages::size_mismatch(&port.name, model, &error))
+        };
         let elements = shape.elements().ok_or(backend::SizeMismatch::Overflow(shape.clone()));
         let elements = elements.map_err(mismatch)?;
+        if port.dtype.size().is_some_and(|size| elements.checked_mul(size).is_none()) {
+            return Err(mismatch(backend::SizeMismatch::Overflow(shape)));
+        }
         let builder = match (entry.data, entry.binary_size, entry.region.is_named()) {
             (None, Some(size), false) => {
                 let data = self.take_binary(port, size)?;
@@ -213,8 +219,10 @@ impl<'s> Decoding<'s> {
         };
         if builder.count() != elements {
             let given = builder.count();
-            return Err(problem(format!(
-                "shape {shape} has {elements} elements, data has {given}"
+            return Err(Error::InvalidRequest(format!(
+                "{}: input '{}', shape {shape} has {elements} elements, data has {given}",
+                messages::WRONG_COUNT,
+                port.name
             )));
         }
         builder.finish(shape).map_err(mismatch)

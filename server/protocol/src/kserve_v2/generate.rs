@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use backend::{NamedTensor, Shape, Tensor};
+use backend::{DataType, NamedTensor, Shape, Tensor};
 
 use super::{DecodeError, parameters::Parameters};
 use crate::{
@@ -14,9 +14,11 @@ use crate::{
         BytesForm, Reader, Token,
         write::{self, BytesAs, NotText},
     },
+    number::Excerpt,
 };
 use inference::{
     error::Error,
+    messages,
     request::{InferenceRequest, InferenceResponse},
     signature::{Port, Signature},
 };
@@ -70,6 +72,7 @@ struct Decoding<'s> {
 impl Decoding<'_> {
     fn run(&mut self, body: &[u8]) -> Result<(), Error> {
         Reader::document(body, |reader| {
+            reader.on_repeated_keys(|key| messages::input_exists(&Excerpt(key).to_string()));
             reader.object(|reader, key| match (key.as_ref(), reader.peek()?) {
                 ("id" | "parameters", Token::Null) => reader.null(),
                 ("id", _) => {
@@ -89,8 +92,9 @@ impl Decoding<'_> {
             return self.parameters.read(reader, key);
         };
         if self.request.inputs.iter().any(|it| it.name == port.name) {
-            return Err(reader.error(format_args!("input '{key}' is repeated")));
+            return Err(reader.error(messages::input_exists(key)));
         }
+        check_token(reader, port.dtype)?;
         let place = reader.place();
         let mut builder = TensorBuilder::new(port.dtype, None);
         let given = reader.shaped_elements(&mut builder, BytesForm::Text)?;
@@ -111,6 +115,20 @@ impl Decoding<'_> {
             Error::input(&*port.name, format!("{given} values do not fill the shape {shape}"))
         })?;
         builder.finish(shape).map_err(|error| Error::input(&*port.name, error.to_string()))
+    }
+}
+
+/// Refuses a value that is neither an array nor of the JSON type of these elements.
+fn check_token(reader: &mut Reader<'_>, dtype: DataType) -> Result<(), Error> {
+    let (wanted, name) = match dtype {
+        DataType::Bytes => (Token::String, "string"),
+        DataType::Bool => (Token::Bool, "boolean"),
+        _ => return Ok(()),
+    };
+    match reader.peek()? {
+        Token::Array => Ok(()),
+        found if found == wanted => Ok(()),
+        found => Err(reader.error(format_args!("{}, found {found}", messages::wrong_json(name)))),
     }
 }
 
@@ -249,12 +267,18 @@ mod tests {
         );
         refused(r#"{"ids":"x"}"#, "ids: expected an integer for INT32, found a string, at byte 7");
         refused(
+            r#"{"text":7}"#,
+            "text: attempt to access JSON non-string as string, found a number, at byte 8",
+        );
+        refused(r#"{"text":"a","text":"b"}"#, "input 'text' already exists in request, at byte 12");
+        refused(
             r#"{"text":"a","parameters":{"text":"b"}}"#,
-            "parameters.text: input 'text' is repeated, at byte 33",
+            "parameters.text: input 'text' already exists in request, at byte 33",
         );
         refused(
             r#"{"top":[1]}"#,
-            "top: expected a string, a number or a boolean, found an array, at byte 7",
+            "top: parameter 'top' has invalid type: expected a string, a number or a boolean, found an array, \
+             at byte 7",
         );
         refused("[]", "expected an object, found an array, at byte 0");
     }

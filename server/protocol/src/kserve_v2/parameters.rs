@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::json::{Reader, Token};
 use inference::{
     error::Error,
+    messages,
     request::{InferenceRequest, Parameter, Sequence, SequenceId},
 };
 
@@ -48,7 +49,7 @@ impl Parameters {
                 let problem = format_args!("expected at most {MOST_PARAMETERS} parameters");
                 return Err(reader.error(problem));
             }
-            name => self.custom.push((name.into(), custom(reader)?)),
+            name => self.custom.push((name.into(), custom(reader, name)?)),
         }
         Ok(())
     }
@@ -82,7 +83,7 @@ fn sequence_id(reader: &mut Reader<'_>) -> Result<Option<SequenceId>, Error> {
 }
 
 /// A string, an integer, a floating-point number, or a boolean.
-fn custom(reader: &mut Reader<'_>) -> Result<Parameter, Error> {
+fn custom(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
     match reader.peek()? {
         Token::String => Ok(Parameter::Text(reader.string()?.into())),
         Token::Bool => Ok(Parameter::Bool(reader.bool()?)),
@@ -99,7 +100,8 @@ fn custom(reader: &mut Reader<'_>) -> Result<Parameter, Error> {
         }
         found @ (Token::Object | Token::Array | Token::Null) => {
             let expected = "expected a string, a number or a boolean";
-            Err(reader.error(format_args!("{expected}, found {found}")))
+            let wrong = messages::parameter_type(name);
+            Err(reader.error(format_args!("{wrong}: {expected}, found {found}")))
         }
     }
 }

@@ -7,6 +7,7 @@ use super::format::ReplyFormat;
 use crate::expansion;
 use inference::{
     error::Error,
+    messages,
     request::InferenceRequest,
     signature::{Port, Signature},
 };
@@ -22,9 +23,8 @@ pub(super) fn decode(
             .map(|it| format!("'{}' {} {}", it.name, it.dtype, signature.shape_text(it)))
             .collect();
         return Err(Error::InvalidRequest(format!(
-            "a raw request is for models with one input; model '{}' has {}: {}",
-            signature.model,
-            inputs.len(),
+            "{}: {}",
+            messages::raw_inputs(inputs.len(), &signature.model),
             inputs.join(", ")
         )));
     };
@@ -62,7 +62,10 @@ fn deduce(port: &Port, size: usize, given: usize) -> Result<Vec<usize>, String> 
         (1, Some(step)) => {
             return Err(format!("expected a multiple of {step} bytes for {shown}, given {given}"));
         }
-        _ => return Err(format!("the shape must have at most one -1, and it is {shown}")),
+        (0 | 1, None) => {
+            return Err(format!("expected a shape whose size can be addressed, and it is {shown}"));
+        }
+        _ => return Err(format!("{}: {shown}", messages::raw_open_dimensions(&port.name))),
     }
     let deduced = fixed.filter(|&it| it > 0).map_or(0, |step| given / step);
     Ok(port.dims.iter().map(|it| it.unwrap_or(deduced)).collect())
@@ -71,7 +74,7 @@ fn deduce(port: &Port, size: usize, given: usize) -> Result<Vec<usize>, String> 
 /// The body as one string, for an input of one string.
 fn string(port: &Port, body: &Bytes) -> Result<(Vec<usize>, Bytes), String> {
     if port.dims.iter().flatten().any(|&it| it != 1) {
-        return Err(format!("BYTES must have the shape [1], and it is {}", Shown(port)));
+        return Err(format!("{}, and it is {}", messages::raw_strings(&port.name), Shown(port)));
     }
     if u32::try_from(body.len()).is_err() {
         return Err(format!("expected a string below 4 GiB, given {} bytes", body.len()));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::booleans::check_booleans;
 use crate::json::Reader;
-use inference::{error::Error, signature::Port};
+use inference::{error::Error, messages, signature::Port};
 
 /// What of a request and its reply lies in shared memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,21 +48,29 @@ pub struct SharedInput {
 }
 
 impl SharedInput {
-    /// An input of this port.
+    /// An input of this port of that model.
     ///
     /// # Errors
     /// When type and shape call for another number of bytes than the part has.
-    pub fn new(port: &Port, shape: Shape, part: RegionPart) -> Result<SharedInput, Error> {
+    pub fn new(
+        port: &Port,
+        shape: Shape,
+        part: RegionPart,
+        model: &str,
+    ) -> Result<SharedInput, Error> {
         let dtype = port.dtype;
-        let problem = |problem: String| Error::input(&*port.name, problem);
-        let overflow = || problem(SizeMismatch::Overflow(shape.clone()).to_string());
+        let overflow = || {
+            let overflow = SizeMismatch::Overflow(shape.clone());
+            Error::InvalidRequest(messages::size_mismatch(&port.name, model, &overflow))
+        };
         let elements = shape.elements().ok_or_else(overflow)?;
         if let Some(size) = dtype.size() {
             let expected = elements.checked_mul(size).ok_or_else(overflow)?;
             if part.byte_size != expected as u64 {
-                return Err(problem(format!(
-                    "{dtype} of shape {shape} takes {expected} bytes, given shared_memory_byte_size {}",
-                    part.byte_size
+                let expected = expected as u64;
+                return Err(Error::InvalidRequest(format!(
+                    "{} as shared_memory_byte_size; it is {dtype} of shape {shape}",
+                    messages::wrong_byte_size(&port.name, model, expected, part.byte_size)
                 )));
             }
         }

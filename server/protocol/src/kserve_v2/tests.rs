@@ -157,7 +157,8 @@ fn parameters_of_the_wrong_kind_are_refused() {
     );
     check(
         r#""x":[]"#,
-        "parameters.x: expected a string, a number or a boolean, found an array, at byte 31",
+        "parameters.x: parameter 'x' has invalid type: expected a string, a number or a boolean, found an array, \
+         at byte 31",
     );
     check(
         r#""sequence_id":true"#,
@@ -183,7 +184,7 @@ fn unknown_and_repeated_names_are_refused_with_what_was_meant() {
     input_refused(&format!("{twice},{twice}"), "input 'bool' already exists in request");
     refused(
         r#"{"inputs":[],"outputs":[{"name":"fp32"},{"name":"fp32"}]}"#,
-        "output 'fp32' already exists in request",
+        "output 'fp32' already exists in request: Duplicate output name 'fp32' is not allowed in a request",
     );
     let error = json(r#"{"inputs":[],"outputs":[{"name":"fp23"}]}"#).unwrap_err().to_string();
     let expected = "unexpected inference output 'fp23' for model 'sample'; did you mean 'fp32'?";
@@ -252,8 +253,8 @@ fn an_input_in_shared_memory_is_a_place_until_its_bytes_are_there() {
     let tensor = read.tensor(Bytes::from_static(&[0; 8])).unwrap().tensor;
     assert_eq!(tensor.shape(), &Shape::new(&[2, 1]));
     let error = input("FP32", 12).unwrap_err();
-    let expected =
-        "input 'fp32': FP32 of shape [2,1] takes 8 bytes, given shared_memory_byte_size 12";
+    let expected = "input byte size mismatch for input 'fp32' for model 'sample'. Expected 8, got 12 as \
+         shared_memory_byte_size; it is FP32 of shape [2,1]";
     assert_eq!(error, expected);
     // Only the bytes themselves say whether they are strings, or truth values.
     let strings = input("BYTES", 10).unwrap();
@@ -322,11 +323,13 @@ fn type_shape_and_data_must_agree() {
     );
     input_refused(
         r#"{"name":"fp32","shape":[2,3],"datatype":"FP32","data":[1,2,3,4,5]}"#,
-        "input 'fp32': shape [2,3] has 6 elements, data has 5",
+        "Unable to parse 'data': Shape does not match true shape of 'data' field: input 'fp32', shape [2,3] has 6 \
+         elements, data has 5",
     );
     input_refused(
         r#"{"name":"fp32","shape":[1],"datatype":"FP32","data":[1,2,3]}"#,
-        "input 'fp32': shape [1] has 1 elements, data has 3",
+        "Unable to parse 'data': Shape does not match true shape of 'data' field: input 'fp32', shape [1] has 1 \
+         elements, data has 3",
     );
     input_refused(
         r#"{"name":"fp32","shape":[1,-1],"datatype":"FP32","data":[1]}"#,
@@ -334,7 +337,12 @@ fn type_shape_and_data_must_agree() {
     );
     input_refused(
         r#"{"name":"fp32","shape":[4294967296,4294967296],"datatype":"FP32","data":[1]}"#,
-        "input 'fp32': the shape [4294967296,4294967296] has more elements than can be addressed",
+        "input 'fp32': the shape [4294967296,4294967296] causes total element count to exceed maximum size of \
+         18446744073709551615",
+    );
+    input_refused(
+        r#"{"name":"fp32","shape":[4,1152921504606846978],"datatype":"FP32","data":[1]}"#,
+        "byte size overflow for input 'fp32': the shape [4,1152921504606846978]",
     );
     input_refused(
         r#"{"name":"fp32","shape":[1],"datatype":"FP23","data":[1]}"#,
@@ -394,7 +402,10 @@ fn binary_data_must_be_there_and_nothing_else() {
     );
     let short = TWO.replace("\"shape\":[2]", "\"shape\":[3]");
     let error = mixed(&short, &[0; 9]).unwrap_err().to_string();
-    assert_eq!(error, "input 'int16': INT16 of shape [3] takes 6 bytes, given 4");
+    assert_eq!(
+        error,
+        "input byte size mismatch for input 'int16' for model 'sample'. Expected 6, got 4; it is INT16 of shape [3]"
+    );
     let bool = r#"{"inputs":[{"name":"bool","shape":[2],"datatype":"BOOL","parameters":{"binary_data_size":2}}]}"#;
     let error = mixed(bool, &[1, 2]).unwrap_err().to_string();
     assert_eq!(error, "input 'bool': element 1 of BOOL data is the byte 2, expected 0 or 1");
@@ -430,7 +441,12 @@ fn a_raw_request_is_one_row_of_the_single_input() {
     };
     refused(&[Some(2)], &[0; 5], "expected 4 bytes for INT16 [2], given 5");
     refused(&[None, Some(2)], &[0; 6], "expected a multiple of 4 bytes for INT16 [-1,2], given 6");
-    refused(&[None, None], &[0; 4], "the shape must have at most one -1, and it is INT16 [-1,-1]");
+    refused(
+        &[None, None],
+        &[0; 4],
+        "The shape of the raw input 'int16' can not be deduced because there are more than one variable-sized \
+         dimension: INT16 [-1,-1]",
+    );
     refused(&[None, Some(0)], &[0; 4], "expected a multiple of 0 bytes for INT16 [-1,0], given 4");
 }
 
@@ -444,7 +460,9 @@ fn a_raw_string_has_no_prefix() {
         (&[1, 1][..], Some(&b"hello"[..]))
     );
     let signature = single(DataType::Bytes, &[Some(2)], 8);
-    assert!(decode(&signature, Some(0), Bytes::from_static(b"hello")).is_err());
+    let error = decode(&signature, Some(0), Bytes::from_static(b"hello")).unwrap_err().error;
+    let opening = "For BYTE datatype raw input 'bytes', the model must have input shape [1]";
+    assert!(error.to_string().contains(opening), "{error}");
 }
 
 #[test]
@@ -452,7 +470,7 @@ fn a_raw_request_to_a_model_of_many_inputs_is_refused_with_their_names() {
     let error =
         decode(&sample(8), Some(0), Bytes::from_static(b"x")).unwrap_err().error.to_string();
     assert!(
-        error.contains("model 'sample' has 14: 'bool' BOOL [-1,-1], 'uint8' UINT8 [-1,-1]"),
+        error.contains("but got 14 inputs in 'sample' model configuration: 'bool' BOOL [-1,-1], 'uint8' UINT8 [-1,-1]"),
         "{error}"
     );
 }
