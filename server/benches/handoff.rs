@@ -62,7 +62,12 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         watchdog: Arc::default(),
         niceness: NICENESS,
     };
-    let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+    let context = RunContext {
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+    };
     let slot = Slot::empty(Arc::new(move || Ok(Box::new(Busy(run)))));
     let metrics = Metrics::new(MetricsSettings::default());
     let options = ModelOptions { tags: BTreeMap::new(), ..ModelOptions::default() };

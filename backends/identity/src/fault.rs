@@ -116,6 +116,8 @@ pub(crate) struct FaultSettings {
     pub(crate) fault: Option<Fault>,
     /// Only batches with such a row are struck.
     pub(crate) marker: Option<Marker>,
+    /// Only batches of more rows are struck.
+    pub(crate) above_rows: u64,
     /// Executions that go well first.
     pub(crate) after: u64,
     /// How often the fault strikes; `None` for ever.
@@ -126,7 +128,7 @@ pub(crate) struct FaultSettings {
 #[derive(Debug)]
 pub(crate) struct FaultPlan {
     settings: FaultSettings,
-    /// Executions that met the marker, or all of them without one.
+    /// Executions that could have been struck.
     executions: AtomicU64,
 }
 
@@ -139,6 +141,9 @@ impl FaultPlan {
     pub(crate) fn next(&self, batch: &Batch<'_>) -> Option<Fault> {
         let fault = self.settings.fault?;
         if self.settings.marker.as_ref().is_some_and(|it| !it.is_in(batch)) {
+            return None;
+        }
+        if batch.rows as u64 <= self.settings.above_rows {
             return None;
         }
         let execution = self.executions.fetch_add(1, Ordering::Relaxed);

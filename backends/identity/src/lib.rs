@@ -23,6 +23,7 @@
 //! | `fault_after` | so many executions of the model, over all instances, go well first |
 //! | `fault_times` | the fault strikes so many times, then no more |
 //! | `fault_marker` | only executions with a row that begins with this number (or string) are struck |
+//! | `fault_above_rows` | only executions of more rows than that are struck |
 //! | `fail_marked_rows` | `true`: `fault` is `fail`, and `fault_marker` must be given |
 //! | `load_fault` | what goes wrong before the first execution, see [`LoadFault`] |
 //!

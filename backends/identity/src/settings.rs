@@ -65,6 +65,7 @@ fn read_faults(options: &Options<'_>) -> Result<FaultSettings, BackendError> {
     Ok(FaultSettings {
         fault,
         marker,
+        above_rows: options.count("fault_above_rows")?.unwrap_or(0),
         after: options.count("fault_after")?.unwrap_or(0),
         times: options.count("fault_times")?,
     })

@@ -174,6 +174,13 @@ fn every_error_fault_is_its_own_kind_of_error() {
 }
 
 #[test]
+fn a_fault_above_a_number_of_rows_leaves_smaller_batches_alone() {
+    let mut instance = instance(&[("fault", "out_of_memory"), ("fault_above_rows", "2")]);
+    assert!(run_rows(&mut *instance, &[1, 2, 3]).is_err());
+    run_rows(&mut *instance, &[1, 2]).unwrap();
+}
+
+#[test]
 fn the_panic_fault_panics_and_the_instance_runs_the_next_batch() {
     let mut instance = instance(&[("fault", "panic"), ("fault_times", "1")]);
     assert!(catch_unwind(AssertUnwindSafe(|| run_rows(&mut *instance, &[1]))).is_err());

@@ -12,7 +12,7 @@ use super::{
     policy::{BatchPolicy, Decision, Pending, decide},
     queue::Job,
     reply::Reply,
-    run,
+    run::{self, Execution, Observed},
     shared::Shared,
     slot::Slot,
     state::State,
@@ -88,17 +88,34 @@ impl Shared {
         mut slot: Slot,
         work: &Work,
     ) -> Option<Result<Done, Error>> {
-        let mut observed = None;
-        let stop = slot.stop().clone();
+        let mut observed = Observed::default();
+        let (mut time, stop) = (None, slot.stop().clone());
+        // The first time is no list: most runs have one.
         let mut answers =
-            run::run(&mut slot, &self.context, &[work], &stop, &mut |it| observed = Some(*it));
-        let was_stopped = self.give_back(slot, work.rows, observed.as_slice());
+            run::run(&mut slot, &self.context, &[work], &stop, &mut |it| match (it, time) {
+                (Execution::Ran(first), None) => time = Some(*first),
+                (other, _) => observed.take(&other),
+            });
+        let ran_out = observed.has_halved(&answers);
+        let was_stopped = match observed.times.is_empty() {
+            true => self.give_back(slot, work.rows, time.as_slice(), ran_out),
+            false => {
+                observed.times.extend(time);
+                self.give_back(slot, work.rows, &observed.times, ran_out)
+            }
+        };
         let answer = answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())));
         (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
     /// Ends runs in place. The times are those of one execution each. Were they stopped?
-    fn give_back(self: &Arc<Self>, mut slot: Slot, rows: usize, times: &[Timings]) -> bool {
+    fn give_back(
+        self: &Arc<Self>,
+        mut slot: Slot,
+        rows: usize,
+        times: &[Timings],
+        ran_out: Option<usize>,
+    ) -> bool {
         self.observe(times, BatchReason::InPlace);
         let mut state = self.lock();
         let stopped_after = state.runs.end_in_place(slot.stop(), Instant::now());
@@ -110,6 +127,9 @@ impl Shared {
         state.learn(times);
         for time in times {
             state.learn_occupancy(time.batch_rows, time.infer);
+        }
+        if ran_out.is_some() || (state.memory_rows().is_some() && !times.is_empty()) {
+            self.learn_memory(&mut state, ran_out, Instant::now());
         }
         let surplus = state.put_back(slot);
         let has_work = !state.queue.is_empty() || state.sample.is_some();
@@ -205,6 +225,7 @@ impl<'a> Leading<'a> {
         let stop = slot.stop().clone();
         let mut state = self.shared.lock();
         let joined = state.coalescer.close(self.group);
+        let bounded = state.memory_rows().map(|_| state.queue.batching().clone());
         state.runs.begin_in_place(&stop, Instant::now());
         drop(state);
         let own = own.map(|work| Member { joined: None, pending: self.pending, work });
@@ -213,7 +234,7 @@ impl<'a> Leading<'a> {
             Member { joined: Some(Joined { ticket, reply, deadline }), pending, work }
         });
         let jobs: Vec<Member> = own.into_iter().chain(joined).collect();
-        let mut times = Vec::with_capacity(1);
+        let mut observed = Observed { times: Vec::with_capacity(1), ran_out: None };
         let mut answers = Vec::with_capacity(jobs.len());
         let mut rest = jobs.as_slice();
         while !rest.is_empty() && !stop.is_stopped() {
@@ -221,7 +242,7 @@ impl<'a> Leading<'a> {
             let alone = BatchPolicy::one_by_one();
             let batching = match self.shared.has_stopped_merging() {
                 true => &alone,
-                false => &self.shared.settings.batching,
+                false => bounded.as_ref().unwrap_or(&self.shared.settings.batching),
             };
             // As if closing: those that have joined do not wait for more.
             let batch = match decide(pending, batching, self.pending.enqueued_at, true) {
@@ -230,16 +251,17 @@ impl<'a> Leading<'a> {
             };
             let (batch, later) = rest.split_at(batch.min(rest.len()));
             let works: Vec<&Work> = batch.iter().map(|it| &it.work).collect();
-            let observe = &mut |it: &Timings| times.push(*it);
+            let observe = &mut |it: Execution<'_>| observed.take(&it);
             answers.extend(run::run(&mut slot, &self.shared.context, &works, &stop, observe));
             rest = later;
         }
         // Before the answers leave: a client that sends its next request at once must find it idle.
-        if let [_] = times.as_slice() {
+        let ran_out = observed.has_halved(&answers);
+        if let [_] = observed.times.as_slice() {
             let works: Vec<&Work> = jobs.iter().map(|it| &it.work).collect();
             self.shared.sample(&mut self.shared.lock(), &works, &answers);
         }
-        let was_stopped = self.shared.give_back(slot, self.pending.rows, &times);
+        let was_stopped = self.shared.give_back(slot, self.pending.rows, &observed.times, ran_out);
         self.answer_all(jobs, answers, was_stopped)
     }
 

@@ -12,6 +12,7 @@ mod coalesce;
 mod inline_run;
 pub mod learn;
 mod lock_free_hints;
+mod memory_bound;
 mod overdue;
 pub mod policy;
 pub mod queue;

@@ -1,6 +1,6 @@
 //! Hints about a scheduler's state that are read without its lock.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use super::state::State;
 
@@ -14,6 +14,8 @@ pub(super) struct LockFreeHints {
     has_work: AtomicBool,
     /// Are all instances in runs that do not end?
     is_stuck: AtomicBool,
+    /// Most rows of a run, where the memory bounds them; else 0.
+    memory_rows: AtomicUsize,
 }
 
 impl LockFreeHints {
@@ -30,6 +32,16 @@ impl LockFreeHints {
     /// Is there no instance that could run anything?
     pub(super) fn is_stuck(&self) -> bool {
         self.is_stuck.load(Relaxed)
+    }
+
+    /// Most rows of a run, where the memory bounds them.
+    pub(super) fn memory_rows(&self) -> Option<usize> {
+        Some(self.memory_rows.load(Relaxed)).filter(|it| 0 < *it)
+    }
+
+    /// Takes over a new bound of the rows of a run.
+    pub(super) fn set_memory_rows(&self, rows: Option<usize>) {
+        self.memory_rows.store(rows.unwrap_or(0), Relaxed);
     }
 
     /// Takes over this state.

@@ -25,6 +25,18 @@ impl BatchPolicy {
         BatchPolicy { max_rows: 0, preferred_rows: Vec::new(), max_delay: Duration::ZERO }
     }
 
+    /// The same with batches of no more rows than that.
+    pub fn up_to(&self, rows: usize) -> BatchPolicy {
+        let max_rows = self.max_rows.min(rows);
+        let fits = |it: &usize| *it <= max_rows;
+        let mut preferred_rows: Vec<usize> =
+            self.preferred_rows.iter().copied().filter(fits).collect();
+        if preferred_rows.is_empty() {
+            preferred_rows.push(max_rows);
+        }
+        BatchPolicy { max_rows, preferred_rows, max_delay: self.max_delay }
+    }
+
     /// Batches of up to `max_rows` from whatever is queued when an instance is free.
     pub fn eager(max_rows: usize) -> BatchPolicy {
         BatchPolicy { max_rows, preferred_rows: vec![max_rows], max_delay: Duration::ZERO }

@@ -102,6 +102,8 @@ struct Level {
 /// The queue of one model version.
 pub struct Queue {
     batching: BatchPolicy,
+    /// As configured.
+    unbounded: BatchPolicy,
     /// Highest priority first; at least one.
     levels: Vec<Level>,
     /// Level of a job that names none, or one that does not exist.
@@ -129,7 +131,8 @@ impl Queue {
             .into_iter()
             .map(|policy| Level { policy, live: VecDeque::new(), delayed: VecDeque::new() })
             .collect();
-        Queue { batching, levels, default_level, next_ticket: 0, len: 0, rows: 0, hold }
+        let unbounded = batching.clone();
+        Queue { batching, unbounded, levels, default_level, next_ticket: 0, len: 0, rows: 0, hold }
     }
 
     /// Jobs that wait.
@@ -144,7 +147,21 @@ impl Queue {
 
     /// From now on each job runs alone.
     pub fn stop_merging(&mut self) {
+        self.unbounded = BatchPolicy::one_by_one();
         self.batching = BatchPolicy::one_by_one();
+    }
+
+    /// From now on a batch has at most so many rows; as many as are configured where it is `None`.
+    pub fn bound_rows(&mut self, most: Option<usize>) {
+        self.batching = match most {
+            Some(most) => self.unbounded.up_to(most),
+            None => self.unbounded.clone(),
+        };
+    }
+
+    /// Most rows of a batch as configured.
+    pub fn configured_rows(&self) -> usize {
+        self.unbounded.max_rows
     }
 
     /// How jobs are merged.

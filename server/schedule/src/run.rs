@@ -2,7 +2,10 @@
 //! find the culprit.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -32,26 +35,135 @@ pub struct RunContext {
     pub batches: bool,
     /// Names of all outputs of the model.
     pub outputs: Vec<Arc<str>>,
+    /// May the rows of a request be run apart? Only of a model whose rows are known to be independent.
+    pub splits: Arc<AtomicBool>,
     /// How batches are put together whose requests differ in shape; `None` where they do not.
     pub ragged: Option<Arc<Ragged>>,
 }
 
+/// What an execution tells.
+pub enum Execution<'a> {
+    /// It has succeeded.
+    Ran(&'a Timings),
+    /// The memory did not suffice for so many rows.
+    RanOut(usize),
+}
+
+/// What the executions of one batch have told.
+#[derive(Default)]
+pub struct Observed {
+    /// Where the time of each that has succeeded went.
+    pub times: Vec<Timings>,
+    /// The fewest rows that the memory did not suffice for.
+    pub ran_out: Option<usize>,
+}
+
+impl Observed {
+    /// Takes in what an execution tells.
+    pub fn take(&mut self, execution: &Execution<'_>) {
+        match execution {
+            Execution::Ran(times) => self.times.push(**times),
+            Execution::RanOut(rows) => {
+                self.ran_out = Some(self.ran_out.map_or(*rows, |it| it.min(*rows)));
+            }
+        }
+    }
+
+    /// The fewest rows that the memory did not suffice for, where it has sufficed for their parts. A job that does not
+    /// fit alone says nothing of others.
+    pub fn has_halved(&self, answers: &[Result<Done, Error>]) -> Option<usize> {
+        self.ran_out.filter(|_| !answers.iter().any(lacks_memory))
+    }
+}
+
+fn lacks_memory(answer: &Result<Done, Error>) -> bool {
+    matches!(answer, Err(Error::Backend(BackendError::OutOfMemory(_))))
+}
+
 /// Runs the jobs as one batch and returns one answer per job, in their order. `observe` is called for
-/// every execution that succeeds.
+/// every execution that succeeds, and for each that the memory did not suffice for.
 ///
 /// When a batch of several fails it is run again in halves, until each failing job is alone: at most
-/// `2 · log2(jobs)` extra executions for one culprit. Only the culprit gets the error. An instance that
-/// panicked is dropped and made anew.
+/// `2 · log2(jobs)` extra executions for one culprit. Only the culprit gets the error. A job of several
+/// rows that the memory does not suffice for is run in halves, too. An instance that panicked is dropped and made anew.
 pub fn run(
     slot: &mut Slot,
     context: &RunContext,
     jobs: &[&Work],
     stop: &Stop,
-    observe: &mut dyn FnMut(&Timings),
+    observe: &mut dyn FnMut(Execution<'_>),
 ) -> Vec<Result<Done, Error>> {
-    let attempt =
-        |group: &[&Work]| slot.call(|instance| execute(instance, context, group, stop, observe));
-    in_halves(jobs, || !stop.is_stopped(), attempt)
+    let attempt = |group: &[&Work]| {
+        let done = slot.call(|instance| execute(instance, context, group, stop, observe));
+        if is_out_of_memory(&done) {
+            observe(Execution::RanOut(group.iter().map(|it| it.rows).sum()));
+        }
+        done
+    };
+    let mut answers = in_halves(jobs, || !stop.is_stopped(), attempt);
+    for (job, answer) in jobs.iter().zip(&mut answers) {
+        if lacks_memory(answer) && 1 < job.rows && context.splits.load(Relaxed) {
+            *answer = run_rows(slot, context, job, stop, observe);
+        }
+    }
+    answers
+}
+
+fn is_out_of_memory<T>(done: &Result<T, RunFailure>) -> bool {
+    matches!(done, Err(RunFailure::Batch(BackendError::OutOfMemory(_))))
+}
+
+/// Runs a job that the memory did not suffice for in halves, and those again, down to single rows.
+///
+/// # Errors
+/// Where the memory does not suffice for one row, or a part fails for another reason.
+fn run_rows(
+    slot: &mut Slot,
+    context: &RunContext,
+    job: &Work,
+    stop: &Stop,
+    observe: &mut dyn FnMut(Execution<'_>),
+) -> Result<Done, Error> {
+    let uneven = || Error::Internal("a request cannot be cut into rows".to_owned());
+    let half = job.rows / 2;
+    // Parts still to run, the first on top.
+    let mut parts = vec![(half, job.rows - half), (0, half)];
+    let mut answers = Vec::new();
+    while let Some((from, rows)) = parts.pop() {
+        let part = job.cut(from, rows).ok_or_else(uneven)?;
+        let done = slot.call(|instance| execute(instance, context, &[&part], stop, observe));
+        if is_out_of_memory(&done) {
+            observe(Execution::RanOut(rows));
+            if 1 < rows && !stop.is_stopped() {
+                let half = rows / 2;
+                parts.extend([(from + half, rows - half), (from, half)]);
+                continue;
+            }
+        }
+        match done {
+            Ok(done) => answers.extend(done),
+            Err(RunFailure::Batch(error) | RunFailure::NoInstance(error)) => {
+                return Err(error.into());
+            }
+        }
+    }
+    joined(&answers).ok_or_else(uneven)
+}
+
+/// Answers to the parts of a job, in their order, as one.
+fn joined(parts: &[Done]) -> Option<Done> {
+    let first = parts.first()?;
+    let outputs = first.outputs.iter().enumerate().map(|(at, output)| {
+        let pieces = parts.iter().filter_map(|it| it.outputs.get(at)).map(|it| &it.tensor);
+        let tensor = Tensor::concat(pieces)?;
+        Some(NamedTensor { name: output.name.clone(), tensor })
+    });
+    let outputs = outputs.collect::<Option<_>>()?;
+    let mut timings = first.timings;
+    for it in parts.iter().skip(1) {
+        timings.add(&it.timings);
+    }
+    Some(Done { outputs, timings })
 }
 
 /// Attempts all items together. What fails is attempted again in halves while `repeats`, so that only the items at
@@ -84,7 +196,7 @@ fn execute(
     context: &RunContext,
     jobs: &[&Work],
     stop: &Stop,
-    observe: &mut dyn FnMut(&Timings),
+    observe: &mut dyn FnMut(Execution<'_>),
 ) -> Result<Vec<Done>, BackendError> {
     let started = Instant::now();
     let (gathered, union);
@@ -107,7 +219,7 @@ fn execute(
         output: ran.elapsed(),
         batch_rows: rows,
     };
-    observe(&timings);
+    observe(Execution::Ran(&timings));
     Ok(shares.drain(..).map(|outputs| Done { outputs, timings }).collect())
 }
 
@@ -233,7 +345,12 @@ mod tests {
     fn run_all(jobs: &[&[i32]]) -> (Vec<Option<Vec<i32>>>, usize) {
         let works: Vec<Work> = jobs.iter().map(|it| work(it)).collect();
         let works: Vec<&Work> = works.iter().collect();
-        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+        let context = RunContext {
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+        };
         let runs = Arc::new(AtomicUsize::new(0));
         let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), &mut |_| ());
         let values = |done: Done| {
@@ -271,7 +388,12 @@ mod tests {
     #[test]
     fn a_stopped_batch_is_not_tried_again() {
         let (one, two) = (work(&[13]), work(&[1]));
-        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+        let context = RunContext {
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+        };
         let (runs, stop) = (Arc::new(AtomicUsize::new(0)), Stop::new());
         stop.stop();
         run(&mut slot_of(&runs), &context, &[&one, &two], &stop, &mut |_| ());
@@ -281,7 +403,12 @@ mod tests {
     #[test]
     fn without_an_instance_everybody_hears_why() {
         let mut slot = Slot::empty(Arc::new(|| Err(BackendError::OutOfMemory("no room".into()))));
-        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+        let context = RunContext {
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+        };
         let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
         assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
     }
@@ -305,7 +432,12 @@ mod tests {
 
     #[test]
     fn an_output_with_other_rows_than_the_batch_is_an_error_that_says_so() {
-        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+        let context = RunContext {
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+        };
         let work = work(&[1, 2]);
         let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));
         let answers = run(&mut slot, &context, &[&work], &Stop::new(), &mut |_| ());

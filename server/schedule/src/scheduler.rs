@@ -1,7 +1,7 @@
 //! The scheduler of one model version: takes requests, gives answers.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -157,6 +157,12 @@ impl Scheduler {
     /// Are requests not merged any more, since one was answered otherwise than alone?
     pub fn has_stopped_merging(&self) -> bool {
         self.shared.has_stopped_merging()
+    }
+
+    /// Most rows of a run, since the memory did not suffice for more. `None` where it always has, and where a request
+    /// may not be run in parts.
+    pub fn memory_rows(&self) -> Option<usize> {
+        self.shared.hints.memory_rows().filter(|_| self.shared.context.splits.load(Relaxed))
     }
 
     /// Requests that wait for an instance.
@@ -339,5 +345,7 @@ enum Entered<'a> {
     Queued(Waiting<'a>),
 }
 
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! What the tasks and the worker threads of one scheduler share, and what every request is asked before it waits.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -117,7 +117,22 @@ impl Shared {
             tracing::warn!(%model, "{found}: {consequence}");
         }
         if self.has_stopped_merging() {
+            self.context.splits.store(false, Relaxed);
             self.lock().queue.stop_merging();
+        }
+    }
+
+    /// Takes in that the memory did not suffice for a run of so many rows, or that a run has succeeded.
+    pub(crate) fn learn_memory(&self, state: &mut State, ran_out: Option<usize>, now: Instant) {
+        let Some(most) = state.learn_memory(ran_out, now) else { return };
+        self.hints.set_memory_rows(most);
+        let model = &self.settings.model;
+        match (most, ran_out) {
+            (Some(most), Some(rows)) => {
+                tracing::warn!(%model, "the memory did not suffice for a run of {rows} rows: runs have at most {most}")
+            }
+            (Some(most), None) => tracing::info!(%model, "runs have at most {most} rows again"),
+            (None, _) => tracing::info!(%model, "runs are as large as configured again"),
         }
     }
 

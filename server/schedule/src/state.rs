@@ -13,6 +13,7 @@ use super::{
     admission::Load,
     coalesce::Coalescer,
     learn::RunTimes,
+    memory_bound::MemoryBound,
     policy::Decision,
     queue::{Job, Queue},
     row_check::{Sample, is_sampled},
@@ -57,6 +58,8 @@ pub struct State {
     /// How long a batch occupies an instance, with everything around its run: on a machine with more to do than
     /// processors, a waiting request waits for that, too.
     occupancy: RunTimes,
+    /// How many rows a run may have, since the memory did not suffice for more.
+    memory: MemoryBound,
     /// Worker threads alive; at most one per place.
     pub threads: usize,
     /// Worker threads that wait to be woken.
@@ -98,6 +101,7 @@ impl State {
             runs: Runs::default(),
             occupancy: times.clone(),
             times,
+            memory: MemoryBound::default(),
             threads: 0,
             parked: 0,
             spinning: 0,
@@ -240,6 +244,26 @@ impl State {
         for it in times {
             self.times.record(it.batch_rows, it.infer);
         }
+    }
+
+    /// Takes in that the memory did not suffice for a run of so many rows, or that a run has succeeded where it is
+    /// `None`. Returns the bound of rows where that has changed it, `Some(None)` where it is gone.
+    pub fn learn_memory(&mut self, ran_out: Option<usize>, now: Instant) -> Option<Option<usize>> {
+        let memory = match ran_out {
+            Some(rows) => self.memory.after_failure(rows, now),
+            None => self.memory.after_success(self.queue.configured_rows(), now),
+        };
+        let has_changed = memory.rows() != self.memory.rows();
+        self.memory = memory;
+        has_changed.then(|| {
+            self.queue.bound_rows(memory.rows());
+            memory.rows()
+        })
+    }
+
+    /// Most rows of a run, where the memory bounds them.
+    pub fn memory_rows(&self) -> Option<usize> {
+        self.memory.rows()
     }
 
     /// A run of several requests has ended: the place of the one that is to be looked at, if one is.

@@ -18,6 +18,19 @@ pub struct Work {
     pub rows: usize,
 }
 
+impl Work {
+    /// The same with `rows` of its rows, from that one on. `None` where it has not so many, or no rows at all. Copies
+    /// no tensor.
+    pub fn cut(&self, from: usize, rows: usize) -> Option<Work> {
+        let input = |it: &NamedTensor| {
+            let tensor = it.tensor.slice_rows(from, rows)?;
+            Some(NamedTensor { name: it.name.clone(), tensor })
+        };
+        let inputs = self.inputs.iter().map(input).collect::<Option<_>>()?;
+        Some(Work { inputs, outputs: self.outputs.clone(), rows })
+    }
+}
+
 /// A request's share of what came out.
 #[derive(Debug)]
 pub struct Done {

@@ -13,7 +13,7 @@ use super::{
     queue::{Dropped, Job},
     ratelimit::Limited,
     row_check::Sample,
-    run,
+    run::{self, Observed},
     running::{Ended as EndedRun, Running},
     shared::Shared,
     slot::Slot,
@@ -227,8 +227,10 @@ fn run_batch<'a>(
     wake(shared, woken);
 
     let works: Vec<&Work> = works.iter().collect();
-    let mut times = Vec::with_capacity(1);
-    let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| times.push(*it));
+    let mut observed = Observed { times: Vec::with_capacity(1), ran_out: None };
+    let answers = run::run(&mut slot, &shared.context, &works, &stop, &mut |it| observed.take(&it));
+    let ran_out = observed.has_halved(&answers);
+    let times = observed.times;
     // A batch that succeeds takes one execution.
     shared.observe(&times, if 1 < times.len() { BatchReason::Retry } else { reason });
 
@@ -243,6 +245,9 @@ fn run_batch<'a>(
     }
     state.learn(&times);
     let now = Instant::now();
+    if !times.is_empty() {
+        shared.learn_memory(&mut state, ran_out, now);
+    }
     // A batch that failed has several runs, or none, and says nothing of the next one.
     if let [time] = times.as_slice() {
         state.learn_occupancy(time.batch_rows, now.saturating_duration_since(occupied_since));

@@ -149,12 +149,17 @@ impl Inference {
         let Call { model, request, accepted, trace, .. } = call;
         let rows = call.prepared.work.rows.max(1);
         let most_rows = model.signature.max_batch_size;
+        let fitting = match &model.dispatch {
+            Dispatch::Batches(scheduler) => scheduler.memory_rows().unwrap_or(most_rows),
+            Dispatch::Sequences(_) | Dispatch::Ensemble(_) => most_rows,
+        };
+        let fitting = fitting.min(most_rows);
         let done = match &model.dispatch {
-            Dispatch::Batches(scheduler) if model.signature.batches() && most_rows < rows => {
+            Dispatch::Batches(scheduler) if model.signature.batches() && fitting < rows => {
                 if scheduler.has_stopped_merging() {
                     return Err(too_many(model, most_rows));
                 }
-                Box::pin(parts::run(scheduler, call.submission(), most_rows, slot)).await?
+                Box::pin(parts::run(scheduler, call.submission(), fitting, slot)).await?
             }
             Dispatch::Batches(scheduler) => {
                 scheduler.submit_with_slot(call.submission(), slot).await?

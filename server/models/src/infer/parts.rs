@@ -10,10 +10,7 @@ use backend::{BackendError, NamedTensor, Tensor};
 
 use crate::infer::next::next;
 use inference::{error::Error, timings::Timings};
-use schedule::{
-    Extent, ReplySlot, RequestQueue, Scheduler, Submission,
-    work::{Done, Work},
-};
+use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, work::Done};
 
 /// Runs a request in parts of at most `most_rows` rows. It is one request to the statistics, and one to the order of
 /// replies. No more parts are on their way than there are instances, and one that waits for the next of them, so that
@@ -67,7 +64,8 @@ async fn in_parts(
             // It waits from now on.
             _ => (Instant::now(), Extent::LaterPart),
         };
-        let work = cut(&whole.work, from, rows)?;
+        let uneven = || Error::Internal("a request cannot be cut".to_owned());
+        let work = whole.work.cut(from, rows).ok_or_else(uneven)?;
         let submission = Submission { work, accepted, extent, ..*whole };
         scheduler.submit_with_slot(submission, Some(ReplySlot::unordered())).await
     };
@@ -87,17 +85,6 @@ async fn in_parts(
         let (number, answer) = next(&mut running).await;
         joined.add(number, answer?)?;
     }
-}
-
-/// Some rows of a request.
-fn cut(whole: &Work, from: usize, rows: usize) -> Result<Work, Error> {
-    let input = |it: &NamedTensor| {
-        let tensor = it.tensor.slice_rows(from, rows)?;
-        Some(NamedTensor { name: it.name.clone(), tensor })
-    };
-    let inputs = whole.inputs.iter().map(input).collect::<Option<_>>();
-    let inputs = inputs.ok_or_else(|| Error::Internal("a request cannot be cut".to_owned()))?;
-    Ok(Work { inputs, outputs: whole.outputs.clone(), rows })
 }
 
 /// Answers to parts, put together in their order. Those of few bytes are copied into one piece, so that a request of

@@ -49,8 +49,12 @@ pub(crate) fn dispatch(
             sequence_settings::settings(config, batching, wiring.clone(), keeps_state, server);
         return Dispatch::Sequences(SequenceScheduler::new(settings, slots, metrics));
     }
+    let splits = signature.batches()
+        && row_check != RowCheck::Off
+        && !matches!(extra, ExtraInputs::Ragged(_));
     let context = RunContext {
         batches: signature.batches(),
+        splits: Arc::new(splits.into()),
         outputs: signature.outputs.iter().map(|it| it.name.clone()).collect(),
         ragged: match extra {
             ExtraInputs::Ragged(ragged) => Some(ragged),

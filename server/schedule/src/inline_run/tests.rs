@@ -66,7 +66,12 @@ impl Fast {
         let mut times = RunTimes::default();
         // Often enough that the runs of this test do not change the mean much.
         (0..100).for_each(|_| times.record(1, took));
-        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+        let context = RunContext {
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+        };
         let metrics = Metrics::new(MetricsSettings::default());
         let model = metrics.model("m", 1, &Default::default());
         let scheduler = Scheduler::new(settings, context, vec![slot], times, model);

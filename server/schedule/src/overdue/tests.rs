@@ -103,7 +103,12 @@ impl Model {
         });
         let mut times = RunTimes::default();
         (0..100).for_each(|_| times.record(1, Duration::from_micros(20)));
-        let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+        let context = RunContext {
+            batches: true,
+            outputs: vec!["y".into()],
+            splits: Default::default(),
+            ragged: None,
+        };
         let metrics = Metrics::new(MetricsSettings::default());
         let model = metrics.model("m", 1, &Default::default());
         let scheduler = Scheduler::new(settings, context, slots.collect(), times, model);

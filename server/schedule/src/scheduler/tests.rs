@@ -97,7 +97,12 @@ fn over(slots: Vec<Slot>, settings: Settings) -> Arc<Scheduler> {
 }
 
 fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc<Scheduler> {
-    let context = RunContext { batches: true, outputs: vec!["y".into()], ragged: None };
+    let context = RunContext {
+        batches: true,
+        outputs: vec!["y".into()],
+        splits: Default::default(),
+        ragged: None,
+    };
     let metrics = metrics.model("m", 1, &Default::default());
     Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
 }
