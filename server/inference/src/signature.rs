@@ -84,7 +84,8 @@ impl Signature {
 /// longer or shorter costs nothing: `given` may be whatever a client sends.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let characters = given.chars().count();
-    let most = |it: &str| it.len().max(given.len()).div_ceil(3);
+    // In characters, which have up to four bytes.
+    let most = |it: &str| it.chars().count().max(characters).div_ceil(3);
     known
         .into_iter()
         .filter(|it| it.chars().count().abs_diff(characters) <= most(it))
@@ -103,6 +104,17 @@ mod tests {
         assert_eq!(nearest("max_batchsize", ["name", "max_batch_size"]), Some("max_batch_size"));
         assert_eq!(nearest("INPUT0", ["input0", "other"]), Some("input0"));
         assert_eq!(nearest("colour", ["max_batch_size", "x"]), None);
+    }
+
+    #[test]
+    fn a_long_name_of_wide_letters_is_not_compared() {
+        // 22,000 letters of three bytes: compared with six letters they would take a megabyte.
+        let wide = "\u{2028}".repeat(22_000);
+        let began = std::time::Instant::now();
+        for _ in 0..1000 {
+            assert_eq!(nearest(&wide, ["INPUT0"; 10]), None);
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(5));
     }
 
     #[test]

@@ -39,4 +39,4 @@ pub use crate::{
         validate::{Prepared, prepare, present, request_of_zeros},
     },
 };
-pub use config::raw;
+pub use config::{pbtxt::ConfigReader, raw};

@@ -231,6 +231,9 @@ fn json_of_any_dialect() {
                     keys(length),
                     "{},".repeat(10)
                 ),
+                // A key of which a look needs no more than the beginning.
+                repeated("{\"\\u0061", "a", "\":0}", length),
+                repeated("{\"\\u0061", "\\n\u{e9}", "\":0}", length),
                 repeated("{\"dataframe_records\":[{\"a\":0,\"b\":0},", "{},", "]}", length),
                 repeated("{\"dataframe_split\":{\"data\":[[", "0,", "]]}}", length),
                 repeated("{\"dataframe_split\":{\"data\":[", "[0,1],", "]}}", length),
@@ -315,6 +318,8 @@ fn delimited_text_and_libsvm() {
         {
             for body in [
                 repeated("", ",", "", length),
+                // A number that is none, as long as the body.
+                repeated("+", "0.", "", length),
                 repeated("", "0,", "", length),
                 repeated("", "1\n", "", length),
                 repeated("1", ";", "", length),

@@ -69,7 +69,8 @@ fn widest(tensor: &Tensor) -> usize {
         // A byte that is no letter is written as six, and a string has quotes.
         DataType::Bytes => return tensor.byte_len().saturating_mul(6),
     };
-    tensor.elements().saturating_mul(element)
+    // A flat list has a bracket more than commas.
+    tensor.elements().saturating_mul(element).saturating_add(1)
 }
 
 /// Bytes of the brackets and commas of nested lists.
@@ -115,6 +116,8 @@ mod tests {
         let tensors = [
             Tensor::from_vec(shape(5), longest.to_vec()).unwrap(),
             Tensor::from_vec(shape(4), long64.to_vec()).unwrap(),
+            // As long as an element may be.
+            Tensor::from_vec(shape(1), vec![-7_111_479_700_000.0f32]).unwrap(),
             Tensor::from_vec(shape(2), vec![i64::MIN, i64::MAX]).unwrap(),
             Tensor::from_vec(shape(2), vec![i32::MIN, 0]).unwrap(),
             Tensor::from_vec(shape(2), vec![i8::MIN, 0]).unwrap(),

@@ -352,9 +352,15 @@ pub(super) fn is_float(dtype: DataType) -> bool {
     matches!(dtype, DataType::Fp16 | DataType::Bf16 | DataType::Fp32 | DataType::Fp64)
 }
 
+/// Longest field that is spelled anew. The exact decimal of a double has at most 1,077 characters.
+const LONGEST_SPELLING: usize = 1200;
+
 /// The same value as JSON spells it; `None` where no spelling is known.
 #[cold]
 fn respelled(dtype: DataType, field: &str) -> Option<String> {
+    if LONGEST_SPELLING < field.len() {
+        return None;
+    }
     if dtype == DataType::Bool {
         let word = match field.to_ascii_lowercase().as_str() {
             "1" | "true" => "true",

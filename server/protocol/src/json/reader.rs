@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         loop {
             self.next_byte();
             let at = self.position;
-            let key = self.string_or("a key")?;
+            let key = self.key()?;
             if self.distinct_keys && !seen.insert(key.clone()) {
                 return Err(self.error_at(at, (self.repeated)(&key)));
             }

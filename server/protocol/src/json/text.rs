@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use super::Reader;
 use inference::error::Error;
 
+/// Bytes that are kept of a key with escapes in a look at a document: more than the name of any input has.
+const LONGEST_KEY: usize = 1 << 10;
+
 impl<'a> Reader<'a> {
     /// A string; `what` says in errors what was expected.
     pub(super) fn string_or(&mut self, what: &str) -> Result<Cow<'a, str>, Error> {
@@ -14,8 +17,29 @@ impl<'a> Reader<'a> {
             self.position += 1;
             return Ok(Cow::Borrowed(plain));
         }
-        let mut string = plain.as_bytes().to_vec();
-        self.unescape(&mut string)?;
+        self.owned(plain, usize::MAX)
+    }
+
+    /// The key of an object, read as [`Reader::string_or`] reads it; in a look at a document only as much of it as a
+    /// name may have, so that the look takes no memory for a long one.
+    pub(super) fn key(&mut self) -> Result<Cow<'a, str>, Error> {
+        const WHAT: &str = "a key";
+        if self.distinct_keys {
+            return self.string_or(WHAT);
+        }
+        self.take(b'"', WHAT)?;
+        let plain = self.plain()?;
+        if self.rest().first() == Some(&b'"') {
+            self.position += 1;
+            return Ok(Cow::Borrowed(plain));
+        }
+        self.owned(plain, LONGEST_KEY)
+    }
+
+    /// A string with escapes, of which `plain` has been read; its first `most` bytes.
+    fn owned(&mut self, plain: &str, most: usize) -> Result<Cow<'a, str>, Error> {
+        let mut string = first_bytes(plain, most).as_bytes().to_vec();
+        self.unescape(&mut string, most)?;
         // Only whole characters were added.
         String::from_utf8(string).map(Cow::Owned).map_err(|_| self.error("not UTF-8"))
     }
@@ -23,7 +47,7 @@ impl<'a> Reader<'a> {
     /// Appends the bytes of the string that stands here.
     pub(super) fn string_into(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.take(b'"', "a string")?;
-        self.unescape(out)
+        self.unescape(out, usize::MAX)
     }
 
     /// Reads past the string that stands here.
@@ -39,17 +63,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Appends the rest of a string and reads its closing quote.
-    fn unescape(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    /// Appends the rest of a string, as long as `out` has no more than `most` bytes, and reads its closing quote.
+    fn unescape(&mut self, out: &mut Vec<u8>, most: usize) -> Result<(), Error> {
         loop {
-            out.extend_from_slice(self.plain()?.as_bytes());
+            let plain = self.plain()?;
+            out.extend_from_slice(first_bytes(plain, most.saturating_sub(out.len())).as_bytes());
             self.position += 1;
             // `plain` stops at a quote or a backslash only.
             if self.text.get(self.position - 1) == Some(&b'"') {
                 return Ok(());
             }
             let character = self.escape()?;
-            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            if out.len() < most {
+                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
         }
     }
 
@@ -128,4 +155,9 @@ impl<'a> Reader<'a> {
         self.position += 4;
         code.ok_or_else(|| self.error_at(at, "expected four hexadecimal digits after \\u"))
     }
+}
+
+/// As many whole characters as so many bytes hold.
+fn first_bytes(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }

@@ -5,9 +5,9 @@
 //! could refuse it, and would copy each reply into a buffer of its own.
 
 mod close;
-mod frame;
+pub mod frame;
 mod queue;
-mod reader;
+pub mod reader;
 
 use std::{
     future::poll_fn,
@@ -32,7 +32,7 @@ use tokio::{
 
 use super::{body::Segments, platform::Platform, service::Service};
 use crate::{drain::Guard, exchange::intake::Received};
-use close::Close;
+pub use close::Close;
 use frame::Opcode;
 use inference::error::Error;
 use queue::Queue;
