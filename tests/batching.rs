@@ -1,6 +1,9 @@
 //! Batching, queues and instances as clients see them: what a model's configuration says is what happens.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use crate::support::{
     Page, Repository, Server, ask, ask_with, first_of, infer, row, rows, wait_queued,
@@ -141,6 +144,40 @@ fn a_full_queue_refuses_at_once_and_says_when_to_come_back() {
     assert_eq!(Page::read(server.http()).failures("m", "REJECTED"), 1.0);
     server.stop().unwrap();
     waiting.iter_mut().for_each(|it| assert_eq!(first_of(&it.reply()), 1.0));
+}
+
+#[test]
+fn clients_that_are_refused_together_are_told_to_come_back_at_different_times() {
+    let config = "max_batch_size: 8
+        dynamic_batching { default_queue_policy { max_queue_size: 1 } }";
+    let server = held(config, &[], 2);
+    let waiting = ask(server.http(), "m", row(1));
+    wait_queued(server.http(), "m", 1);
+    let mut client = server.client();
+    let times: BTreeSet<String> = (0..60)
+        .map(|_| {
+            // Always under one name, as a client that repeats its request has.
+            let reply = client.post(&infer("m"), &[("x-request-id", "same")], row(9)).expect(503);
+            reply.header("retry-after").unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(times, ["1", "2", "3"].map(str::to_owned).into());
+    drop(waiting);
+}
+
+#[test]
+fn a_batch_that_the_memory_does_not_suffice_for_is_run_in_halves() {
+    let config = "max_batch_size: 8 dynamic_batching { }";
+    let faults = [("fault", "out_of_memory"), ("fault_marker", "13"), ("fault_above_rows", "4")];
+    let server = held(config, &faults, 8);
+    let firsts = [13, 1, 2, 3, 4, 5, 6, 7];
+    assert_eq!(answers(&server, &firsts), firsts.map(|it| Ok(f64::from(it))));
+    let runs = || Page::read(server.http()).of("m", "nv_inference_exec_count");
+    assert_eq!(runs(), 2.0);
+    // That the rows of this engine are independent is not known: one request is not run apart.
+    server.post(&infer("m"), rows(13, 8)).error(507);
+    assert_eq!(first_of(&server.post(&infer("m"), rows(13, 4))), 13.0);
+    assert_eq!(runs(), 3.0);
 }
 
 /// A queue policy of single rows, one at a time.

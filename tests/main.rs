@@ -72,6 +72,7 @@ mod sessions; // stateful sessions on /invocations
 mod amplification; // what one client costs all others
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else
 mod broken_models; // what does not load says why, and the others serve
+mod buffers; // bytes of one request are in no answer to another
 mod expansion; // what small bodies become, counted before it is there
 mod faults; // what clients and models do wrong
 mod limits; // what one client may take

@@ -7,6 +7,7 @@ mod follow;
 mod observers;
 mod quota;
 mod refresh;
+mod scarcity;
 mod settings;
 mod startup;
 
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 
 pub use error::AppError;
 use observers::Observers;
+use scarcity::Usage;
 use settings::{grpc_settings, hosting_front, http_settings, load_settings, metrics_settings};
 
 use crate::config::{Lifecycle, ServerConfig};
@@ -67,6 +69,8 @@ pub struct App {
     listeners: Vec<(&'static str, TcpListener)>,
     /// Are there sensors of GPUs to read?
     samples_gpus: bool,
+    /// Bytes of memory that this process may take; `None` where that is not known.
+    memory: Option<u64>,
     /// The sources that are read again when their files change.
     watched: Vec<refresh::Watched>,
     /// The cache of answers.
@@ -180,7 +184,18 @@ impl App {
         let threads = config.listeners.http_threads.unwrap_or(net::default_threads(machine.cpus));
         let io = IoThreads::start(threads, cpus, fronts, serving.drain.clone())?;
         let cpus = machine.cpus;
-        Ok(App { config, serving, io, listeners, samples_gpus, watched, cache, observers, cpus })
+        Ok(App {
+            config,
+            serving,
+            io,
+            listeners,
+            samples_gpus,
+            memory: machine.memory,
+            watched,
+            cache,
+            observers,
+            cpus,
+        })
     }
 
     /// The addresses of the open ports, by service. A port given as 0 has its real number.
@@ -246,6 +261,9 @@ impl App {
         }
         let control = serving.control.clone();
         samplers.spawn(quota::watch(self.cpus, Machine::read, move |it| control.set_cpus(it)));
+        if let Some(limit) = self.memory {
+            samplers.spawn(scarcity::watch(limit, Usage::read, serving.bytes.clone()));
+        }
         if !self.watched.is_empty() {
             samplers.spawn(refresh::watch(self.watched));
         }

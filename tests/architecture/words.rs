@@ -88,6 +88,31 @@ const WORDS: &[(&str, &[&str])] = &[
         ],
     ),
     ("process::exit", &["server/src/main.rs", "server/src/signals.rs"]),
+    // What a request waits for is decided by the monotonic clock, which does not jump. The other one says when
+    // something happened, or how old a file is.
+    (
+        "SystemTime",
+        &[
+            "server/loadgen/src/export.rs",
+            "server/telemetry/src/logging/format.rs",
+            "server/telemetry/src/capture/mod.rs",
+            "server/inference/src/trace/spans.rs",
+            "server/hosting/src/emf/mod.rs",
+            // Says when a session ends; the session itself ends by the other clock.
+            "server/hosting/src/sessions/table.rs",
+            // Ages and stamps of files.
+            "server/models/src/stores/cache.rs",
+            "server/models/src/stores/listing.rs",
+            "server/models/src/repository/file_stamps.rs",
+            "server/models/src/load/loader.rs",
+            "server/models/src/serving/content_hash.rs",
+            "backends/onnxruntime/src/cache",
+            "backends/onnxruntime/src/model.rs",
+        ],
+    ),
+    ("ClockId::RealtimeCoarse", &["server/telemetry/src/metrics/model.rs"]),
+    ("ClockId::Realtime", &[]),
+    ("Utc::now", &[]),
     ("unsafe {", &["backends/onnxruntime/src", "backends/pytorch/src/native"]),
 ];
 

@@ -2,22 +2,27 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use crate::error::Error;
+
+/// Units of the largest permit where memory is scarce: a request of the usual size.
+const MOST_WHERE_SCARCE: usize = 1 << 20;
 
 /// A number of units of which parts can be taken and are given back when their [`Permit`] is dropped.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
     used: AtomicUsize,
+    /// Are large permits refused, whatever is left?
+    is_scarce: AtomicBool,
 }
 
 impl Budget {
     /// A budget of `limit` units.
     pub fn new(limit: usize) -> Arc<Budget> {
-        Arc::new(Budget { limit, used: AtomicUsize::new(0) })
+        Arc::new(Budget { limit, used: AtomicUsize::new(0), is_scarce: AtomicBool::new(false) })
     }
 
     /// Units taken at present.
@@ -30,9 +35,24 @@ impl Budget {
         self.limit.saturating_sub(self.used())
     }
 
-    /// Takes `units`; `None` when so many are not left.
+    /// Is memory scarce, so that large permits are refused?
+    pub fn is_scarce(&self) -> bool {
+        self.is_scarce.load(Ordering::Relaxed)
+    }
+
+    /// From now on memory is scarce, or is not any more. Permits that are taken stay as they are.
+    pub fn set_scarce(&self, is_scarce: bool) {
+        self.is_scarce.store(is_scarce, Ordering::Relaxed);
+    }
+
+    /// May a permit be so large?
+    fn allows(&self, units: usize) -> bool {
+        units <= MOST_WHERE_SCARCE || !self.is_scarce()
+    }
+
+    /// Takes `units`; `None` when so many are not left, or are many and memory is scarce.
     pub fn take(self: &Arc<Budget>, units: usize) -> Option<Permit> {
-        self.reserve(units).then(|| Permit { budget: self.clone(), units })
+        (self.allows(units) && self.reserve(units)).then(|| Permit { budget: self.clone(), units })
     }
 
     fn reserve(&self, units: usize) -> bool {
@@ -49,10 +69,11 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Makes this permit at least `units` large. False when the budget has no more.
+    /// Makes this permit at least `units` large. False when the budget has no more, or that is much and memory is
+    /// scarce.
     pub fn grow_to(&mut self, units: usize) -> bool {
         let more = units.saturating_sub(self.units);
-        let granted = more == 0 || self.budget.reserve(more);
+        let granted = more == 0 || self.budget.allows(units) && self.budget.reserve(more);
         if granted {
             self.units = self.units.max(units);
         }
@@ -94,9 +115,10 @@ impl Permit {
         self.units
     }
 
-    /// Is all that is taken of the budget taken by this permit?
+    /// Is all that is taken of the budget taken by this permit, so that it will never get more than now? No permit is
+    /// where memory is scarce, which passes.
     pub fn is_alone(&self) -> bool {
-        self.budget.used() <= self.units
+        self.budget.used() <= self.units && !self.budget.is_scarce()
     }
 }
 
@@ -108,6 +130,11 @@ impl Drop for Permit {
 
 /// The error of a request for whose body the byte budget has no room.
 pub fn out_of_bytes(budget: &Budget) -> Error {
+    if budget.is_scarce() {
+        return Error::OutOfBudget(format!(
+            "memory is nearly used up: until it is not, a request may take {MOST_WHERE_SCARCE} bytes at most"
+        ));
+    }
     Error::OutOfBudget(format!(
         "request bodies already take {} of the {} bytes allowed (--max-inflight-bytes)",
         budget.used(),
@@ -171,6 +198,22 @@ mod tests {
         assert!(permit.is_alone());
         let _other = budget.take(1).unwrap();
         assert!(!permit.is_alone());
+    }
+
+    #[test]
+    fn where_memory_is_scarce_only_small_permits_are_given() {
+        let budget = Budget::new(100 << 20);
+        let mut large = budget.take(10 << 20).unwrap();
+        budget.set_scarce(true);
+        assert!(budget.take(10 << 20).is_none() && !large.grow_by(1));
+        let mut small = budget.take(1000).unwrap();
+        assert!(small.grow_to(MOST_WHERE_SCARCE) && !small.grow_by(1));
+        // That it cannot grow is not for ever.
+        drop(large);
+        assert!(!small.is_alone());
+        assert!(out_of_bytes(&budget).to_string().starts_with("memory is nearly used up"));
+        budget.set_scarce(false);
+        assert!(small.grow_to(10 << 20) && small.is_alone());
     }
 
     #[test]

@@ -57,6 +57,15 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
 }
 
+/// Memory that this process has resident and that no file stands behind, in bytes; 0 where the system does not say. The
+/// system can take back the rest.
+pub fn anonymous_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut pages = statm.split(' ').skip(1).map_while(|it| it.parse::<u64>().ok());
+    let (resident, of_files) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    resident.saturating_sub(of_files).saturating_mul(rustix::param::page_size() as u64)
+}
+
 /// Memory that the machine could still give without moving anything out, in bytes; `None` where it does not say.
 pub fn available_bytes() -> Option<u64> {
     memory_of(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")

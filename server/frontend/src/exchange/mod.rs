@@ -17,6 +17,7 @@ pub mod intake;
 pub mod offload;
 pub mod payload;
 pub mod rendering;
+pub mod retry;
 mod shared_memory;
 
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 pub use call::{Call, Wire};
 pub use codec::{Codec, Decoded, Reply};
 pub use failure::Failure;
-pub use inflation::Arrived;
+pub use inflation::{Arrived, Inflation};
 
 use crate::{memory::SharedMemory, serving::Serving};
 use inference::{
@@ -34,7 +35,6 @@ use inference::{
     signature::Signature,
     trace::{self, Moment, Trace},
 };
-use inflation::Inflation;
 use intake::{Limits, Received, Source};
 use models::ServedModel;
 use offload::{LARGE, LARGE_COMPRESSED, offload};

@@ -5,7 +5,10 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 
-use crate::exchange::rendering::{Code, Rendering};
+use crate::exchange::{
+    rendering::{Code, Rendering},
+    retry::spread,
+};
 use inference::error::Error;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -35,7 +38,7 @@ impl Status {
     pub fn of(error: &Error) -> Status {
         let Rendering { grpc: code, text, retry_after, .. } = Rendering::of(error);
         let retry_after_ms =
-            retry_after.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+            retry_after.map(|it| u64::try_from(spread(it).as_millis()).unwrap_or(u64::MAX));
         Status { code, text: text.chars().take(LONGEST).collect(), retry_after_ms }
     }
 
@@ -83,7 +86,8 @@ mod tests {
         Status::of(&Error::OutOfBudget("full".to_owned())).write(&mut headers);
         assert_eq!(headers["grpc-status"], "14");
         assert_eq!(headers["grpc-message"], "full");
-        assert_eq!(headers["grpc-retry-pushback-ms"], "1000");
+        let pushback: u64 = headers["grpc-retry-pushback-ms"].to_str().unwrap().parse().unwrap();
+        assert!((1000..4000).contains(&pushback), "{pushback}");
         headers.clear();
         Status::of(&Error::NotFound("x".repeat(5000))).write(&mut headers);
         assert_eq!(headers["grpc-status"], "5");

@@ -13,7 +13,11 @@ use hyper_util::rt::TokioIo;
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
 use super::{body::Segments, platform::Platform, respond, service::Listener};
+use crate::exchange::retry::spread;
 use inference::{access::Category, error::Error};
+
+/// The least time after which a client is asked to come back.
+const SOONEST: Duration = Duration::from_secs(1);
 
 /// Longest time until the first byte of a request.
 const FIRST_BYTE: Duration = Duration::from_millis(500);
@@ -32,8 +36,9 @@ pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, 
     if !has_spoken {
         let body = respond::error_body(&error);
         let head = format!(
-            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: {}\r\n\
              connection: close\r\ncontent-length: {}\r\n\r\n",
+            spread(SOONEST).as_secs(),
             body.len()
         );
         // Best effort: a client that does not read this sees the closed connection.
@@ -65,6 +70,6 @@ pub async fn refuse<P: Platform>(stream: std::net::TcpStream, platform: Arc<P>, 
 fn out_of_places(error: &Error) -> Response<Segments> {
     let mut response = respond::raw("application/json", respond::error_body(error));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(spread(SOONEST).as_secs()));
     response
 }

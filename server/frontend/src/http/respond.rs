@@ -9,7 +9,7 @@ use hyper::{
 };
 
 use super::body::Segments;
-use crate::exchange::rendering::Rendering;
+use crate::exchange::{rendering::Rendering, retry::spread};
 use inference::error::Error;
 use protocol::{
     EncodedReply,
@@ -58,34 +58,30 @@ pub fn raw(content_type: &'static str, body: Bytes) -> Response<Segments> {
 pub fn error(error: &Error, request_id: &str, form: ErrorForm) -> Response<Segments> {
     let rendering = Rendering::of(error);
     let body = body(&rendering, Some(request_id), form);
-    failure(rendering.http, body, rendering.retry_after, request_id)
+    failure(rendering.http, body, rendering.retry_after)
 }
 
 /// The error reply of TensorFlow Serving: only the sentence in the body, and the request's name in a header.
 pub fn tensorflow_error(error: &Error, request_id: &str) -> Response<Segments> {
     let rendering = Rendering::of(error);
     let body = body(&rendering, None, ErrorForm::Plain);
-    let mut response = failure(rendering.tensorflow, body, rendering.retry_after, request_id);
+    let mut response = failure(rendering.tensorflow, body, rendering.retry_after);
     response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
     response
 }
 
-fn failure(
-    status: StatusCode,
-    body: Bytes,
-    retry_after: Option<Duration>,
-    request_id: &str,
-) -> Response<Segments> {
+fn failure(status: StatusCode, body: Bytes, retry_after: Option<Duration>) -> Response<Segments> {
     let mut response = raw("application/json", body);
     *response.status_mut() = status;
     if let Some(after) = retry_after {
-        // Spreads the retries of clients that were refused together.
-        let jitter = u64::from(request_id.bytes().fold(0u8, u8::wrapping_add) % 3);
-        let seconds = after.as_secs().max(1) + jitter;
+        let seconds = spread(after.max(SOONEST)).as_secs();
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
+
+/// The least time after which a client is asked to come back: the header has whole seconds.
+const SOONEST: Duration = Duration::from_secs(1);
 
 /// A reply that reports a state, not a fault: for health checks.
 pub fn unhealthy(status: StatusCode, reason: &str) -> Response<Segments> {

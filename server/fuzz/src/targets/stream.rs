@@ -92,7 +92,7 @@ pub(super) const WEBSOCKET: Target = Target {
                 reader.filled(count);
                 rest = &rest[count..];
                 loop {
-                    match reader.next() {
+                    match reader.next_event() {
                         Ok(None) => break,
                         Ok(Some(event)) => {
                             if let Event::Message(_, received) = &event {

@@ -214,7 +214,7 @@ impl<P: Platform> Session<P> {
             if self.pending.is_some() || self.close.is_some() {
                 break;
             }
-            match self.reader.next() {
+            match self.reader.next_event() {
                 Ok(None) => break,
                 Ok(Some(Event::Message(kind, body))) => {
                     self.since = None;

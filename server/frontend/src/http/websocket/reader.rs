@@ -100,7 +100,7 @@ impl Reader {
         Reader { limits, raw, start: 0, end: 0, frame: None, control: Vec::new(), message: None }
     }
 
-    /// The free part of the buffer; never empty after [`Reader::next`] has returned `None`.
+    /// The free part of the buffer; never empty after [`Reader::next_event`] has returned `None`.
     pub fn room(&mut self) -> &mut [u8] {
         self.raw.get_mut(self.end..).unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl Reader {
     ///
     /// # Errors
     /// The frame to close the session with, where the peer violates the protocol or a limit.
-    pub fn next(&mut self) -> Result<Option<Event>, Close> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, Close> {
         loop {
             let Some(frame) = &mut self.frame else {
                 let unread = self.raw.get(self.start..self.end).unwrap_or_default();

@@ -57,7 +57,7 @@ fn read(reader: &mut Reader, bytes: &[u8], piece: usize) -> (Vec<String>, Option
         reader.room()[..piece.len()].copy_from_slice(piece);
         reader.filled(piece.len());
         loop {
-            match reader.next() {
+            match reader.next_event() {
                 Ok(Some(event)) => events.push(described(event)),
                 Ok(None) => break,
                 Err(close) => {

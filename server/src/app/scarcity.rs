@@ -1,0 +1,101 @@
+//! Notices that memory is nearly used up, and lets large requests be refused until it is not. A process that asks for
+//! more than its control group has is killed, with everything that it serves.
+
+use std::{sync::Arc, time::Duration};
+
+use inference::limits::Budget;
+use machine::bytes_text;
+
+/// How often memory is looked at: two small files.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The part of the limit that has to be left, as a divisor, and its bounds in bytes.
+const RESERVE: u64 = 20;
+const LEAST_RESERVE: u64 = 32 << 20;
+const MOST_RESERVE: u64 = 1 << 30;
+
+/// Memory at one moment, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    /// Taken by this process, without files that the system can drop.
+    pub(super) taken: u64,
+    /// What the machine has left; `None` where it does not say.
+    pub(super) available: Option<u64>,
+}
+
+impl Usage {
+    /// The memory now.
+    pub(super) fn read() -> Usage {
+        Usage { taken: machine::anonymous_bytes(), available: machine::available_bytes() }
+    }
+
+    /// What is left of `limit` bytes.
+    fn left(self, limit: u64) -> u64 {
+        limit.saturating_sub(self.taken).min(self.available.unwrap_or(u64::MAX))
+    }
+}
+
+/// Is memory scarce now? Where it was, twice as much has to be left before it is not.
+fn is_scarce(was: bool, limit: u64, usage: Usage) -> bool {
+    let reserve = (limit / RESERVE).clamp(LEAST_RESERVE, MOST_RESERVE).min(limit / 4);
+    usage.left(limit) < if was { 2 * reserve } else { reserve }
+}
+
+/// Watches for ever that this process stays within `limit` bytes.
+pub(super) async fn watch(limit: u64, read: impl Fn() -> Usage, budget: Arc<Budget>) {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        let (was, usage) = (budget.is_scarce(), read());
+        let now = is_scarce(was, limit, usage);
+        if now == was {
+            continue;
+        }
+        budget.set_scarce(now);
+        let (left, limit) = (bytes_text(usage.left(limit)), bytes_text(limit));
+        match now {
+            true => {
+                tracing::warn!(left, limit, "memory is nearly used up: large requests are refused")
+            }
+            false => tracing::info!(left, limit, "there is memory again: large requests are taken"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn memory_is_scarce_with_a_twentieth_left_and_not_any_more_with_a_tenth() {
+        let of = |was, taken, available| is_scarce(was, GIB, Usage { taken, available });
+        assert!(!of(false, 0, None));
+        assert!(!of(false, GIB / 100 * 94, None));
+        assert!(of(false, GIB / 100 * 96, None));
+        assert!(of(true, GIB / 100 * 91, None));
+        assert!(!of(true, GIB / 100 * 89, None));
+        // Others may have taken the machine's memory.
+        assert!(of(false, 0, Some(40 << 20)));
+        assert!(!of(false, 0, Some(GIB)));
+        // More than there should be.
+        assert!(of(false, 2 * GIB, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_requests_are_refused_from_the_next_look_on_until_there_is_memory() {
+        let (budget, taken) = (Budget::new(1 << 30), Cell::new(0));
+        let watching = watch(GIB, || Usage { taken: taken.get(), available: None }, budget.clone());
+        let mut watching = std::pin::pin!(watching);
+        let mut after = async |bytes| {
+            taken.set(bytes);
+            let _ = tokio::time::timeout(2 * EVERY, watching.as_mut()).await;
+            budget.take(100 << 20).is_some()
+        };
+        assert!(after(GIB / 2).await);
+        assert!(!after(GIB - 1).await);
+        assert!(after(GIB / 2).await);
+    }
+}
