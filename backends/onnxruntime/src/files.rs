@@ -19,6 +19,10 @@ use crate::zipmap;
 /// since the weights are in the processors' caches once. And below this a load takes some ten milliseconds.
 pub(crate) const LARGE: u64 = 16 << 20;
 
+/// Below this a model's runs are so short that they would wait for each other at an allocator that they share, and what
+/// they take is little.
+const TINY: u64 = 2 << 20;
+
 /// What a model is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelFiles {
@@ -50,6 +54,10 @@ impl ModelFiles {
         }
         let Walk { weights, has_zipmap, .. } = walk;
         Ok(ModelFiles { model: model.to_owned(), weights, bytes, has_zipmap })
+    }
+
+    pub(crate) fn is_tiny(&self) -> bool {
+        self.bytes < TINY
     }
 
     pub(crate) fn is_large(&self) -> bool {

@@ -30,6 +30,7 @@ mod place;
 mod protobuf;
 mod provider;
 mod session_keys;
+mod shrink;
 mod zipmap;
 
 use std::{
@@ -163,6 +164,11 @@ impl Backend for OnnxRuntime {
     }
 
     fn give_back_memory(&self) {
+        if let Some(runtime) = library::opened()
+            && let Err(error) = shrink::shrink_common_arena(&runtime)
+        {
+            tracing::debug!(%error, "the arena of ONNX Runtime's sessions cannot shrink");
+        }
         native::give_back();
     }
 }

@@ -44,9 +44,15 @@ pub(crate) fn open(wanted: Option<&Path>) -> Result<Arc<Runtime>, BackendError> 
     };
     let native = Native::new(environment(&path)?);
     let native = native.map_err(|error| unusable(&path, error.message()))?;
+    let native = native.with_common_arena();
     let runtime = Arc::new(Runtime { native, path });
     *open = Some(runtime.clone());
     Ok(runtime)
+}
+
+/// The open library, if one is.
+pub(crate) fn opened() -> Option<Arc<Runtime>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 fn environment(path: &Path) -> Result<Environment, BackendError> {

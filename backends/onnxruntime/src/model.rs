@@ -56,6 +56,10 @@ impl OnnxModel {
         // What cannot be walked is small: ONNX Runtime will say what is wrong with it, or knows better.
         let files = ModelFiles::of(&path).ok();
         let unzipped = files.as_ref().filter(|it| it.has_zipmap).and_then(|_| read_unzipped(&path));
+        let is_tiny = files.as_ref().is_none_or(ModelFiles::is_tiny);
+        for (placement, settings) in &mut settings {
+            settings.common_arena = !is_tiny && settings.arena && placement.device == Device::Cpu;
+        }
         let large = files.filter(ModelFiles::is_large);
         let weights = if large.is_some() { Weights::Large } else { Weights::Small };
         let place = |(placement, settings)| Place::new(placement, settings, weights);

@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) parallel: bool,
     /// Keep freed memory for the next run?
     pub(crate) arena: bool,
+    /// Is that kept for the runs of other models, too?
+    pub(crate) common_arena: bool,
     /// Plan one block of memory per set of input shapes, and remember the plan? (It is small: 8,192 shapes
     /// of a graph of 60 nodes took 1 MiB.)
     pub(crate) memory_pattern: bool,
@@ -106,6 +108,7 @@ impl Settings {
             inter_threads: threads("inter_op_thread_count")?,
             parallel: options.flag("execution_mode")?.unwrap_or(false),
             arena: options.flag("enable_mem_arena")?.unwrap_or(true),
+            common_arena: false,
             memory_pattern: options.flag("enable_mem_pattern")?.unwrap_or(true),
             shrinkage: shrinkage_on(&options.shrinkage()?, &[Device::Cpu]),
             graph_level: match options.number(GRAPH_LEVEL, -1..=2)? {

@@ -4,6 +4,7 @@
 //! strings with a NUL, panics at types of graph inputs that a model file is free to have, and allocates
 //! and asks for more at each run than the run of a small model costs.
 
+mod arena;
 mod heap;
 mod provider;
 mod session;

@@ -11,8 +11,9 @@ use std::{
 use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
 
 use super::{
+    arena,
     provider::append,
-    table::{Result, check, made},
+    table::{Native, Result, check, made},
 };
 use crate::{
     library::Runtime,
@@ -95,7 +96,7 @@ impl Session {
         settings: &Settings,
     ) -> Result<Session> {
         let native = &runtime.native;
-        let options = Options::new(native.table, source, settings)?;
+        let options = Options::new(native, source, settings)?;
         let mut pointer = ptr::null_mut();
         if let Source::Content(content) = source {
             let folder = path.parent().unwrap_or(Path::new(""));
@@ -273,11 +274,8 @@ struct Options {
 }
 
 impl Options {
-    fn new(
-        table: &'static sys::OrtApi,
-        source: Source<'_>,
-        settings: &Settings,
-    ) -> Result<Options> {
+    fn new(native: &Native, source: Source<'_>, settings: &Settings) -> Result<Options> {
+        let table = native.table;
         let mut pointer = ptr::null_mut();
         // SAFETY: one pointer is written.
         unsafe { check((table.CreateSessionOptions)(&mut pointer))? };
@@ -321,6 +319,12 @@ impl Options {
             check(arena(pointer))?;
             check(pattern(pointer))?;
         }
+        if settings.common_arena && native.has_common_arena {
+            for (key, value) in arena::ENTRIES {
+                options.entry(key, value)?;
+            }
+        }
+        // What the configuration says goes before.
         for (key, value) in &settings.entries {
             options.entry(key, value)?;
         }

@@ -22,6 +22,8 @@ pub(crate) struct Native {
     pub(super) memory: NonNull<sys::OrtMemoryInfo>,
     /// Allocates strings' tensors and the names of inputs and outputs. Owned by the library.
     pub(super) allocator: NonNull<sys::OrtAllocator>,
+    /// Is there an arena that sessions have in common?
+    pub(super) has_common_arena: bool,
     /// Guards the level of the log while a provider is tried.
     pub(super) probing: Mutex<()>,
 }
@@ -48,7 +50,8 @@ impl Native {
             check((table.GetAllocatorWithDefaultOptions)(&mut allocator))?;
         }
         let (memory, allocator) = (made(memory)?, made(allocator)?);
-        Ok(Native { table, environment, memory, allocator, probing: Mutex::default() })
+        let (has_common_arena, probing) = (false, Mutex::default());
+        Ok(Native { table, environment, memory, allocator, has_common_arena, probing })
     }
 
     pub(super) fn environment(&self) -> *const sys::OrtEnv {

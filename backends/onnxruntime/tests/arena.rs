@@ -1,0 +1,55 @@
+//! What the runs of many models hold in memory. In a process of its own, since it looks at the memory of the whole
+//! process.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+#[path = "support/onnx_file.rs"]
+mod onnx_file;
+mod support;
+
+use backend::{Backend, Device};
+use support::{Folder, engine, floats, run, source};
+
+const MODELS: u64 = 4;
+
+/// What this process alone holds, in bytes.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|it| it.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// By how much the process has grown when each of the models has run, and when memory has been given back then.
+fn grown(folder: &Folder, options: &[(&str, &str)]) -> (u64, u64) {
+    let engine = engine();
+    let side = 128;
+    let x = [("x", floats(&[1, 64, side, side], &vec![0.5; 64 * side * side]))];
+    let mut instances: Vec<_> = (0..MODELS)
+        .map(|number| {
+            let path = folder.0.join(format!("{number}.onnx"));
+            onnx_file::convolutions(&path, 16, 64, side as u64, number + 1).unwrap();
+            assert!(2 << 20 < std::fs::metadata(&path).unwrap().len());
+            engine.load(&source(path, options)).unwrap().instantiate(Device::Cpu).unwrap()
+        })
+        .collect();
+    engine.give_back_memory();
+    let loaded = resident();
+    for instance in &mut instances {
+        for _ in 0..2 {
+            run(&mut **instance, &x, &["y"]).unwrap();
+        }
+    }
+    let ran = resident();
+    engine.give_back_memory();
+    (ran.saturating_sub(loaded), resident().saturating_sub(loaded))
+}
+
+#[test]
+fn models_that_run_one_after_the_other_take_the_memory_of_one_run_and_give_it_back() {
+    let folder = Folder::new("muster-arena");
+    let (common, kept) = grown(&folder, &[]);
+    let (own, _) = grown(&folder, &[("session.use_env_allocators", "0")]);
+    println!("{common} in common, {kept} of that kept, {own} with an arena each");
+    assert!(common * 2 < own, "{common} in common, {own} with an arena each");
+    // An arena keeps its first region.
+    assert!(kept + (4 << 20) < common, "{kept} of {common} are kept");
+}
