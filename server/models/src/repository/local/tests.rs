@@ -117,7 +117,7 @@ fn repositories_in_channels_are_found_and_a_name_in_two_of_them_is_refused() {
     let mut found = scan_path(&tree.0.join("model"), true, &usual()).unwrap();
     found.look_into_channels(&tree.0.join("channels"), &usual()).unwrap();
     assert_eq!(summary(&found), [("a", vec![1]), ("c", vec![1])]);
-    assert!(found.refused[&id("b")].contains("used twice"));
+    assert!(found.refused[&id("b")].contains("appears in two or more repositories"));
 }
 
 #[test]
