@@ -137,3 +137,33 @@ fn a_client_that_leaves_in_the_middle_of_its_body_frees_what_it_sent() {
     });
     assert_eq!(first_of(&server.post(&infer("m"), row(1))), 1.0);
 }
+
+/// A request with its last byte, after which nothing more will be sent.
+fn ask_and_finish(server: &Server, first: i32) -> Client {
+    let client = ask(server.http(), "m", row(first));
+    client.finish_sending();
+    client
+}
+
+#[test]
+fn a_client_that_finishes_sending_gets_its_answer() {
+    let server = server("dynamic_batching { }", 4);
+    let mut clients = vec![ask_and_finish(&server, 1)];
+    wait_queued(server.http(), "m", 1);
+    clients.push(ask_and_finish(&server, 2));
+    wait_queued(server.http(), "m", 2);
+    // Longer than it takes to notice one that has left.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_queued(server.http(), "m", 2);
+    let left = ask_and_finish(&server, 3);
+    drop(left);
+    wait_cancelled(&server, 1);
+    clients.push(ask_and_finish(&server, 4));
+    wait_queued(server.http(), "m", 3);
+    clients.push(ask_and_finish(&server, 5));
+    let firsts: Vec<f64> = clients.iter_mut().map(|it| first_of(&it.reply())).collect();
+    assert_eq!(firsts, [1.0, 2.0, 4.0, 5.0]);
+    // And then the connection is closed.
+    assert!(clients.iter_mut().all(Client::is_closed));
+    assert_eq!(Page::read(server.http()).failures("m", "CANCELED"), 1.0);
+}

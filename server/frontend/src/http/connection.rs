@@ -1,7 +1,6 @@
 //! One connection, from accept to close.
 
 use std::{
-    convert::Infallible,
     future::poll_fn,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -10,7 +9,7 @@ use std::{
 };
 
 use hyper::{
-    Request, Response, StatusCode,
+    Request, Response, StatusCode, Version,
     body::Incoming,
     header::{CONNECTION, HeaderValue},
     server::conn::http1,
@@ -33,7 +32,12 @@ use super::{
 };
 use crate::{
     drain::Guard,
-    net::{Accepted, arrival::Arrival, places::Place},
+    net::{
+        Accepted,
+        arrival::Arrival,
+        places::Place,
+        shared::{SharedStream, Watched},
+    },
 };
 use inference::error::Error;
 use telemetry::metrics::Protocol;
@@ -64,7 +68,8 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
     match service.listener.clone() {
         Listener::Plain | Listener::HealthOnly => {
             if has_spoken(&stream, service.settings.timeouts.idle, &mut guard, &place).await {
-                Box::pin(speak(stream, guard, &place, platform)).await;
+                let (stream, watched) = SharedStream::new(stream);
+                Box::pin(speak(stream, Some(watched), guard, &place, platform)).await;
             }
         }
         Listener::Tls(acceptor) => {
@@ -74,7 +79,7 @@ pub async fn serve<P: Platform>(accepted: Accepted, platform: Arc<P>) {
                 () = place.seat().evicted() => return,
             };
             match accepted {
-                Ok(stream) => Box::pin(speak(stream, guard, &place, platform)).await,
+                Ok(stream) => Box::pin(speak(stream, None, guard, &place, platform)).await,
                 // Clients of plain HTTP, scanners, and wrong client certificates: a debug line is enough.
                 Err(error) => tracing::debug!(%error, "a connection did not become one of TLS"),
             }
@@ -98,9 +103,15 @@ async fn has_spoken(
     }
 }
 
-/// Answers the requests of a connection.
-async fn speak<S, P>(stream: S, mut guard: Guard, place: &Place, platform: Arc<P>)
-where
+/// Answers the requests of a connection. A peer that has sent its last byte still gets its answer where the connection
+/// can be `watched`; else it counts as one that has left.
+async fn speak<S, P>(
+    stream: S,
+    watched: Option<Watched>,
+    mut guard: Guard,
+    place: &Place,
+    platform: Arc<P>,
+) where
     P: Platform,
     S: AsyncRead + AsyncWrite + Arrival + Unpin + Send + 'static,
 {
@@ -110,12 +121,20 @@ where
     let io = TokioIo::new(TimedStream::new(stream, service.settings.timeouts, progress.clone()));
     let answer = service_fn(|request: Request<Incoming>| {
         let (platform, progress, opened) = (&platform, progress.clone(), &opened);
+        let watched = &watched;
         async move {
             progress.busy();
             let _idle = IdleAtEnd(&progress);
             let framing = framing::check(request.version(), request.headers());
             let mut response = match &framing {
-                Ok(()) => platform.answer(request).await,
+                Ok(()) => {
+                    let is_newest = request.version() == Version::HTTP_11;
+                    tokio::select! {
+                        biased;
+                        response = platform.answer(request) => response,
+                        () = departed(watched.as_ref(), &progress, is_newest) => return Err(Departed),
+                    }
+                }
                 Err(error) => ambiguous(platform.service(), error),
             };
             if framing.is_err() || !platform.service().serving.drain.is_serving() {
@@ -126,12 +145,14 @@ where
             if let Some(opening) = response.extensions_mut().remove::<Opening>() {
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
             }
-            Ok::<Response<Segments>, Infallible>(response)
+            Ok::<Response<Segments>, Departed>(response)
         }
     });
     // No `pipeline_flush`: it joins a reply's segments, keeps pipelined replies in memory without bound, and loses
     // the reply to a head that cannot be read.
-    let connection = http1::Builder::new().serve_connection(io, answer).with_upgrades();
+    let mut builder = http1::Builder::new();
+    builder.half_close(watched.is_some());
+    let connection = builder.serve_connection(io, answer).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
@@ -187,6 +208,27 @@ async fn last_requests<C: Future>(
         if let Ok(ended) = tokio::time::timeout(LOOK_AGAIN, connection.as_mut()).await {
             return Some(ended);
         }
+    }
+}
+
+/// The client left before its answer was there.
+#[derive(Debug)]
+struct Departed;
+
+impl std::fmt::Display for Departed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the client has left")
+    }
+}
+
+impl std::error::Error for Departed {}
+
+/// Returns when the client of a request has left. `is_newest`: does it speak HTTP/1.1, in which it can be asked?
+async fn departed(watched: Option<&Watched>, progress: &Progress, is_newest: bool) {
+    let Some(watched) = watched else { return std::future::pending().await };
+    watched.end_of_bytes().await;
+    if is_newest {
+        watched.left(|| !progress.is_writing()).await;
     }
 }
 

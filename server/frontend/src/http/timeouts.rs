@@ -47,6 +47,8 @@ pub struct Progress {
     is_last_look: AtomicBool,
     /// Had a part of a request arrived when nothing more could be read?
     arriving: AtomicBool,
+    /// Does a part of a reply wait to be written?
+    is_writing: AtomicBool,
     /// The place of the connection among all, which must know whether a request is in flight.
     seat: Arc<Seat>,
 }
@@ -58,6 +60,7 @@ impl Progress {
             changes: AtomicU32::default(),
             is_last_look: AtomicBool::default(),
             arriving: AtomicBool::default(),
+            is_writing: AtomicBool::default(),
             seat,
         }
     }
@@ -90,8 +93,14 @@ impl Progress {
         self.changes.store(changes.wrapping_add(1) << 1 | phase as u32, Ordering::Relaxed);
     }
 
+    /// Does a part of a reply wait to be written?
+    pub fn is_writing(&self) -> bool {
+        self.is_writing.load(Ordering::Relaxed)
+    }
+
     /// A part of a reply waits to be written, or has been.
     fn writing(&self, waits: bool) {
+        self.is_writing.store(waits, Ordering::Relaxed);
         match waits {
             true => self.seat.busy(),
             false if self.phase() == Phase::Idle => self.seat.idle(),

@@ -6,6 +6,7 @@
 
 pub(crate) mod arrival;
 pub mod places;
+pub(crate) mod shared;
 mod task;
 pub mod tls;
 
