@@ -2,8 +2,10 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use super::wait_for;
@@ -14,7 +16,9 @@ pub struct Group(PathBuf);
 impl Group {
     /// A group whose processes have `memory` bytes and no swap; `None` where none can be made.
     pub fn make(memory: u64) -> Option<Group> {
-        let name = format!("muster-tests-{}", std::process::id());
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("muster-tests-{}-{number}", std::process::id());
         let swap = (memory.to_string(), "0".to_owned());
         for (mount, limit, (swap_limit, swap)) in [
             (
@@ -29,9 +33,13 @@ impl Group {
                 continue;
             }
             let group = Group(path);
-            // Kernels that count no swap lack the second file.
-            let _ = fs::write(group.0.join(swap_limit), swap);
-            let bounded = fs::write(group.0.join(limit), memory.to_string()).is_ok();
+            // A directory that is no group has no such file.
+            let limit = fs::OpenOptions::new().write(true).open(group.0.join(limit));
+            let bounded =
+                limit.is_ok_and(|mut it| it.write_all(memory.to_string().as_bytes()).is_ok());
+            // Kernels that count no swap lack this file.
+            let swap_limit = fs::OpenOptions::new().write(true).open(group.0.join(swap_limit));
+            let _ = swap_limit.map(|mut it| it.write_all(swap.as_bytes()));
             if bounded && group.takes_processes() {
                 return Some(group);
             }
