@@ -19,6 +19,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("loadgen", &[]),
     ("machine", &[]),
     ("inference", &["backend"]),
+    ("steps", &["backend", "inference"]),
     ("textproto", &["inference"]),
     ("configuration", &["inference"]),
     ("telemetry", &["configuration", "inference", "machine"]),
@@ -26,7 +27,16 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("protocol", &["backend", "inference"]),
     (
         "models",
-        &["backend", "configuration", "inference", "machine", "schedule", "telemetry", "textproto"],
+        &[
+            "backend",
+            "configuration",
+            "inference",
+            "machine",
+            "schedule",
+            "steps",
+            "telemetry",
+            "textproto",
+        ],
     ),
     (
         "frontend",

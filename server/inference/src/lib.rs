@@ -13,5 +13,6 @@ pub mod outbox;
 pub mod request;
 pub mod signature;
 pub mod statistics;
+pub mod task;
 pub mod timings;
 pub mod trace;

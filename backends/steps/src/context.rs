@@ -1,0 +1,65 @@
+//! What is remembered of an input between the calls of a step. Opaque to the server.
+
+use crate::{
+    folder::Activation,
+    head::{
+        answer::Question,
+        embed::PoolWork,
+        entail::Candidates,
+        entities::Scored,
+        mask::{MaskWork, Masked},
+    },
+    request::{Function, Similarity, TopK},
+};
+
+/// What `reduce` needs to know of one row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Work(pub(crate) WorkKind);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum WorkKind {
+    /// Keep the values of the first output as they are.
+    Logits,
+    /// One vector of the token vectors.
+    Pool(PoolWork),
+    /// Keep all token vectors.
+    Features,
+    /// A softmax for each token.
+    TokenScores,
+    /// Probabilities of the first and of the last token among those that are allowed.
+    Span(Vec<bool>),
+    /// The best tokens at the masks.
+    Fills(MaskWork),
+    /// A sparse vector.
+    Sparse,
+}
+
+/// What `finish` needs to know of one input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Context(pub(crate) ContextKind);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ContextKind {
+    /// Classes of a text.
+    Labels { function: Function, top_k: TopK },
+    /// Texts ranked by their logit, behind this activation.
+    Ranking { activation: Activation },
+    /// Texts ranked by how like the first row they are.
+    RankingByVectors { similarity: Similarity },
+    /// The vector of a text.
+    Embedding,
+    /// The vectors of its tokens.
+    Features,
+    /// How like the first row the others are.
+    Similarities { similarity: Similarity },
+    /// The entities of a text.
+    Entities(Box<Scored>),
+    /// The answers to a question.
+    Answers(Box<Question>),
+    /// What stands at the masks.
+    Fills(Masked),
+    /// The labels that a text has.
+    Candidates(Candidates),
+    /// A sparse vector.
+    Sparse,
+}

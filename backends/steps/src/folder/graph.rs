@@ -1,0 +1,87 @@
+//! Which file of a folder is the graph.
+
+use std::path::Path;
+
+use super::notes::Notes;
+use crate::error::FolderError;
+
+/// The places of a graph, the first that is there wins.
+const PLACES: [&str; 3] = ["model.onnx", "onnx/model.onnx", "model.pt"];
+
+/// The path of the graph, relative to `dir`: a file, or the folder `model.onnx` with its external data.
+///
+/// `asked` is a path relative to the folder or the name of a variant.
+///
+/// # Errors
+/// When there is none, or not the one that was asked for.
+pub(crate) fn choose(
+    dir: &Path,
+    asked: Option<&str>,
+    notes: &mut Notes,
+) -> Result<String, FolderError> {
+    let found = match asked {
+        None => PLACES.into_iter().find(|it| dir.join(it).exists()).map(str::to_owned),
+        Some(name) => {
+            let is_inside =
+                |it: &String| !it.starts_with('/') && !it.split('/').any(|it| it == "..");
+            named(name).into_iter().filter(is_inside).find(|it| dir.join(it).exists())
+        }
+    };
+    let Some(graph) = found else {
+        return Err(match asked {
+            None => FolderError::file("model.onnx", "there is no graph").remedy(
+                "put model.onnx, onnx/model.onnx or model.pt there, or name one by --pipeline-graph",
+            ),
+            Some(name) => {
+                let problem = format!("the graph '{name}' is not there");
+                let there = others(dir);
+                let there = match there.is_empty() {
+                    true => "no graph is in the folder".to_owned(),
+                    false => format!("there are {}", there.join(", ")),
+                };
+                FolderError::file(named(name).remove(0), problem).remedy(there)
+            }
+        });
+    };
+    notes.read(&graph);
+    for other in others(dir).iter().filter(|it| **it != graph) {
+        notes.ignored(other, "another graph is used; --pipeline-graph names this one");
+    }
+    Ok(graph)
+}
+
+/// Is there a graph that is chosen without being named?
+pub(crate) fn is_there(dir: &Path) -> bool {
+    PLACES.iter().any(|it| dir.join(it).exists())
+}
+
+/// The paths that a name may stand for. Never empty.
+fn named(name: &str) -> Vec<String> {
+    let is_path = name.contains('/') || name.ends_with(".onnx") || name.ends_with(".pt");
+    let mut paths = Vec::new();
+    if is_path {
+        paths.extend([name.to_owned(), format!("onnx/{name}")]);
+    }
+    if !name.contains('/') {
+        paths.extend([format!("onnx/model_{name}.onnx"), format!("model_{name}.onnx")]);
+    }
+    if paths.is_empty() {
+        paths.push(name.to_owned());
+    }
+    paths
+}
+
+/// All graphs of a folder, by name.
+fn others(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for folder in ["", "onnx/"] {
+        for entry in std::fs::read_dir(dir.join(folder)).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".onnx") || name.ends_with(".pt") {
+                found.push(format!("{folder}{name}"));
+            }
+        }
+    }
+    found.sort();
+    found
+}

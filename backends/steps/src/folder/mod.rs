@@ -1,0 +1,23 @@
+//! A folder as Hugging Face's libraries save it, as plain values. Its graph and its tokenizer are not opened.
+
+mod config;
+mod dense;
+mod document;
+mod graph;
+mod modules;
+mod notes;
+mod overrides;
+mod pooling;
+mod read;
+mod sentence;
+mod tokenizer_config;
+
+pub use config::{Config, ProblemType};
+pub use dense::{Activation, Dense, Residual};
+pub use modules::{Link, Modules};
+pub use notes::{Fate, FileNote};
+pub use overrides::Overrides;
+pub use pooling::{Pooling, PoolingMode, Splade};
+pub use read::{Folder, is_pipeline};
+pub use sentence::Sentence;
+pub use tokenizer_config::TokenizerConfig;

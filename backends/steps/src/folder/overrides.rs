@@ -1,0 +1,71 @@
+//! What flags, parameters and `muster.json` say over what a folder says.
+
+use std::path::Path;
+
+use super::{document::Document, notes::Notes};
+use crate::error::FolderError;
+
+/// What was said over the folder. `None`: the folder decides.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Overrides {
+    /// The task's name.
+    pub task: Option<String>,
+    /// The graph: a file relative to the folder, or a variant such as `fp16`.
+    pub graph: Option<String>,
+    /// How token vectors become one: names with `+` between them, or `splade`.
+    pub pooling: Option<String>,
+    /// Are texts that are too long cut where a request does not say?
+    pub truncate: Option<bool>,
+    /// A text in front of every text of an embedding.
+    pub prompt: Option<String>,
+    /// The name of the folder's prompt in front of every text of an embedding.
+    pub prompt_name: Option<String>,
+    /// Names of the classes in their order.
+    pub labels: Option<Vec<String>>,
+    /// Most bytes of one text. `None`: 1 MiB.
+    pub max_text_bytes: Option<usize>,
+    /// Most padded tokens of a run. Passed on to the batcher.
+    pub max_batch_tokens: Option<usize>,
+}
+
+const FILE: &str = "muster.json";
+const KEYS: [&str; 9] = [
+    "task",
+    "graph",
+    "pooling",
+    "truncate",
+    "prompt",
+    "prompt_name",
+    "labels",
+    "max_text_bytes",
+    "max_batch_tokens",
+];
+
+impl Overrides {
+    /// These, and for what they leave open `muster.json` of the folder, where there is one.
+    ///
+    /// # Errors
+    /// When the file has a key that is not known, or a value that it cannot have.
+    pub(crate) fn over_file(self, dir: &Path, notes: &mut Notes) -> Result<Overrides, FolderError> {
+        let Some(file) = Document::read(dir, FILE)? else { return Ok(self) };
+        notes.read(FILE);
+        if let Some(key) = file.keys().find(|it| !KEYS.contains(it)) {
+            let likeness = |it: &&&str| strsim::jaro_winkler(it, key);
+            let nearest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+            let nearest = nearest.copied().unwrap_or_default();
+            return Err(file.error(key, format!("no such key; the nearest is '{nearest}'")));
+        }
+        let text = |key: &str| file.text(key).map(|it| it.map(str::to_owned));
+        Ok(Overrides {
+            task: self.task.or(text("task")?),
+            graph: self.graph.or(text("graph")?),
+            pooling: self.pooling.or(text("pooling")?),
+            truncate: self.truncate.or(file.flag("truncate")?),
+            prompt: self.prompt.or(text("prompt")?),
+            prompt_name: self.prompt_name.or(text("prompt_name")?),
+            labels: self.labels.or(file.texts("labels")?),
+            max_text_bytes: self.max_text_bytes.or(file.count("max_text_bytes")?),
+            max_batch_tokens: self.max_batch_tokens.or(file.count("max_batch_tokens")?),
+        })
+    }
+}

@@ -1,0 +1,138 @@
+//! All files of a folder at once.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    config::Config,
+    document::{Document, read_bytes},
+    graph,
+    modules::Modules,
+    notes::{FileNote, Notes},
+    overrides::Overrides,
+    sentence::Sentence,
+    tokenizer_config::TokenizerConfig,
+};
+use crate::error::FolderError;
+
+/// What the files of a folder say, and which of them is the graph.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// The graph, relative to the folder.
+    pub graph: String,
+    /// `config.json`.
+    pub config: Config,
+    /// `tokenizer_config.json` and `special_tokens_map.json`.
+    pub tokenizer_config: TokenizerConfig,
+    /// `modules.json` and what it names.
+    pub modules: Option<Modules>,
+    /// The other files of sentence-transformers.
+    pub sentence: Sentence,
+    /// What was said over the folder, `muster.json` included.
+    pub overrides: Overrides,
+    /// `tokenizer.json`, relative to the folder; `None` where there is none.
+    pub tokenizer: Option<String>,
+    /// Which files were read, passed over or missed.
+    pub files: Vec<FileNote>,
+}
+
+/// Vocabularies that are no tokenizer by themselves.
+const VOCABULARIES: [&str; 5] =
+    ["vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"];
+/// Files that are there for other libraries.
+const FOREIGN: [(&str, &str); 8] = [
+    ("added_tokens.json", "its tokens are in tokenizer.json"),
+    ("pytorch_model.bin", "the graph is served, and a pickle is never opened"),
+    ("model.safetensors", "the graph is served"),
+    ("tf_model.h5", "the graph is served"),
+    ("flax_model.msgpack", "the graph is served"),
+    ("training_args.bin", "it is of the training"),
+    ("README.md", "it is a text for people"),
+    ("generation_config.json", "nothing is generated"),
+];
+
+/// Is this a folder that is served as a pipeline unless its configuration names an engine? It holds a graph, and
+/// a `config.json` with `architectures` or a `modules.json`. Reads those files and nothing else.
+pub fn is_pipeline(dir: &Path) -> bool {
+    if !graph::is_there(dir) {
+        return false;
+    }
+    let names_architecture = || {
+        let config = Document::read(dir, "config.json").ok().flatten();
+        config.is_some_and(|it| it.get("architectures").is_some())
+    };
+    dir.join("modules.json").is_file() || names_architecture()
+}
+
+impl Folder {
+    /// Reads the files of `dir`. Blocking.
+    ///
+    /// # Errors
+    /// When a file is wrong, or the graph is missing.
+    pub fn read(dir: &Path, overrides: &Overrides) -> Result<Folder, FolderError> {
+        let mut notes = Notes::default();
+        let overrides = overrides.clone().over_file(dir, &mut notes)?;
+        let graph = graph::choose(dir, overrides.graph.as_deref(), &mut notes)?;
+        let modules = Modules::read(dir, &mut notes)?;
+        // Before version 2 of sentence-transformers the files of the first module had a folder of their own.
+        let first = modules.as_ref().map_or("", |it| it.first.as_str()).to_owned();
+        let mut document = |name: &str| -> Result<Option<Document>, FolderError> {
+            for file in [format!("{first}{name}"), name.to_owned()] {
+                if let Some(document) = Document::read(dir, &file)? {
+                    notes.read(&file);
+                    return Ok(Some(document));
+                }
+            }
+            notes.missing(name);
+            Ok(None)
+        };
+        let config = document("config.json")?;
+        let config = config.as_ref().map(Config::from_document).transpose()?.unwrap_or_default();
+        let tokenizer = document("tokenizer_config.json")?;
+        let map = document("special_tokens_map.json")?;
+        let tokenizer_config = TokenizerConfig::from_documents(tokenizer.as_ref(), map.as_ref())?;
+        let sentence = Sentence::read(dir, &first, &mut notes)?;
+        let places = [format!("{first}tokenizer.json"), "tokenizer.json".to_owned()];
+        let tokenizer = places.into_iter().find(|it| dir.join(it).is_file());
+        match &tokenizer {
+            Some(file) => notes.read(file),
+            None => notes.missing("tokenizer.json"),
+        }
+        for file in VOCABULARIES.iter().filter(|it| dir.join(it).exists()) {
+            notes.ignored(file, "the tokenizer is read from tokenizer.json");
+        }
+        for (file, reason) in FOREIGN.iter().filter(|it| dir.join(it.0).exists()) {
+            notes.ignored(file, reason);
+        }
+        Ok(Folder {
+            dir: dir.to_owned(),
+            graph,
+            config,
+            tokenizer_config,
+            modules,
+            sentence,
+            overrides,
+            tokenizer,
+            files: notes.finish(),
+        })
+    }
+
+    /// The bytes of `tokenizer.json` and its name. Blocking.
+    ///
+    /// # Errors
+    /// When it is missing or cannot be read.
+    pub(crate) fn tokenizer_bytes(&self) -> Result<(String, Vec<u8>), FolderError> {
+        let file = self.tokenizer.clone().unwrap_or_else(|| "tokenizer.json".to_owned());
+        if let Some(bytes) = read_bytes(&self.dir, &file)? {
+            return Ok((file, bytes));
+        }
+        let other = VOCABULARIES.iter().find(|it| self.dir.join(it).exists());
+        let problem = match other {
+            Some(other) => format!("it is missing, and {other} alone is not enough"),
+            None => "it is missing".to_owned(),
+        };
+        let remedy = "write it once: AutoTokenizer.from_pretrained(d).save_pretrained(d)";
+        Err(FolderError::file(file, problem).remedy(remedy))
+    }
+}

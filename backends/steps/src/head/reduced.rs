@@ -1,0 +1,26 @@
+//! What is left of the outputs of one row when it leaves the thread of the model.
+
+/// The outcome of one row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reduced {
+    /// Logits of classes, or one vector.
+    Values(Vec<f32>),
+    /// A list of values for each token.
+    Tokens {
+        /// Length of each list.
+        width: usize,
+        /// The lists one behind the other.
+        values: Vec<f32>,
+    },
+    /// Probabilities of the first and of the last token of an answer, one for each token.
+    Span {
+        /// Of the first token.
+        start: Vec<f32>,
+        /// Of the last token.
+        end: Vec<f32>,
+    },
+    /// For each mask the ids of tokens and their scores, best first.
+    Fills(Vec<Vec<(u32, f32)>>),
+    /// Values above zero and their indices.
+    Sparse(Vec<(u32, f32)>),
+}

@@ -1,0 +1,45 @@
+//! What a text goes through before and behind a graph: folders as Hugging Face's libraries save them, tokens, heads.
+//!
+//! [`Folder::read`] reads a folder, [`Pipeline::open`] decides everything else from it and from the signature of
+//! its graph. A [`Pipeline`] is a [`Step`]: it turns inputs into rows of the graph, and outputs of the graph into
+//! replies. Nothing here knows HTTP, queues or JSON on a wire, and nothing reads a file after loading.
+#![forbid(unsafe_code)]
+
+mod context;
+mod error;
+mod explain;
+mod finish;
+pub mod folder;
+mod head;
+mod outputs;
+mod parameters;
+mod parts;
+mod pipeline;
+mod prepare;
+mod reduce;
+mod reply;
+mod request;
+mod rows;
+mod side;
+mod signature;
+mod step;
+mod task;
+mod tasks;
+mod text;
+
+pub use context::{Context, Work};
+pub use error::{FolderError, RowError};
+pub use explain::ExplainedStep;
+pub use folder::{Folder, Overrides, is_pipeline};
+pub use head::reduced::Reduced;
+pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
+pub use pipeline::{Opened, Pipeline};
+pub use reply::{Answer, Entity, Entry, Features, Fill, Label, Ranked, Reply};
+pub use request::{AnswerParameters, Function, Input, Parameters, Similarity, Strategy, TopK};
+pub use side::Side;
+pub use signature::Graph;
+pub use step::{GraphInput, Prepared, Row, RowShape, Step};
+pub use task::{Classes, Embedder, Head, Plan};
+pub use text::{
+    Detail, Encode, Encoded, Encoding, Strategy as TruncationStrategy, Tokenizer, Truncation,
+};

@@ -1,0 +1,163 @@
+//! Outputs of a run, and the part of them that is of one row.
+
+use std::{borrow::Cow, sync::Arc};
+
+use backend::{DataType, NamedTensor};
+use half::{bf16, f16};
+
+use crate::{error::RowError, side::Side};
+
+/// An output of the graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphOutput {
+    /// Its name in the graph.
+    pub name: Arc<str>,
+    /// Is its first dimension behind that of the rows the one of tokens, and so padded?
+    pub has_tokens: bool,
+}
+
+/// One output of one row, without padding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowOutput<'a> {
+    /// Its name in the graph.
+    pub name: &'a str,
+    /// Its dimensions, without that of the rows.
+    pub dims: Vec<usize>,
+    /// Its values. Borrowed where the graph gives FP32.
+    pub values: Cow<'a, [f32]>,
+}
+
+/// Where a row lies in the outputs of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its number among the rows of the run.
+    pub row: usize,
+    /// Its own length in tokens.
+    pub tokens: usize,
+    /// On which side of its tokens the padding of the run stands.
+    pub padding: Side,
+}
+
+/// The outputs of one row out of those of a run, in the order of `wanted`. O(1) for FP32; other types are
+/// converted.
+///
+/// # Errors
+/// When an output is missing, is no floating-point tensor, or has too few rows or tokens.
+pub fn outputs_of_row<'a>(
+    wanted: &'a [GraphOutput],
+    given: &'a [NamedTensor],
+    place: Place,
+) -> Result<Vec<RowOutput<'a>>, RowError> {
+    wanted.iter().map(|output| output_of_row(output, given, place)).collect()
+}
+
+fn output_of_row<'a>(
+    output: &'a GraphOutput,
+    given: &'a [NamedTensor],
+    place: Place,
+) -> Result<RowOutput<'a>, RowError> {
+    let error =
+        |problem: String| RowError::Output { output: output.name.as_ref().to_owned(), problem };
+    let found = given.iter().find(|it| it.name == output.name);
+    let tensor = &found.ok_or_else(|| error("the run did not give it".to_owned()))?.tensor;
+    let shape = tensor.shape();
+    let mut dims = shape.inner().to_vec();
+    let per_row: usize = dims.iter().product();
+    if shape.rows().is_none_or(|rows| place.row >= rows) {
+        return Err(error(format!("its shape {shape} has no row {}", place.row)));
+    }
+    let (mut skip, mut take) = (0, per_row);
+    if output.has_tokens {
+        let padded = dims.first().copied().unwrap_or(0);
+        if padded < place.tokens {
+            return Err(error(format!("its shape {shape} has no {} tokens", place.tokens)));
+        }
+        let width: usize = dims[1..].iter().product();
+        dims[0] = place.tokens;
+        take = place.tokens * width;
+        skip = match place.padding {
+            Side::Right => 0,
+            Side::Left => (padded - place.tokens) * width,
+        };
+    }
+    let from = place.row * per_row + skip;
+    let bytes = tensor.contiguous().ok_or_else(|| error("it is scattered in memory".to_owned()))?;
+    let values = match tensor.dtype() {
+        DataType::Fp32 => match tensor.as_slice_of::<f32>() {
+            Some(values) => Cow::Borrowed(&values[from..from + take]),
+            None => converted(bytes, from, take, f32::from_le_bytes),
+        },
+        DataType::Fp16 => converted(bytes, from, take, |it| f16::from_le_bytes(it).to_f32()),
+        DataType::Bf16 => converted(bytes, from, take, |it| bf16::from_le_bytes(it).to_f32()),
+        DataType::Fp64 => converted(bytes, from, take, |it| f64::from_le_bytes(it) as f32),
+        other => return Err(error(format!("it is {other}, and no floating-point number"))),
+    };
+    Ok(RowOutput { name: &output.name, dims, values })
+}
+
+fn converted<'a, const N: usize>(
+    bytes: &[u8],
+    from: usize,
+    take: usize,
+    convert: impl Fn([u8; N]) -> f32,
+) -> Cow<'a, [f32]> {
+    let (values, _) = bytes.as_chunks::<N>();
+    Cow::Owned(values[from..from + take].iter().map(|it| convert(*it)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::{Shape, Tensor};
+
+    fn run(shape: &[usize]) -> Vec<NamedTensor> {
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|it| it as f32).collect();
+        let tensor = Tensor::from_vec(Shape::new(shape), values).unwrap();
+        vec![NamedTensor { name: "x".into(), tensor }]
+    }
+
+    fn place(row: usize, tokens: usize, padding: Side) -> Place {
+        Place { row, tokens, padding }
+    }
+
+    #[track_caller]
+    fn check(has_tokens: bool, shape: &[usize], place: Place, dims: &[usize], values: &[f32]) {
+        let wanted = [GraphOutput { name: "x".into(), has_tokens }];
+        let given = run(shape);
+        let found = outputs_of_row(&wanted, &given, place).unwrap();
+        assert_eq!(found[0].dims, dims);
+        assert_eq!(&*found[0].values, values);
+    }
+
+    #[test]
+    fn padding_is_left_out_on_either_side() {
+        check(false, &[2, 3], place(1, 9, Side::Right), &[3], &[3.0, 4.0, 5.0]);
+        check(true, &[2, 3, 2], place(1, 2, Side::Right), &[2, 2], &[6.0, 7.0, 8.0, 9.0]);
+        check(true, &[2, 3, 2], place(1, 2, Side::Left), &[2, 2], &[8.0, 9.0, 10.0, 11.0]);
+        check(true, &[2, 3], place(0, 1, Side::Right), &[1], &[0.0]);
+    }
+
+    #[test]
+    fn halves_are_read_as_numbers() {
+        let tensor =
+            Tensor::from_vec(Shape::new(&[2, 1]), vec![f16::from_f32(1.5), f16::from_f32(-2.0)]);
+        let given = [NamedTensor { name: "x".into(), tensor: tensor.unwrap() }];
+        let wanted = [GraphOutput { name: "x".into(), has_tokens: false }];
+        let found = outputs_of_row(&wanted, &given, place(1, 1, Side::Right)).unwrap();
+        assert_eq!(&*found[0].values, [-2.0]);
+    }
+
+    #[test]
+    fn what_is_missing_or_too_small_is_said() {
+        let wanted = [GraphOutput { name: "y".into(), has_tokens: true }];
+        let error = outputs_of_row(&wanted, &run(&[1, 2]), place(0, 1, Side::Right)).unwrap_err();
+        assert_eq!(error.to_string(), "the model's output 'y': the run did not give it");
+        let wanted = [GraphOutput { name: "x".into(), has_tokens: true }];
+        let given = run(&[1, 2, 2]);
+        let error = outputs_of_row(&wanted, &given, place(0, 3, Side::Right)).unwrap_err();
+        let text = "the model's output 'x': its shape [1,2,2] has no 3 tokens";
+        assert_eq!(error.to_string(), text);
+        assert!(outputs_of_row(&wanted, &given, place(1, 1, Side::Right)).is_err());
+    }
+}

@@ -1,0 +1,270 @@
+//! A folder and the signature of its graph as one thing that answers texts.
+
+use std::sync::Arc;
+
+use backend::NamedTensor;
+
+use crate::{
+    context::{Context, Work},
+    error::{FolderError, RowError},
+    explain::{self, ExplainedStep},
+    finish,
+    folder::{FileNote, Folder},
+    head::reduced::Reduced,
+    outputs::{GraphOutput, RowOutput},
+    parts::{Parts, SpecialTokens},
+    prepare, reduce,
+    reply::Reply,
+    request::{Input, Parameters},
+    side::Side,
+    signature::{Graph, Inputs, Outputs},
+    step::{GraphInput, Prepared, Step},
+    task::{Decision, Head, Plan, decide},
+    text::{TextLimits, Tokenizer},
+};
+use inference::task::Task;
+
+/// What becomes of a folder and its graph.
+#[derive(Debug)]
+pub enum Opened {
+    /// It answers texts.
+    Pipeline(Box<Pipeline>),
+    /// Its graph is served as it is, for this reason, which is worth a line of the log.
+    Tensors(String),
+}
+
+/// Everything around a graph that answers texts: immutable, shared by all threads.
+#[derive(Debug)]
+pub struct Pipeline {
+    parts: Parts,
+    files: Vec<FileNote>,
+    warnings: Vec<String>,
+    tokenizer_file: String,
+}
+
+impl Pipeline {
+    /// From a folder that has been read, and its graph as the engine describes it. Reads `tokenizer.json`. Blocking:
+    /// some 100 ms for a large vocabulary.
+    ///
+    /// # Errors
+    /// When a file is missing or wrong, or the graph has not the inputs and outputs that the task needs.
+    pub fn open(folder: &Folder, graph: &Graph<'_>) -> Result<Opened, FolderError> {
+        let metadata = graph.metadata.get("task").map(String::as_str);
+        let mut task = match decide(folder, metadata)? {
+            Decision::Pipeline(task) => *task,
+            Decision::Tensors(reason) => return Ok(Opened::Tensors(reason)),
+        };
+        let (file, bytes) = folder.tokenizer_bytes()?;
+        let lower_case = folder.sentence.do_lower_case;
+        let tokenizer = Tokenizer::from_bytes(&bytes, &file, lower_case)?;
+        let special = special_tokens(folder, &tokenizer);
+        let inputs = Inputs::plan(graph.spec, &folder.config, special.pad, &folder.graph)?;
+        let outputs = Outputs::plan(graph.spec, &task.head, &folder.graph)?;
+        if let Some(fixed) = inputs.fixed_tokens {
+            task.max_tokens = task.max_tokens.min(fixed);
+        }
+        check_labels(folder, &task.head, &outputs)?;
+        let mut warnings = std::mem::take(&mut task.warnings);
+        warnings.extend(outputs.note.clone());
+        if !inputs.has_mask() {
+            let text = "the graph has no attention_mask: only inputs of equal length share a run";
+            warnings.push(text.to_owned());
+        }
+        let bytes = folder.overrides.max_text_bytes.unwrap_or(TextLimits::DEFAULT_BYTES);
+        let limits = TextLimits { bytes, tokens: task.max_tokens };
+        let files = folder.files.clone();
+        let tokenizer = Arc::new(tokenizer);
+        let parts = Parts { task, tokenizer, inputs, outputs, limits, special };
+        let pipeline = Pipeline { parts, files, warnings, tokenizer_file: file };
+        Ok(Opened::Pipeline(Box::new(pipeline)))
+    }
+
+    /// The task that the folder is for, and what was decided about it.
+    pub fn task(&self) -> &Plan {
+        &self.parts.task
+    }
+
+    /// The tasks that it answers, that of the folder first. An embedder also takes [`Task::Rerank`], by its
+    /// vectors; that is not among these, so that a ranker goes before it.
+    pub fn tasks(&self) -> Vec<Task> {
+        let others = self.parts.task.head.tasks().iter().copied();
+        let has_tokens = self.parts.outputs.tokens.is_some();
+        let can = |it: &Task| *it != Task::FeatureExtraction || has_tokens;
+        let mut tasks = vec![self.parts.task.name];
+        tasks.extend(others.filter(can).filter(|it| *it != self.parts.task.name));
+        tasks
+    }
+
+    /// Is a ranking made of vectors, since the model gives no score for a pair?
+    pub fn ranks_by_vectors(&self) -> bool {
+        matches!(self.parts.task.head, Head::Embedder(_))
+    }
+
+    /// The tokenizer, for routes that give tokens.
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
+        &self.parts.tokenizer
+    }
+
+    /// Most tokens of an input, special ones included.
+    pub fn max_tokens(&self) -> usize {
+        self.parts.task.max_tokens
+    }
+
+    /// The only length that the graph takes, where there is one: every run is padded to it.
+    pub fn fixed_tokens(&self) -> Option<usize> {
+        self.parts.inputs.fixed_tokens
+    }
+
+    /// May rows be padded? Not without a mask, unless the graph has one length only.
+    pub fn may_pad(&self) -> bool {
+        self.parts.inputs.has_mask() || self.parts.inputs.fixed_tokens.is_some()
+    }
+
+    /// On which side of a row padding stands.
+    pub fn padding_side(&self) -> Side {
+        self.parts.task.padding_side
+    }
+
+    /// Length of the vectors that it gives, where the folder or the graph says it.
+    pub fn dimensions(&self) -> Option<usize> {
+        let Head::Embedder(embedder) = &self.parts.task.head else { return None };
+        self.parts.dimensions(embedder)
+    }
+
+    /// Which files were read, passed over or missed.
+    pub fn files(&self) -> &[FileNote] {
+        &self.files
+    }
+
+    /// The steps that do the same by hand, the graph being between those in front of it and those behind it.
+    pub fn explain(&self) -> Vec<ExplainedStep> {
+        let prompt = self.parts.task.prompts.default.as_deref();
+        explain::steps(&self.parts, &self.tokenizer_file, prompt)
+    }
+
+    /// The graph's own vector of a text, which is given as it is. `None`: it is made by pooling.
+    pub fn own_vector(&self) -> Option<&str> {
+        self.parts.outputs.vector.map(|at| self.parts.outputs.name(at))
+    }
+
+    /// Lines for the log beside [`Pipeline::describe`].
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// What was understood of the folder, in one line.
+    pub fn describe(&self) -> String {
+        let head = match &self.parts.task.head {
+            Head::Classifier(classes) | Head::Entailment(classes) | Head::Tokens(classes) => {
+                let (count, function) = (classes.labels.len(), classes.function.name());
+                match &self.parts.task.head {
+                    Head::Classifier(_) => format!("{}, {function}", plural(count, "label")),
+                    _ => plural(count, "label"),
+                }
+            }
+            Head::Ranker(_, activation) => format!("{activation:?}").to_lowercase(),
+            Head::Answers => "spans of the context".to_owned(),
+            Head::Masks => plural(self.parts.tokenizer.vocabulary(), "token"),
+            Head::Embedder(embedder) => match self.parts.outputs.vector {
+                Some(_) => "vectors of the graph".to_owned(),
+                None => format!("pooling {}", embedder.pooling.name()),
+            },
+            Head::Sparse(splade) if splade.is_sum => "splade, sum".to_owned(),
+            Head::Sparse(_) => "splade, max".to_owned(),
+        };
+        let dimensions = match self.dimensions() {
+            Some(dimensions) => format!(", {dimensions} dimensions"),
+            None => String::new(),
+        };
+        let tokenizer = format!(
+            "tokenizer {} {}, at most {} tokens",
+            self.parts.tokenizer.kind(),
+            self.parts.tokenizer.vocabulary(),
+            self.parts.task.max_tokens
+        );
+        let inputs: Vec<&str> = self.parts.inputs.inputs.iter().map(|it| &*it.name).collect();
+        let inputs = inputs.join(", ");
+        format!("{}, {head}{dimensions}; {tokenizer}; graph takes {inputs}", self.parts.task.name)
+    }
+}
+
+fn plural(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+/// The tokens that the folder names, or that are usually called so.
+fn special_tokens(folder: &Folder, tokenizer: &Tokenizer) -> SpecialTokens {
+    let (names, config) = (&folder.tokenizer_config, &folder.config);
+    let named = |name: &Option<String>, usual: [&str; 2]| {
+        let known = |name: &str| tokenizer.id(name).map(|id| (id, name.to_owned()));
+        match name {
+            Some(name) => known(name),
+            None => usual.into_iter().find_map(known),
+        }
+    };
+    let id = |token: &Option<String>| token.as_ref().and_then(|it| tokenizer.id(it));
+    // Without a token for padding that for the end of a text stands in, as in the reference.
+    let pad = id(&names.pad_token).or(config.pad_token_id).or_else(|| id(&names.eos_token));
+    SpecialTokens {
+        pad: pad.or(config.eos_token_id).unwrap_or(0),
+        unknown: named(&names.unk_token, ["[UNK]", "<unk>"]).map(|it| it.0),
+        first: named(&names.cls_token, ["[CLS]", "<s>"]).map(|it| it.0),
+        mask: named(&names.mask_token, ["[MASK]", "<mask>"]),
+    }
+}
+
+/// The graph's classes are as many as the labels.
+fn check_labels(folder: &Folder, head: &Head, outputs: &Outputs) -> Result<(), FolderError> {
+    if let Head::Ranker(classes, _) = head
+        && folder.config.has_labels
+        && classes.labels.len() != 1
+    {
+        let problem = format!("{} labels, and a ranking needs one", classes.labels.len());
+        let error = FolderError::key("config.json", "id2label", problem);
+        return Err(error.remedy("name another task, such as text-classification"));
+    }
+    let Some((classes, width)) = head.classes().zip(outputs.width) else { return Ok(()) };
+    if classes.labels.len() == width {
+        return Ok(());
+    }
+    let problem = format!("{} labels, and the graph has {width}", classes.labels.len());
+    let (file, key) = match (&folder.overrides.labels, folder.config.has_labels) {
+        (Some(_), _) => ("labels", ""),
+        (None, _) => ("config.json", "id2label"),
+    };
+    Err(FolderError::key(file, key, problem).remedy("name every class of the graph"))
+}
+
+impl Step for Pipeline {
+    fn inputs(&self) -> &[GraphInput] {
+        &self.parts.inputs.inputs
+    }
+
+    fn constants(&self) -> &[NamedTensor] {
+        &self.parts.inputs.constants
+    }
+
+    fn outputs(&self) -> &[GraphOutput] {
+        &self.parts.outputs.outputs
+    }
+
+    fn prepare(
+        &self,
+        task: Task,
+        input: &Input<'_>,
+        parameters: &Parameters,
+    ) -> Result<Prepared, RowError> {
+        prepare::prepare(&self.parts, task, input, parameters)
+    }
+
+    fn reduce(&self, work: &Work, outputs: &[RowOutput<'_>]) -> Result<Reduced, RowError> {
+        reduce::reduce(&self.parts.task.head, &self.parts.outputs, &work.0, outputs)
+    }
+
+    fn finish(&self, context: Context, rows: Vec<Reduced>) -> Result<Reply, RowError> {
+        finish::finish(&self.parts, context.0, rows)
+    }
+}

@@ -1,0 +1,89 @@
+//! What is kept of the outputs of one row, on the thread of the model.
+
+use crate::{
+    context::WorkKind,
+    error::RowError,
+    head::{
+        answer::probabilities,
+        classify::check_numbers,
+        embed::{from_tokens, from_vector, token_vectors},
+        function::softmax,
+        mask::best,
+        reduced::Reduced,
+        splade::weights,
+    },
+    outputs::RowOutput,
+    signature::Outputs,
+    task::Head,
+};
+
+/// The outcome of one row.
+///
+/// # Errors
+/// When an output is missing or has not the shape that the task needs, or a value is no number.
+pub(crate) fn reduce(
+    head: &Head,
+    plan: &Outputs,
+    work: &WorkKind,
+    outputs: &[RowOutput<'_>],
+) -> Result<Reduced, RowError> {
+    let output = |at: Option<usize>| {
+        let missing = || RowError::Output {
+            output: at.map_or_else(String::new, |at| plan.name(at).to_owned()),
+            problem: "the run did not give it".to_owned(),
+        };
+        at.and_then(|at| outputs.get(at)).ok_or_else(missing)
+    };
+    match work {
+        WorkKind::Logits => {
+            let logits = output(Some(0))?;
+            // An infinite logit is a class that cannot be; a score that is not finite is found later.
+            match logits.values.iter().position(|it| it.is_nan()) {
+                Some(position) => {
+                    Err(RowError::NotANumber { output: logits.name.to_owned(), position })
+                }
+                None => Ok(Reduced::Values(logits.values.to_vec())),
+            }
+        }
+        WorkKind::Pool(work) => {
+            let Head::Embedder(embedder) = head else { return Err(foreign()) };
+            let vector = match plan.vector {
+                Some(at) => from_vector(output(Some(at))?, &embedder.chain, *work)?,
+                None => {
+                    let tokens = output(plan.tokens)?;
+                    from_tokens(tokens, &embedder.pooling, &embedder.chain, *work)?
+                }
+            };
+            Ok(Reduced::Values(vector))
+        }
+        WorkKind::Features => {
+            let output = output(plan.tokens)?;
+            let width = token_vectors(output)?.width;
+            check_numbers(&output.values, output.name)?;
+            Ok(Reduced::Tokens { width, values: output.values.to_vec() })
+        }
+        WorkKind::TokenScores => {
+            let output = output(plan.tokens)?;
+            let width = token_vectors(output)?.width;
+            let mut values = output.values.to_vec();
+            values.chunks_exact_mut(width).for_each(softmax);
+            check_numbers(&values, output.name)?;
+            Ok(Reduced::Tokens { width, values })
+        }
+        WorkKind::Span(allowed) => {
+            let start = probabilities(output(Some(0))?, allowed)?;
+            let end = probabilities(output(Some(1))?, allowed)?;
+            Ok(Reduced::Span { start, end })
+        }
+        WorkKind::Fills(work) => Ok(Reduced::Fills(best(output(plan.tokens)?, work)?)),
+        WorkKind::Sparse => {
+            let Head::Sparse(splade) = head else { return Err(foreign()) };
+            Ok(Reduced::Sparse(weights(output(plan.tokens)?, *splade)?))
+        }
+    }
+}
+
+/// A row that another pipeline has prepared.
+fn foreign() -> RowError {
+    RowError::Output { output: String::new(), problem: "the row is of another pipeline".to_owned() }
+}

@@ -1,0 +1,109 @@
+//! What an input is answered, as plain values. How they look on a wire is no business of this crate.
+
+use std::sync::Arc;
+
+/// The answer to one input.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// Classes, best first.
+    Labels(Vec<Label>),
+    /// The label of a text among candidates, best first.
+    Candidates(Vec<Label>),
+    /// One vector.
+    Embedding(Vec<f32>),
+    /// One vector for each token.
+    Features(Features),
+    /// One number for each sentence, in the order of the sentences.
+    Similarities(Vec<f32>),
+    /// The texts of a ranking, best first.
+    Ranking(Vec<Ranked>),
+    /// The entities of a text, in their order.
+    Entities(Vec<Entity>),
+    /// Answers to a question, best first.
+    Answers(Vec<Answer>),
+    /// For each mask of the text what it may stand for, best first.
+    Fills(Vec<Vec<Fill>>),
+    /// The values above zero of a vector over the vocabulary, by index.
+    Sparse(Vec<Entry>),
+}
+
+/// A class and its score.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Label {
+    /// Name of the class.
+    pub label: Arc<str>,
+    /// Its score.
+    pub score: f32,
+}
+
+/// Vectors of the tokens of a text, special ones included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Features {
+    /// Tokens.
+    pub tokens: usize,
+    /// Length of each vector.
+    pub width: usize,
+    /// The vectors one behind the other.
+    pub values: Vec<f32>,
+}
+
+/// A text of a ranking.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranked {
+    /// Its place among the texts of the request.
+    pub index: usize,
+    /// Its score.
+    pub score: f32,
+}
+
+/// An entity: a token, or a group of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entity {
+    /// The class: a label of the model for a token, a label without `B-` and `I-` for a group.
+    pub label: Arc<str>,
+    /// Its score.
+    pub score: f32,
+    /// Place of the token in the input; `None` for a group.
+    pub index: Option<usize>,
+    /// The text of the tokens as the tokenizer writes it.
+    pub word: String,
+    /// First character in the text.
+    pub start: usize,
+    /// Character behind the last.
+    pub end: usize,
+}
+
+/// An answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Its score.
+    pub score: f32,
+    /// First character in the context.
+    pub start: usize,
+    /// Character behind the last.
+    pub end: usize,
+    /// The text between.
+    pub answer: String,
+}
+
+/// What a mask may stand for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fill {
+    /// Its score.
+    pub score: f32,
+    /// Id of the token.
+    pub token: u32,
+    /// The token as text.
+    pub token_str: String,
+    /// The whole text with the token in the place of the mask.
+    pub sequence: String,
+}
+
+/// One value of a sparse vector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Entry {
+    /// Id of the token.
+    pub index: u32,
+    /// Its weight.
+    pub value: f32,
+}

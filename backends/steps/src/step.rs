@@ -1,0 +1,111 @@
+//! The contract with the server: what a row of a run is made of, and the three calls around a run.
+//!
+//! `prepare` runs in the task of the request, or in a pool of threads. `reduce` runs behind the graph on the
+//! thread of the model, once for each row, and leaves little of its outputs. `finish` runs in the task again and
+//! puts the rows of one input together. All three take `&self`, hold no lock and read no file.
+
+use std::sync::Arc;
+
+use backend::{DataType, NamedTensor};
+
+use crate::{
+    context::{Context, Work},
+    error::RowError,
+    head::reduced::Reduced,
+    outputs::{GraphOutput, RowOutput},
+    reply::Reply,
+    request::{Input, Parameters},
+};
+use inference::task::Task;
+
+/// What stands before and behind a graph. Shared by all threads.
+pub trait Step: Send + Sync {
+    /// The inputs of the graph that rows bring along, and how they are padded.
+    fn inputs(&self) -> &[GraphInput];
+
+    /// Inputs that are the same in every run, whatever its rows.
+    fn constants(&self) -> &[NamedTensor];
+
+    /// The outputs of the graph that `reduce` reads, in the order in which it gets them.
+    fn outputs(&self) -> &[GraphOutput];
+
+    /// One input as rows of the graph: one, or several for windows, candidate labels and lists of sentences.
+    ///
+    /// # Errors
+    /// When the input cannot be answered. Nothing of it has been queued then.
+    fn prepare(
+        &self,
+        task: Task,
+        input: &Input<'_>,
+        parameters: &Parameters,
+    ) -> Result<Prepared, RowError>;
+
+    /// What is kept of the outputs of one row, which come in the order of [`Step::outputs`], without padding.
+    ///
+    /// # Errors
+    /// When the graph has given something that cannot be read, such as NaN.
+    fn reduce(&self, work: &Work, outputs: &[RowOutput<'_>]) -> Result<Reduced, RowError>;
+
+    /// The reply to one input, from all of its rows in the order in which `prepare` gave them.
+    ///
+    /// # Errors
+    /// When the rows do not give one.
+    fn finish(&self, context: Context, rows: Vec<Reduced>) -> Result<Reply, RowError>;
+}
+
+/// An input of the graph that every row brings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GraphInput {
+    /// Its name in the graph.
+    pub name: Arc<str>,
+    /// Its type there: INT64 or INT32 for tokens.
+    pub dtype: DataType,
+    /// What a row has of it.
+    pub shape: RowShape,
+}
+
+/// The shape of what a row brings of one input, without the dimension of the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowShape {
+    /// One value for each token, and the value that stands for padding.
+    Tokens {
+        /// The value for padding.
+        pad: i64,
+    },
+    /// The same shape for every row, whatever its length. Never padded.
+    Fixed(Vec<usize>),
+}
+
+/// One input of a request, ready for the graph.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Rows of the graph. Never empty, but for an empty list of sentences or texts.
+    pub rows: Vec<Row>,
+    /// What [`Step::finish`] needs to know of the input.
+    pub context: Context,
+}
+
+impl Prepared {
+    /// Tokens of all rows, special ones included.
+    pub fn tokens(&self) -> usize {
+        self.rows.iter().map(|it| it.tokens).sum()
+    }
+
+    /// Rows that were cut.
+    pub fn truncated(&self) -> usize {
+        self.rows.iter().filter(|it| it.is_truncated).count()
+    }
+}
+
+/// One row of the graph.
+#[derive(Debug)]
+pub struct Row {
+    /// A value for each of [`Step::inputs`], in their order, without the dimension of the rows.
+    pub inputs: Vec<NamedTensor>,
+    /// Its length in tokens, special ones included: the price of the row.
+    pub tokens: usize,
+    /// Was a text cut to make it?
+    pub is_truncated: bool,
+    /// What [`Step::reduce`] needs to know of it.
+    pub work: Work,
+}

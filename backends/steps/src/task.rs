@@ -1,0 +1,333 @@
+//! What a folder is for, with everything decided that the graph's signature does not decide.
+
+use std::sync::Arc;
+
+use crate::{
+    error::FolderError,
+    folder::{Activation, Folder, Link, Pooling, PoolingMode, ProblemType, Splade},
+    request::{Function, Similarity},
+    side::Side,
+    text::Prompts,
+};
+use inference::task::Task;
+
+/// What becomes of a folder.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// It is a pipeline.
+    Pipeline(Box<Plan>),
+    /// Its graph is served as it is, for this reason.
+    Tensors(String),
+}
+
+/// The task of a pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The one that the folder is for.
+    pub name: Task,
+    /// What is made of the graph's outputs.
+    pub head: Head,
+    /// Prompts for texts that become vectors.
+    pub prompts: Prompts,
+    /// Most tokens of an input, special ones included.
+    pub max_tokens: usize,
+    /// Are texts cut that are too long, where the request does not say? `None`: as is usual for the task.
+    pub truncate: Option<bool>,
+    /// Which end of a text is cut.
+    pub truncation_side: Side,
+    /// On which side of a row padding stands.
+    pub padding_side: Side,
+    /// What is worth a line of the log, beyond what the pipeline is.
+    pub warnings: Vec<String>,
+}
+
+/// What is made of a graph's outputs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Head {
+    /// Classes of a text.
+    Classifier(Classes),
+    /// One number for a pair, and what a folder puts behind it.
+    Ranker(Classes, Activation),
+    /// Classes of which one says that a text entails another.
+    Entailment(Classes),
+    /// Classes of each token.
+    Tokens(Classes),
+    /// First and last token of an answer.
+    Answers,
+    /// The vocabulary at a mask.
+    Masks,
+    /// One vector for a text.
+    Embedder(Embedder),
+    /// A sparse vector over the vocabulary.
+    Sparse(Splade),
+}
+
+/// Names of classes, and what makes scores of their logits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classes {
+    /// The names in the order of the logits.
+    pub labels: Vec<Arc<str>>,
+    /// What makes scores.
+    pub function: Function,
+}
+
+/// How token vectors become the vector of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embedder {
+    /// Token vectors to one.
+    pub pooling: Pooling,
+    /// Was the pooling said over the folder? Then the graph's own vector is not used.
+    pub is_pooling_given: bool,
+    /// What the vector goes through.
+    pub chain: Vec<Link>,
+    /// How two vectors are compared.
+    pub similarity: Similarity,
+}
+
+impl Head {
+    /// The tasks that it answers.
+    pub fn tasks(&self) -> &'static [Task] {
+        match self {
+            Head::Classifier(_) => &[Task::TextClassification],
+            Head::Ranker(..) => &[Task::Rerank, Task::TextClassification],
+            Head::Entailment(_) => &[Task::ZeroShotClassification, Task::TextClassification],
+            Head::Tokens(_) => &[Task::TokenClassification],
+            Head::Answers => &[Task::QuestionAnswering],
+            Head::Masks => &[Task::FillMask],
+            Head::Embedder(_) => {
+                &[Task::SentenceEmbedding, Task::FeatureExtraction, Task::SentenceSimilarity]
+            }
+            Head::Sparse(_) => &[Task::SparseEmbedding],
+        }
+    }
+
+    /// The classes, where it has any.
+    pub fn classes(&self) -> Option<&Classes> {
+        match self {
+            Head::Classifier(classes)
+            | Head::Ranker(classes, _)
+            | Head::Entailment(classes)
+            | Head::Tokens(classes) => Some(classes),
+            Head::Answers | Head::Masks | Head::Embedder(_) | Head::Sparse(_) => None,
+        }
+    }
+}
+
+/// Suffixes of architectures that this server does not run as pipelines, and what they are.
+const OTHERS: [(&str, &str); 12] = [
+    ("ForCausalLM", "it generates text"),
+    ("ForConditionalGeneration", "it generates text"),
+    ("LMHeadModel", "it generates text"),
+    ("ForImageClassification", "its inputs are images"),
+    ("ForImageClassificationWithTeacher", "its inputs are images"),
+    ("ForObjectDetection", "its inputs are images"),
+    ("ForSemanticSegmentation", "its inputs are images"),
+    ("ForCTC", "its inputs are sounds"),
+    ("ForAudioClassification", "its inputs are sounds"),
+    ("ForMultipleChoice", "multiple choice has no pipeline"),
+    ("ForNextSentencePrediction", "prediction of the next sentence has no pipeline"),
+    ("ForPreTraining", "it is for training"),
+];
+
+/// Tokens of the longest input where no file says a limit.
+const USUAL_LIMIT: usize = 8192;
+
+/// Decides what a folder is for. `metadata` is the task in the graph's own metadata.
+///
+/// # Errors
+/// When a task was named that there is not, or the folder contradicts itself.
+pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, FolderError> {
+    let named = match (&folder.overrides.task, metadata) {
+        (Some(name), _) => Some(task_named(name)?),
+        // A task of the metadata that is none of text is no mistake of anybody's.
+        (None, Some(name)) => match Task::from_name(name) {
+            Some(task) => Some(task),
+            None => return Ok(Decision::Tensors(format!("its graph says the task '{name}'"))),
+        },
+        (None, None) => None,
+    };
+    let asks_for_splade = folder.overrides.pooling.as_deref() == Some("splade");
+    let name = match named.or_else(|| from_modules(folder, asks_for_splade)) {
+        Some(name) => name,
+        None => match from_architectures(folder, asks_for_splade) {
+            Ok(name) => name,
+            Err(reason) => return Ok(Decision::Tensors(reason)),
+        },
+    };
+    let mut warnings = Vec::new();
+    let max_tokens = longest(folder, &mut warnings);
+    let task = Plan {
+        name,
+        head: head(folder, name)?,
+        prompts: prompts(folder)?,
+        max_tokens,
+        truncate: folder.overrides.truncate,
+        truncation_side: folder.tokenizer_config.truncation_side.unwrap_or_default(),
+        padding_side: folder.tokenizer_config.padding_side.unwrap_or_default(),
+        warnings,
+    };
+    Ok(Decision::Pipeline(Box::new(task)))
+}
+
+fn task_named(name: &str) -> Result<Task, FolderError> {
+    Task::from_name(name).ok_or_else(|| {
+        let names = Task::ALL.into_iter().map(Task::name);
+        let nearest = inference::signature::nearest(name, names).unwrap_or("text-classification");
+        FolderError::file("task", format!("there is no task '{name}'; the nearest is '{nearest}'"))
+    })
+}
+
+fn from_modules(folder: &Folder, asks_for_splade: bool) -> Option<Task> {
+    let modules = folder.modules.as_ref()?;
+    if modules.splade.is_some() || (modules.pooling.is_some() && asks_for_splade) {
+        return Some(Task::SparseEmbedding);
+    }
+    modules.pooling.as_ref().map(|_| Task::SentenceEmbedding)
+}
+
+/// The task of the first architecture; otherwise why its graph is served as tensors.
+fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, String> {
+    let config = &folder.config;
+    let Some(architecture) = config.architectures.first() else {
+        return match folder.tokenizer {
+            Some(_) => Ok(Task::SentenceEmbedding),
+            None => Err("no file says what it is for".to_owned()),
+        };
+    };
+    let is = |suffix: &str| architecture.ends_with(suffix);
+    if let Some((_, reason)) = OTHERS.iter().find(|(suffix, _)| is(suffix)) {
+        return Err(format!("{architecture}: {reason}"));
+    }
+    if is("ForSequenceClassification") {
+        let entails = config.labels.iter().any(|it| it.to_lowercase().starts_with("entail"));
+        return Ok(match (config.labels.len(), entails) {
+            (1, _) => Task::Rerank,
+            (_, true) => Task::ZeroShotClassification,
+            (_, false) => Task::TextClassification,
+        });
+    }
+    if is("ForTokenClassification") {
+        return Ok(Task::TokenClassification);
+    }
+    if is("ForQuestionAnswering") || is("ForQuestionAnsweringSimple") {
+        return Ok(Task::QuestionAnswering);
+    }
+    if is("ForMaskedLM") || is("WithLMHeadModel") {
+        return Ok(match asks_for_splade {
+            true => Task::SparseEmbedding,
+            false => Task::FillMask,
+        });
+    }
+    let has_head = architecture.contains("For");
+    match (has_head, &folder.tokenizer) {
+        (false, Some(_)) => Ok(Task::SentenceEmbedding),
+        (false, None) => Err(format!("{architecture} has no tokenizer.json")),
+        (true, _) => Err(format!("{architecture} is no architecture with a pipeline")),
+    }
+}
+
+fn head(folder: &Folder, name: Task) -> Result<Head, FolderError> {
+    Ok(match name {
+        Task::TextClassification => Head::Classifier(classes(folder)),
+        Task::ZeroShotClassification => Head::Entailment(classes(folder)),
+        Task::TokenClassification => Head::Tokens(classes(folder)),
+        Task::Rerank => Head::Ranker(classes(folder), activation(folder)?),
+        Task::QuestionAnswering => Head::Answers,
+        Task::FillMask => Head::Masks,
+        Task::SparseEmbedding => {
+            let modules = folder.modules.as_ref();
+            Head::Sparse(modules.and_then(|it| it.splade).unwrap_or_default())
+        }
+        Task::FeatureExtraction | Task::SentenceEmbedding | Task::SentenceSimilarity => {
+            Head::Embedder(embedder(folder)?)
+        }
+    })
+}
+
+fn classes(folder: &Folder) -> Classes {
+    let config = &folder.config;
+    let labels: Vec<Arc<str>> = match &folder.overrides.labels {
+        Some(labels) => labels.iter().map(|it| it.as_str().into()).collect(),
+        None => config.labels.clone(),
+    };
+    let function = match config.problem_type {
+        Some(ProblemType::Regression) => Function::None,
+        Some(ProblemType::MultiLabel) => Function::Sigmoid,
+        _ if labels.len() == 1 => Function::Sigmoid,
+        Some(ProblemType::SingleLabel) => Function::Softmax,
+        None if labels.len() > 1 => Function::Softmax,
+        None => config.function_to_apply.unwrap_or(Function::None),
+    };
+    Classes { labels, function }
+}
+
+/// What a cross-encoder puts behind its logit: the newest of three places that says it, else a sigmoid.
+fn activation(folder: &Folder) -> Result<Activation, FolderError> {
+    let newest = folder.sentence.activation.as_ref();
+    let newest = newest.map(|it| ("config_sentence_transformers.json", "activation_fn", it));
+    let older = folder.config.activation.as_ref();
+    let older = older.map(|(key, name)| ("config.json", *key, name));
+    let Some((file, key, name)) = newest.or(older) else { return Ok(Activation::Sigmoid) };
+    Activation::from_class(name).ok_or_else(|| {
+        let problem = format!("'{name}' is none of Sigmoid, Identity, Tanh, ReLU, GELU, SiLU");
+        FolderError::key(file, key, problem)
+    })
+}
+
+fn embedder(folder: &Folder) -> Result<Embedder, FolderError> {
+    let modules = folder.modules.as_ref();
+    let mut pooling = modules.and_then(|it| it.pooling.clone()).unwrap_or_else(Pooling::mean);
+    let given = folder.overrides.pooling.as_deref();
+    if let Some(names) = given {
+        let mode = |name: &str| {
+            PoolingMode::from_name(name).ok_or_else(|| {
+                let known = PoolingMode::ALL.map(PoolingMode::name).join(", ");
+                FolderError::file("pooling", format!("'{name}' is none of {known}, splade"))
+            })
+        };
+        pooling.modes = names.split('+').map(mode).collect::<Result<_, _>>()?;
+    }
+    Ok(Embedder {
+        pooling,
+        is_pooling_given: given.is_some(),
+        chain: modules.map(|it| it.chain.clone()).unwrap_or_default(),
+        similarity: folder.sentence.similarity,
+    })
+}
+
+fn prompts(folder: &Folder) -> Result<Prompts, FolderError> {
+    let overrides = &folder.overrides;
+    let mut prompts = Prompts { named: folder.sentence.prompts.clone(), default: None };
+    let name = match (&overrides.prompt, &overrides.prompt_name) {
+        (Some(_), Some(_)) => {
+            let problem = "a prompt and the name of one were given, and only one can be used";
+            return Err(FolderError::file("prompt", problem));
+        }
+        (Some(text), None) => {
+            prompts.default = Some(text.clone());
+            None
+        }
+        (None, Some(name)) => Some(name),
+        (None, None) => folder.sentence.default_prompt_name.as_ref(),
+    };
+    if let Some(name) = name {
+        let found = prompts.find(Some(name)).map(|it| it.map(str::to_owned));
+        prompts.default =
+            found.map_err(|error| FolderError::file("prompt_name", error.to_string()))?;
+    }
+    Ok(prompts)
+}
+
+/// Most tokens of an input: the smallest of the limits that files say.
+fn longest(folder: &Folder, warnings: &mut Vec<String>) -> usize {
+    let positions = folder.config.positions;
+    let positions = positions.map(|it| it.saturating_sub(folder.config.first_position()));
+    let limits =
+        [folder.sentence.max_seq_length, folder.tokenizer_config.model_max_length, positions];
+    // A limit of zero is how some files say that there is none.
+    let smallest = limits.into_iter().flatten().filter(|&it| it > 0).min();
+    smallest.unwrap_or_else(|| {
+        warnings.push(format!("no file says the longest input; {USUAL_LIMIT} tokens are taken"));
+        USUAL_LIMIT
+    })
+}

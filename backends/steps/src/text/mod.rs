@@ -1,0 +1,13 @@
+//! Text to tokens and back.
+
+mod encoded;
+mod limits;
+mod prompt;
+mod tokenize;
+mod truncate;
+
+pub use encoded::{Detail, Encode, Encoded, Encoding};
+pub use limits::TextLimits;
+pub use prompt::Prompts;
+pub use tokenize::Tokenizer;
+pub use truncate::{Strategy, Truncation};

@@ -1,0 +1,257 @@
+//! The tokenizer of a folder. The only file that knows the crate `tokenizers`.
+//!
+//! One tokenizer serves all threads: the crate's own truncation and padding would need `&mut`, so both are off, and
+//! its post-processor is held apart. A text is encoded bare, cut, and then gets its special tokens, in the order in
+//! which the crate does the same.
+
+use tokenizers::{
+    AddedToken, Decoder, EncodeInput, Encoding as Tokens, PostProcessor, PostProcessorWrapper,
+    Token,
+    models::ModelWrapper,
+    normalizers::{Lowercase, NormalizerWrapper, Sequence},
+    utils::truncation::TruncationDirection,
+};
+
+use super::{
+    encoded::{Detail, Encode, Encoded, Encoding},
+    truncate::Truncation,
+};
+use crate::{
+    error::{FolderError, RowError},
+    side::Side,
+};
+
+/// A tokenizer: immutable, shared by all threads.
+#[derive(Debug)]
+pub struct Tokenizer {
+    /// Without post-processor, truncation and padding.
+    bare: tokenizers::Tokenizer,
+    /// What adds special tokens.
+    post: Option<PostProcessorWrapper>,
+    /// Ids from zero on, added tokens included.
+    vocabulary: usize,
+}
+
+/// A text as the crate splits it, for what is wanted of it.
+fn encode(
+    bare: &tokenizers::Tokenizer,
+    text: &str,
+    detail: Detail,
+) -> Result<Tokens, tokenizers::Error> {
+    let input = EncodeInput::Single(text.into());
+    match detail {
+        Detail::Ids => bare.encode_fast(input, false),
+        Detail::Characters => bare.encode_char_offsets(input, false),
+        Detail::Bytes => bare.encode(input, false),
+    }
+}
+
+impl Tokenizer {
+    /// From the bytes of `tokenizer.json`; `file` is its name in errors. With `lower_case` texts are made lower-case
+    /// first, unless the tokenizer does so itself.
+    ///
+    /// # Errors
+    /// When the crate cannot read it.
+    pub fn from_bytes(
+        bytes: &[u8],
+        file: &str,
+        lower_case: bool,
+    ) -> Result<Tokenizer, FolderError> {
+        let read = tokenizers::Tokenizer::from_bytes(bytes);
+        let wrong = |error| FolderError::file(file, format!("it is no tokenizer: {error}"));
+        let mut bare = read.map_err(wrong)?;
+        let post = bare.get_post_processor().cloned();
+        bare.with_post_processor(None::<PostProcessorWrapper>);
+        bare.with_padding(None);
+        bare.with_truncation(None).map_err(wrong)?;
+        if lower_case && !bare.get_normalizer().is_some_and(lowers) {
+            let first = NormalizerWrapper::Lowercase(Lowercase);
+            let rest = bare.get_normalizer().cloned();
+            let chain = Sequence::new([Some(first), rest].into_iter().flatten().collect());
+            bare.with_normalizer(Some(chain)).map_err(wrong)?;
+        }
+        let vocabulary = bare.get_vocab(true).into_values().max().map_or(0, |it| it as usize + 1);
+        Ok(Tokenizer { bare, post, vocabulary })
+    }
+
+    /// The tokens of a text, or of a pair.
+    ///
+    /// # Errors
+    /// When the crate fails, or the text cannot be cut as asked.
+    pub fn encode(
+        &self,
+        text: &str,
+        pair: Option<&str>,
+        how: &Encode,
+    ) -> Result<Encoding, RowError> {
+        let failed = |error: tokenizers::Error| RowError::Tokenizer(error.to_string());
+        let first = encode(&self.bare, text, how.detail).map_err(failed)?;
+        let second = pair.map(|it| encode(&self.bare, it, how.detail)).transpose();
+        self.finish(first, second.map_err(failed)?, how)
+    }
+
+    /// The tokens that these ids are. Special ones are added where none is there.
+    ///
+    /// # Errors
+    /// When an id is beyond the vocabulary, or there are too many.
+    pub fn encode_ids(&self, ids: &[u32], how: &Encode) -> Result<Encoding, RowError> {
+        let mut tokens = Vec::with_capacity(ids.len());
+        let mut has_special = false;
+        for &id in ids {
+            let unknown = RowError::UnknownId { id, size: self.vocabulary };
+            let text = self.bare.id_to_token(id).ok_or(unknown)?;
+            has_special |= self.bare.get_added_vocabulary().is_special_token(&text);
+            tokens.push(Token::new(id, text, (0, 0)));
+        }
+        let add_special_tokens = how.add_special_tokens && !has_special;
+        self.finish(Tokens::from_tokens(tokens, 0), None, &Encode { add_special_tokens, ..*how })
+    }
+
+    fn finish(
+        &self,
+        mut first: Tokens,
+        mut second: Option<Tokens>,
+        how: &Encode,
+    ) -> Result<Encoding, RowError> {
+        let failed = |error: tokenizers::Error| RowError::Tokenizer(error.to_string());
+        let special = if how.add_special_tokens { self.special(second.is_some()) } else { 0 };
+        if let Some(second) = &mut second {
+            // Before it is cut, so that further windows have it, too.
+            second.set_type_ids(vec![1; second.len()]);
+        }
+        let lengths = (first.len(), second.as_ref().map(Tokens::len));
+        let given = lengths.0 + lengths.1.unwrap_or(0) + special;
+        let mut wants_windows = false;
+        if let Some(truncation) = &how.truncation {
+            let kept = truncation.keep(lengths, special)?;
+            wants_windows = truncation.stride.is_some();
+            cut(&mut first, kept.0, truncation);
+            if let Some((second, kept)) = second.as_mut().zip(kept.1) {
+                cut(second, kept, truncation);
+            }
+        }
+        let mut whole = match &self.post {
+            Some(post) => post.process(first, second, how.add_special_tokens).map_err(failed)?,
+            None => joined(first, second),
+        };
+        let others = whole.take_overflowing();
+        let mut windows = vec![encoded(&whole, how.detail)];
+        if wants_windows {
+            windows.extend(others.iter().map(|it| encoded(it, how.detail)));
+        }
+        Ok(Encoding { windows, given })
+    }
+
+    /// Special tokens that are added to a text, or to a pair.
+    pub fn special(&self, is_pair: bool) -> usize {
+        self.post.as_ref().map_or(0, |it| it.added_tokens(is_pair))
+    }
+
+    /// Ids to text.
+    ///
+    /// # Errors
+    /// When the crate fails.
+    pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, RowError> {
+        let text = self.bare.decode(ids, skip_special_tokens);
+        text.map_err(|error| RowError::Tokenizer(error.to_string()))
+    }
+
+    /// Tokens to text.
+    ///
+    /// # Errors
+    /// When the crate fails.
+    pub fn join(&self, tokens: Vec<String>) -> Result<String, RowError> {
+        match self.bare.get_decoder() {
+            Some(decoder) => {
+                let text = decoder.decode(tokens);
+                text.map_err(|error| RowError::Tokenizer(error.to_string()))
+            }
+            None => Ok(tokens.join(" ")),
+        }
+    }
+
+    /// The id of a token.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.bare.token_to_id(token)
+    }
+
+    /// The token of an id.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.bare.id_to_token(id)
+    }
+
+    /// Is the token of this id a special one?
+    pub fn is_special(&self, id: u32) -> bool {
+        let special = self.bare.get_added_vocabulary().get_added_tokens_decoder().get(&id);
+        special.is_some_and(|it: &AddedToken| it.special)
+    }
+
+    /// Ids from zero on: each id is below.
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    /// What stands in front of a piece that continues a word, where the model writes it so.
+    pub fn continuing_prefix(&self) -> Option<&str> {
+        let prefix = match self.bare.get_model() {
+            ModelWrapper::WordPiece(model) => Some(&*model.continuing_subword_prefix),
+            ModelWrapper::BPE(model) => model.continuing_subword_prefix.as_deref(),
+            ModelWrapper::WordLevel(_) | ModelWrapper::Unigram(_) => None,
+        };
+        prefix.filter(|it| !it.is_empty())
+    }
+
+    /// The kind of its model, for logs.
+    pub fn kind(&self) -> &'static str {
+        match self.bare.get_model() {
+            ModelWrapper::BPE(_) => "BPE",
+            ModelWrapper::WordPiece(_) => "WordPiece",
+            ModelWrapper::WordLevel(_) => "WordLevel",
+            ModelWrapper::Unigram(_) => "Unigram",
+        }
+    }
+}
+
+/// Does a normalizer make texts lower-case?
+fn lowers(normalizer: &NormalizerWrapper) -> bool {
+    match normalizer {
+        NormalizerWrapper::Lowercase(_) => true,
+        NormalizerWrapper::BertNormalizer(bert) => bert.lowercase,
+        NormalizerWrapper::Sequence(chain) => chain.as_ref().iter().any(lowers),
+        _ => false,
+    }
+}
+
+fn cut(tokens: &mut Tokens, kept: usize, how: &Truncation) {
+    let side = match how.side {
+        Side::Left => TruncationDirection::Left,
+        Side::Right => TruncationDirection::Right,
+    };
+    tokens.truncate(kept, how.stride.unwrap_or(0), side);
+    if how.stride.is_none() {
+        tokens.take_overflowing();
+    }
+}
+
+/// What the crate does for a tokenizer without a post-processor.
+fn joined(mut first: Tokens, second: Option<Tokens>) -> Tokens {
+    if let Some(mut second) = second {
+        first.set_sequence_id(0);
+        second.set_sequence_id(1);
+        first.merge_with(second, false);
+    }
+    first
+}
+
+fn encoded(tokens: &Tokens, detail: Detail) -> Encoded {
+    let has_details = detail != Detail::Ids;
+    let wanted = |yes: bool| if yes { tokens.len() } else { 0 };
+    Encoded {
+        ids: tokens.get_ids().to_vec(),
+        type_ids: tokens.get_type_ids().to_vec(),
+        is_special: tokens.get_special_tokens_mask().iter().map(|&it| it != 0).collect(),
+        offsets: tokens.get_offsets()[..wanted(has_details)].to_vec(),
+        words: tokens.get_word_ids()[..wanted(has_details)].to_vec(),
+        sequences: if has_details { tokens.get_sequence_ids() } else { Vec::new() },
+    }
+}

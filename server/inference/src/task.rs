@@ -1,0 +1,112 @@
+//! What a pipeline is for, by the names that Hugging Face gives its tasks.
+
+/// The input that is one text for each row.
+pub const TEXT: &str = "text";
+/// The input that is a second text for each row.
+pub const TEXT_PAIR: &str = "text_pair";
+/// The input that is a text with which others are compared.
+pub const SOURCE_SENTENCE: &str = "source_sentence";
+/// The input that is the texts that are compared with it.
+pub const SENTENCES: &str = "sentences";
+/// The input by which texts are ranked.
+pub const QUERY: &str = "query";
+/// The input that is the texts that are ranked.
+pub const TEXTS: &str = "texts";
+/// The input that is a question.
+pub const QUESTION: &str = "question";
+/// The input that is the text in which its answer stands.
+pub const CONTEXT: &str = "context";
+/// The output that is the name of a class.
+pub const LABEL: &str = "label";
+/// The output that is a number for each class, sentence or text.
+pub const SCORE: &str = "score";
+/// The output that is what the pipeline says of a row, as JSON.
+pub const RESULT: &str = "result";
+/// The output that is the vector of a row.
+pub const EMBEDDING: &str = "embedding";
+/// The parameter that says how many classes are wanted.
+pub const TOP_K: &str = "top_k";
+/// Its older form.
+pub const RETURN_ALL_SCORES: &str = "return_all_scores";
+/// The parameter with the classes of a zero-shot classification.
+pub const CANDIDATE_LABELS: &str = "candidate_labels";
+
+/// A task of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Task {
+    TextClassification,
+    TokenClassification,
+    QuestionAnswering,
+    FillMask,
+    ZeroShotClassification,
+    FeatureExtraction,
+    SentenceEmbedding,
+    SentenceSimilarity,
+    Rerank,
+    SparseEmbedding,
+}
+
+impl Task {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Task; 10] = [
+        Task::TextClassification,
+        Task::TokenClassification,
+        Task::QuestionAnswering,
+        Task::FillMask,
+        Task::ZeroShotClassification,
+        Task::FeatureExtraction,
+        Task::SentenceEmbedding,
+        Task::SentenceSimilarity,
+        Task::Rerank,
+        Task::SparseEmbedding,
+    ];
+
+    /// The name in requests, files and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Task::TextClassification => "text-classification",
+            Task::TokenClassification => "token-classification",
+            Task::QuestionAnswering => "question-answering",
+            Task::FillMask => "fill-mask",
+            Task::ZeroShotClassification => "zero-shot-classification",
+            Task::FeatureExtraction => "feature-extraction",
+            Task::SentenceEmbedding => "sentence-embedding",
+            Task::SentenceSimilarity => "sentence-similarity",
+            Task::Rerank => "rerank",
+            Task::SparseEmbedding => "sparse-embedding",
+        }
+    }
+
+    /// The task of that name or of one of its aliases.
+    pub fn from_name(name: &str) -> Option<Task> {
+        let alias = match name {
+            "sentiment-analysis" => "text-classification",
+            "ner" => "token-classification",
+            "text-ranking" | "reranker" => "rerank",
+            "zero-shot" => "zero-shot-classification",
+            other => other,
+        };
+        Task::ALL.into_iter().find(|it| it.name() == alias)
+    }
+}
+
+impl std::fmt::Display for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_and_alias_is_read() {
+        for task in Task::ALL {
+            assert_eq!(Task::from_name(task.name()), Some(task));
+        }
+        assert_eq!(Task::from_name("ner"), Some(Task::TokenClassification));
+        assert_eq!(Task::from_name("text-clasification"), None);
+    }
+}
