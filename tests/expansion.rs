@@ -34,7 +34,7 @@ use crate::{
 const BUDGET: u64 = 32 << 20;
 
 /// What the server may take beside its budget: buffers of connections, copies of a batch, threads.
-const BESIDE: u64 = 64 << 20;
+const BESIDE: u64 = 80 << 20;
 
 const AT_ONCE: usize = 64;
 

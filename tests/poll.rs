@@ -46,7 +46,8 @@ fn an_empty_repository_is_followed_too() {
 #[test]
 fn a_version_that_is_being_uploaded_is_waited_for() {
     let repository = Repository::of(&["mlp"]);
-    let flags = [&POLL[..], &["--log-verbose=1"]].concat();
+    // Seldom enough that a busy machine writes between any two looks.
+    let flags = ["--model-control-mode=poll", "--repository-poll-secs=0.5", "--log-verbose=1"];
     let mut server = Process::start(&repository, &flags, &[]);
     server.wait_ready();
     let whole = fs::read(root("tests/fixtures/models/mlp/1/model.onnx")).unwrap();
@@ -69,7 +70,7 @@ fn a_version_that_is_being_uploaded_is_waited_for() {
     let third = repository.path().join("mlp/3");
     fs::create_dir(&third).unwrap();
     fs::write(third.join("model.onnx.part"), &whole).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
     assert!(!index(&mut client).contains("\"3\""), "{}", index(&mut client));
     fs::rename(third.join("model.onnx.part"), third.join("model.onnx")).unwrap();
     wait_for("version 3", || {

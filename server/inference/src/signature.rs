@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use backend::DataType;
+use backend::{DataType, NamedTensor};
+
+use crate::task::Task;
 
 /// The face of one model version.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +22,35 @@ pub struct Signature {
     pub inputs: Vec<Port>,
     /// Outputs, in the order of the configuration.
     pub outputs: Vec<Port>,
+    /// What stands behind inputs that are texts; `None` where the inputs are those of the engine.
+    pub pipeline: Option<Arc<Pipeline>>,
+}
+
+/// A model that takes texts where its graph takes tensors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    /// What it is for.
+    pub task: Task,
+    /// Other inputs that a request may give in place of the model's own.
+    pub forms: Vec<Form>,
+}
+
+/// Inputs that belong together, and the outputs that they lead to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// What they are for; `None` where they are those of the graph, and go to it as they are.
+    pub task: Option<Task>,
+    /// Their face.
+    pub signature: Signature,
+}
+
+impl Pipeline {
+    /// The form that has all of these inputs; `None` where the model's own are to say what is wrong.
+    pub fn form_of(&self, inputs: &[NamedTensor]) -> Option<&Form> {
+        let has_all =
+            |it: &&Form| inputs.iter().all(|input| it.signature.input(&input.name).is_some());
+        self.forms.iter().find(has_all)
+    }
 }
 
 /// One input or output.
@@ -60,14 +91,31 @@ impl Signature {
         }
     }
 
-    /// The input of that name.
+    /// The input of that name; of a pipeline also that of one of its forms.
     pub fn input(&self, name: &str) -> Option<&Port> {
-        self.inputs.iter().find(|it| &*it.name == name)
+        let own = self.inputs.iter().find(|it| &*it.name == name);
+        own.or_else(|| self.forms().find_map(|it| it.signature.input(name)))
     }
 
-    /// The output of that name.
+    /// The output of that name; of a pipeline also that of one of its forms.
     pub fn output(&self, name: &str) -> Option<&Port> {
-        self.outputs.iter().find(|it| &*it.name == name)
+        let own = self.outputs.iter().find(|it| &*it.name == name);
+        own.or_else(|| self.forms().find_map(|it| it.signature.output(name)))
+    }
+
+    fn forms(&self) -> impl Iterator<Item = &Form> {
+        self.pipeline.iter().flat_map(|it| &it.forms)
+    }
+
+    /// The face of a request with these inputs: its own, or that of another form; and the task of that form, where it
+    /// is one of a pipeline.
+    pub fn of_inputs(&self, inputs: &[NamedTensor]) -> (Option<Task>, &Signature) {
+        let Some(pipeline) = &self.pipeline else { return (None, self) };
+        let is_own = |name: &str| self.inputs.iter().any(|it| &*it.name == name);
+        match pipeline.form_of(inputs) {
+            Some(form) if !inputs.iter().all(|it| is_own(&it.name)) => (form.task, &form.signature),
+            _ => (Some(pipeline.task), self),
+        }
     }
 
     /// The shape that a client writes for this port, as text: `[-1,30]`, the batch dimension included.

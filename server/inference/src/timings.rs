@@ -27,6 +27,18 @@ impl Timings {
         Timings { started, queue: zero, input: zero, infer: zero, output: zero, batch_rows: 0 }
     }
 
+    /// Those of two executions for one request, side by side or one behind the other.
+    pub fn beside(self, other: Timings) -> Timings {
+        Timings {
+            started: self.started.min(other.started),
+            queue: Duration::ZERO,
+            input: self.input + other.input,
+            infer: self.infer + other.infer,
+            output: self.output + other.output,
+            batch_rows: self.batch_rows.max(other.batch_rows),
+        }
+    }
+
     /// Adds the time of another execution to the three parts of this one.
     pub fn add(&mut self, other: &Timings) {
         self.input += other.input;

@@ -7,6 +7,7 @@ pub mod infer;
 mod lifecycle;
 mod load;
 mod lock;
+mod pipeline;
 mod repository;
 mod serving;
 pub mod settings;

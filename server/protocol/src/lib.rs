@@ -24,6 +24,7 @@ pub mod negotiate;
 pub mod npy;
 pub mod npz;
 pub mod number;
+mod parameter;
 mod predictions;
 pub mod recordio;
 mod reply;
@@ -35,6 +36,7 @@ mod samples;
 mod shapes;
 mod table;
 pub mod tfs;
+mod typed_outputs;
 pub mod xgboost;
 
 /// A reply, ready to be written.

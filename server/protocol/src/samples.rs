@@ -36,7 +36,15 @@ pub(super) fn ports(lines: &[&str]) -> Vec<Port> {
 pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) -> Signature {
     let (inputs, outputs) = (ports(inputs), ports(outputs));
     let most_rows = Some(max_batch_size);
-    Signature { model: "m".into(), version: 3, max_batch_size, most_rows, inputs, outputs }
+    Signature {
+        model: "m".into(),
+        version: 3,
+        max_batch_size,
+        most_rows,
+        inputs,
+        outputs,
+        pipeline: None,
+    }
 }
 
 /// A response of that many rows: element `i` is `i / 2`, `i`, `i` odd, or the string `s<i>`.

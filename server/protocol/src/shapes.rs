@@ -143,6 +143,7 @@ mod tests {
             most_rows: None,
             inputs: vec![port],
             outputs: vec![],
+            pipeline: None,
         }
     }
 

@@ -10,7 +10,8 @@ use hosting::settings::{answers, aws, emf, sagemaker, sessions, vertex, xgboost}
 use models::{
     cache::cache_settings,
     settings::{
-        control, gpu_limit, hosted_start, model_defaults, multi_model, named_models, repository,
+        control, gpu_limit, hosted_start, model_defaults, multi_model, named_models, pipelines,
+        repository,
     },
     stores::store_settings,
 };
@@ -44,6 +45,7 @@ const PARTS: &[&[Flag]] = &[
     monitoring_file::FLAGS,
     multi_model::FLAGS,
     named_models::FLAGS,
+    pipelines::FLAGS,
     rate_limit_settings::FLAGS,
     repository::FLAGS,
     sagemaker::FLAGS,
@@ -115,6 +117,13 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "strict-max-batch-size",
         "default-queue-delay-us",
         "default-max-queue-size",
+    ]),
+    ("Pipelines", &[
+        "pipelines",
+        "task",
+        "pooling",
+        "max-client-batch-size",
+        "max-text-bytes",
     ]),
     ("Object stores", &[
         "model-repository-cache-dir",

@@ -4,6 +4,7 @@ mod cached;
 mod ensemble;
 mod next;
 mod parts;
+mod pipeline;
 
 use std::{sync::Arc, time::Instant};
 
@@ -19,6 +20,7 @@ use crate::{
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
+    task::Task,
     timings::Timings,
     trace::{Trace, Tracing},
 };
@@ -47,6 +49,10 @@ struct Call<'a> {
     /// The members of the ensemble that the model is, where an outer ensemble has found them already.
     found: Option<&'a Resolved>,
     prepared: Prepared,
+    /// The task of its form, where the model is a pipeline and the request does not go to its graph.
+    task: Option<Task>,
+    /// Most rows of a run for requests of its form.
+    most_rows: usize,
     /// Without its inputs.
     request: &'a InferenceRequest,
     accepted: Instant,
@@ -123,13 +129,19 @@ impl Inference {
         if let Some(trace) = trace {
             trace.accepted(accepted, request.id.as_ref(), &request.inputs);
         }
-        let prepared =
-            crate::serving::validate::prepare(&mut request, &model.signature, &model.config)?;
+        let (task, face) = model.signature.of_inputs(&request.inputs);
+        let config = match (task, &model.pipeline) {
+            (Some(_), Some(pipeline)) => &pipeline.config,
+            _ => &model.config,
+        };
+        let prepared = crate::serving::validate::prepare(&mut request, face, config)?;
+        let most_rows = face.max_batch_size;
         let rows = prepared.work.rows.max(1);
         if let Some(trace) = trace {
             trace.queued(&prepared.work.inputs);
         }
-        let call = Call { model, found, prepared, request: &request, accepted, trace };
+        let call =
+            Call { model, found, prepared, task, most_rows, request: &request, accepted, trace };
         let answer = match &self.cache {
             // In a box: what has no cache does not pay for the size of it.
             Some(cache) if model.config.response_cache => {
@@ -148,14 +160,23 @@ impl Inference {
     async fn compute(&self, call: Call<'_>, slot: Option<ReplySlot>) -> Result<Answer, Error> {
         let Call { model, request, accepted, trace, .. } = call;
         let rows = call.prepared.work.rows.max(1);
-        let most_rows = model.signature.max_batch_size;
+        let most_rows = call.most_rows;
         let fitting = match &model.dispatch {
             Dispatch::Batches(scheduler) => scheduler.memory_rows().unwrap_or(most_rows),
             Dispatch::Sequences(_) | Dispatch::Ensemble(_) => most_rows,
         };
         let fitting = fitting.min(most_rows);
         let done = match &model.dispatch {
-            Dispatch::Batches(scheduler) if model.signature.batches() && fitting < rows => {
+            // In boxes, these and those below: a request to instances does not pay for the size of them.
+            Dispatch::Batches(scheduler) if call.task.is_some() => {
+                let no_texts = || Error::Internal("the model takes no texts".to_owned());
+                let found = call.task.zip(model.pipeline.as_ref());
+                let (task, pipeline) = found.ok_or_else(no_texts)?;
+                let (parameters, submission) = (&request.parameters[..], call.submission());
+                let asking = pipeline::Asking { task, pipeline, parameters, submission };
+                Box::pin(pipeline::run(scheduler, asking)).await?
+            }
+            Dispatch::Batches(scheduler) if 0 < most_rows && fitting < rows => {
                 if scheduler.has_stopped_merging() {
                     return Err(too_many(model, most_rows));
                 }
@@ -164,7 +185,6 @@ impl Inference {
             Dispatch::Batches(scheduler) => {
                 scheduler.submit_with_slot(call.submission(), slot).await?
             }
-            // In boxes: a request to instances does not pay for the size of these.
             Dispatch::Sequences(scheduler) => {
                 let sequence = request.sequence.as_ref();
                 Box::pin(scheduler.submit(call.submission(), sequence)).await?

@@ -1,10 +1,6 @@
 //! A request of more rows than a run has: cut into parts that run side by side, and put together again.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use backend::{BackendError, NamedTensor, Tensor};
 
@@ -28,20 +24,32 @@ pub(super) async fn run(
     slot: Option<ReplySlot>,
 ) -> Result<Done, Error> {
     let slot = slot.or_else(|| scheduler.reply_slot());
-    let mut leaving = Leaving { scheduler, accepted: submission.accepted, is_over: false };
+    let leaving = Leaving::new(scheduler, submission.accepted);
     let answer = in_parts(scheduler, &submission, most_rows).await;
-    leaving.is_over = true;
+    leaving.end();
     if let Some(slot) = slot {
         slot.wait_for_earlier().await;
     }
     scheduler.count_parts(answer, submission.accepted)
 }
 
-/// Counts a request whose client leaves before it is answered.
-struct Leaving<'a> {
+/// Counts a request of several parts whose client leaves before it is answered.
+pub(super) struct Leaving<'a> {
     scheduler: &'a Scheduler,
     accepted: Instant,
     is_over: bool,
+}
+
+impl Leaving<'_> {
+    /// Of a request that was accepted then.
+    pub(super) fn new(scheduler: &Scheduler, accepted: Instant) -> Leaving<'_> {
+        Leaving { scheduler, accepted, is_over: false }
+    }
+
+    /// It has been answered.
+    pub(super) fn end(mut self) {
+        self.is_over = true;
+    }
 }
 
 impl Drop for Leaving<'_> {
@@ -136,17 +144,7 @@ impl Joined {
         for (column, output) in self.outputs.iter_mut().zip(outputs) {
             column.add(output.tensor)?;
         }
-        self.timings = Some(match self.timings {
-            None => timings,
-            Some(sum) => Timings {
-                started: sum.started.min(timings.started),
-                queue: Duration::ZERO,
-                input: sum.input + timings.input,
-                infer: sum.infer + timings.infer,
-                output: sum.output + timings.output,
-                batch_rows: sum.batch_rows.max(timings.batch_rows),
-            },
-        });
+        self.timings = Some(self.timings.map_or(timings, |sum| sum.beside(timings)));
         Ok(())
     }
 

@@ -85,6 +85,7 @@ impl Loader {
             config,
             config_json,
             config_message,
+            pipeline: None,
             dispatch,
             metrics,
             content_hash,

@@ -32,7 +32,7 @@ pub(crate) fn ready(model: &ServedModel, plan: &Plan, took: Duration) {
         device = plan.devices_text(),
         instances = plan.instances(),
         threads = plan.threads,
-        max_batch_size = model.signature.max_batch_size,
+        max_batch_size = model.config.max_batch_size,
         load_ms = took.as_millis(),
         why = plan.reason,
         "model is ready"

@@ -292,6 +292,7 @@ impl Loader {
         let whole = (!settled.has_parts).then_some(completed.config.max_batch_size);
         signature.most_rows = signature.most_rows.or(strict).or(whole);
         let signature = Arc::new(signature);
+        let opened = self.open_pipeline(load, &*model, &signature, &completed.config, warnings)?;
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
         let run_limit = self.settings.repository.load_run_limit;
         let warm_up = instances::WarmUp { dir: &found.dir, extra: &extra, run_limit };
@@ -330,6 +331,10 @@ impl Loader {
             metrics.has_cache();
         }
         let content_hash = self.content_hash(load, &config, &config_json);
+        let (pipeline, signature) = match opened {
+            Some((pipeline, face)) => (Some(Arc::new(pipeline)), Arc::new(face)),
+            None => (None, signature),
+        };
         let config_message = completed.raw;
         let (used, bytes, files) = Default::default();
         Ok(ServedModel {
@@ -338,6 +343,7 @@ impl Loader {
             config,
             config_json,
             config_message,
+            pipeline,
             dispatch,
             metrics,
             content_hash,

@@ -13,6 +13,7 @@ pub(crate) mod load_settings;
 pub(crate) mod loader;
 pub(crate) mod merging;
 pub(crate) mod options;
+pub(crate) mod pipeline;
 pub(crate) mod placement;
 pub(crate) mod planning;
 pub(crate) mod proof;

@@ -55,6 +55,7 @@ impl Loader {
         Ok(Some(ServedModel {
             shown_name: served.shown_name.clone(),
             signature: served.signature.clone(),
+            pipeline: served.pipeline.clone(),
             config: completed.config,
             config_json: self.reader.to_json(&completed.raw).to_string().into(),
             config_message: completed.raw,

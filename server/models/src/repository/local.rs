@@ -18,6 +18,9 @@ use crate::{
 };
 use inference::messages;
 
+/// The file of sentence-transformers that names the directories beside it.
+const MODULES: &str = "modules.json";
+
 /// A model that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundModel {
@@ -271,6 +274,8 @@ fn versions_in(
                 )),
             },
             None if NOT_VERSIONS.contains(&&*name) || is_unfinished(&name) => {}
+            // The parts of a model of sentence-transformers, and its graph.
+            None if dir.join(MODULES).is_file() => {}
             None => warnings.push(format!(
                 "{} is not a version: a version's directory is a whole number above zero",
                 path.display()

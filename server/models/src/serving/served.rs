@@ -12,6 +12,7 @@ use crate::{
         model::{MERGING, ModelConfig},
         raw,
     },
+    pipeline::open::ServedPipeline,
     repository::{model_id::ModelId, scratch_dir::ScratchDir},
     serving::{
         content_hash::ContentHash,
@@ -34,6 +35,8 @@ pub struct ServedModel {
     pub config_json: Bytes,
     /// The same as a message.
     pub config_message: raw::ModelConfig,
+    /// What stands around its graph, where it takes texts.
+    pub(crate) pipeline: Option<Arc<ServedPipeline>>,
     /// Where its requests go.
     pub dispatch: Dispatch,
     /// Its counters.

@@ -6,6 +6,7 @@ pub mod hosted_start;
 pub mod model_defaults;
 pub mod multi_model;
 pub mod named_models;
+pub mod pipelines;
 pub mod repository;
 
 pub use control::{AtStart, ControlMode, ModelControl, OnDemand};
@@ -14,4 +15,5 @@ pub use hosted_start::{HostedStart, HostedWay, PlatformFolder};
 pub use model_defaults::ModelDefaults;
 pub use multi_model::MultiModel;
 pub use named_models::{LabelRule, NamedModels};
+pub use pipelines::PipelineSettings;
 pub use repository::{BackendSetting, ModelsFrom, Repository};

@@ -6,6 +6,7 @@ use super::{
     gpu_limit::{self, GpuLimit},
     hosted_start::PlatformFolder,
     named_models::{NamedModels, model_name},
+    pipelines::{self, PipelineSettings},
 };
 use configuration::{
     Flag, Sources,
@@ -56,6 +57,8 @@ pub struct Repository {
     pub trusts_load_requests: bool,
     /// `--load-run-limit-secs`: how long an instance's runs before it serves may take.
     pub load_run_limit: Option<Duration>,
+    /// Folders that take texts.
+    pub pipelines: PipelineSettings,
 }
 
 /// Where models are.
@@ -129,6 +132,7 @@ pub fn resolve(
         load_run_limit: sources
             .read("load-run-limit-secs", value::count, problems)
             .map(|it| Duration::from_secs(it.get() as u64)),
+        pipelines: pipelines::resolve(sources, problems),
     }
 }
 

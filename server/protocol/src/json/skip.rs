@@ -4,7 +4,7 @@ use super::{MAX_DEPTH, Reader, Token};
 use crate::number;
 use inference::error::Error;
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// Checks one value and moves behind it.
     ///
     /// # Errors
@@ -57,6 +57,18 @@ impl Reader<'_> {
                 self.take(b':', "':' after a key")?;
             }
         }
+    }
+
+    /// Reads past one value, and gives its text as it stands.
+    ///
+    /// # Errors
+    /// When it is not sound JSON, nested too deep, or no UTF-8.
+    pub fn raw_value(&mut self) -> Result<&'a str, Error> {
+        let place = self.place();
+        self.skip_value()?;
+        let text = self.text.get(self.position - self.length_since(place)..self.position);
+        std::str::from_utf8(text.unwrap_or_default())
+            .map_err(|_| self.error_from(place, "it is not UTF-8"))
     }
 
     fn skip_number(&mut self) -> Result<(), Error> {

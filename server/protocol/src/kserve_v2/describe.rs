@@ -179,6 +179,7 @@ mod tests {
             most_rows: None,
             inputs: vec![port("x", vec![None, Some(2)])],
             outputs: vec![port("y", vec![])],
+            pipeline: None,
         };
         let inputs = r#"[{"name":"x","datatype":"FP32","shape":[-1,-1,2]}]"#;
         let outputs = r#"[{"name":"y","datatype":"FP32","shape":[-1]}]"#;

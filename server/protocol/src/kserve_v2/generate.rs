@@ -15,6 +15,7 @@ use crate::{
         write::{self, BytesAs, NotText},
     },
     number::Excerpt,
+    typed_outputs,
 };
 use inference::{
     error::Error,
@@ -47,6 +48,7 @@ pub fn decode(signature: &Signature, body: &[u8]) -> Result<InferenceRequest, De
         Ok(()) => {
             let Decoding { mut request, parameters, .. } = decoding;
             parameters.give_to(&mut request);
+            request.outputs = typed_outputs::of_request(signature, &request.inputs);
             Ok(request)
         }
         Err(error) => Err(DecodeError { id: decoding.request.id, error }),

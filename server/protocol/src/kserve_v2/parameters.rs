@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::json::{Reader, Token};
+use crate::{
+    json::{Reader, Token},
+    parameter,
+};
 use inference::{
     error::Error,
-    messages,
     request::{InferenceRequest, Parameter, Sequence, SequenceId},
 };
 
@@ -21,10 +23,6 @@ pub(super) struct Parameters {
     sequence_end: bool,
     custom: Vec<(Arc<str>, Parameter)>,
 }
-
-/// Most custom parameters of a request: each takes ten times its text.
-const MOST_PARAMETERS: usize = 1 << 14;
-
 impl Parameters {
     /// Reads the value of one parameter.
     ///
@@ -45,11 +43,11 @@ impl Parameters {
             name if name.starts_with("triton_") => {
                 return Err(reader.error("parameters that begin with 'triton_' are reserved"));
             }
-            _ if self.custom.len() == MOST_PARAMETERS => {
-                let problem = format_args!("expected at most {MOST_PARAMETERS} parameters");
+            _ if self.custom.len() == parameter::MOST => {
+                let problem = format_args!("expected at most {} parameters", parameter::MOST);
                 return Err(reader.error(problem));
             }
-            name => self.custom.push((name.into(), custom(reader, name)?)),
+            name => self.custom.push((name.into(), parameter::scalar(reader, name)?)),
         }
         Ok(())
     }
@@ -78,30 +76,6 @@ fn sequence_id(reader: &mut Reader<'_>) -> Result<Option<SequenceId>, Error> {
         found @ (Token::Bool | Token::Object | Token::Array | Token::Null) => {
             let expected = "expected an integer >= 0 or a string";
             Err(reader.error(format_args!("{expected}, found {found}")))
-        }
-    }
-}
-
-/// A string, an integer, a floating-point number, or a boolean.
-fn custom(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
-    match reader.peek()? {
-        Token::String => Ok(Parameter::Text(reader.string()?.into())),
-        Token::Bool => Ok(Parameter::Bool(reader.bool()?)),
-        Token::Number => {
-            let place = reader.mark();
-            // Whatever is no whole number of 64 bits is a floating-point one.
-            match reader.revisit(place, Reader::number::<i64>) {
-                Ok(number) => {
-                    reader.skip_value()?;
-                    Ok(Parameter::Int(number))
-                }
-                Err(_) => Ok(Parameter::Double(reader.number()?)),
-            }
-        }
-        found @ (Token::Object | Token::Array | Token::Null) => {
-            let expected = "expected a string, a number or a boolean";
-            let wrong = messages::parameter_type(name);
-            Err(reader.error(format_args!("{wrong}: {expected}, found {found}")))
         }
     }
 }

@@ -28,7 +28,15 @@ fn sample(max_batch_size: usize) -> Signature {
     let ports: Vec<Port> = DataType::ALL.into_iter().map(port).collect();
     let (inputs, outputs) = (ports.clone(), ports);
     let most_rows = Some(max_batch_size);
-    Signature { model: "sample".into(), version: 3, max_batch_size, most_rows, inputs, outputs }
+    Signature {
+        model: "sample".into(),
+        version: 3,
+        max_batch_size,
+        most_rows,
+        inputs,
+        outputs,
+        pipeline: None,
+    }
 }
 
 /// A model with one input.

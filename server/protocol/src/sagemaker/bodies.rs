@@ -122,6 +122,10 @@ pub(super) fn file(
     let tensor = Tensor::from_strings(shape, [body])
         .map_err(|problem| Error::input(&*port.name, problem.to_string()))?;
     let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
+    if signature.pipeline.is_some() {
+        let envelope = ReplyFormat::HuggingFace(huggingface::of_body(signature, &inputs));
+        return Ok(Decoded { envelope, ..Decoded::whole(inputs, Media::Json) });
+    }
     let decoded = Decoded::whole(inputs, Media::Json);
     // A classifier says what is in it as Hugging Face's pipelines do.
     match tfs::Results::of(signature, tfs::Method::Classify) {

@@ -1,5 +1,7 @@
 //! What is known of an invocation besides its body, and the form that its reply will have.
 
+use std::sync::Arc;
+
 use backend::NamedTensor;
 
 use super::{
@@ -13,7 +15,7 @@ use crate::{
     tfs,
     xgboost::{self, XgboostOptions},
 };
-use inference::error::Error;
+use inference::{error::Error, request::Parameter};
 
 /// What the operator has set, and what the environment tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,22 +120,29 @@ pub(super) struct Decoded {
     pub(super) family: Media,
     /// Has the body one line for each row?
     pub(super) lines: bool,
+    /// What a pipeline is to heed.
+    pub(super) parameters: Vec<(Arc<str>, Parameter)>,
 }
 
 impl Decoded {
     /// Rows that stand on lines of their own.
     pub(super) fn rows(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
-        Decoded { inputs, envelope: ReplyFormat::Rows, stated: false, family, lines: true }
+        Decoded { lines: true, ..Decoded::of(inputs, ReplyFormat::Rows, family) }
     }
 
     /// Values without a key around them.
     pub(super) fn whole(inputs: Vec<NamedTensor>, family: Media) -> Decoded {
-        Decoded { inputs, envelope: ReplyFormat::Bare, stated: false, family, lines: false }
+        Decoded::of(inputs, ReplyFormat::Bare, family)
     }
 
     /// A JSON document that says what it is.
     pub(super) fn stated(inputs: Vec<NamedTensor>, envelope: ReplyFormat) -> Decoded {
-        Decoded { inputs, envelope, stated: true, family: Media::Json, lines: false }
+        Decoded { stated: true, ..Decoded::of(inputs, envelope, Media::Json) }
+    }
+
+    fn of(inputs: Vec<NamedTensor>, envelope: ReplyFormat, family: Media) -> Decoded {
+        let parameters = Vec::new();
+        Decoded { inputs, envelope, stated: false, family, lines: false, parameters }
     }
 }
 

@@ -2,10 +2,13 @@
 //! over logits, are models of their own; here are bodies and replies. Source:
 //! <https://github.com/aws/sagemaker-huggingface-inference-toolkit>.
 
+mod inputs;
 mod pipeline;
 mod reply;
+mod result;
+mod task;
 
-use backend::{DataType, NamedTensor, Tensor};
+use backend::{NamedTensor, Tensor};
 use bytes::Bytes;
 
 use super::{Decoded, ReplyFormat};
@@ -13,7 +16,7 @@ use crate::{
     elements::TensorBuilder,
     expansion::{self, DOUBLING, Separators, Text},
     json::{BytesForm, Reader, Token},
-    rows::{self, List, RowBuilder},
+    rows::{self, RowBuilder},
     shapes,
 };
 use inference::{
@@ -21,21 +24,16 @@ use inference::{
     signature::{Port, Signature},
 };
 
+use inputs::{TEXT, read_inputs, takes_text};
 use pipeline::Top;
 pub use pipeline::{Pipeline, Task};
 pub(super) use reply::{encode, encode_csv, encode_lines};
-
-/// The name under which a model with one input takes a text, where that is not the input's own.
-const TEXT: &str = "text";
+pub(super) use task::{holds_tensors_of_graph, of_body};
 
 /// Do all inputs that a request must give take one text each?
 pub(super) fn is_pipeline(signature: &Signature) -> bool {
     let mut required = signature.inputs.iter().filter(|it| !it.optional).peekable();
     required.peek().is_some() && required.all(takes_text)
-}
-
-fn takes_text(port: &Port) -> bool {
-    port.dtype == DataType::Bytes && shapes::scalar(port)
 }
 
 /// Is the value at the reader what a pipeline takes: a text, an object of texts, or a list of one of these? Lists of
@@ -69,9 +67,18 @@ pub(super) fn holds_texts(reader: &mut Reader<'_>) -> bool {
 /// When a text is missing or none; when a parameter that is an input is not of its type.
 pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
-    let (inputs, pipeline) = read(signature, &mut reader)?;
+    let (inputs, pipeline, parameters) = match &signature.pipeline {
+        Some(served) => task::read(signature, served.task, &mut reader)?,
+        None => {
+            let (inputs, pipeline) = read(signature, &mut reader)?;
+            (inputs, pipeline, Vec::new())
+        }
+    };
     match reader.finish() {
-        Ok(()) => Ok(Decoded::stated(inputs, ReplyFormat::HuggingFace(pipeline))),
+        Ok(()) => {
+            let envelope = ReplyFormat::HuggingFace(pipeline);
+            Ok(Decoded { parameters, ..Decoded::stated(inputs, envelope) })
+        }
         Err(_) => {
             // All of them are read again, this one among them.
             drop(inputs);
@@ -97,17 +104,25 @@ pub(super) fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usiz
 fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error> {
     let mut reader = Reader::new(body)?;
     let mut rows = RowBuilder::named(signature, TEXT);
+    let mut parameters = None;
     for record in 1.. {
-        let mut given = false;
+        let (mut given, mut own) = (false, Vec::new());
         let read = reader.object(|reader, key| match &*key {
             "inputs" => {
                 given = true;
                 rows.push(reader)
             }
+            "parameters" if signature.pipeline.is_some() => {
+                own = task::read_parameters(reader)?;
+                Ok(())
+            }
             _ => reader.skip_value(),
         });
         let read = read.and_then(|()| match given {
-            true => Ok(()),
+            true if *parameters.get_or_insert_with(|| own.clone()) == own => Ok(()),
+            true => Err(reader.error(
+                "expected the parameters of the first record; send what has others in a request of its own",
+            )),
             false => Err(reader.error("expected the key 'inputs', found none")),
         });
         read.map_err(|error| rows::in_record(record, error))?;
@@ -117,7 +132,8 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
     }
     let inputs = rows.finish()?;
     let envelope = ReplyFormat::HuggingFace(Pipeline::default());
-    Ok(Decoded { lines: true, ..Decoded::stated(inputs, envelope) })
+    let parameters = parameters.unwrap_or_default();
+    Ok(Decoded { lines: true, parameters, ..Decoded::stated(inputs, envelope) })
 }
 
 fn read(
@@ -158,36 +174,6 @@ fn read(
         inputs.push(for_rows(signature, parameter, rows)?);
     }
     Ok((inputs, pipeline))
-}
-
-fn read_inputs(signature: &Signature, reader: &mut Reader<'_>) -> Result<Vec<NamedTensor>, Error> {
-    let start = reader.mark();
-    let first = match reader.peek()? {
-        Token::Array => {
-            let first = rows::first_item(reader, &start)?;
-            let first = first.ok_or_else(|| reader.error("expected at least one, found none"))?;
-            reader.revisit(first, Reader::peek)?
-        }
-        other => other,
-    };
-    let list = reader.peek()? == Token::Array;
-    match (first, list, rows::only_input(signature)) {
-        (Token::Object, true, _) => {
-            let mut rows = RowBuilder::named(signature, TEXT);
-            reader.array(|reader, at| {
-                rows.push(reader).map_err(|error| rows::in_record(at + 1, error))
-            })?;
-            rows.finish()
-        }
-        // A text, or the names of several inputs.
-        (_, false, _) => {
-            let mut rows = RowBuilder::named(signature, TEXT);
-            rows.push(reader)?;
-            rows.finish()
-        }
-        (_, true, Some(port)) if takes_text(port) => rows::read_list(signature, reader, List::Rows),
-        (_, true, _) => rows::read_list(signature, reader, List::RowsOrOne),
-    }
 }
 
 /// The value of an input that stands among the parameters: that of one row.

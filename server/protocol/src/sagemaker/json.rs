@@ -72,7 +72,11 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
 
 /// What an object is whose `inputs`, at the reader, describe no tensors.
 fn inputs(signature: &Signature, reader: &mut Reader<'_>) -> Kind {
-    match huggingface::is_pipeline(signature) && huggingface::holds_texts(reader) {
+    let is_for_texts = match &signature.pipeline {
+        Some(_) => !huggingface::holds_tensors_of_graph(signature, reader),
+        None => huggingface::is_pipeline(signature) && huggingface::holds_texts(reader),
+    };
+    match is_for_texts {
         true => Kind::HuggingFace,
         false => Kind::Tfs,
     }
@@ -169,7 +173,7 @@ pub(super) fn decode_lines(
     let mut reader = Reader::new(body)?;
     reader.skip_value()?;
     let kind = match kind {
-        Some(Kind::Features) => Kind::Features,
+        Some(kind @ (Kind::Features | Kind::HuggingFace)) => kind,
         Some(kind) if reader.finish().is_ok() => kind,
         _ => return decode_documents(signature, body),
     };

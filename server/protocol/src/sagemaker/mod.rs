@@ -14,6 +14,7 @@ mod mlflow;
 pub mod models;
 mod objects;
 mod outputs;
+mod pipelines;
 pub mod session;
 mod sniff;
 
@@ -105,11 +106,13 @@ pub fn decode(
     };
     let named = outputs::named(invocation, options);
     let format = reply_format(signature, invocation, options, &decoded, &named)?;
-    let outputs = outputs::of_reply(signature, named, &format);
-    Ok((
-        InferenceRequest { inputs: decoded.inputs, outputs, ..InferenceRequest::default() },
-        format,
-    ))
+    let outputs = match named.is_empty() {
+        true => pipelines::outputs(signature, &decoded.inputs, &format),
+        false => None,
+    };
+    let outputs = outputs.unwrap_or_else(|| outputs::of_reply(signature, named, &format));
+    let Decoded { inputs, parameters, .. } = decoded;
+    Ok((InferenceRequest { inputs, parameters, outputs, ..InferenceRequest::default() }, format))
 }
 
 /// Bytes that [`decode`] takes at most beside the body. Found by the same look at head and body, before anything is
@@ -265,7 +268,7 @@ fn offered(signature: &Signature, named: &[Arc<str>]) -> &'static [Media] {
         Media::Npy,
     ];
     let [without_npy @ .., _] = &ALL;
-    match outputs::fit_npy(signature, named) {
+    match outputs::fit_npy(signature, named) || pipelines::array(signature).is_some() {
         true => &ALL,
         false => without_npy,
     }

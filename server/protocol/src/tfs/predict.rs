@@ -9,6 +9,7 @@ use crate::{
     reply,
     rows::{self, List},
     shapes::with_scalars,
+    typed_outputs,
 };
 use inference::{
     error::Error,
@@ -49,7 +50,8 @@ pub fn decode_predict(
     body: &[u8],
 ) -> Result<(InferenceRequest, Form), Error> {
     let (inputs, form) = Reader::document(body, |reader| read_predict(signature, reader))?;
-    Ok((InferenceRequest { inputs, ..InferenceRequest::default() }, form))
+    let outputs = typed_outputs::of_request(signature, &inputs);
+    Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, form))
 }
 
 /// Reads the object with `instances` or `inputs` that stands at the reader.

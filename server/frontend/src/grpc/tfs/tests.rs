@@ -31,7 +31,15 @@ fn port(name: &str, dtype: DataType, dims: &[Option<usize>], labels: &[&str]) ->
 }
 
 fn signature(inputs: Vec<Port>, outputs: Vec<Port>) -> Signature {
-    Signature { model: "m".into(), version: 3, max_batch_size: 8, most_rows: None, inputs, outputs }
+    Signature {
+        model: "m".into(),
+        version: 3,
+        max_batch_size: 8,
+        most_rows: None,
+        inputs,
+        outputs,
+        pipeline: None,
+    }
 }
 
 /// A signature with one input and one output `x` of that type.

@@ -228,6 +228,7 @@ fn settings(gpus: u32) -> LoadSettings {
             refuse_code: false,
             trusts_load_requests: false,
             load_run_limit: None,
+            pipelines: Default::default(),
         },
         cpus: NonZeroUsize::new(4).unwrap(),
         gpus: Gpus { found: found.collect(), reason: "no driver".to_owned(), lack: Lack::NoDriver },

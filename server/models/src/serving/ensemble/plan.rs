@@ -276,6 +276,7 @@ mod tests {
             most_rows: None,
             inputs: vec![input],
             outputs: vec![output],
+            pipeline: None,
         }
     }
 

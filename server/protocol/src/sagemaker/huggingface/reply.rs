@@ -2,7 +2,10 @@
 
 use backend::{DataType, NamedTensor, Tensor};
 
-use super::pipeline::{Pipeline, Top};
+use super::{
+    pipeline::{Pipeline, Top},
+    result,
+};
 use crate::{
     EncodedReply,
     json::write,
@@ -22,6 +25,9 @@ pub(in crate::sagemaker) fn encode(
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
+    if let Some(reply) = result::json(pipeline, response).filter(|_| signature.pipeline.is_some()) {
+        return Ok(reply);
+    }
     for output in &response.outputs {
         check_numbers(output)?;
     }
@@ -44,6 +50,9 @@ pub(in crate::sagemaker) fn encode_lines(
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
+    if let Some(reply) = result::lines(media, response).filter(|_| signature.pipeline.is_some()) {
+        return Ok(reply);
+    }
     for output in &response.outputs {
         check_numbers(output)?;
     }

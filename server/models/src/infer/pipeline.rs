@@ -1,0 +1,192 @@
+//! One request on a pipeline: its texts become rows of the graph, which are jobs of their own and run with those of
+//! other requests; what comes out of each is reduced to what is kept of it, and the rows of a text become its answer.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use backend::NamedTensor;
+
+use crate::{
+    infer::{next::next, parts::Leaving},
+    pipeline::{
+        inputs::{self, of_rows},
+        open::ServedPipeline,
+        outputs,
+        parameters::{self, Asked},
+        result::Question,
+    },
+};
+use inference::{error::Error, request::Parameter, task::Task, timings::Timings};
+use schedule::{
+    Extent, ReplySlot, RequestQueue, Scheduler, Submission,
+    work::{Done, Work},
+};
+use steps::{Place, Prepared, Reduced, Row, RowError, RowShape, Step, TopK, outputs_of_row};
+
+/// Texts of fewer bytes in all are tokenized by the task that asks; longer ones would make the other clients of its
+/// thread wait.
+const AT_ONCE: usize = 2048;
+
+/// What is asked of a pipeline.
+pub(super) struct Asking<'a> {
+    /// The task of the form that the request has.
+    pub(super) task: Task,
+    pub(super) pipeline: &'a Arc<ServedPipeline>,
+    /// What the request says of how it is answered.
+    pub(super) parameters: &'a [(Arc<str>, Parameter)],
+    /// Its texts, checked; the rest is that of each of its rows.
+    pub(super) submission: Submission,
+}
+
+/// Answers a request in texts.
+///
+/// # Errors
+/// When a text or a parameter is not what the task takes, and those of the runs: the first, with which all fails.
+///
+/// # Cancel safety
+/// Dropping the future withdraws all rows.
+pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Done, Error> {
+    let Asking { task, pipeline, parameters, submission } = asking;
+    let asked = parameters::read(task, parameters)?;
+    let work = submission.work.clone();
+    let prepared = prepare(pipeline, task, &work, asked.clone()).await?;
+    let rows = prepared.iter().map(|it| it.rows.len());
+    let counts: Vec<usize> = rows.collect();
+    let (contexts, rows): (Vec<_>, Vec<_>) =
+        prepared.into_iter().map(|it| (it.context, it.rows)).unzip();
+    let leaving = Leaving::new(scheduler, submission.accepted);
+    let done = run_rows(scheduler, pipeline, &submission, rows.into_iter().flatten()).await;
+    leaving.end();
+    let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
+    let mut reduced = reduced.into_iter();
+    let mut replies = Vec::with_capacity(contexts.len());
+    for (context, count) in contexts.into_iter().zip(counts) {
+        let rows = reduced.by_ref().take(count).collect();
+        replies.push(pipeline.steps.finish(context, rows).map_err(error)?);
+    }
+    let inputs = of_rows(task, &work.inputs, asked.candidate_labels.as_deref())?;
+    let is_best_only = matches!(asked.parameters.top_k, TopK::Default);
+    let questions: Vec<Question<'_>> =
+        inputs.iter().map(|it| Question { text: it.text(), is_best_only }).collect();
+    let outputs = outputs::tensors(&work.outputs, &replies, &questions)?;
+    let none = || Timings::starting_at(submission.accepted);
+    let timings = timings.unwrap_or_else(none);
+    Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, ..timings } })
+}
+
+/// Runs each row by itself, several at once; what is kept of each, in their order, and where the time went.
+async fn run_rows(
+    scheduler: &Scheduler,
+    pipeline: &ServedPipeline,
+    whole: &Submission,
+    rows: impl Iterator<Item = Row>,
+) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
+    let run = async |number: usize, row: Row| {
+        let (accepted, extent) = match number {
+            0 => (whole.accepted, Extent::FirstPart),
+            // It waits from now on.
+            _ => (Instant::now(), Extent::LaterPart),
+        };
+        let (work, shape_key) = job(pipeline, row.inputs)?;
+        let job = Submission { work, accepted, shape_key, extent, ..*whole };
+        let done = scheduler.submit_with_slot(job, Some(ReplySlot::unordered())).await?;
+        let place = Place { row: 0, tokens: row.tokens, padding: pipeline.steps.padding_side() };
+        let given = outputs_of_row(pipeline.steps.outputs(), &done.outputs, place);
+        let reduced = given.and_then(|it| pipeline.steps.reduce(&row.work, &it));
+        Ok::<_, Error>((reduced.map_err(error)?, done.timings))
+    };
+    // Enough that all instances are busy, and that a run has company.
+    let instances = scheduler.instances().saturating_add(1);
+    let at_once = instances.saturating_mul(pipeline.graph.max_batch_size.max(1));
+    let mut rows = rows.enumerate();
+    let mut running = Vec::with_capacity(at_once);
+    let mut reduced: BTreeMap<usize, Reduced> = BTreeMap::new();
+    let mut timings: Option<Timings> = None;
+    loop {
+        while running.len() < at_once {
+            let Some((number, row)) = rows.next() else { break };
+            running.push((number, Box::pin(run(number, row))));
+        }
+        if running.is_empty() {
+            return Ok((reduced.into_values().collect(), timings));
+        }
+        let (number, done) = next(&mut running).await;
+        let (row, took) = done?;
+        reduced.insert(number, row);
+        timings = Some(timings.map_or(took, |sum| sum.beside(took)));
+    }
+}
+
+/// The rows of all inputs, made here or, where that takes long, on a thread for such work.
+async fn prepare(
+    pipeline: &Arc<ServedPipeline>,
+    task: Task,
+    work: &Work,
+    asked: Asked,
+) -> Result<Vec<Prepared>, Error> {
+    let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let (pipeline, inputs) = (pipeline.clone(), work.inputs.clone());
+    let prepare = move || {
+        let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
+        let most = pipeline.config.max_batch_size;
+        let mut rows = inputs.iter().map(inputs::Row::rows).sum();
+        check_rows(rows, most)?;
+        rows = 0;
+        let mut all = Vec::with_capacity(inputs.len());
+        for input in &inputs {
+            let prepared = pipeline.steps.prepare(task, &input.input(), &asked.parameters);
+            let prepared = prepared.map_err(error)?;
+            rows += prepared.rows.len();
+            // Windows of long texts, which only tokens can tell.
+            check_rows(rows, most)?;
+            all.push(prepared);
+        }
+        Ok(all)
+    };
+    if bytes < AT_ONCE {
+        return prepare();
+    }
+    let prepared = tokio::task::spawn_blocking(prepare).await;
+    prepared.unwrap_or_else(|_| Err(Error::Internal("the tokenizer panicked".to_owned())))
+}
+
+/// A request is of no more rows of the graph than it may be of texts.
+fn check_rows(rows: usize, most: usize) -> Result<(), Error> {
+    if rows <= most {
+        return Ok(());
+    }
+    Err(Error::InvalidRequest(format!(
+        "the texts, labels and windows of the request make {rows} rows, at most {most} are taken \
+         (--max-client-batch-size); send fewer at once"
+    )))
+}
+
+/// What a row brings to a run, and what it may share a run with.
+fn job(pipeline: &ServedPipeline, inputs: Vec<NamedTensor>) -> Result<(Work, u64), Error> {
+    let mut key = DefaultHasher::new();
+    let mut row = Vec::with_capacity(inputs.len());
+    for (input, of_graph) in inputs.into_iter().zip(pipeline.steps.inputs()) {
+        let shape = input.tensor.shape();
+        if matches!(of_graph.shape, RowShape::Tokens { .. }) {
+            shape.dims().hash(&mut key);
+        }
+        let shape = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
+        let lost = || Error::Internal("a row has lost its shape".to_owned());
+        let tensor = input.tensor.reshape(shape).ok_or_else(lost)?;
+        row.push(NamedTensor { tensor, ..input });
+    }
+    let outputs = pipeline.steps.outputs().iter().map(|it| it.name.clone()).collect();
+    Ok((Work { inputs: row, outputs, rows: 1 }, key.finish()))
+}
+
+/// What a client is told of a row that has no answer.
+fn error(problem: RowError) -> Error {
+    match problem.is_of_the_model() {
+        true => Error::Backend(backend::BackendError::Execute(problem.to_string())),
+        false => Error::InvalidRequest(problem.to_string()),
+    }
+}

@@ -1,0 +1,165 @@
+//! The tensors of a request as inputs of a pipeline, one for each row. Nothing is copied.
+
+use backend::NamedTensor;
+
+use inference::{
+    error::Error,
+    task::{CONTEXT, QUERY, QUESTION, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, Task},
+};
+use steps::Input;
+
+/// One input, with the list of those that belong to it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Row<'a> {
+    Text(&'a str),
+    Pair(&'a str, &'a str),
+    Candidates(&'a str, Vec<&'a str>),
+    Sentences(&'a str, Vec<&'a str>),
+    Ranking(&'a str, Vec<&'a str>),
+}
+
+impl<'a> Row<'a> {
+    /// The same as steps take it.
+    pub(crate) fn input(&self) -> Input<'_> {
+        match self {
+            Row::Text(text) => Input::Text(text),
+            Row::Pair(one, other) => Input::Pair(one, other),
+            Row::Candidates(text, labels) => Input::Candidates(text, labels),
+            Row::Sentences(text, sentences) => Input::Sentences(text, sentences),
+            Row::Ranking(text, texts) => Input::Ranking(text, texts),
+        }
+    }
+
+    /// Rows of the graph that it makes at least.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Row::Text(_) | Row::Pair(..) => 1,
+            Row::Candidates(_, list) | Row::Sentences(_, list) | Row::Ranking(_, list) => {
+                list.len()
+            }
+        }
+    }
+
+    /// The text that its reply repeats.
+    pub(crate) fn text(&self) -> &'a str {
+        match self {
+            Row::Text(text)
+            | Row::Pair(text, _)
+            | Row::Candidates(text, _)
+            | Row::Sentences(text, _)
+            | Row::Ranking(text, _) => text,
+        }
+    }
+}
+
+/// The inputs of a request of that task, whose tensors fit its face.
+///
+/// # Errors
+/// [`Error::InvalidInput`] where a text is not UTF-8, and [`Error::InvalidRequest`] where there are no labels to choose
+/// from.
+pub(crate) fn of_rows<'a>(
+    task: Task,
+    inputs: &'a [NamedTensor],
+    candidate_labels: Option<&'a [String]>,
+) -> Result<Vec<Row<'a>>, Error> {
+    match task {
+        Task::TextClassification => match optional(inputs, TEXT_PAIR)? {
+            Some(second) => Ok(pairs(texts(inputs, TEXT)?, second)),
+            None => Ok(single(texts(inputs, TEXT)?)),
+        },
+        Task::ZeroShotClassification => match candidate_labels {
+            Some(labels) => {
+                let labels = || labels.iter().map(String::as_str).collect();
+                let texts = texts(inputs, TEXT)?.into_iter();
+                Ok(texts.map(|it| Row::Candidates(it, labels())).collect())
+            }
+            None => {
+                let problem =
+                    "parameters.candidate_labels: expected the classes to choose from, found none";
+                Err(Error::InvalidRequest(problem.to_owned()))
+            }
+        },
+        Task::QuestionAnswering => Ok(pairs(texts(inputs, QUESTION)?, texts(inputs, CONTEXT)?)),
+        Task::SentenceSimilarity => lists(inputs, SOURCE_SENTENCE, SENTENCES, Row::Sentences),
+        Task::Rerank => lists(inputs, QUERY, TEXTS, Row::Ranking),
+        Task::TokenClassification
+        | Task::FillMask
+        | Task::FeatureExtraction
+        | Task::SentenceEmbedding
+        | Task::SparseEmbedding => Ok(single(texts(inputs, TEXT)?)),
+    }
+}
+
+fn single(texts: Vec<&str>) -> Vec<Row<'_>> {
+    texts.into_iter().map(Row::Text).collect()
+}
+
+fn pairs<'a>(first: Vec<&'a str>, second: Vec<&'a str>) -> Vec<Row<'a>> {
+    first.into_iter().zip(second).map(|(one, other)| Row::Pair(one, other)).collect()
+}
+
+/// A text and a list of them for each row.
+fn lists<'a>(
+    inputs: &'a [NamedTensor],
+    one: &str,
+    many: &str,
+    input: fn(&'a str, Vec<&'a str>) -> Row<'a>,
+) -> Result<Vec<Row<'a>>, Error> {
+    let (first, all) = (texts(inputs, one)?, texts(inputs, many)?);
+    // A row without any has none in the other rows, too: they are of one shape.
+    let width = all.len().checked_div(first.len()).unwrap_or(0);
+    let rows = first.into_iter().enumerate();
+    let list = |row: usize| all.get(row * width..(row + 1) * width).unwrap_or_default().to_vec();
+    Ok(rows.map(|(row, text)| input(text, list(row))).collect())
+}
+
+fn optional<'a>(inputs: &'a [NamedTensor], name: &str) -> Result<Option<Vec<&'a str>>, Error> {
+    match inputs.iter().any(|it| &*it.name == name) {
+        true => texts(inputs, name).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn texts<'a>(inputs: &'a [NamedTensor], name: &str) -> Result<Vec<&'a str>, Error> {
+    let tensors = inputs.iter().filter(|it| &*it.name == name);
+    let strings = tensors.flat_map(|it| it.tensor.strings()).enumerate();
+    let text = |(at, bytes): (usize, &'a [u8])| {
+        std::str::from_utf8(bytes).map_err(|error| {
+            let offset = error.valid_up_to();
+            Error::input(name, format!("element {at} is not UTF-8 at byte {offset}"))
+        })
+    };
+    strings.map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backend::{Shape, Tensor};
+
+    fn tensor(name: &str, dims: &[usize], texts: &[&str]) -> NamedTensor {
+        let tensor = Tensor::from_strings(Shape::new(dims), texts).unwrap();
+        NamedTensor { name: name.into(), tensor }
+    }
+
+    #[test]
+    fn each_row_is_one_input() {
+        let given = [tensor(TEXT, &[2, 1], &["a", "b"]), tensor(TEXT_PAIR, &[2, 1], &["c", "d"])];
+        let pairs = of_rows(Task::TextClassification, &given, None).unwrap();
+        assert_eq!(pairs, [Row::Pair("a", "c"), Row::Pair("b", "d")]);
+        let given =
+            [tensor(QUERY, &[2, 1], &["p", "q"]), tensor(TEXTS, &[2, 2], &["a", "b", "c", "d"])];
+        let ranked = of_rows(Task::Rerank, &given, None).unwrap();
+        assert_eq!(ranked, [Row::Ranking("p", vec!["a", "b"]), Row::Ranking("q", vec!["c", "d"])]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_by_their_place() {
+        let bytes = Tensor::from_strings(Shape::new(&[2, 1]), [&b"a"[..], &b"b\xff"[..]]).unwrap();
+        let given = [NamedTensor { name: TEXT.into(), tensor: bytes }];
+        let error = of_rows(Task::SentenceEmbedding, &given, None).unwrap_err().to_string();
+        assert_eq!(error, "input 'text': element 1 is not UTF-8 at byte 1");
+        let error = of_rows(Task::ZeroShotClassification, &given[..0], None).unwrap_err();
+        assert!(error.to_string().starts_with("parameters.candidate_labels: "));
+    }
+}

@@ -1,0 +1,91 @@
+//! From a graph that serves and the folder that it lies in to a pipeline.
+
+use std::{collections::BTreeMap, path::Path};
+
+use backend::ModelSpec;
+
+use crate::{
+    config::model::ModelConfig, pipeline::face::face, settings::pipelines::PipelineSettings,
+};
+use inference::signature::Signature;
+use steps::{Folder, Graph, Opened, Overrides, Pipeline, Step, is_pipeline};
+
+/// What stands around the graph of a model.
+pub struct ServedPipeline {
+    /// The steps before and behind it.
+    pub(crate) steps: Pipeline,
+    /// The graph as requests see it that go to it as they are.
+    pub(crate) graph: Signature,
+    /// The configuration against which texts are checked: that of the model without the ports of its graph.
+    pub(crate) config: ModelConfig,
+}
+
+impl ServedPipeline {
+    /// What was understood of the folder, in one line.
+    pub(crate) fn describe(&self) -> String {
+        self.steps.describe()
+    }
+
+    /// What operators should know.
+    pub(crate) fn warnings(&self) -> &[String] {
+        self.steps.warnings()
+    }
+}
+
+/// A graph that has been loaded.
+pub(crate) struct Loaded<'a> {
+    /// What the engine says of it.
+    pub(crate) spec: Option<&'a ModelSpec>,
+    /// What clients see of it.
+    pub(crate) signature: &'a Signature,
+    /// Its completed configuration.
+    pub(crate) config: &'a ModelConfig,
+}
+
+/// The folder of a model without a configuration that names its engine, where it is one of a pipeline.
+pub(crate) fn folder_of<'a>(model_dir: &'a Path, version: &'a Path) -> Option<&'a Path> {
+    let places = [version, model_dir];
+    places.into_iter().find(|it| it.is_dir() && is_pipeline(it))
+}
+
+/// Makes a pipeline of a graph and its folder: the pipeline and its face, or the line of the log that says why the
+/// graph is served as it is.
+///
+/// # Errors
+/// What is missing or wrong in the folder: file, key and remedy.
+pub(crate) fn open(
+    dir: &Path,
+    loaded: &Loaded<'_>,
+    settings: &PipelineSettings,
+) -> Result<Result<(ServedPipeline, Signature), String>, String> {
+    let Loaded { spec: Some(spec), signature, config } = *loaded else {
+        return Ok(Err("the engine does not describe its inputs".to_owned()));
+    };
+    if !signature.batches() {
+        return Ok(Err("its graph has no batch dimension".to_owned()));
+    }
+    let overrides = Overrides {
+        task: settings.task.clone(),
+        pooling: settings.pooling.clone(),
+        max_text_bytes: Some(settings.max_text_bytes),
+        ..Overrides::default()
+    };
+    let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
+    // What the file says of its task is not known to engines.
+    let metadata = BTreeMap::new();
+    let opened = Pipeline::open(&folder, &Graph { spec, metadata: &metadata });
+    let steps = match opened.map_err(|it| it.to_string())? {
+        Opened::Pipeline(steps) => *steps,
+        Opened::Tensors(reason) => return Ok(Err(reason)),
+    };
+    if !steps.constants().is_empty() {
+        let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
+        return Ok(Err(format!("its graph takes {}, which no text fills", names.join(", "))));
+    }
+    let most_inputs = settings.max_client_batch_size.get();
+    let face = face(signature, &steps.tasks(), steps.dimensions(), most_inputs)
+        .ok_or_else(|| "the folder has no task".to_owned())?;
+    let (inputs, outputs) = (Vec::new(), Vec::new());
+    let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };
+    Ok(Ok((ServedPipeline { steps, graph: signature.clone(), config }, face)))
+}

@@ -1,0 +1,106 @@
+//! The parameters of a request as the steps take them.
+
+use std::sync::Arc;
+
+use inference::{
+    error::Error,
+    request::Parameter,
+    task::{CANDIDATE_LABELS, Task},
+};
+use serde_json::Value;
+use steps::Parameters;
+
+/// What a request asks for beside its inputs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Asked {
+    /// What the steps heed.
+    pub(crate) parameters: Parameters,
+    /// The classes of a zero-shot classification.
+    pub(crate) candidate_labels: Option<Vec<String>>,
+}
+
+/// What these parameters of a request for that task mean.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] for a name that the task does not have, and for a value of the wrong type.
+pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<Asked, Error> {
+    let mut asked = Asked::default();
+    for (key, value) in parameters {
+        let value = value_of(value);
+        match (task, &**key) {
+            (Task::ZeroShotClassification, CANDIDATE_LABELS) => {
+                asked.candidate_labels = Some(labels(&value)?);
+            }
+            (_, key) => {
+                let set = asked.parameters.set(task, key, &value);
+                set.map_err(|it| Error::InvalidRequest(it.to_string()))?;
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// Lists, objects and `null` have come as the text of their JSON.
+fn value_of(parameter: &Parameter) -> Value {
+    match parameter {
+        Parameter::Bool(value) => (*value).into(),
+        Parameter::Int(value) => (*value).into(),
+        Parameter::Double(value) => (*value).into(),
+        Parameter::Text(text) => {
+            let is_json = text.starts_with(['[', '{']) || &**text == "null";
+            let json = is_json.then(|| serde_json::from_str(text).ok()).flatten();
+            json.unwrap_or_else(|| text.as_ref().into())
+        }
+    }
+}
+
+/// A list of texts, or texts with commas between them.
+fn labels(value: &Value) -> Result<Vec<String>, Error> {
+    let labels: Option<Vec<String>> = match value {
+        Value::String(text) => {
+            let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+            Some(parts.map(str::to_owned).collect())
+        }
+        Value::Array(items) => items.iter().map(|it| it.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    labels.filter(|it| !it.is_empty()).ok_or_else(|| {
+        let expected = "expected a list of texts, or texts with commas between them";
+        Error::InvalidRequest(format!("parameters.{CANDIDATE_LABELS}: {expected}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use steps::TopK;
+
+    fn text(value: &str) -> Parameter {
+        Parameter::Text(value.into())
+    }
+
+    fn asked(task: Task, name: &str, value: Parameter) -> Result<Asked, String> {
+        read(task, &[(name.into(), value)]).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn lists_and_null_come_as_text() {
+        let top_k =
+            |value| asked(Task::TextClassification, "top_k", value).unwrap().parameters.top_k;
+        assert_eq!(top_k(Parameter::Int(3)), TopK::Best(3));
+        assert_eq!(top_k(text("null")), TopK::All);
+        let labels = |value| {
+            let asked = asked(Task::ZeroShotClassification, CANDIDATE_LABELS, text(value));
+            asked.map(|it| it.candidate_labels.unwrap())
+        };
+        assert_eq!(labels(r#"["a", "b, c"]"#).unwrap(), ["a", "b, c"]);
+        assert_eq!(labels("a, b").unwrap(), ["a", "b"]);
+        assert!(labels("").unwrap_err().starts_with("parameters.candidate_labels: expected"));
+    }
+
+    #[test]
+    fn a_parameter_of_another_task_is_named() {
+        let error = asked(Task::FillMask, "top_j", Parameter::Int(1)).unwrap_err();
+        assert!(error.contains("top_j") && error.contains("'top_k'"), "{error}");
+    }
+}

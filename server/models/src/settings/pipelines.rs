@@ -1,0 +1,73 @@
+//! What operators say of pipelines: models that take texts where their graph takes tensors.
+
+use std::num::NonZeroUsize;
+
+use configuration::{
+    Flag, Sources,
+    value::{self, Parse},
+};
+
+/// Most inputs of one request where nothing is said.
+const MOST_INPUTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
+
+/// Most bytes of one text where nothing is said.
+const TEXT_BYTES: u64 = 1 << 20;
+
+/// The flags of this part.
+#[rustfmt::skip]
+pub const FLAGS: &[Flag] = &[
+    Flag::value("pipelines", "auto", "Serve folders of Hugging Face's libraries, of a graph and its tokenizer, as pipelines that take texts: auto, or off"),
+    Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say"),
+    Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says"),
+    Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline"),
+    Flag::value("max-text-bytes", "1MiB", "Most bytes of one text"),
+];
+
+/// The settings of all pipelines of a server. What a folder's `muster.json` says goes behind them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PipelineSettings {
+    /// Are folders of Hugging Face's libraries served as pipelines?
+    pub are_served: bool,
+    /// The task of every folder; `None` where each says it.
+    pub task: Option<String>,
+    /// How token vectors become one; `None` where each folder says it.
+    pub pooling: Option<String>,
+    /// Most inputs of one request.
+    pub max_client_batch_size: NonZeroUsize,
+    /// Most bytes of one text.
+    pub max_text_bytes: usize,
+}
+
+impl Default for PipelineSettings {
+    fn default() -> PipelineSettings {
+        PipelineSettings {
+            are_served: true,
+            task: None,
+            pooling: None,
+            max_client_batch_size: MOST_INPUTS,
+            max_text_bytes: TEXT_BYTES as usize,
+        }
+    }
+}
+
+/// Reads them.
+pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSettings {
+    let inputs = sources.read("max-client-batch-size", value::count, problems);
+    let bytes = sources.read("max-text-bytes", value::bytes_from_one, problems);
+    let bytes = usize::try_from(bytes.unwrap_or(TEXT_BYTES)).unwrap_or(usize::MAX);
+    PipelineSettings {
+        are_served: sources.read("pipelines", auto_or_off, problems).unwrap_or(true),
+        task: sources.read("task", value::text, problems),
+        pooling: sources.read("pooling", value::text, problems),
+        max_client_batch_size: inputs.unwrap_or(MOST_INPUTS),
+        max_text_bytes: bytes,
+    }
+}
+
+fn auto_or_off(text: &str) -> Parse<bool> {
+    match text {
+        "auto" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("auto or off".to_owned()),
+    }
+}

@@ -1,0 +1,47 @@
+//! The value of a parameter that the server passes on to the model.
+
+use crate::json::{Reader, Token};
+use inference::{error::Error, messages, request::Parameter};
+
+/// Most custom parameters of a request: each takes ten times its text.
+pub(crate) const MOST: usize = 1 << 14;
+
+/// A string, an integer, a floating-point number, or a boolean.
+///
+/// # Errors
+/// When it is none of them.
+pub(crate) fn scalar(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
+    match reader.peek()? {
+        Token::String => Ok(Parameter::Text(reader.string()?.into())),
+        Token::Bool => Ok(Parameter::Bool(reader.bool()?)),
+        Token::Number => {
+            let place = reader.mark();
+            // Whatever is no whole number of 64 bits is a floating-point one.
+            match reader.revisit(place, Reader::number::<i64>) {
+                Ok(number) => {
+                    reader.skip_value()?;
+                    Ok(Parameter::Int(number))
+                }
+                Err(_) => Ok(Parameter::Double(reader.number()?)),
+            }
+        }
+        found @ (Token::Object | Token::Array | Token::Null) => {
+            let expected = "expected a string, a number or a boolean";
+            let wrong = messages::parameter_type(name);
+            Err(reader.error(format_args!("{wrong}: {expected}, found {found}")))
+        }
+    }
+}
+
+/// The same, and lists, objects and `null` as the text of their JSON.
+///
+/// # Errors
+/// When it is no JSON.
+pub(crate) fn any(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, Error> {
+    match reader.peek()? {
+        Token::Object | Token::Array | Token::Null => {
+            Ok(Parameter::Text(reader.raw_value()?.into()))
+        }
+        Token::String | Token::Number | Token::Bool => scalar(reader, name),
+    }
+}

@@ -1,0 +1,309 @@
+//! Folders of Hugging Face's libraries, served as they are: every request of the fixtures, against what transformers
+//! and sentence-transformers said. `tests/fixtures/pipelines/make.py` makes both.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+
+use crate::support::{Client, Repository, Server, root};
+
+/// A number may differ so much from the reference's, which computes with other kernels.
+const CLOSE: f64 = 1e-5;
+
+fn fixtures() -> PathBuf {
+    root("tests/fixtures/pipelines")
+}
+
+/// A model for each of these fixtures.
+fn repository(names: &[&str]) -> Repository {
+    names.iter().fold(Repository::new(), |repository, name| {
+        let folder = fixtures().join(name);
+        let overlay = fs::read_to_string(folder.join("overlay.json")).ok();
+        let overlay: Option<Value> = overlay.map(|it| serde_json::from_str(&it).unwrap());
+        let repository = match &overlay {
+            Some(overlay) => {
+                let base = fixtures().join(overlay["base"].as_str().unwrap()).join("folder");
+                copy(repository, name, &base)
+            }
+            None => repository,
+        };
+        let repository = copy(repository, name, &folder.join("folder"));
+        let removed = overlay.as_ref().and_then(|it| it["removed"].as_array());
+        for file in removed.into_iter().flatten() {
+            let path = repository.path().join(name).join(file.as_str().unwrap());
+            if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+        }
+        repository
+    })
+}
+
+/// Copies all files of a folder over those of a model.
+fn copy(repository: Repository, model: &str, from: &Path) -> Repository {
+    let mut files = Vec::new();
+    let mut folders = vec![from.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.into_iter().fold(repository, |repository, file| {
+        let name = file.strip_prefix(from).unwrap().display().to_string();
+        repository.file(&format!("{model}/{name}"), fs::read(&file).unwrap())
+    })
+}
+
+fn invoke(client: &mut Client, model: &str, body: &Value) -> crate::support::Reply {
+    let headers = [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", model)];
+    client.post("/invocations", &headers, body.to_string())
+}
+
+/// Is it what the reference said? Numbers may differ by rounding.
+fn agrees(given: &Value, expected: &Value) -> bool {
+    match (given, expected) {
+        (Value::Number(one), Value::Number(other)) => {
+            let (one, other) = (one.as_f64().unwrap(), other.as_f64().unwrap());
+            (one - other).abs() <= CLOSE.max(1e-4 * other.abs())
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| agrees(one, other))
+        }
+        _ if given["labels"].is_array() => agrees(&by_label(given), &by_label(expected)),
+        _ if is_left_over(given) && is_left_over(expected) => true,
+        (Value::Object(one), Value::Object(other)) => {
+            one.keys().eq(other.keys()) && one.iter().all(|(key, it)| agrees(it, &other[key]))
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// Labels of a zero-shot classification and their scores: the order of equal ones is the sort's.
+fn by_label(reply: &Value) -> Value {
+    let labels = reply["labels"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+    let scores: Vec<Value> = reply["scores"].as_array().unwrap().clone();
+    assert!(scores.is_sorted_by(|one, other| one.as_f64() >= other.as_f64()), "{reply}");
+    let mut pairs: Vec<(&str, Value)> = labels.zip(scores).collect();
+    pairs.sort_by_key(|it| it.0);
+    serde_json::json!([reply["sequence"], pairs])
+}
+
+/// A reply that is written as the bytes of a tensor.
+fn as_lists(reply: &Value) -> Value {
+    let (Some(raw), Some(shape)) = (reply["raw"].as_str(), reply["shape"].as_array()) else {
+        return reply.clone();
+    };
+    let bytes = STANDARD.decode(raw).unwrap();
+    let (floats, _) = bytes.as_chunks();
+    let mut items: Vec<Value> = floats.iter().map(|it| f32::from_le_bytes(*it).into()).collect();
+    for size in shape.iter().rev().map(|it| it.as_u64().unwrap() as usize) {
+        items = items.chunks(size).map(|it| Value::Array(it.to_vec())).collect();
+    }
+    items.remove(0)
+}
+
+/// Sends every request of a fixture that `/invocations` takes; how many there were.
+fn replay(client: &mut Client, model: &str) -> usize {
+    let cases = fs::read_to_string(fixtures().join(model).join("expected.jsonl")).unwrap();
+    let mut asked = 0;
+    for case in cases.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()) {
+        if !case["route"].is_null() {
+            continue;
+        }
+        asked += 1;
+        let reply = invoke(client, model, &case["request"]);
+        let what = format!("{model}, {}: {}", case["case"], case["request"]);
+        if !case["refused"].is_null() {
+            let problem = reply.error(400);
+            if let Some(tokens) = case["refused"]["tokens"].as_u64() {
+                assert!(problem.contains(&tokens.to_string()), "{what}: {problem}");
+            }
+            continue;
+        }
+        let (given, expected) = (reply.expect(200).json(), as_lists(&case["reply"]));
+        assert!(agrees(&given, &expected), "{what}\ngiven {given}\nexpected {expected}");
+    }
+    asked
+}
+
+/// Answers of score 0 are those that are left when there is no other; which of them, the reference's sort leaves open.
+fn is_left_over(answer: &Value) -> bool {
+    answer["score"].as_f64() == Some(0.0)
+}
+
+#[track_caller]
+fn check(models: &[&str]) {
+    let repository = repository(models);
+    let server = Server::start(&repository, &[]);
+    let mut client = Client::connect(server.sagemaker());
+    for model in models {
+        assert!(replay(&mut client, model) > 0, "{model} has no cases");
+    }
+}
+
+#[test]
+fn text_classification_says_what_the_pipeline_says() {
+    check(&["sst2", "multi-label", "regression", "roberta", "exported"]);
+}
+
+#[test]
+fn every_generation_of_sentence_transformers_loads() {
+    check(&["st-2", "st-5", "st-6", "st-older-name"]);
+}
+
+#[test]
+fn sentence_vectors_agree() {
+    check(&[
+        "pool-cls",
+        "pool-max",
+        "pool-mean",
+        "pool-mean-sqrt-len-tokens",
+        "pool-weightedmean",
+        "pool-lasttoken",
+        "pool-several",
+        "pool-booleans",
+        "unnormalised",
+        "prompted",
+        "lower-case",
+        "dense",
+        "dense-old",
+        "dense-gelu",
+        "dense-projected",
+    ]);
+}
+
+#[test]
+fn rankers_and_sparse_vectors_agree() {
+    check(&[
+        "rerank",
+        "rerank-identity",
+        "rerank-legacy",
+        "rerank-silent",
+        "splade-max",
+        "splade-sum",
+    ]);
+}
+
+#[test]
+fn entities_are_grouped_as_by_the_pipeline() {
+    check(&["ner", "ner-bpe"]);
+}
+
+#[test]
+fn answers_are_those_of_4_57() {
+    check(&["question-answering"]);
+}
+
+#[test]
+fn masks_and_labels_agree() {
+    check(&["fill-mask", "fill-mask-bpe", "zero-shot", "zero-shot-first"]);
+}
+
+/// The sample model and two fixtures.
+fn start() -> (Repository, Server) {
+    let repository =
+        repository(&["sst2", "st-6", "rerank"]).copy("sentiment", "model_repository/sentiment");
+    let server = Server::start(&repository, &["--max-client-batch-size=16"]);
+    (repository, server)
+}
+
+#[test]
+fn the_sample_model_answers_a_sentence_in_every_form() {
+    let (_repository, server) = start();
+    let sentence = "I am super happy right now.";
+    let mut client = Client::connect(server.sagemaker());
+    let mut ask = |content: &str, accept: &str, body: &str| {
+        let headers = [
+            ("content-type", content),
+            ("accept", accept),
+            ("x-amzn-sagemaker-target-model", "sentiment"),
+        ];
+        client.post("/invocations", &headers, body).expect(200).text()
+    };
+    let quoted = format!("{{\"inputs\": \"{sentence}\"}}");
+    let label = "{\"label\":\"POSITIVE\",\"score\":0.999";
+    assert!(ask("application/json", "*/*", &quoted).starts_with(&format!("[{label}")));
+    let reply = ask("text/plain", "*/*", sentence);
+    assert!(reply.starts_with(&format!("[{label}")), "{reply}");
+    let lines = format!("{quoted}\n{quoted}\n");
+    let reply = ask("application/jsonlines", "*/*", &lines);
+    assert_eq!(reply.lines().filter(|it| it.starts_with(label)).count(), 2, "{reply}");
+    let table = ask("application/json", "text/csv", &quoted);
+    assert!(table.starts_with("label,score\nPOSITIVE,0.999"), "{table}");
+    // KServe's typed outputs, and those of TensorFlow Serving.
+    let body = format!(
+        r#"{{"inputs":[{{"name":"text","datatype":"BYTES","shape":[2,1],"data":["{sentence}","What a sad day!"]}}]}}"#
+    );
+    let reply = server.post("/v2/models/sentiment/infer", &body).expect(200).json();
+    let output = |name: &str| {
+        let outputs = reply["outputs"].as_array().unwrap();
+        outputs.iter().find(|it| it["name"] == name).unwrap()["data"].clone()
+    };
+    assert_eq!(output("label"), serde_json::json!(["POSITIVE", "NEGATIVE"]));
+    assert!(output("result")[0].as_str().unwrap().starts_with(label));
+    let body = format!(r#"{{"instances": ["{sentence}"]}}"#);
+    let reply = server.post("/v1/models/sentiment:predict", &body).expect(200).json();
+    assert_eq!(reply["predictions"][0]["label"], serde_json::json!(["POSITIVE"]));
+    let reply = server.post("/v2/models/sentiment/generate", r#"{"text": "sad"}"#).expect(200);
+    assert_eq!(reply.json()["label"], "NEGATIVE");
+}
+
+#[test]
+fn who_sends_tensors_to_a_folder_still_may() {
+    let (_repository, server) = start();
+    let tensor = |name: &str| {
+        format!(r#"{{"name":"{name}","datatype":"INT64","shape":[1,3],"data":[2,7,3]}}"#)
+    };
+    let body = format!(r#"{{"inputs":[{},{}]}}"#, tensor("input_ids"), tensor("attention_mask"));
+    let reply = server.post("/v2/models/sst2/infer", &body).expect(200).json();
+    assert_eq!(reply["outputs"][0]["name"], "logits");
+    assert_eq!(reply["outputs"][0]["shape"], serde_json::json!([1, 2]));
+}
+
+#[test]
+fn one_bad_input_harms_nobody() {
+    let (_repository, server) = start();
+    let mut client = Client::connect(server.sagemaker());
+    let mut refused = |model: &str, body: Value| invoke(&mut client, model, &body).error(400);
+    let many = serde_json::json!({"inputs": vec!["a"; 17]});
+    assert!(refused("sst2", many).contains("16"));
+    let ranked = serde_json::json!({"inputs": {"query": "q", "texts": vec!["a"; 17]}});
+    assert!(refused("rerank", ranked).contains("make 17 rows, at most 16"));
+    let misspelt = serde_json::json!({"inputs": "a", "parameters": {"topk": 1}});
+    assert!(refused("sst2", misspelt).contains("'top_k'"));
+    let missing = serde_json::json!({"inputs": {"query": "a"}});
+    assert!(refused("rerank", missing).contains("texts"));
+    let bytes = b"{\"inputs\": \"a\xff\"}".to_vec();
+    let headers = [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", "sst2")];
+    client.post("/invocations", &headers, bytes).error(400);
+    let body = serde_json::json!({"inputs": "a"});
+    invoke(&mut client, "sst2", &body).expect(200);
+}
+
+#[test]
+fn what_is_wrong_with_a_folder_is_said() {
+    let repository = repository(&["sst2", "st-6", "rerank"]);
+    fs::remove_file(repository.path().join("sst2/tokenizer.json")).unwrap();
+    let pooling = repository.path().join("st-6/1_Pooling/config.json");
+    fs::write(pooling, r#"{"pooling_mode": "meen"}"#).unwrap();
+    let server = Server::start(&repository, &["--exit-on-error=false"]);
+    let index = server.post("/v2/repository/index", "").expect(200).json();
+    let reason = |name: &str| {
+        let models = index.as_array().unwrap();
+        models.iter().find(|it| it["name"] == name).unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    assert!(reason("sst2").contains("tokenizer.json: it is missing"), "{}", reason("sst2"));
+    assert!(reason("sst2").contains("save_pretrained"), "{}", reason("sst2"));
+    assert!(reason("st-6").contains("1_Pooling/config.json: pooling_mode"), "{}", reason("st-6"));
+}
+
+#[test]
+fn pipelines_off_serves_the_graph() {
+    let repository = repository(&["sst2"]);
+    let server = Server::start(&repository, &["--pipelines=off"]);
+    let metadata = server.get("/v2/models/sst2").expect(200).json();
+    assert_eq!(metadata["inputs"][0]["name"], "input_ids");
+}
