@@ -4,7 +4,26 @@ use crate::json::{Reader, Token};
 use inference::{error::Error, messages, request::Parameter};
 
 /// Most custom parameters of a request: each takes ten times its text.
-pub(crate) const MOST: usize = 1 << 14;
+const MOST: usize = 1 << 14;
+
+/// Most bytes of the name of one: names are copied, and stand in errors.
+const LONGEST_NAME: usize = 1 << 10;
+
+/// That one more parameter of that name may be kept beside so many.
+///
+/// # Errors
+/// When there are too many, or its name is too long.
+pub(crate) fn check(reader: &Reader<'_>, count: usize, name: &str) -> Result<(), Error> {
+    if count >= MOST {
+        return Err(reader.error(format_args!("expected at most {MOST} parameters")));
+    }
+    if name.len() > LONGEST_NAME {
+        let given = name.len();
+        let problem = "expected a parameter's name of at most";
+        return Err(reader.error(format_args!("{problem} {LONGEST_NAME} bytes, found {given}")));
+    }
+    Ok(())
+}
 
 /// A string, an integer, a floating-point number, or a boolean.
 ///

@@ -43,11 +43,10 @@ impl Parameters {
             name if name.starts_with("triton_") => {
                 return Err(reader.error("parameters that begin with 'triton_' are reserved"));
             }
-            _ if self.custom.len() == parameter::MOST => {
-                let problem = format_args!("expected at most {} parameters", parameter::MOST);
-                return Err(reader.error(problem));
+            name => {
+                parameter::check(reader, self.custom.len(), name)?;
+                self.custom.push((name.into(), parameter::scalar(reader, name)?));
             }
-            name => self.custom.push((name.into(), parameter::scalar(reader, name)?)),
         }
         Ok(())
     }

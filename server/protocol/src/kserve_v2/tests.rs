@@ -152,6 +152,9 @@ fn a_request_has_so_many_parameters_and_no_more() {
     assert!(json(&body(1 << 14)).is_ok());
     let error = json(&body((1 << 14) + 1)).unwrap_err();
     assert!(error.to_string().contains("expected at most 16384 parameters"), "{error}");
+    let long = format!(r#"{{"parameters":{{"{}":1}},"inputs":[]}}"#, "n".repeat(1025));
+    let error = json(&long).unwrap_err();
+    assert!(error.to_string().contains("of at most 1024 bytes, found 1025"), "{error}");
 }
 
 #[test]

@@ -143,10 +143,7 @@ pub(super) fn read_parameters(reader: &mut Reader<'_>) -> Result<Parameters, Err
     match reader.peek()? {
         Token::Null => reader.null()?,
         _ => reader.object(|reader, key| {
-            if parameters.len() == parameter::MOST {
-                let most = parameter::MOST;
-                return Err(reader.error(format_args!("expected at most {most} parameters")));
-            }
+            parameter::check(reader, parameters.len(), &key)?;
             parameters.push((key.as_ref().into(), parameter::any(reader, &key)?));
             Ok(())
         })?,
