@@ -31,6 +31,9 @@ use steps::{Place, Prepared, Reduced, Row, RowError, RowShape, Step, TopK, outpu
 /// thread wait.
 const AT_ONCE: usize = 2048;
 
+/// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
+const MOST_FEATURES: usize = 1 << 22;
+
 /// What is asked of a pipeline.
 pub(super) struct Asking<'a> {
     /// The task of the form that the request has.
@@ -54,6 +57,9 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let asked = parameters::read(task, parameters)?;
     let work = submission.work.clone();
     let prepared = prepare(pipeline, task, &work, asked.clone()).await?;
+    if task == Task::FeatureExtraction {
+        check_features(pipeline, &prepared)?;
+    }
     let rows = prepared.iter().map(|it| it.rows.len());
     let counts: Vec<usize> = rows.collect();
     let (contexts, rows): (Vec<_>, Vec<_>) =
@@ -162,6 +168,19 @@ fn check_rows(rows: usize, most: usize) -> Result<(), Error> {
     Err(Error::InvalidRequest(format!(
         "the texts, labels and windows of the request make {rows} rows, at most {most} are taken \
          (--max-client-batch-size); send fewer at once"
+    )))
+}
+
+/// The vectors of all tokens are thousands of times as long as the text.
+fn check_features(pipeline: &ServedPipeline, prepared: &[Prepared]) -> Result<(), Error> {
+    let tokens: usize = prepared.iter().map(Prepared::tokens).sum();
+    let numbers = tokens.saturating_mul(pipeline.steps.dimensions().unwrap_or(1));
+    if numbers <= MOST_FEATURES {
+        return Ok(());
+    }
+    Err(Error::InvalidRequest(format!(
+        "the vectors of these {tokens} tokens are {numbers} numbers, at most {MOST_FEATURES} are given in one reply; \
+         send fewer texts at once"
     )))
 }
 
