@@ -81,6 +81,68 @@ fn a_file_alone_is_a_model_whose_inputs_and_outputs_were_found_out() {
 }
 
 #[test]
+fn numbers_that_forward_takes_are_tensors_of_one_element() {
+    let scaled = format!("{MODELS}/scaled.pt");
+    let config = "input [ { name: \"x\" }, { name: \"times\" data_type: TYPE_INT64 dims: [ 1, 1 ] },\n\
+        { name: \"offset\" data_type: TYPE_FP32 dims: [ 1, 1 ] },\n\
+        { name: \"negated\" data_type: TYPE_BOOL dims: [ 1 ] optional: true } ]\n";
+    let repository = bare(bare(Repository::new(), "bare", &scaled), "configured", &scaled)
+        .file("configured/config.pbtxt", config);
+    let repository = bare(repository, "batch", &scaled)
+        .file("batch/config.pbtxt", format!("max_batch_size: 8 {config}"));
+    let Some(server) = serve(&repository) else { return };
+    let mut client = server.client();
+    let described = client.get("/v2/models/bare").expect(200).json();
+    let shapes: Vec<String> = described["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| format!("{} {} {}", it["name"], it["datatype"], it["shape"]).replace('"', ""))
+        .collect();
+    assert_eq!(shapes, ["x FP32 [-1,4]", "times INT64 [1]", "offset FP64 [1]"]);
+    // Requests have numbers of their own, and are not merged.
+    let config = client.get("/v2/models/bare/config").expect(200).json();
+    assert_eq!(config["max_batch_size"], 0);
+
+    let mut infer = |model: &str, shape: &str, times: &str, others: &str| {
+        let body = format!(
+            "{{\"inputs\": [{{\"name\": \"x\", \"datatype\": \"FP32\", \"shape\": [1, 4], \
+             \"data\": [1, 1, 1, 1]}}, \
+             {{\"name\": \"times\", \"datatype\": \"INT64\", \"shape\": {shape}, \"data\": {times}}}{others}]}}"
+        );
+        client.post(&format!("/v2/models/{model}/infer"), &[], body)
+    };
+    let other = |name: &str, dtype: &str, value: &str| {
+        format!(
+            ", {{\"name\": \"{name}\", \"datatype\": \"{dtype}\", \"shape\": [1], \"data\": [{value}]}}"
+        )
+    };
+    let offset = other("offset", "FP64", "0.5");
+    let mut answer = |model: &str, shape: &str, times: i64, others: &str| -> Vec<f64> {
+        let reply = infer(model, shape, &format!("[{times}]"), others).expect(200).json();
+        let data = reply["outputs"][0]["data"].as_array().unwrap();
+        data.iter().map(|it| it.as_f64().unwrap()).collect()
+    };
+    assert_eq!(answer("bare", "[1]", 0, &offset), [0.5, 0.5]);
+    let twice = answer("bare", "[1]", 2, &offset);
+    assert!(twice.iter().all(|it| (it - 0.5).abs() > 1e-3), "{twice:?}");
+    for shape in ["[]", "[1,1]"] {
+        assert_eq!(answer("bare", shape, 2, &offset), twice, "{shape}");
+    }
+    let offset32 = other("offset", "FP32", "0.5");
+    for shape in ["[]", "[1]", "[1,1]"] {
+        assert_eq!(answer("configured", shape, 2, &offset32), twice, "{shape}");
+    }
+    let negated = offset32 + &other("negated", "BOOL", "true");
+    let negative: Vec<f64> = twice.iter().map(|it| -it).collect();
+    assert_eq!(answer("configured", "[1]", 2, &negated), negative);
+    let error = infer("bare", "[2]", "[1, 2]", &offset).error(400);
+    assert!(error.contains("times"), "{error}");
+    let error = client.get("/v2/models/batch/ready").error(503);
+    assert!(error.contains("cannot batch") && error.contains("max_batch_size: 0"), "{error}");
+}
+
+#[test]
 fn models_that_are_no_torchscript_say_what_they_are_and_the_others_serve() {
     let contradiction = "max_batch_size: 8\n\
         input { name: \"input\" data_type: TYPE_FP32 dims: [ 4 ] }\n\

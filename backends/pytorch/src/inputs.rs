@@ -11,8 +11,8 @@ use crate::interface::{Interface, Parameter, ParameterKind};
 pub(crate) struct Input {
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
-    /// Does it take a list of strings?
-    pub(crate) strings: bool,
+    /// What `forward` makes of it.
+    pub(crate) kind: ParameterKind,
     /// Does `forward` have a default for it?
     pub(crate) optional: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) fn assign(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<
     if let Some(it) = unservable {
         return Err(format!(
             "argument '{}' of forward is of type {}, for which no client can send a value; served are \
-             Tensor, Optional[Tensor] and List[str], or a single Dict[str, Tensor]",
+             Tensor, Optional[Tensor], List[str], int, float and bool, or a single Dict[str, Tensor]",
             it.name, it.type_name
         ));
     }
@@ -104,7 +104,7 @@ fn entries(interface: &Interface, hints: &[TensorHint]) -> Result<Vec<Input>, St
     let entry = |hint: &TensorHint| Input {
         name: hint.name.clone(),
         place: Place::Entry,
-        strings: false,
+        kind: ParameterKind::Tensor,
         optional: false,
     };
     Ok(hints.iter().map(entry).collect())
@@ -114,7 +114,7 @@ fn input(name: &str, place: usize, parameter: &Parameter) -> Input {
     Input {
         name: name.into(),
         place: Place::Argument(place),
-        strings: parameter.kind == ParameterKind::Strings,
+        kind: parameter.kind,
         optional: parameter.has_default,
     }
 }
@@ -273,6 +273,21 @@ mod tests {
         let inputs = assign(&dict, &hints(&["left", "right"])).unwrap();
         assert!(inputs.iter().all(|it| it.place == Place::Entry));
         assert!(assign(&dict, &[]).unwrap_err().contains("keys stand nowhere"));
+    }
+
+    #[test]
+    fn numbers_are_inputs_and_may_have_a_default() {
+        let numbers = [
+            ("x", TENSOR, false),
+            ("count", ParameterKind::Int, false),
+            ("flag", ParameterKind::Bool, true),
+        ];
+        let kinds = |names: &[&str]| -> Vec<(ParameterKind, bool)> {
+            let inputs = assign(&interface(&numbers), &hints(names)).unwrap();
+            inputs.iter().map(|it| (it.kind, it.optional)).collect()
+        };
+        assert_eq!(kinds(&[]), [(TENSOR, false), (ParameterKind::Int, false)]);
+        assert_eq!(kinds(&["x", "count", "flag"])[2], (ParameterKind::Bool, true));
     }
 
     #[test]

@@ -34,8 +34,31 @@ pub(crate) enum ParameterKind {
     Strings,
     /// `Dict[str, Tensor]`
     Dict,
+    /// `int`
+    Int,
+    /// `float`
+    Float,
+    /// `bool`
+    Bool,
     /// What no client can send.
     Other,
+}
+
+impl ParameterKind {
+    /// The types of which a number can be, the usual one first; empty for what is no number.
+    pub(crate) fn number_types(self) -> &'static [DataType] {
+        match self {
+            ParameterKind::Int => &[DataType::Int64],
+            ParameterKind::Float => &[DataType::Fp64, DataType::Fp32],
+            ParameterKind::Bool => &[DataType::Bool],
+            _ => &[],
+        }
+    }
+
+    /// Is it a single number, and no tensor?
+    pub(crate) fn is_number(self) -> bool {
+        !self.number_types().is_empty()
+    }
 }
 
 /// A parameter or buffer.

@@ -56,6 +56,11 @@ impl Runner {
         Runner { module, inputs, arguments: NonZeroUsize::new(arguments), how, staging }
     }
 
+    /// What it takes, in the order of the tensors of a run.
+    pub(crate) fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
     /// Runs `forward` once. `tensors` are in the order of the inputs, `None` for one that is left out.
     pub(crate) fn run(
         &mut self,

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use backend::{Shape, Tensor};
+use backend::{DataType, Shape, Tensor};
 
 use crate::{
     compare::{ROUNDS, differing_rows, is_close},
+    interface::ParameterKind,
     native::Produced,
     outputs::Fact,
     probe::{Sample, Trial},
@@ -76,9 +77,20 @@ impl ModuleTrial {
 
 impl Trial for ModuleTrial {
     fn run(&mut self, samples: &[Sample]) -> Result<Vec<Fact>, String> {
-        let zeros = samples.iter().map(|it| Tensor::zeros(it.dtype, Shape::new(&it.dims)));
-        let zeros = zeros.collect::<Result<Vec<Tensor>, _>>().map_err(|it| it.to_string())?;
-        let inputs: Vec<Option<&Tensor>> = zeros.iter().map(Some).collect();
+        let given = samples.iter().zip(self.runner.inputs()).map(|(sample, input)| {
+            let shape = Shape::new(&sample.dims);
+            // A number is often a count or a divisor, for which zero says little.
+            match input.kind {
+                ParameterKind::Int => Tensor::from_vec(shape, vec![1_i64]),
+                ParameterKind::Float if sample.dtype == DataType::Fp32 => {
+                    Tensor::from_vec(shape, vec![1_f32])
+                }
+                ParameterKind::Float => Tensor::from_vec(shape, vec![1_f64]),
+                _ => Tensor::zeros(sample.dtype, shape),
+            }
+        });
+        let given = given.collect::<Result<Vec<Tensor>, _>>().map_err(|it| it.to_string())?;
+        let inputs: Vec<Option<&Tensor>> = given.iter().map(Some).collect();
         let produced = self.runner.run(&inputs).map_err(|it| it.line())?;
         let fact =
             |it: Produced| Fact { key: it.key, dtype: it.dtype, dims: it.shape.dims().to_vec() };

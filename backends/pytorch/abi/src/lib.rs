@@ -100,6 +100,12 @@ pub mod kind {
     pub const STRINGS: u32 = 3;
     /// `Dict[str, Tensor]`
     pub const DICT: u32 = 4;
+    /// `int`
+    pub const INT: u32 = 5;
+    /// `float`
+    pub const FLOAT: u32 = 6;
+    /// `bool`
+    pub const BOOL: u32 = 7;
 }
 
 /// An argument of `forward`, `self` left out.
@@ -171,7 +177,8 @@ pub struct Input {
     pub rank: u32,
     /// The dimensions.
     pub dims: *const i64,
-    /// The elements, aligned for their type; strings: the first of as many [`Text`]s as `dims` say.
+    /// The elements, aligned for their type; strings: the first of as many [`Text`]s as `dims` say. For an
+    /// argument that is a number there is one element.
     /// Read only: the plugin copies where the module would write to it or keep it.
     pub data: *const c_void,
     /// Length of the elements, in bytes.

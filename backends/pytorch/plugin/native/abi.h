@@ -25,7 +25,8 @@ constexpr uint32_t OTHER = 0, BOOL = 1, UINT8 = 2, INT8 = 3, INT16 = 4, INT32 = 
 }
 
 namespace kind {
-constexpr uint32_t OTHER = 0, TENSOR = 1, OPTIONAL_TENSOR = 2, STRINGS = 3, DICT = 4;
+constexpr uint32_t OTHER = 0, TENSOR = 1, OPTIONAL_TENSOR = 2, STRINGS = 3, DICT = 4, INT = 5, FLOAT = 6,
+                   BOOL = 7;
 }
 
 struct Parameter {

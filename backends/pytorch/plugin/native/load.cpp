@@ -146,6 +146,12 @@ uint32_t kind_of(const c10::TypePtr& type) {
   if (auto optional = type->cast<c10::OptionalType>()) {
     return is_tensor(optional->getElementType()) ? kind::OPTIONAL_TENSOR : kind::OTHER;
   }
+  switch (type->kind()) {
+    case c10::TypeKind::IntType: return kind::INT;
+    case c10::TypeKind::FloatType: return kind::FLOAT;
+    case c10::TypeKind::BoolType: return kind::BOOL;
+    default: break;
+  }
   if (auto list = type->cast<c10::ListType>()) {
     return is_string(list->getElementType()) ? kind::STRINGS : kind::OTHER;
   }

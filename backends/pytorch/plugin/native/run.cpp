@@ -62,6 +62,25 @@ IValue argument(const Module& module, const Input& input) {
   return module.copies_inputs ? tensor.clone() : tensor;
 }
 
+bool is_number(const c10::TypePtr& type) {
+  const auto kind = type->kind();
+  return kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType || kind == c10::TypeKind::BoolType;
+}
+
+/// The only element of a tensor, as a value of that type.
+IValue number(const c10::TypePtr& type, const Input& input) {
+  TORCH_CHECK(input.element != element::STRINGS, "a number cannot be made of strings");
+  const auto options = c10::TensorOptions().dtype(type_of(input.element));
+  const auto tensor = at::from_blob(const_cast<void*>(input.data), {input.dims, input.rank}, options);
+  TORCH_CHECK(tensor.numel() == 1, "a number has one element, and not ", tensor.numel());
+  const auto value = tensor.item();
+  switch (type->kind()) {
+    case c10::TypeKind::IntType: return value.toLong();
+    case c10::TypeKind::FloatType: return value.toDouble();
+    default: return value.toBool();
+  }
+}
+
 Stack arguments(const Module& module, const Run& run) {
   Stack stack;
   stack.reserve(run.inputs_length + 2);
@@ -80,8 +99,9 @@ Stack arguments(const Module& module, const Run& run) {
   TORCH_CHECK(run.inputs_length + 1 == expected.size(), "forward takes ", expected.size() - 1,
               " arguments, given ", run.inputs_length);
   for (size_t i = 0; i < run.inputs_length; ++i) {
+    const auto& type = expected[i + 1].type();
     if (run.inputs[i].element != element::OTHER) {
-      stack.emplace_back(argument(module, run.inputs[i]));
+      stack.emplace_back(is_number(type) ? number(type, run.inputs[i]) : argument(module, run.inputs[i]));
     } else {
       const auto& fallback = expected[i + 1].default_value();
       TORCH_CHECK(fallback, "argument '", expected[i + 1].name(), "' has no default");

@@ -430,3 +430,53 @@ fn a_stopped_batch_is_not_begun() {
     let batch = Batch { inputs: &inputs, outputs: &outputs, rows: 1, stop: &stop };
     assert!(matches!(instance.execute(&batch), Err(BackendError::Execute(_))));
 }
+
+#[test]
+fn numbers_are_read_from_tensors_of_one_element() {
+    let x: (_, _, &[i64]) = ("x", FP32, &[-1, 4]);
+    let mut given = vec![("x", floats(&[1, 4], &[0.5; 4]))];
+    let number = |dtype, bytes: &[u8]| {
+        Tensor::new(dtype, Shape::new(&[]), Bytes::copy_from_slice(bytes)).unwrap()
+    };
+    let times = |it: i64| ("times", number(DataType::Int64, &it.to_le_bytes()));
+    let model = load(&source("scaled"));
+    assert_eq!(
+        dims(&*model)[1..3],
+        [
+            ("times".to_owned(), DataType::Int64, vec![]),
+            ("offset".to_owned(), DataType::Fp64, vec![])
+        ]
+    );
+    let mut plain = model.instantiate(Device::Cpu).unwrap();
+    let mut answer = |given: &[(&str, Tensor)]| run(&mut *plain, given, &["OUTPUT__0"]);
+    given.push(times(0));
+    given.push(("offset", number(DataType::Fp64, &0.25_f64.to_le_bytes())));
+    assert_eq!(values(&answer(&given).unwrap()[0]), [0.25, 0.25]);
+    given[1] = times(1);
+    let once: Vec<f32> = values(&answer(&given).unwrap()[0]).iter().map(|it| it - 0.25).collect();
+    given[1] = times(3);
+    let thrice = values(&answer(&given).unwrap()[0]);
+    for (thrice, once) in thrice.iter().zip(&once) {
+        assert!((thrice - 0.25 - once * 3.0).abs() < 1e-5, "{thrice} {once}");
+    }
+
+    let inputs: [(_, _, &[i64]); 4] = [
+        x,
+        ("times", DataType::Int64, &[1]),
+        ("offset", FP32, &[1, 1]),
+        ("negated", DataType::Bool, &[1]),
+    ];
+    let mut whole = instance(&configured("scaled", &inputs, &[("y", FP32, &[-1, 2])]));
+    given[2] = ("offset", number(FP32, &0.25_f32.to_le_bytes()));
+    assert_eq!(values(&run(&mut *whole, &given, &["y"]).unwrap()[0]), thrice);
+    given.push(("negated", number(DataType::Bool, &[1])));
+    let negated: Vec<f32> = thrice.iter().map(|it| -it).collect();
+    assert_eq!(values(&run(&mut *whole, &given, &["y"]).unwrap()[0]), negated);
+
+    let wrong = [x, ("times", DataType::Int32, &[1]), ("offset", FP32, &[1])];
+    let text = load_error(&configured("scaled", &wrong, &[]));
+    assert!(
+        text.contains("input 'times': data_type is TYPE_INT32") && text.contains("TYPE_INT64"),
+        "{text}"
+    );
+}

@@ -74,7 +74,8 @@ fn what_cannot_be_told_is_asked_for_in_lines_of_a_configuration() {
     // In training mode a batch is normalised by itself, and dropout draws lots.
     refused("conv_train.pt", &["depends on the other rows, or on chance"]);
     refused("dropped.pt", &["depends on the other rows, or on chance"]);
-    refused("number.pt", &["argument 'power' of forward is of type int"]);
+    refused("sizes.pt", &["argument 'sizes' of forward is of type List[int]"]);
+    refused("number.pt", &["FP32 [2,7] with INT64 []", "name: \"power\" data_type: TYPE_INT64"]);
     refused("complex.pt", &["output 'OUTPUT__0' is of type ComplexFloat"]);
 }
 

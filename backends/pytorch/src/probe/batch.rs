@@ -12,14 +12,14 @@ use super::{
 /// all tensors begin with a free dimension, and none is configured with it, nor is `max_batch_size` zero.
 pub(super) fn would_batch(spec: &ModelSpec, hints: &Hints) -> bool {
     let all_given = !hints.inputs.is_empty() && !hints.outputs.is_empty();
-    let needed = || spec.inputs.iter().filter(|it| !it.optional).chain(&spec.outputs);
+    let mut all = spec.inputs.iter().chain(&spec.outputs);
     let begins_free = |it: &TensorSpec| it.dims.first().is_some_and(Option::is_none);
     let whole = |hint: &TensorHint| {
         let mut specs = spec.inputs.iter().chain(&spec.outputs).filter(|it| it.name == hint.name);
         hint.dims.as_ref().is_some_and(|dims| specs.any(|it| it.dims.len() == dims.len()))
     };
     let whole_given = hints.inputs.iter().chain(&hints.outputs).any(whole);
-    !hints.is_unbatched && !all_given && !whole_given && needed().all(begins_free)
+    !hints.is_unbatched && !all_given && !whole_given && all.all(begins_free)
 }
 
 /// Is the first dimension a batch?

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backend::{DataType, TensorHint};
 
-use crate::{inputs::Input, outputs::Fact};
+use crate::{inputs::Input, interface::ParameterKind, outputs::Fact};
 
 /// An input of zeros.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub(crate) struct Sample {
 
 /// Runs the module on samples.
 pub(crate) trait Trial {
-    /// Runs it on zeros of these types and shapes, one for each input.
+    /// Runs it on zeros of these types and shapes, one for each input; on ones for `int` and `float`.
     ///
     /// # Errors
     /// The useful line of libtorch's text.
@@ -40,7 +40,7 @@ pub(crate) trait Trial {
 pub(super) struct Known {
     pub(super) name: Arc<str>,
     pub(super) optional: bool,
-    pub(super) strings: bool,
+    pub(super) kind: ParameterKind,
     pub(super) dtype: Option<DataType>,
     /// `None` in it where any size is taken.
     pub(super) dims: Option<Vec<Option<usize>>>,
@@ -63,17 +63,16 @@ pub(super) const OPEN: [usize; 7] = [8, 32, 64, 128, 224, 2, 1];
 pub(super) fn known(inputs: &[Input], hints: &[TensorHint]) -> Vec<Known> {
     let known = |input: &Input| {
         let hint = hints.iter().find(|it| it.name == input.name);
-        let dims = hint.and_then(|it| it.dims.clone());
-        Known {
-            name: input.name.clone(),
-            optional: input.optional,
-            strings: input.strings,
-            dtype: match input.strings {
-                true => Some(DataType::Bytes),
-                false => hint.and_then(|it| it.dtype),
-            },
-            dims: dims.or_else(|| input.strings.then(|| vec![None])),
-        }
+        let (dtype, dims) = (hint.and_then(|it| it.dtype), hint.and_then(|it| it.dims.clone()));
+        let (dtype, dims) = match input.kind {
+            ParameterKind::Strings => (Some(DataType::Bytes), dims.or_else(|| Some(vec![None]))),
+            // A configuration says [1] or [1,1], as it cannot say []; the server knows them for the same.
+            kind if kind.is_number() => {
+                (dtype.or_else(|| kind.number_types().first().copied()), Some(Vec::new()))
+            }
+            _ => (dtype, dims),
+        };
+        Known { name: input.name.clone(), optional: input.optional, kind: input.kind, dtype, dims }
     };
     inputs.iter().map(known).collect()
 }
@@ -95,11 +94,12 @@ impl Known {
 
     /// The same input, as if nothing were configured of it.
     pub(super) fn forget(&self) -> Known {
-        let strings = self.strings;
-        Known {
-            dtype: strings.then_some(DataType::Bytes),
-            dims: strings.then(|| vec![None]),
-            ..self.clone()
+        match self.kind {
+            ParameterKind::Strings => {
+                Known { dtype: Some(DataType::Bytes), dims: Some(vec![None]), ..self.clone() }
+            }
+            kind if kind.is_number() => self.clone(),
+            _ => Known { dtype: None, dims: None, ..self.clone() },
         }
     }
 }

@@ -20,7 +20,7 @@ use backend::{DataType, Hints, ModelSpec, TensorHint, TensorSpec};
 
 use crate::{
     inputs::Input,
-    interface::Interface,
+    interface::{Interface, ParameterKind},
     outputs::{self, Output},
 };
 
@@ -111,7 +111,20 @@ fn check_types(known: &[Known], outputs: &[TensorHint]) -> Result<(), String> {
             ));
         }
     }
-    let text = known.iter().find(|it| !it.strings && it.dtype == Some(DataType::Bytes));
+    for it in known.iter().filter(|it| it.kind.is_number()) {
+        let types = it.kind.number_types();
+        if it.dtype.is_some_and(|it| !types.contains(&it)) {
+            let types: Vec<String> = types.iter().map(|&it| advice::type_name(Some(it))).collect();
+            return Err(format!(
+                "input '{}': data_type is {}, but the argument of forward is a number, which is sent as {}",
+                it.name,
+                advice::type_name(it.dtype),
+                types.join(" or ")
+            ));
+        }
+    }
+    let is_text = |it: &&Known| it.dtype == Some(DataType::Bytes);
+    let text = known.iter().find(|it| it.kind != ParameterKind::Strings && is_text(it));
     if let Some(it) = text {
         return Err(format!(
             "input '{}': data_type is TYPE_STRING, but the argument of forward is no List[str]",

@@ -199,7 +199,7 @@ fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
     let all_given = !raw.input.is_empty() && !raw.output.is_empty();
     if !all_given {
         let may_batch =
-            raw.max_batch_size.is_none() && batches(spec) && !whole_shapes_given(raw, spec);
+            raw.max_batch_size.is_none() && batches(spec, raw) && !whole_shapes_given(raw, spec);
         if may_batch && defaults.rows == RowsKnown::Dependent {
             unbatch(raw, spec);
         } else if may_batch {

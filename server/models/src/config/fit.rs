@@ -40,7 +40,8 @@ pub(crate) fn fit(
         for port in ports {
             let Some(spec) = side.specs.iter().find(|it| it.name == port.name) else { continue };
             let is_scalar = spec.dims.is_empty() && !spec.any_rank;
-            if is_scalar && config.max_batch_size == 0 && port.dims == [Some(1)] {
+            let is_one = !port.dims.is_empty() && port.dims.iter().all(|it| *it == Some(1));
+            if is_scalar && config.max_batch_size == 0 && is_one {
                 port.reshape = Some(vec![]);
             }
             let place = format!("{} '{}'", side.what, port.name);
@@ -66,10 +67,11 @@ struct Side<'a> {
     specs: &'a [TensorSpec],
 }
 
-/// Can the model take any number of rows? Only if every tensor begins with a free dimension.
-pub(crate) fn batches(spec: &ModelSpec) -> bool {
-    let inputs = spec.inputs.iter().filter(|it| !it.optional);
-    inputs.chain(&spec.outputs).all(begins_free)
+/// Can the model take any number of rows? Only if every tensor that is served begins with a free dimension.
+pub(crate) fn batches(spec: &ModelSpec, raw: &RawConfig) -> bool {
+    let is_served =
+        |it: &&TensorSpec| !it.optional || raw.input.iter().any(|port| *port.name == *it.name);
+    spec.inputs.iter().filter(is_served).chain(&spec.outputs).all(begins_free)
 }
 
 fn begins_free(spec: &TensorSpec) -> bool {

@@ -58,7 +58,7 @@ pub fn prepare(
                 port.dtype,
             )));
         }
-        let item = item_dims(signature, port, tensor.shape())?;
+        let item = item_dims(signature, port, config.inputs.get(at), tensor.shape())?;
         if signature.batches() {
             check_rows(signature, port, tensor.shape(), &mut rows)?;
         }
@@ -129,10 +129,14 @@ fn unknown(unexpected: String, name: &str, ports: &[Port]) -> Error {
     Error::InvalidRequest(format!("{unexpected}; it has: {}{hint}", names.join(", ")))
 }
 
+/// The dimensions of one element, however many there are.
+const ONES: [usize; 8] = [1; 8];
+
 /// The dimensions of one item, the batch dimension taken off, checked against the port.
 fn item_dims<'s>(
     signature: &Signature,
     port: &Port,
+    config: Option<&PortConfig>,
     shape: &'s Shape,
 ) -> Result<&'s [usize], Error> {
     let given = shape.dims();
@@ -141,11 +145,15 @@ fn item_dims<'s>(
         item.len() == port.dims.len()
             && item.iter().zip(&port.dims).all(|(given, dim)| dim.is_none_or(|it| it == *given))
     };
+    let is_scalar = config.is_some_and(|it| it.reshape.as_ref().is_some_and(Vec::is_empty));
+    let ones = ONES.get(..port.dims.len()).unwrap_or_default();
     match item {
         Some(item) if fits(item) => Ok(item),
         // A scalar may be written with or without its one dimension.
         Some([]) if port.dims == [Some(1)] => Ok(&[1]),
         Some([1]) if port.dims.is_empty() => Ok(&[]),
+        // What has no dimensions in the engine may have any number of them.
+        Some(item) if is_scalar && item.iter().all(|it| *it == 1) => Ok(ones),
         _ => Err(Error::InvalidRequest(wrong_shape(signature, port, shape))),
     }
 }
@@ -386,6 +394,26 @@ mod tests {
         let mut output = NamedTensor { name: "y".into(), tensor };
         present(&config, &mut output);
         assert_eq!(output.tensor.shape().dims(), [2, 1]);
+    }
+
+    #[test]
+    fn a_scalar_of_the_engine_may_have_any_number_of_dimensions_of_one() {
+        for dims in ["1", "1, 1"] {
+            let (signature, mut config) = model(&format!(
+                "input {{ name: 's' data_type: TYPE_FP32 dims: [ {dims} ] }}
+                 output {{ name: 'y' data_type: TYPE_FP32 dims: [ 1 ] }}"
+            ));
+            config.inputs[0].reshape = Some(Vec::new());
+            let prepared =
+                |shape| prepare(&mut request(&[("s", Fp32, shape)]), &signature, &config);
+            for shape in [[].as_slice(), &[1], &[1, 1], &[1, 1, 1]] {
+                let prepared = prepared(shape).unwrap();
+                assert_eq!(prepared.work.inputs[0].tensor.shape().dims(), [] as [usize; 0]);
+            }
+            for shape in [[2].as_slice(), &[0], &[1, 2]] {
+                prepared(shape).unwrap_err();
+            }
+        }
     }
 
     #[test]

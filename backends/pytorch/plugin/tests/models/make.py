@@ -348,6 +348,23 @@ class NeedsNumber(nn.Module):
         return x ** power
 
 
+class Scaled(nn.Module):
+    """Takes numbers, one of which has a default."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x, times: int, offset: float, negated: bool = False):
+        y = self.fc(x) * times + offset
+        return -y if negated else y
+
+
+class NeedsSizes(nn.Module):
+    def forward(self, x, sizes: typing.List[int]):
+        return x.reshape(sizes)
+
+
 class Constant(nn.Module):
     """Returns its own weights."""
 
@@ -529,6 +546,8 @@ def main():
     save("tanh", Tanh(), ramp(2, 3))
     save("complex", Complex())
     save("number", NeedsNumber())
+    save("scaled", Scaled())
+    save("sizes", NeedsSizes())
     save("constant", Constant())
     save("flat", Flat(), ramp(2, 3))
     save("huge", Huge())

@@ -153,6 +153,39 @@ fn a_model_that_cannot_batch_keeps_whole_shapes() {
 }
 
 #[test]
+fn a_scalar_may_be_configured_with_any_number_of_dimensions_of_one() {
+    let scalar = model(
+        &[tensor("x", DataType::Fp32, &[-1, 2]), tensor("n", DataType::Int64, &[])],
+        &[tensor("y", DataType::Fp32, &[])],
+    );
+    for dims in ["1", "1, 1"] {
+        let config = accepted(
+            &format!(
+                "input [ {{ name: 'x' data_type: TYPE_FP32 dims: [ -1, 2 ] }},
+                         {{ name: 'n' data_type: TYPE_INT64 dims: [ {dims} ] }} ]
+                 output {{ name: 'y' data_type: TYPE_FP32 dims: [ {dims} ] }}"
+            ),
+            &scalar,
+        )
+        .config;
+        assert_eq!(config.inputs[1].engine_dims(), []);
+        assert_eq!(config.outputs[0].engine_dims(), []);
+    }
+}
+
+#[test]
+fn an_optional_input_that_is_configured_and_has_no_rows_keeps_the_model_from_batching() {
+    let count = TensorSpec { optional: true, ..tensor("n", DataType::Int64, &[]) };
+    let spec = model(
+        &[tensor("x", DataType::Fp32, &[-1, 2]), count],
+        &[tensor("y", DataType::Fp32, &[-1])],
+    );
+    assert_eq!(accepted("", &spec).config.max_batch_size, 4);
+    let config = accepted("input [ { name: 'x' }, { name: 'n' dims: [ 1 ] } ]", &spec).config;
+    assert_eq!((config.max_batch_size, &config.scheduling), (0, &Scheduling::Plain));
+}
+
+#[test]
 fn a_tensor_of_one_number_per_row_gets_an_empty_reshape() {
     let scalars =
         model(&[tensor("x", DataType::Fp32, &[-1, 2])], &[tensor("y", DataType::Fp32, &[-1])]);
