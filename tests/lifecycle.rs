@@ -25,7 +25,11 @@ fn ports_answer_before_models_are_loaded_and_say_so() {
     server.get("/v2/health/live").expect(200);
     server.get("/v2/health/ready").expect(400);
     let early = server.post(&infer("m"), row(1));
-    assert!(early.error(503).contains("not at ready state"), "{}", early.text());
+    assert!(
+        early.error(503).contains("has no available versions: it is still loading"),
+        "{}",
+        early.text()
+    );
     assert!(early.header("retry-after").is_some());
     server.get("/v2/models/m/ready").expect(503);
     let index = wait_for("the model to be found", || {
@@ -59,7 +63,7 @@ fn a_model_that_fails_to_load_does_not_keep_others_from_serving() {
         assert_eq!(entry["state"], "UNAVAILABLE", "{entry}");
         assert!(entry["reason"].as_str().is_some_and(|it| it.len() > 10), "{entry}");
         let refused = server.get(&format!("/v2/models/{name}/ready"));
-        assert!(refused.error(503).contains("not at ready state"), "{}", refused.text());
+        assert!(refused.error(503).contains("has no available versions: "), "{}", refused.text());
     }
 }
 

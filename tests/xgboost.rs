@@ -180,9 +180,9 @@ fn a_model_that_names_its_objective_speaks_the_dialect_by_itself() {
     );
     let server = Server::start(&repository, &[]);
     check(&server, "multi", ["text/csv", ""], ROWS, ("text/csv", "2.0\n0.0\n"));
-    // The other answers as ever, but to what only XGBoost takes.
-    let all = ("text/csv", "0,0.75,0.25\n1,0.125,0.875\n");
-    check(&server, "binary", ["text/csv", ""], "0,1\n1,7\n", all);
+    // The other answers with its label as ever, but to what only XGBoost takes.
+    let labels = ("text/csv", "0\n1\n");
+    check(&server, "binary", ["text/csv", ""], "0,1\n1,7\n", labels);
     check(&server, "binary", [LIBSVM, ""], "0:0\n0:1\n", ("text/csv", "0.25\n0.875\n"));
     assert_eq!(ask(&server, "binary", [LIBSVM, ""], "").status, 204);
     ask(&server, "binary", ["text/csv", ""], "").error(400);
@@ -206,7 +206,7 @@ fn rows_of_the_built_in_algorithms_get_objects() {
     let jsonlines = "application/jsonlines";
     let expected = format!("{object}\n{object}\n");
     check(&server, "binary", [jsonlines, ""], lines, (jsonlines, &expected));
-    check(&server, "binary", [json, "text/csv"], lines, ("text/csv", "0,0.75,0.25\n0,0.75,0.25\n"));
+    check(&server, "binary", [json, "text/csv"], lines, ("text/csv", "0\n0\n"));
 }
 
 #[test]
