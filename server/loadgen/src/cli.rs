@@ -12,9 +12,12 @@ use std::{
 use clap::ValueEnum;
 
 use crate::{
-    Arrivals, Blocks, Check, DataType, Error, Fill, Input, Load, Method, Plan, Report, Request,
-    Target, compare, fetch, grpc_raw_outputs, inputs_from_metadata, invocations, is_inference,
-    kserve, kserve_binary, kserve_grpc, kserve_json,
+    Arrivals, Blocks, Check, Error, Fill, Input, Load, Method, Plan, Report, Request, Target,
+    compare, fetch, grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve,
+    kserve_binary, kserve_grpc, kserve_json,
+    option_values::{
+        InputArg, ValueArg, duration, input, milliseconds, named_value, percent, shape,
+    },
     progress::{Bar, Expected, Progress},
     write_histograms, write_json,
 };
@@ -134,20 +137,6 @@ enum DataArg {
     Random,
     /// Zeros and empty strings
     Zeros,
-}
-
-#[derive(Debug, Clone)]
-struct InputArg {
-    name: String,
-    dtype: DataType,
-    shape: Vec<usize>,
-}
-
-/// What `--value` says that an input holds.
-#[derive(Debug, Clone, PartialEq)]
-enum ValueArg {
-    Value(String),
-    Range(f64, f64),
 }
 
 /// Measures as the arguments say and prints to standard output. Blocks until it is done.
@@ -342,62 +331,6 @@ impl Args {
     fn write_histograms(&self, reports: &[&Report]) -> Result<(), Error> {
         self.histogram.as_ref().map_or(Ok(()), |path| write_histograms(path, reports))
     }
-}
-
-fn duration(given: &str) -> Result<Duration, String> {
-    let given = given.strip_suffix('s').unwrap_or(given);
-    let seconds = given.parse().ok().filter(|it: &f64| (0.0..=1e6).contains(it));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds, such as 2.5".to_owned())
-}
-
-fn milliseconds(given: &str) -> Result<Duration, String> {
-    let given = given.parse().ok().filter(|it: &f64| (0.0..=1e9).contains(it));
-    given
-        .map(|it| Duration::from_secs_f64(it / 1e3))
-        .ok_or_else(|| "expected milliseconds, such as 20".to_owned())
-}
-
-/// The share that a percentage is.
-fn percent(given: &str) -> Result<f64, String> {
-    let given = given.parse().ok().filter(|it: &f64| (0.0..=100.0).contains(it));
-    given.map(|it| it / 100.0).ok_or_else(|| "expected a percentage from 0 to 100".to_owned())
-}
-
-fn dims(given: &str) -> Result<Vec<usize>, String> {
-    if given.is_empty() {
-        return Ok(Vec::new());
-    }
-    let dims: Result<Vec<usize>, _> = given.split(',').map(str::parse).collect();
-    dims.map_err(|_| format!("dimensions '{given}': expected whole numbers, such as 1,30"))
-}
-
-fn input(given: &str) -> Result<InputArg, String> {
-    let parts = given.rsplit_once(':').and_then(|(rest, dims)| {
-        let (name, dtype) = rest.rsplit_once(':')?;
-        Some((name, dtype, dims))
-    });
-    let (name, dtype, shape) = parts.ok_or("expected NAME:DATATYPE:DIMS, such as x:FP32:1,30")?;
-    Ok(InputArg { name: name.to_owned(), dtype: dtype.parse()?, shape: dims(shape)? })
-}
-
-fn named_value(given: &str) -> Result<(String, ValueArg), String> {
-    let expected = "expected NAME=VALUE or NAME=LOW..HIGH, such as input_ids=0..30521";
-    let (name, value) = given.split_once('=').ok_or(expected)?;
-    let range = value.split_once("..").and_then(|(low, high)| {
-        let (low, high): (f64, f64) = (low.parse().ok()?, high.parse().ok()?);
-        Some((low, high))
-    });
-    let value = match range {
-        Some((low, high)) if low <= high => ValueArg::Range(low, high),
-        Some(_) => return Err(format!("{value} is no range; {expected}")),
-        None => ValueArg::Value(value.to_owned()),
-    };
-    Ok((name.to_owned(), value))
-}
-
-fn shape(given: &str) -> Result<(String, Vec<usize>), String> {
-    let (name, shape) = given.rsplit_once(':').ok_or("expected NAME:DIMS, such as x:8,30")?;
-    Ok((name.to_owned(), dims(shape)?))
 }
 
 #[cfg(test)]

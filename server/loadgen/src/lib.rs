@@ -30,6 +30,7 @@ mod grpc;
 mod hpack;
 mod http2;
 mod kserve;
+mod option_values;
 mod plan;
 mod progress;
 mod random;

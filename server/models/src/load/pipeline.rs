@@ -8,7 +8,7 @@ use crate::{
         load_log::Warnings,
         loader::{Load, Loader},
     },
-    pipeline::open::{Loaded, ServedPipeline, folder_of, open},
+    pipeline::open::{Loaded, Opening, ServedPipeline, folder_of, open},
 };
 use inference::signature::Signature;
 
@@ -35,12 +35,13 @@ impl Loader {
         let loaded = Loaded { spec: model.spec(), signature, config };
         let (model, version) = (load.found.shown_name(), load.version);
         match open(dir, &loaded, &settings.pipelines)? {
-            Ok((pipeline, face)) => {
+            Opening::Pipeline(opened) => {
+                let (pipeline, face) = *opened;
                 pipeline.warnings().iter().for_each(|it| warnings.warn(it));
                 tracing::info!(model, version, "{}", pipeline.describe());
                 Ok(Some((pipeline, face)))
             }
-            Err(reason) => {
+            Opening::Tensors(reason) => {
                 tracing::info!(
                     model,
                     version,

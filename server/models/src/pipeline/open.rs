@@ -32,6 +32,14 @@ impl ServedPipeline {
     }
 }
 
+/// What a folder has turned out to be.
+pub(crate) enum Opening {
+    /// A pipeline, and its face.
+    Pipeline(Box<(ServedPipeline, Signature)>),
+    /// A graph that is served as it is, for this reason, which is worth a line of the log.
+    Tensors(String),
+}
+
 /// A graph that has been loaded.
 pub(crate) struct Loaded<'a> {
     /// What the engine says of it.
@@ -48,8 +56,7 @@ pub(crate) fn folder_of<'a>(model_dir: &'a Path, version: &'a Path) -> Option<&'
     places.into_iter().find(|it| it.is_dir() && is_pipeline(it))
 }
 
-/// Makes a pipeline of a graph and its folder: the pipeline and its face, or the line of the log that says why the
-/// graph is served as it is.
+/// Makes a pipeline of a graph and its folder.
 ///
 /// # Errors
 /// What is missing or wrong in the folder: file, key and remedy.
@@ -57,17 +64,18 @@ pub(crate) fn open(
     dir: &Path,
     loaded: &Loaded<'_>,
     settings: &PipelineSettings,
-) -> Result<Result<(ServedPipeline, Signature), String>, String> {
+) -> Result<Opening, String> {
+    let tensors = |reason: &str| Ok(Opening::Tensors(reason.to_owned()));
     let Loaded { spec: Some(spec), signature, config } = *loaded else {
-        return Ok(Err("the engine does not describe its inputs".to_owned()));
+        return tensors("the engine does not describe its inputs");
     };
     if !signature.batches() {
-        return Ok(Err("its graph has no batch dimension".to_owned()));
+        return tensors("its graph has no batch dimension");
     }
     let overrides = Overrides {
         task: settings.task.clone(),
         pooling: settings.pooling.clone(),
-        max_text_bytes: Some(settings.max_text_bytes),
+        max_text_bytes: settings.max_text_bytes,
         ..Overrides::default()
     };
     let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
@@ -76,16 +84,17 @@ pub(crate) fn open(
     let opened = Pipeline::open(&folder, &Graph { spec, metadata: &metadata });
     let steps = match opened.map_err(|it| it.to_string())? {
         Opened::Pipeline(steps) => *steps,
-        Opened::Tensors(reason) => return Ok(Err(reason)),
+        Opened::Tensors(reason) => return tensors(&reason),
     };
     if !steps.constants().is_empty() {
         let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
-        return Ok(Err(format!("its graph takes {}, which no text fills", names.join(", "))));
+        return tensors(&format!("its graph takes {}, which no text fills", names.join(", ")));
     }
     let most_inputs = settings.max_client_batch_size.get();
     let face = face(signature, &steps.tasks(), steps.dimensions(), most_inputs)
         .ok_or_else(|| "the folder has no task".to_owned())?;
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };
-    Ok(Ok((ServedPipeline { steps, graph: signature.clone(), config }, face)))
+    let served = ServedPipeline { steps, graph: signature.clone(), config };
+    Ok(Opening::Pipeline(Box::new((served, face))))
 }

@@ -10,9 +10,6 @@ use configuration::{
 /// Most inputs of one request where nothing is said.
 const MOST_INPUTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
-/// Most bytes of one text where nothing is said.
-const TEXT_BYTES: u64 = 1 << 20;
-
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
@@ -20,7 +17,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say"),
     Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says"),
     Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline"),
-    Flag::value("max-text-bytes", "1MiB", "Most bytes of one text"),
+    Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
 ];
 
 /// The settings of all pipelines of a server. What a folder's `muster.json` says goes behind them.
@@ -34,8 +31,8 @@ pub struct PipelineSettings {
     pub pooling: Option<String>,
     /// Most inputs of one request.
     pub max_client_batch_size: NonZeroUsize,
-    /// Most bytes of one text.
-    pub max_text_bytes: usize,
+    /// Most bytes of one text; `None` where each folder says it, or 1 MiB.
+    pub max_text_bytes: Option<usize>,
 }
 
 impl Default for PipelineSettings {
@@ -45,7 +42,7 @@ impl Default for PipelineSettings {
             task: None,
             pooling: None,
             max_client_batch_size: MOST_INPUTS,
-            max_text_bytes: TEXT_BYTES as usize,
+            max_text_bytes: None,
         }
     }
 }
@@ -54,13 +51,12 @@ impl Default for PipelineSettings {
 pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSettings {
     let inputs = sources.read("max-client-batch-size", value::count, problems);
     let bytes = sources.read("max-text-bytes", value::bytes_from_one, problems);
-    let bytes = usize::try_from(bytes.unwrap_or(TEXT_BYTES)).unwrap_or(usize::MAX);
     PipelineSettings {
         are_served: sources.read("pipelines", auto_or_off, problems).unwrap_or(true),
         task: sources.read("task", value::text, problems),
         pooling: sources.read("pooling", value::text, problems),
         max_client_batch_size: inputs.unwrap_or(MOST_INPUTS),
-        max_text_bytes: bytes,
+        max_text_bytes: bytes.map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
     }
 }
 
