@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use crate::support::{Client, Repository, Server, root};
+use crate::support::{Client, Repository, Server, Start, root};
 
 /// A number may differ so much from the reference's, which computes with other kernels.
 const CLOSE: f64 = 1e-5;
@@ -288,6 +288,50 @@ fn who_sends_tensors_to_a_folder_still_may() {
     let reply = server.post("/v2/models/sst2/infer", &body).expect(200).json();
     assert_eq!(reply["outputs"][0]["name"], "logits");
     assert_eq!(reply["outputs"][0]["shape"], serde_json::json!([1, 2]));
+}
+
+#[test]
+fn inputs_and_outputs_of_two_forms_are_not_mixed() {
+    let (_repository, server) = start();
+    let text = r#"{"name":"text","datatype":"BYTES","shape":[1,1],"data":["a"]}"#;
+    let ids = r#"{"name":"input_ids","datatype":"INT64","shape":[1,1],"data":[2]}"#;
+    let ask = |body: String| server.post("/v2/models/sst2/infer", &body).error(400);
+    let logits = ask(format!(r#"{{"inputs":[{text}],"outputs":[{{"name":"logits"}}]}}"#));
+    assert!(logits.contains("unexpected inference output 'logits'"), "{logits}");
+    let both = ask(format!(r#"{{"inputs":[{text},{ids}]}}"#));
+    assert!(both.contains("unexpected inference input 'input_ids'"), "{both}");
+}
+
+#[test]
+fn an_embedder_ranks_by_its_vectors() {
+    let (_repository, server) = start();
+    let body = serde_json::json!({"inputs": {"query": "a film", "texts": ["b c d", "a film"]}});
+    let mut client = Client::connect(server.sagemaker());
+    let ranked = invoke(&mut client, "st-6", &body).expect(200).json();
+    assert_eq!(ranked[0]["index"], 1);
+    assert!((ranked[0]["score"].as_f64().unwrap() - 1.0).abs() < CLOSE);
+}
+
+#[test]
+fn a_folder_may_be_the_only_model_and_its_changes_are_seen() {
+    let repository = repository(&["st-6", "sst2"]);
+    let server = Start::command(&["serve", &repository.at("st-6")]).run();
+    let metadata = server.get("/v2/models/st-6").expect(200).json();
+    assert_eq!(metadata["inputs"][0]["name"], "text");
+    drop(server);
+    let server =
+        Server::start(&repository, &["--model-control-mode=explicit", "--load-model=sst2"]);
+    let mut client = Client::connect(server.http());
+    let mut label = || {
+        let reply = client.post("/v2/models/sst2/generate", &[], r#"{"text": "so happy"}"#);
+        reply.expect(200).json()["label"].as_str().unwrap().to_owned()
+    };
+    let before = label();
+    let path = repository.path().join("sst2/config.json");
+    let config = fs::read_to_string(&path).unwrap().replace(&before, "CHANGED");
+    fs::write(&path, config).unwrap();
+    server.post("/v2/repository/models/sst2/load", "").expect(200);
+    assert_eq!(label(), "CHANGED");
 }
 
 #[test]

@@ -120,12 +120,17 @@ pub(crate) fn answers(
         texts.row(window, false, WorkKind::Span(allowed.clone()))
     };
     let rows = encoding.windows.iter().zip(&allowed).map(row).collect::<Result<_, _>>()?;
+    let top_k = count(parameters.top_k, 1);
+    if top_k > MOST_ANSWERS {
+        let problem = format!("at most {MOST_ANSWERS} answers to a question are given");
+        return Err(wrong("top_k", problem));
+    }
     let asked = Question {
         context: context.to_owned(),
         windows: encoding.windows,
         allowed,
         sequence,
-        top_k: count(parameters.top_k, 1),
+        top_k,
         parameters: given.clone(),
     };
     Ok(Prepared { rows, context: Context(ContextKind::Answers(Box::new(asked))) })
@@ -138,6 +143,9 @@ fn count(top_k: TopK, usual: usize) -> usize {
         TopK::Best(count) => count,
     }
 }
+
+/// Answers to one question.
+const MOST_ANSWERS: usize = 100;
 
 /// Fills of one text, each of which is decoded as a whole.
 const MOST_FILLS: usize = 10_000;

@@ -58,9 +58,10 @@ pub fn is_pipeline(dir: &Path) -> bool {
     if !graph::is_there(dir) {
         return false;
     }
-    let names_architecture = || {
-        let config = Document::read(dir, "config.json").ok().flatten();
-        config.is_some_and(|it| it.get("architectures").is_some())
+    let names_architecture = || match Document::read(dir, "config.json") {
+        Ok(config) => config.is_some_and(|it| it.get("architectures").is_some()),
+        // What is wrong with it is said when the folder is read.
+        Err(_) => dir.join("tokenizer.json").is_file(),
     };
     dir.join("modules.json").is_file() || names_architecture()
 }

@@ -3,7 +3,7 @@
 use crate::{error::RowError, side::Side};
 
 /// Windows of one text, each of which is a row in memory.
-const MOST_WINDOWS: usize = 4096;
+const MOST_WINDOWS: usize = 256;
 
 /// Which of two texts is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -191,6 +191,6 @@ mod tests {
         let windows = Truncation { stride: Some(4), ..windows };
         assert_eq!(windows.keep((9, None), 3), Ok((5, None)));
         let error = windows.keep((100_000, None), 3).unwrap_err().to_string();
-        assert_eq!(error, "the text has 99996 windows, at most 4096 are taken");
+        assert_eq!(error, "the text has 99996 windows, at most 256 are taken");
     }
 }

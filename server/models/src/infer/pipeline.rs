@@ -4,7 +4,10 @@
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -15,7 +18,7 @@ use crate::{
     pipeline::{
         inputs::{self, of_rows},
         open::ServedPipeline,
-        outputs,
+        outputs::Outputs,
         parameters::{self, Asked},
         result::Question,
     },
@@ -25,11 +28,16 @@ use schedule::{
     Extent, ReplySlot, RequestQueue, Scheduler, Submission,
     work::{Done, Work},
 };
-use steps::{Place, Prepared, Reduced, Row, RowError, RowShape, Step, TopK, outputs_of_row};
+use steps::{
+    Context, Place, Prepared, Reduced, Row, RowError, RowShape, Step, TopK, outputs_of_row,
+};
 
 /// Texts of fewer bytes in all are tokenized by the task that asks; longer ones would make the other clients of its
 /// thread wait.
 const AT_ONCE: usize = 2048;
+
+/// So many rows are put together by the task that asks.
+const FEW: usize = 16;
 
 /// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
 const MOST_FEATURES: usize = 1 << 22;
@@ -60,25 +68,16 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     if task == Task::FeatureExtraction {
         check_features(pipeline, &prepared)?;
     }
-    let rows = prepared.iter().map(|it| it.rows.len());
-    let counts: Vec<usize> = rows.collect();
-    let (contexts, rows): (Vec<_>, Vec<_>) =
-        prepared.into_iter().map(|it| (it.context, it.rows)).unzip();
+    let (mut contexts, mut rows) = (Vec::new(), Vec::new());
+    for it in prepared {
+        contexts.push((it.context, it.rows.len()));
+        rows.extend(it.rows);
+    }
     let leaving = Leaving::new(scheduler, submission.accepted);
-    let done = run_rows(scheduler, pipeline, &submission, rows.into_iter().flatten()).await;
+    let done = run_rows(scheduler, pipeline, &submission, rows.into_iter()).await;
     leaving.end();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
-    let mut reduced = reduced.into_iter();
-    let mut replies = Vec::with_capacity(contexts.len());
-    for (context, count) in contexts.into_iter().zip(counts) {
-        let rows = reduced.by_ref().take(count).collect();
-        replies.push(pipeline.steps.finish(context, rows).map_err(error)?);
-    }
-    let inputs = of_rows(task, &work.inputs, asked.candidate_labels.as_deref())?;
-    let is_best_only = matches!(asked.parameters.top_k, TopK::Default);
-    let questions: Vec<Question<'_>> =
-        inputs.iter().map(|it| Question { text: it.text(), is_best_only }).collect();
-    let outputs = outputs::tensors(&work.outputs, &replies, &questions)?;
+    let outputs = finish(pipeline, task, work, asked, contexts, reduced).await?;
     let none = || Timings::starting_at(submission.accepted);
     let timings = timings.unwrap_or_else(none);
     Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, ..timings } })
@@ -127,23 +126,27 @@ async fn run_rows(
     }
 }
 
-/// The rows of all inputs, made here or, where that takes long, on a thread for such work.
+/// The rows of all inputs.
 async fn prepare(
     pipeline: &Arc<ServedPipeline>,
     task: Task,
     work: &Work,
     asked: Asked,
 ) -> Result<Vec<Prepared>, Error> {
-    let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let texts: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let labels = asked.candidate_labels.as_deref().unwrap_or_default();
+    let bytes = texts.saturating_add(labels.iter().map(String::len).sum());
+    // Each label makes a row of the whole text.
+    let is_short = bytes.saturating_mul(labels.len().max(1)) < AT_ONCE;
     let (pipeline, inputs) = (pipeline.clone(), work.inputs.clone());
-    let prepare = move || {
+    elsewhere_unless(is_short, move |has_left| {
         let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
         let most = pipeline.config.max_batch_size;
-        let mut rows = inputs.iter().map(inputs::Row::rows).sum();
-        check_rows(rows, most)?;
-        rows = 0;
+        check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;
+        let mut rows = 0;
         let mut all = Vec::with_capacity(inputs.len());
         for input in &inputs {
+            has_left.check()?;
             let prepared = pipeline.steps.prepare(task, &input.input(), &asked.parameters);
             let prepared = prepared.map_err(error)?;
             rows += prepared.rows.len();
@@ -152,12 +155,84 @@ async fn prepare(
             all.push(prepared);
         }
         Ok(all)
+    })
+    .await
+}
+
+/// The wanted outputs, of what is left of the rows of each input.
+async fn finish(
+    pipeline: &Arc<ServedPipeline>,
+    task: Task,
+    work: Work,
+    asked: Asked,
+    contexts: Vec<(Context, usize)>,
+    reduced: Vec<Reduced>,
+) -> Result<Vec<NamedTensor>, Error> {
+    let is_short = match task {
+        Task::TextClassification
+        | Task::SentenceEmbedding
+        | Task::SentenceSimilarity
+        | Task::Rerank => reduced.len() <= FEW,
+        Task::TokenClassification
+        | Task::QuestionAnswering
+        | Task::FillMask
+        | Task::ZeroShotClassification
+        | Task::FeatureExtraction
+        | Task::SparseEmbedding => false,
     };
-    if bytes < AT_ONCE {
-        return prepare();
+    let pipeline = pipeline.clone();
+    elsewhere_unless(is_short, move |has_left| {
+        let inputs = of_rows(task, &work.inputs, asked.candidate_labels.as_deref())?;
+        let is_best_only = matches!(asked.parameters.top_k, TopK::Default);
+        let mut outputs = Outputs::new(&work.outputs)?;
+        let mut reduced = reduced.into_iter();
+        for ((context, count), input) in contexts.into_iter().zip(&inputs) {
+            has_left.check()?;
+            let rows = reduced.by_ref().take(count).collect();
+            let reply = pipeline.steps.finish(context, rows).map_err(error)?;
+            outputs.push(&reply, &Question { text: input.text(), is_best_only })?;
+        }
+        outputs.finish()
+    })
+    .await
+}
+
+/// Work that is done here, or on a thread for such where it takes long: the other clients of this one would wait.
+/// It is given up when nobody waits for it any more.
+async fn elsewhere_unless<T: Send + 'static>(
+    is_short: bool,
+    work: impl FnOnce(&HasLeft) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let has_left = HasLeft::default();
+    if is_short {
+        return work(&has_left);
     }
-    let prepared = tokio::task::spawn_blocking(prepare).await;
-    prepared.unwrap_or_else(|_| Err(Error::Internal("the tokenizer panicked".to_owned())))
+    let _guard = SetOnDrop(has_left.clone());
+    let done = tokio::task::spawn_blocking(move || work(&has_left)).await;
+    done.unwrap_or_else(|_| Err(Error::Internal("a step of the pipeline panicked".to_owned())))
+}
+
+/// Has the client of a request left?
+#[derive(Clone, Default)]
+struct HasLeft(Arc<AtomicBool>);
+
+impl HasLeft {
+    /// Ends work for a client that has. The error reaches nobody.
+    fn check(&self) -> Result<(), Error> {
+        match self.0.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Error::Internal("the client has left".to_owned())),
+        }
+    }
+}
+
+/// Says that the client has left when the future of its request is dropped.
+struct SetOnDrop(HasLeft);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A request is of no more rows of the graph than it may be of texts.

@@ -17,6 +17,7 @@ use crate::{
         placement::Plan,
         strict_rows::strict_rows,
     },
+    pipeline::open::folder_of,
     repository::local::FoundModel,
     serving::{
         content_hash::ContentHash,
@@ -105,7 +106,10 @@ impl Loader {
         config_json: &[u8],
     ) -> ContentHash {
         match config.response_cache && self.settings.has_cache {
-            true => ContentHash::of_files(config_json, load.path, load.started),
+            true => {
+                let folder = folder_of(&load.found.dir, load.path).unwrap_or(load.path);
+                ContentHash::of_files(config_json, folder, load.started)
+            }
             false => ContentHash::unique(),
         }
     }

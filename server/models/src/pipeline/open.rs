@@ -7,7 +7,7 @@ use backend::ModelSpec;
 use crate::{
     config::model::ModelConfig, pipeline::face::face, settings::pipelines::PipelineSettings,
 };
-use inference::signature::Signature;
+use inference::{signature::Signature, task::Task};
 use steps::{Folder, Graph, Opened, Overrides, Pipeline, Step, is_pipeline};
 
 /// What stands around the graph of a model.
@@ -90,8 +90,17 @@ pub(crate) fn open(
         let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
         return tensors(&format!("its graph takes {}, which no text fills", names.join(", ")));
     }
+    if let Some(tokens) = steps.fixed_tokens() {
+        return tensors(&format!(
+            "its graph takes {tokens} tokens and no other number, and nothing is padded"
+        ));
+    }
+    let mut tasks = steps.tasks();
+    if steps.ranks_by_vectors() {
+        tasks.push(Task::Rerank);
+    }
     let most_inputs = settings.max_client_batch_size.get();
-    let face = face(signature, &steps.tasks(), steps.dimensions(), most_inputs)
+    let face = face(signature, &tasks, steps.dimensions(), most_inputs)
         .ok_or_else(|| "the folder has no task".to_owned())?;
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };

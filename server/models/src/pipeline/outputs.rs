@@ -11,49 +11,120 @@ use inference::{
 };
 use steps::Reply;
 
-/// The wanted outputs, in the wanted order, of a reply for each row.
-///
-/// # Errors
-/// Where the rows of an output differ in length, so that they make no tensor.
-pub(crate) fn tensors(
-    wanted: &[Arc<str>],
-    replies: &[Reply],
-    questions: &[Question<'_>],
-) -> Result<Vec<NamedTensor>, Error> {
-    wanted
-        .iter()
-        .map(|name| {
-            let tensor = tensor(name, replies, questions)?;
-            Ok(NamedTensor { name: name.clone(), tensor })
-        })
-        .collect()
+/// Most bytes of the JSON of all replies to one request.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The wanted outputs, filled row by row: no reply is kept longer than it takes to write it.
+pub(crate) struct Outputs {
+    columns: Vec<Column>,
+    rows: usize,
 }
 
-fn tensor(name: &str, replies: &[Reply], questions: &[Question<'_>]) -> Result<Tensor, Error> {
-    let made = match name {
-        RESULT => {
-            let rows = replies.iter().zip(questions);
-            let texts: Vec<String> =
-                rows.map(|(reply, asked)| result::json(reply, asked)).collect();
-            Tensor::from_strings(Shape::new(&[texts.len(), 1]), texts)
+/// One output.
+struct Column {
+    name: Arc<str>,
+    /// Elements of a row; `None` before the first.
+    width: Option<usize>,
+    values: Values,
+}
+
+enum Values {
+    /// Replies as JSON, and how long they are.
+    Result(Vec<String>, usize),
+    Labels(Vec<String>),
+    Scores(Vec<f32>),
+    Embedding(Vec<f32>),
+}
+
+impl Outputs {
+    /// None of the rows of these outputs.
+    ///
+    /// # Errors
+    /// When no pipeline has such an output.
+    pub(crate) fn new(wanted: &[Arc<str>]) -> Result<Outputs, Error> {
+        let column = |name: &Arc<str>| {
+            let values = match &**name {
+                RESULT => Values::Result(Vec::new(), 0),
+                LABEL => Values::Labels(Vec::new()),
+                SCORE => Values::Scores(Vec::new()),
+                EMBEDDING => Values::Embedding(Vec::new()),
+                other => {
+                    return Err(Error::Internal(format!("a pipeline has no output '{other}'")));
+                }
+            };
+            Ok(Column { name: name.clone(), width: None, values })
+        };
+        let columns = wanted.iter().map(column).collect::<Result<_, Error>>()?;
+        Ok(Outputs { columns, rows: 0 })
+    }
+
+    /// Adds the reply to one more input.
+    ///
+    /// # Errors
+    /// Where its row of an output is longer or shorter than those before it, so that they make no tensor, and where all
+    /// replies together are too long.
+    pub(crate) fn push(&mut self, reply: &Reply, asked: &Question<'_>) -> Result<(), Error> {
+        self.rows += 1;
+        self.columns.iter_mut().try_for_each(|it| it.push(reply, asked))
+    }
+
+    /// The tensors.
+    ///
+    /// # Errors
+    /// Only when sizes overflow.
+    pub(crate) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
+        let Outputs { columns, rows } = self;
+        let tensor = |Column { name, width, values }| {
+            let shape = Shape::new(&[rows, width.unwrap_or(0)]);
+            let tensor = match values {
+                Values::Result(texts, _) | Values::Labels(texts) => {
+                    Tensor::from_strings(shape, texts)
+                }
+                Values::Scores(values) | Values::Embedding(values) => {
+                    Tensor::from_vec(shape, values)
+                }
+            };
+            let tensor =
+                tensor.map_err(|error: SizeMismatch| Error::Internal(error.to_string()))?;
+            Ok(NamedTensor { name, tensor })
+        };
+        columns.into_iter().map(tensor).collect()
+    }
+}
+
+impl Column {
+    fn push(&mut self, reply: &Reply, asked: &Question<'_>) -> Result<(), Error> {
+        let width = match &mut self.values {
+            Values::Result(texts, bytes) => {
+                let text = result::json(reply, asked);
+                *bytes += text.len();
+                if *bytes > MOST_BYTES {
+                    let problem = format!(
+                        "the replies to this request take more than {} MiB; send fewer inputs, or ask for fewer answers",
+                        MOST_BYTES >> 20
+                    );
+                    return Err(Error::InvalidRequest(problem));
+                }
+                texts.push(text);
+                1
+            }
+            Values::Labels(all) => add(all, labels(reply, asked)),
+            Values::Scores(all) => add(all, scores(reply, asked)),
+            Values::Embedding(all) => add(all, embedding(reply)),
+        };
+        if *self.width.get_or_insert(width) != width {
+            let problem = format!("output '{}' differs in length between the rows", self.name);
+            return Err(Error::Backend(BackendError::Execute(problem)));
         }
-        LABEL => {
-            let labels = replies.iter().zip(questions).map(|(it, asked)| labels(it, asked));
-            let (width, all) = rows(name, labels)?;
-            Tensor::from_strings(Shape::new(&[replies.len(), width]), all)
-        }
-        SCORE => {
-            let scores = replies.iter().zip(questions).map(|(it, asked)| scores(it, asked));
-            let (width, all) = rows(name, scores)?;
-            Tensor::from_vec(Shape::new(&[replies.len(), width]), all)
-        }
-        EMBEDDING => {
-            let (width, all) = rows(name, replies.iter().map(embedding))?;
-            Tensor::from_vec(Shape::new(&[replies.len(), width]), all)
-        }
-        _ => return Err(Error::Internal(format!("a pipeline has no output '{name}'"))),
-    };
-    made.map_err(|error: SizeMismatch| Error::Internal(error.to_string()))
+        Ok(())
+    }
+}
+
+/// Adds the elements of a row; how many there are.
+fn add<T>(all: &mut Vec<T>, row: Vec<T>) -> usize {
+    let width = row.len();
+    all.extend(row);
+    width
 }
 
 fn embedding(reply: &Reply) -> Vec<f32> {
@@ -92,19 +163,4 @@ fn scores(reply: &Reply, asked: &Question<'_>) -> Vec<f32> {
         }
         _ => Vec::new(),
     }
-}
-
-/// Rows of one length, one behind the other, and that length.
-fn rows<T>(name: &str, rows: impl Iterator<Item = Vec<T>>) -> Result<(usize, Vec<T>), Error> {
-    let (mut width, mut all) = (None, Vec::new());
-    for row in rows {
-        let length = row.len();
-        if *width.get_or_insert(length) != length {
-            let problem =
-                format!("output '{name}' differs in length between the rows of the request");
-            return Err(Error::Backend(BackendError::Execute(problem)));
-        }
-        all.extend(row);
-    }
-    Ok((width.unwrap_or(0), all))
 }

@@ -26,7 +26,7 @@ pub(crate) struct Asked {
 pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<Asked, Error> {
     let mut asked = Asked::default();
     for (key, value) in parameters {
-        let value = value_of(value);
+        let value = value_of(key, value);
         match (task, &**key) {
             (Task::ZeroShotClassification, CANDIDATE_LABELS) => {
                 asked.candidate_labels = Some(labels(&value)?);
@@ -40,14 +40,18 @@ pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<A
     Ok(asked)
 }
 
+/// Parameters that are texts, whatever they look like.
+const TEXTS: [&str; 2] = ["hypothesis_template", "prompt_name"];
+
 /// Lists, objects and `null` have come as the text of their JSON.
-fn value_of(parameter: &Parameter) -> Value {
+fn value_of(key: &str, parameter: &Parameter) -> Value {
     match parameter {
         Parameter::Bool(value) => (*value).into(),
         Parameter::Int(value) => (*value).into(),
         Parameter::Double(value) => (*value).into(),
         Parameter::Text(text) => {
-            let is_json = text.starts_with(['[', '{']) || &**text == "null";
+            let looks = text.starts_with(['[', '{']) || &**text == "null";
+            let is_json = looks && !TEXTS.contains(&key);
             let json = is_json.then(|| serde_json::from_str(text).ok()).flatten();
             json.unwrap_or_else(|| text.as_ref().into())
         }
@@ -96,6 +100,15 @@ mod tests {
         assert_eq!(labels(r#"["a", "b, c"]"#).unwrap(), ["a", "b, c"]);
         assert_eq!(labels("a, b").unwrap(), ["a", "b"]);
         assert!(labels("").unwrap_err().starts_with("parameters.candidate_labels: expected"));
+    }
+
+    #[test]
+    fn a_template_is_a_text_whatever_it_looks_like() {
+        let template = |value| {
+            let asked = asked(Task::ZeroShotClassification, "hypothesis_template", text(value));
+            asked.unwrap().parameters.hypothesis_template.unwrap()
+        };
+        assert_eq!((template("{}"), template("[1, {}]")), ("{}".to_owned(), "[1, {}]".to_owned()));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::{
     time::SystemTime,
 };
 
+use steps::is_pipeline;
+
 use crate::repository::local::{FoundModel, is_unfinished};
 
 /// Folders in folders that are looked at. Models are not deeper, and a link may lead into a circle.
@@ -37,8 +39,9 @@ impl FileStamps {
     /// Takes it now. What cannot be read is taken for absent: loading will say so.
     pub(crate) fn take(found: &FoundModel) -> FileStamps {
         let mut common = Tree::new();
-        // A model that is a file by itself has nothing beside it.
-        if !found.versions.values().any(|it| it.is_file()) {
+        // A model that is a file by itself has nothing beside it, unless it takes texts.
+        let is_file = found.versions.values().any(|it| it.is_file());
+        if !is_file || is_pipeline(&found.dir) {
             let skip = |it: &Path| {
                 Some(it) == found.config.as_deref()
                     || found.versions.values().any(|path| path == it)

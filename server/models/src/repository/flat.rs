@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Where exports for ONNX Runtime lie in repositories of Hugging Face.
-const OF_HUB: &str = "onnx";
+pub(crate) const OF_HUB: &str = "onnx";
 
 /// The files in a directory that could be models, one for each name without its ending: only the one called `model`
 /// where it is there. Where there are several, weights without code are none.

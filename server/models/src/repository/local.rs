@@ -12,7 +12,7 @@ use crate::{
     config::engines::Engines,
     repository::{
         denied::listing_failed,
-        flat::{model_files, only_model_file},
+        flat::{OF_HUB, model_files, only_model_file},
         model_id::ModelId,
     },
 };
@@ -145,7 +145,8 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
     let root = if servo.is_dir() { servo.as_path() } else { path };
     if let Some(file) = only_model_file(root, engines)? {
         let is_of_hub = file.parent() != Some(root);
-        found.add(flat(&file, if hosted || is_of_hub { name } else { file_stem(&file) }));
+        let name = if hosted || is_of_hub { name } else { file_stem(&file) };
+        found.add(FoundModel { dir: root.to_owned(), ..flat(&file, name) });
         return Ok(found);
     }
     let versions = versions_in(root, Style::Platforms, &mut Vec::new())?;
@@ -275,7 +276,7 @@ fn versions_in(
             },
             None if NOT_VERSIONS.contains(&&*name) || is_unfinished(&name) => {}
             // The parts of a model of sentence-transformers, and its graph.
-            None if dir.join(MODULES).is_file() => {}
+            None if name == OF_HUB || dir.join(MODULES).is_file() => {}
             None => warnings.push(format!(
                 "{} is not a version: a version's directory is a whole number above zero",
                 path.display()

@@ -89,7 +89,7 @@ pub fn prepare(
 fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), Error> {
     let model = &signature.model;
     for (at, input) in request.inputs.iter().enumerate() {
-        if signature.input(&input.name).is_none() {
+        if !signature.inputs.iter().any(|it| it.name == input.name) {
             let unexpected = messages::unexpected_input(&input.name, model);
             return Err(unknown(unexpected, &input.name, &signature.inputs));
         }
@@ -114,7 +114,7 @@ fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), 
         )));
     }
     for name in &request.outputs {
-        if signature.output(name).is_none() {
+        if !signature.outputs.iter().any(|it| it.name == *name) {
             let unexpected = messages::unexpected_output(name, model);
             return Err(unknown(unexpected, name, &signature.outputs));
         }
