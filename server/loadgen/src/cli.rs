@@ -1,7 +1,6 @@
 //! The command line: `bench URL …`. A program embeds [`Args`] as a sub-command and calls [`run`].
 
 use std::{
-    fs,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
@@ -12,12 +11,9 @@ use std::{
 use clap::ValueEnum;
 
 use crate::{
-    Arrivals, Blocks, Check, Error, Fill, Input, Load, Method, Plan, Report, Request, Target,
-    compare, fetch, grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve,
-    kserve_binary, kserve_grpc, kserve_json,
-    option_values::{
-        InputArg, ValueArg, duration, input, milliseconds, named_value, percent, shape,
-    },
+    Arrivals, Blocks, Error, Load, Plan, Report, Target, compare,
+    content::Content,
+    option_values::{duration, milliseconds, percent},
     progress::{Bar, Expected, Progress},
     write_histograms, write_json,
 };
@@ -67,34 +63,8 @@ pub struct Args {
     /// Latency above which an answer does not count as good
     #[arg(long, value_name = "MILLISECONDS", value_parser = milliseconds)]
     deadline_ms: Option<Duration>,
-    /// The model, for the KServe formats
-    #[arg(long, short)]
-    model: Option<String>,
-    /// What is sent
-    #[arg(long, value_enum, default_value_t = Format::KserveBinary)]
-    format: Format,
-    /// An input, such as x:FP32:1,30 (a scalar: x:FP32:); repeatable. Without any, the server's metadata
-    /// are asked
-    #[arg(long, value_name = "NAME:DATATYPE:DIMS", value_parser = input, conflicts_with = "body")]
-    input: Vec<InputArg>,
-    /// The shape of an input from the metadata, such as x:8,30; repeatable. Open dimensions are 1
-    #[arg(long, value_name = "NAME:DIMS", value_parser = shape, conflicts_with_all = ["input", "body"])]
-    shape: Vec<(String, Vec<usize>)>,
-    /// The server's HTTP address, to be asked for the model's metadata where the URL is another port's
-    #[arg(long, value_name = "URL", conflicts_with = "input")]
-    describe: Option<Target>,
-    /// What made-up inputs hold
-    #[arg(long, value_enum, default_value_t = DataArg::Random)]
-    data: DataArg,
-    /// What an input holds, such as threshold=0.5, text=hello or input_ids=0..30521; repeatable
-    #[arg(long, value_name = "NAME=VALUE|LOW..HIGH", value_parser = named_value, conflicts_with = "body")]
-    value: Vec<(String, ValueArg)>,
-    /// A file that is sent as it is, instead of a made-up request
-    #[arg(long, value_name = "FILE")]
-    body: Option<PathBuf>,
-    /// Content type of --body
-    #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "body")]
-    content_type: String,
+    #[command(flatten)]
+    content: Content,
     /// Of random data and arrivals, and of resampling
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -116,27 +86,6 @@ pub struct Args {
 enum ArrivalsArg {
     Poisson,
     Constant,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// POST /v2/models/MODEL/infer, data in the JSON
-    KserveJson,
-    /// The same with raw tensors behind the JSON
-    KserveBinary,
-    /// ModelInfer over gRPC, with raw tensors; the URL is that of the gRPC port. Without --input, --describe says
-    /// where the metadata are
-    KserveGrpc,
-    /// POST /invocations with --body
-    Invocations,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DataArg {
-    /// Floats in [0, 1), integers in 0..100, strings of eight letters; a mask is ones, ids of token types are zeros
-    Random,
-    /// Zeros and empty strings
-    Zeros,
 }
 
 /// Measures as the arguments say and prints to standard output. Blocks until it is done.
@@ -200,9 +149,8 @@ fn exit_code(healthy: bool) -> ExitCode {
 
 impl Args {
     fn plan(&self, target: &Target, pid: Option<u32>) -> Result<Plan, Error> {
-        let request = self.request(target)?;
-        let known_format = self.format != Format::Invocations && self.body.is_none();
-        let mut plan = Plan::new(target.clone(), vec![request]);
+        let mut plan = Plan::new(target.clone(), self.content.requests(target, self.seed)?);
+        plan.check = self.content.check();
         plan.connections = self.connections;
         if let Some(rate) = self.rate {
             let arrivals = match self.arrivals {
@@ -220,112 +168,7 @@ impl Args {
         plan.deadline = self.deadline_ms;
         plan.pid = pid;
         plan.seed = self.seed;
-        if known_format && self.model.is_some() {
-            plan.check = match self.format {
-                Format::KserveGrpc => {
-                    Check::FirstReply(Arc::new(|it| !grpc_raw_outputs(it.body).is_empty()))
-                }
-                _ => Check::FirstReply(Arc::new(is_inference)),
-            };
-        }
         Ok(plan)
-    }
-
-    fn request(&self, target: &Target) -> Result<Request, Error> {
-        let path = Some(target.path()).filter(|it| !it.is_empty());
-        if let Some(file) = &self.body {
-            let body =
-                fs::read(file).map_err(|source| Error::File { path: file.clone(), source })?;
-            return match (path, &self.model) {
-                (None, None) => invocations(&self.content_type, body),
-                (Some(path), _) => self.post(path.to_owned(), body),
-                (None, Some(model)) => {
-                    self.post(format!("{}/infer", kserve::model_path(model)), body)
-                }
-            };
-        }
-        let request = match (path, &self.model, self.format) {
-            (Some(path), None, _) => return Request::new(Method::Get, path),
-            (_, _, Format::Invocations) => {
-                return Err(Error::plan(
-                    "--body",
-                    "expected a file to send with --format invocations",
-                ));
-            }
-            (None, None, _) => {
-                return Err(Error::plan(
-                    "--model",
-                    "expected a model, a --body, or a path in the URL",
-                ));
-            }
-            (_, Some(model), Format::KserveJson) => {
-                kserve_json(model, &self.inputs(target, model)?)?
-            }
-            (_, Some(model), Format::KserveBinary) => {
-                kserve_binary(model, &self.inputs(target, model)?)?
-            }
-            (None, Some(model), Format::KserveGrpc) => {
-                return kserve_grpc(model, &self.inputs(target, model)?);
-            }
-            (Some(_), Some(_), Format::KserveGrpc) => {
-                return Err(Error::plan("URL", "expected no path with --format kserve-grpc"));
-            }
-        };
-        match path {
-            Some(path) => request.to(path),
-            None => Ok(request),
-        }
-    }
-
-    fn post(&self, path: String, body: Vec<u8>) -> Result<Request, Error> {
-        let request = Request::new(Method::Post, path)?;
-        Ok(request.header("Content-Type", &self.content_type)?.body(body))
-    }
-
-    /// The given inputs, or those of the model's metadata.
-    fn inputs(&self, target: &Target, model: &str) -> Result<Vec<Input>, Error> {
-        if self.input.is_empty() {
-            let metadata =
-                fetch::get(self.describe.as_ref().unwrap_or(target), &kserve::model_path(model))?;
-            let shape = |name: &str| {
-                self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
-            };
-            let inputs = inputs_from_metadata(&metadata, shape, |name| self.fill(name))?;
-            return self.checked(inputs);
-        }
-        let given = self.input.iter();
-        let inputs =
-            given.map(|it| Input::filled(&it.name, it.dtype, &it.shape, self.fill(&it.name)));
-        self.checked(inputs.collect::<Result<_, _>>()?)
-    }
-
-    /// What an input of that name holds. Random tokens make sense to a model only where its mask says that they are
-    /// there, and their types are of a table with one or two rows.
-    fn fill(&self, name: &str) -> Fill {
-        let given = self.value.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
-        match (given, self.data) {
-            (Some(ValueArg::Value(text)), _) => Fill::Value(text),
-            (Some(ValueArg::Range(low, high)), _) => Fill::Range { low, high, seed: self.seed },
-            (None, DataArg::Zeros) => Fill::Zeros,
-            (None, DataArg::Random) if name.ends_with("attention_mask") => {
-                Fill::Value("1".to_owned())
-            }
-            (None, DataArg::Random) if name.ends_with("token_type_ids") => Fill::Zeros,
-            (None, DataArg::Random) => Fill::Random(self.seed),
-        }
-    }
-
-    /// These inputs, if there is one for each `--value`.
-    fn checked(&self, inputs: Vec<Input>) -> Result<Vec<Input>, Error> {
-        let is_there = |name: &String| inputs.iter().any(|it| it.name == *name);
-        match self.value.iter().find(|it| !is_there(&it.0)) {
-            Some((name, _)) => {
-                let names: Vec<&str> = inputs.iter().map(|it| it.name.as_str()).collect();
-                let problem = format!("no input '{name}'; expected one of {}", names.join(", "));
-                Err(Error::plan("--value", problem))
-            }
-            None => Ok(inputs),
-        }
     }
 
     fn write_histograms(&self, reports: &[&Report]) -> Result<(), Error> {
@@ -336,6 +179,7 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Check, Request};
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -405,6 +249,7 @@ mod tests {
             ("http://h --vs-pid 7", "--vs"),
             ("http://h --vs http://i --most-steal 101", "0 to 100"),
             ("http://h --body f --input x:FP32:1", "--body"),
+            ("http://h --body f --texts g", "--texts"),
             ("http://h --value x", "NAME=VALUE"),
             ("http://h --value x=5..1", "no range"),
         ] {
@@ -422,10 +267,30 @@ mod tests {
     }
 
     #[test]
-    fn a_request_needs_something_to_send() {
-        for (line, expected) in
-            [("http://h", "--model"), ("http://h --format invocations", "--body")]
+    fn each_text_is_a_request() {
+        let file = std::env::temp_dir().join(format!("muster-lines-{}", std::process::id()));
+        std::fs::write(&file, "one\ntwo\n").unwrap();
+        for (line, path) in
+            [("http://h", "/embed"), ("http://h/v2/models/m/embed", "/v2/models/m/embed")]
         {
+            let args = parse(&format!("{line} --format tei-embed --texts {}", file.display()));
+            let args = args.unwrap();
+            let plan = args.plan(&args.url, None).unwrap();
+            let paths: Vec<_> = plan.requests.iter().map(Request::path).collect();
+            assert_eq!(paths, [path, path]);
+            assert!(matches!(plan.check, Check::FirstReply(_)));
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+
+    #[test]
+    fn a_request_needs_something_to_send() {
+        for (line, expected) in [
+            ("http://h", "--model"),
+            ("http://h --format invocations", "--body"),
+            ("http://h --format tei-embed", "--texts"),
+            ("http://h -m m --texts f", "--format openai-embeddings"),
+        ] {
             let args = parse(line).unwrap();
             let error = args.plan(&args.url, None).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -20,6 +20,7 @@ mod arrivals;
 mod check;
 mod compare;
 mod connection;
+mod content;
 mod data;
 mod driver;
 mod error;
@@ -39,6 +40,7 @@ mod report;
 mod request;
 mod tally;
 mod target;
+mod texts;
 mod timer;
 mod usage;
 

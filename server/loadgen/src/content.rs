@@ -1,0 +1,267 @@
+//! What is sent, as the command line says: made-up tensors, a file as it is, or the texts of a file.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::ValueEnum;
+
+use crate::{
+    Check, Error, Fill, Input, Method, Request, Target, fetch, grpc_raw_outputs,
+    inputs_from_metadata, invocations, is_inference, kserve, kserve_binary, kserve_grpc,
+    kserve_json,
+    option_values::{InputArg, ValueArg, input, named_value, shape},
+    texts::{TextRoute, read_texts},
+};
+
+/// The arguments that say what is sent.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Content {
+    /// The model, for the KServe formats; for openai-embeddings the `model` of the body
+    #[arg(long, short)]
+    model: Option<String>,
+    /// What is sent
+    #[arg(long, value_enum, default_value_t = Format::KserveBinary)]
+    format: Format,
+    /// An input, such as x:FP32:1,30 (a scalar: x:FP32:); repeatable. Without any, the server's metadata
+    /// are asked
+    #[arg(long, value_name = "NAME:DATATYPE:DIMS", value_parser = input, conflicts_with = "body")]
+    input: Vec<InputArg>,
+    /// The shape of an input from the metadata, such as x:8,30; repeatable. Open dimensions are 1
+    #[arg(long, value_name = "NAME:DIMS", value_parser = shape, conflicts_with_all = ["input", "body"])]
+    shape: Vec<(String, Vec<usize>)>,
+    /// The server's HTTP address, to be asked for the model's metadata where the URL is another port's
+    #[arg(long, value_name = "URL", conflicts_with = "input")]
+    describe: Option<Target>,
+    /// What made-up inputs hold
+    #[arg(long, value_enum, default_value_t = DataArg::Random)]
+    data: DataArg,
+    /// What an input holds, such as threshold=0.5, text=hello or input_ids=0..30521; repeatable
+    #[arg(long, value_name = "NAME=VALUE|LOW..HIGH", value_parser = named_value, conflicts_with = "body")]
+    value: Vec<(String, ValueArg)>,
+    /// A file that is sent as it is, instead of a made-up request
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// Content type of --body
+    #[arg(long, value_name = "TYPE", default_value = "application/json", requires = "body")]
+    content_type: String,
+    /// A file with one text a line, for the formats of texts: each line is a request, and they are sent in random
+    /// order
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "input", "shape", "value"])]
+    texts: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// POST /v2/models/MODEL/infer, data in the JSON
+    KserveJson,
+    /// The same with raw tensors behind the JSON
+    KserveBinary,
+    /// ModelInfer over gRPC, with raw tensors; the URL is that of the gRPC port. Without --input, --describe says
+    /// where the metadata are
+    KserveGrpc,
+    /// POST /invocations with --body
+    Invocations,
+    /// POST /v1/embeddings with a text of --texts, vectors as base64, as OpenAI's client asks for them
+    OpenaiEmbeddings,
+    /// POST /embed with a text of --texts, as text-embeddings-inference takes it
+    TeiEmbed,
+    /// POST /invocations with {"inputs": a text of --texts}, as Hugging Face's containers take it
+    HfInvocations,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DataArg {
+    /// Floats in [0, 1), integers in 0..100, strings of eight letters; a mask is ones, ids of token types are zeros
+    Random,
+    /// Zeros and empty strings
+    Zeros,
+}
+
+/// What is sent in a format.
+enum Payload {
+    /// Tensors, to the model of `--model`.
+    Tensors(Tensors),
+    /// The file of `--body`.
+    File,
+    /// The texts of `--texts`.
+    Texts(TextRoute),
+}
+
+/// How tensors are sent.
+enum Tensors {
+    Json,
+    Binary,
+    Grpc,
+}
+
+impl Format {
+    fn payload(self) -> Payload {
+        match self {
+            Format::KserveJson => Payload::Tensors(Tensors::Json),
+            Format::KserveBinary => Payload::Tensors(Tensors::Binary),
+            Format::KserveGrpc => Payload::Tensors(Tensors::Grpc),
+            Format::Invocations => Payload::File,
+            Format::OpenaiEmbeddings => Payload::Texts(TextRoute::OpenaiEmbeddings),
+            Format::TeiEmbed => Payload::Texts(TextRoute::TeiEmbed),
+            Format::HfInvocations => Payload::Texts(TextRoute::HfInvocations),
+        }
+    }
+}
+
+impl Content {
+    /// The requests that are sent in turn; `seed` is that of random data and of the order of texts.
+    ///
+    /// # Errors
+    /// When an argument is missing, a file cannot be read or the model's metadata cannot be fetched.
+    pub(crate) fn requests(&self, target: &Target, seed: u64) -> Result<Vec<Request>, Error> {
+        let path = Some(target.path()).filter(|it| !it.is_empty());
+        let one = |it: Request| vec![it];
+        match (self.format.payload(), &self.texts, &self.body) {
+            (Payload::Texts(route), Some(file), None) => {
+                self.text_requests(route, file, path, seed)
+            }
+            (Payload::Texts(_), ..) => {
+                Err(Error::plan("--texts", "expected a file with one text a line"))
+            }
+            (_, Some(_), _) => Err(Error::plan(
+                "--texts",
+                "expected --format openai-embeddings, tei-embed or hf-invocations",
+            )),
+            (_, None, Some(file)) => self.file_request(file, path).map(one),
+            (Payload::File, None, None) => match (path, &self.model) {
+                (Some(path), None) => Request::new(Method::Get, path).map(one),
+                _ => {
+                    Err(Error::plan("--body", "expected a file to send with --format invocations"))
+                }
+            },
+            (Payload::Tensors(how), None, None) => {
+                self.tensor_request(how, target, path, seed).map(one)
+            }
+        }
+    }
+
+    /// What makes a reply a right one.
+    pub(crate) fn check(&self) -> Check {
+        match (self.format.payload(), &self.model) {
+            _ if self.body.is_some() => Check::Nothing,
+            (Payload::Texts(route), _) => {
+                Check::FirstReply(Arc::new(move |it| route.is_answer(it.body)))
+            }
+            (Payload::Tensors(Tensors::Grpc), Some(_)) => {
+                Check::FirstReply(Arc::new(|it| !grpc_raw_outputs(it.body).is_empty()))
+            }
+            (Payload::Tensors(_), Some(_)) => Check::FirstReply(Arc::new(is_inference)),
+            (Payload::Tensors(_) | Payload::File, _) => Check::Nothing,
+        }
+    }
+
+    /// One request for each text.
+    fn text_requests(
+        &self,
+        route: TextRoute,
+        file: &Path,
+        path: Option<&str>,
+        seed: u64,
+    ) -> Result<Vec<Request>, Error> {
+        let request = |text: &String| at(path, route.request(self.model.as_deref(), text)?);
+        read_texts(file, seed)?.iter().map(request).collect()
+    }
+
+    /// A file as it is.
+    fn file_request(&self, file: &Path, path: Option<&str>) -> Result<Request, Error> {
+        let failed = |source| Error::File { path: file.to_owned(), source };
+        let body = fs::read(file).map_err(failed)?;
+        match (path, &self.model) {
+            (None, None) => invocations(&self.content_type, body),
+            (Some(path), _) => self.post(path.to_owned(), body),
+            (None, Some(model)) => self.post(format!("{}/infer", kserve::model_path(model)), body),
+        }
+    }
+
+    /// Tensors for a model; without one, a GET of the path.
+    fn tensor_request(
+        &self,
+        how: Tensors,
+        target: &Target,
+        path: Option<&str>,
+        seed: u64,
+    ) -> Result<Request, Error> {
+        let Some(model) = &self.model else {
+            let problem = "expected a model, a --body, or a path in the URL";
+            let path = path.ok_or_else(|| Error::plan("--model", problem))?;
+            return Request::new(Method::Get, path);
+        };
+        if matches!(how, Tensors::Grpc) && path.is_some() {
+            return Err(Error::plan("URL", "expected no path with --format kserve-grpc"));
+        }
+        let inputs = self.inputs(target, model, seed)?;
+        let request = match how {
+            Tensors::Json => kserve_json(model, &inputs)?,
+            Tensors::Binary => kserve_binary(model, &inputs)?,
+            Tensors::Grpc => kserve_grpc(model, &inputs)?,
+        };
+        at(path, request)
+    }
+
+    fn post(&self, path: String, body: Vec<u8>) -> Result<Request, Error> {
+        let request = Request::new(Method::Post, path)?;
+        Ok(request.header("Content-Type", &self.content_type)?.body(body))
+    }
+
+    /// The given inputs, or those of the model's metadata.
+    fn inputs(&self, target: &Target, model: &str, seed: u64) -> Result<Vec<Input>, Error> {
+        if self.input.is_empty() {
+            let metadata =
+                fetch::get(self.describe.as_ref().unwrap_or(target), &kserve::model_path(model))?;
+            let shape = |name: &str| {
+                self.shape.iter().find(|(it, _)| it == name).map(|(_, shape)| shape.clone())
+            };
+            let inputs = inputs_from_metadata(&metadata, shape, |name| self.fill(name, seed))?;
+            return self.checked(inputs);
+        }
+        let given = self.input.iter();
+        let inputs =
+            given.map(|it| Input::filled(&it.name, it.dtype, &it.shape, self.fill(&it.name, seed)));
+        self.checked(inputs.collect::<Result<_, _>>()?)
+    }
+
+    /// What an input of that name holds. Random tokens make sense to a model only where its mask says that they are
+    /// there, and their types are of a table with one or two rows.
+    fn fill(&self, name: &str, seed: u64) -> Fill {
+        let given = self.value.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
+        match (given, self.data) {
+            (Some(ValueArg::Value(text)), _) => Fill::Value(text),
+            (Some(ValueArg::Range(low, high)), _) => Fill::Range { low, high, seed },
+            (None, DataArg::Zeros) => Fill::Zeros,
+            (None, DataArg::Random) if name.ends_with("attention_mask") => {
+                Fill::Value("1".to_owned())
+            }
+            (None, DataArg::Random) if name.ends_with("token_type_ids") => Fill::Zeros,
+            (None, DataArg::Random) => Fill::Random(seed),
+        }
+    }
+
+    /// These inputs, if there is one for each `--value`.
+    fn checked(&self, inputs: Vec<Input>) -> Result<Vec<Input>, Error> {
+        let is_there = |name: &String| inputs.iter().any(|it| it.name == *name);
+        match self.value.iter().find(|it| !is_there(&it.0)) {
+            Some((name, _)) => {
+                let names: Vec<&str> = inputs.iter().map(|it| it.name.as_str()).collect();
+                let problem = format!("no input '{name}'; expected one of {}", names.join(", "));
+                Err(Error::plan("--value", problem))
+            }
+            None => Ok(inputs),
+        }
+    }
+}
+
+/// A request with the path of the URL, where it has one.
+fn at(path: Option<&str>, request: Request) -> Result<Request, Error> {
+    match path {
+        Some(path) => request.to(path),
+        None => Ok(request),
+    }
+}
