@@ -9,11 +9,13 @@
 
 pub mod admission;
 mod coalesce;
+pub mod cost;
 mod inline_run;
 pub mod learn;
 mod lock_free_hints;
 mod memory_bound;
 mod overdue;
+pub mod pack;
 pub mod policy;
 pub mod queue;
 pub mod ragged;

@@ -1,0 +1,313 @@
+//! How long does a run of so many rows of so many tokens take? A table, learned from every run. Plain data.
+
+use std::time::Duration;
+
+/// Numbers of rows that have a cell.
+const ROWS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// Lengths that have a cell, in tokens.
+const LENGTHS: [usize; 22] = [
+    8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144,
+    8192, 12288, 16384,
+];
+
+/// Before anything is known a run takes as long as so many tokens, and then its own. Only the proportion matters: it
+/// was measured with a small encoder on one processor.
+const TOKENS_OF_A_RUN: f32 = 18.0;
+
+/// The same in seconds for a token.
+const SECONDS_OF_A_TOKEN: f32 = 111e-6;
+
+/// Weight of a new run in a cell that has seen many.
+const LEAST_STEP: f32 = 0.1;
+
+/// How far a run teaches cells that have seen none: by half of what it teaches its own at this distance, which counts
+/// doublings of rows and of lengths.
+const REACH: f32 = 3.0;
+
+/// Run times by rows and length.
+///
+/// Between the cells times are bilinear in logarithms. Below the least cell they are the least cell's, above the
+/// largest they go on as between the last two. More rows or more tokens never take less time.
+#[derive(Debug, Clone)]
+pub struct CostTable {
+    /// As learned: logarithms to the base of two, of seconds.
+    learned: [[f32; LENGTHS.len()]; ROWS.len()],
+    /// The same, where each cell is at least as large as those of fewer rows or tokens.
+    rising: [[f32; LENGTHS.len()]; ROWS.len()],
+    /// Runs that each cell has seen; a part of one where the run lay between cells.
+    seen: [[f32; LENGTHS.len()]; ROWS.len()],
+    runs: u64,
+}
+
+impl Default for CostTable {
+    fn default() -> CostTable {
+        let mut learned = [[0.0; LENGTHS.len()]; ROWS.len()];
+        for (row, rows) in learned.iter_mut().zip(ROWS) {
+            for (cell, length) in row.iter_mut().zip(LENGTHS) {
+                let tokens = TOKENS_OF_A_RUN + (rows * length) as f32;
+                *cell = (tokens * SECONDS_OF_A_TOKEN).log2();
+            }
+        }
+        let seen = [[0.0; LENGTHS.len()]; ROWS.len()];
+        CostTable { rising: learned, learned, seen, runs: 0 }
+    }
+}
+
+/// Where a number lies between two cells: the first of them, and how far it is to the second.
+#[derive(Clone, Copy)]
+struct Between {
+    first: usize,
+    part: f32,
+}
+
+impl Between {
+    fn new(cells: &[usize], number: usize) -> Between {
+        let after = cells.partition_point(|it| *it <= number);
+        let first = after.saturating_sub(1).min(cells.len() - 2);
+        let (low, high) = (log(cells[first]), log(cells[first + 1]));
+        Between { first, part: ((log(number) - low) / (high - low)).max(0.0) }
+    }
+
+    /// The value there, where the two cells have these.
+    fn of(self, low: f32, high: f32) -> f32 {
+        low + self.part * (high - low)
+    }
+}
+
+fn log(number: usize) -> f32 {
+    (number.max(1) as f32).log2()
+}
+
+impl CostTable {
+    /// How many runs it has learned from.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Seconds of a run of so many rows, padded to that length.
+    pub fn seconds(&self, rows: usize, length: usize) -> f32 {
+        self.log_seconds(Between::new(&ROWS, rows), Between::new(&LENGTHS, length)).exp2()
+    }
+
+    /// The same as a duration.
+    pub fn time(&self, rows: usize, length: usize) -> Duration {
+        Duration::try_from_secs_f32(self.seconds(rows, length)).unwrap_or(Duration::MAX)
+    }
+
+    /// Seconds of runs of 1, 2, 3 … rows of that length.
+    pub(crate) fn column(&self, length: usize, seconds: &mut [f32]) {
+        let at = Between::new(&LENGTHS, length);
+        let mut cells = [0.0; ROWS.len()];
+        for (cell, row) in cells.iter_mut().zip(&self.rising) {
+            *cell = at.of(row[at.first], row[at.first + 1]);
+        }
+        for (rows, seconds) in (1..).zip(seconds.iter_mut()) {
+            let at = ROW_PLACES.get(rows - 1).copied().unwrap_or_else(|| Between::new(&ROWS, rows));
+            *seconds = exp2(at.of(cells[at.first], cells[at.first + 1]));
+        }
+    }
+
+    fn log_seconds(&self, rows: Between, length: Between) -> f32 {
+        let row = |at: usize| {
+            let row = &self.rising[at];
+            length.of(row[length.first], row[length.first + 1])
+        };
+        rows.of(row(rows.first), row(rows.first + 1))
+    }
+
+    /// Takes in one run of so many rows, padded to that length.
+    ///
+    /// The cells around it learn most. Those that have seen no run yet learn from every run, from near ones more than
+    /// from far ones, and all there is from the first.
+    pub fn record(&mut self, rows: usize, length: usize, took: Duration) {
+        let took = took.as_secs_f32().max(1e-7).log2();
+        let (at_rows, at_length) = (Between::new(&ROWS, rows), Between::new(&LENGTHS, length));
+        let error = took - self.log_seconds(at_rows, at_length);
+        let (part_rows, part_length) = (at_rows.part.min(1.0), at_length.part.min(1.0));
+        let weight = |row: usize, column: usize| {
+            let of = |at: usize, first: usize, part: f32| match at.checked_sub(first) {
+                Some(0) => 1.0 - part,
+                Some(1) => part,
+                _ => 0.0,
+            };
+            of(row, at_rows.first, part_rows) * of(column, at_length.first, part_length)
+        };
+        // What the cells change by adds up to the error at the place of the run.
+        let squares: f32 = [(0, 0), (0, 1), (1, 0), (1, 1)]
+            .map(|(row, column)| weight(at_rows.first + row, at_length.first + column).powi(2))
+            .iter()
+            .sum();
+        for (row, own_rows) in ROWS.into_iter().enumerate() {
+            for (column, own_length) in LENGTHS.into_iter().enumerate() {
+                let (own, seen) = (weight(row, column), self.seen[row][column]);
+                let step = if 0.0 < own {
+                    (own / squares) * (1.0 / (seen + 1.0)).max(LEAST_STEP)
+                } else if 0.0 < seen {
+                    0.0
+                } else if self.runs == 0 {
+                    1.0
+                } else {
+                    let apart = (log(own_rows) - log(rows)).hypot(log(own_length) - log(length));
+                    0.5 * (-apart / REACH).exp2()
+                };
+                self.learned[row][column] += error * step;
+                self.seen[row][column] += own;
+            }
+        }
+        self.runs += 1;
+        self.rise();
+    }
+
+    fn rise(&mut self) {
+        self.rising = self.learned;
+        for row in 0..ROWS.len() {
+            for column in 0..LENGTHS.len() {
+                let above = row.checked_sub(1).map(|it| self.rising[it][column]);
+                let before = column.checked_sub(1).map(|it| self.rising[row][it]);
+                let least = above.into_iter().chain(before);
+                self.rising[row][column] = least.fold(self.rising[row][column], f32::max);
+            }
+        }
+    }
+}
+
+/// Two to the power of `x`, to seven digits, for the range of run times. Unlike the library's it is made of a few
+/// operations that a compiler does for several numbers at once.
+fn exp2(x: f32) -> f32 {
+    let x = x.clamp(-120.0, 120.0);
+    let whole = x.floor();
+    let part = x - whole;
+    let series = 1.0
+        + part
+            * (0.693_147_2
+                + part
+                    * (0.240_226_46
+                        + part
+                            * (0.055_503_17
+                                + part
+                                    * (0.009_616_48
+                                        + part * (0.001_327_09 + part * 0.000_179_6)))));
+    f32::from_bits(((whole as i32 + 127) as u32) << 23) * series
+}
+
+/// Places of 1, 2, 3 … 256 rows.
+static ROW_PLACES: [Between; 256] = row_places();
+
+const fn row_places() -> [Between; 256] {
+    let mut places = [Between { first: 0, part: 0.0 }; 256];
+    let mut rows = 1;
+    while rows <= 256 {
+        let mut first = 0;
+        while first + 2 < ROWS.len() && ROWS[first + 1] <= rows {
+            first += 1;
+        }
+        places[rows - 1] = Between { first, part: log2_of_ratio(rows, ROWS[first]) };
+        rows += 1;
+    }
+    places
+}
+
+/// The logarithm of a ratio between one and two. `log2` of the library is no constant function.
+const fn log2_of_ratio(number: usize, of: usize) -> f32 {
+    // The series of the inverse hyperbolic tangent.
+    let ratio = number as f64 / of as f64;
+    let x = (ratio - 1.0) / (ratio + 1.0);
+    let (mut power, mut sum, mut odd) = (x, 0.0, 1);
+    while odd < 40 {
+        sum += power / odd as f64;
+        power *= x * x;
+        odd += 2;
+    }
+    (2.0 * sum / std::f64::consts::LN_2) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(one: f32, other: f32, part: f32) -> bool {
+        (one - other).abs() <= part * other.abs()
+    }
+
+    fn seconds(rows: usize, length: usize) -> f32 {
+        2e-3 + 111e-6 * (rows * length) as f32
+    }
+
+    /// A table that has seen each of these sizes so often, at these times.
+    fn taught(sizes: &[(usize, usize)], times: usize) -> CostTable {
+        let mut table = CostTable::default();
+        for _ in 0..times {
+            for (rows, length) in sizes {
+                let took = Duration::from_secs_f32(seconds(*rows, *length));
+                table.record(*rows, *length, took);
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn a_cell_that_has_seen_one_run_has_its_time() {
+        let table = taught(&[(4, 32), (1, 8), (32, 512)], 1);
+        for (rows, length) in [(4, 32), (1, 8), (32, 512)] {
+            assert!(near(table.seconds(rows, length), seconds(rows, length), 0.01));
+        }
+    }
+
+    #[test]
+    fn the_first_run_sets_the_scale_of_all() {
+        let mut table = CostTable::default();
+        let before = table.seconds(16, 256) / table.seconds(1, 8);
+        table.record(2, 16, Duration::from_micros(5));
+        assert!(near(table.seconds(16, 256) / table.seconds(1, 8), before, 1e-3));
+        assert!(table.seconds(16, 256) < 1e-3);
+    }
+
+    #[test]
+    fn runs_between_the_cells_teach_those_around_them() {
+        let sizes = [(3, 10), (3, 13), (5, 10), (5, 13), (3, 20), (5, 20), (7, 11), (6, 19)];
+        let table = taught(&sizes, 200);
+        for (rows, length) in sizes.into_iter().chain([(4, 12), (6, 12), (4, 16)]) {
+            let (learned, real) = (table.seconds(rows, length), seconds(rows, length));
+            assert!(near(learned, real, 0.05), "{rows} rows of {length}: {learned}, {real}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_followed_within_some_tens_of_runs() {
+        let mut table = taught(&[(8, 32)], 100);
+        for _ in 0..50 {
+            table.record(8, 32, Duration::from_secs_f32(10.0 * seconds(8, 32)));
+        }
+        assert!(near(table.seconds(8, 32), 10.0 * seconds(8, 32), 0.1));
+    }
+
+    #[test]
+    fn more_never_takes_less_time() {
+        let mut table = CostTable::default();
+        table.record(1, 8, Duration::from_millis(50));
+        table.record(8, 64, Duration::from_millis(1));
+        table.record(2, 512, Duration::from_millis(3));
+        let mut before = vec![0.0; 300];
+        for length in 1..600 {
+            let mut column = vec![0.0; 300];
+            table.column(length, &mut column);
+            assert!(column.iter().zip(column.iter().skip(1)).all(|(a, b)| *a <= b * 1.000_001));
+            assert!(before.iter().zip(&column).all(|(a, b)| *a <= b * 1.000_001), "{length}");
+            before = column;
+        }
+    }
+
+    #[test]
+    fn a_column_has_what_its_cells_have() {
+        let table = taught(&[(1, 8), (2, 16), (32, 64), (3, 100)], 5);
+        for length in [1, 8, 9, 40, 100, 777, 20_000] {
+            let mut column = vec![0.0; 300];
+            table.column(length, &mut column);
+            for (rows, seconds) in (1..).zip(&column) {
+                let exact = table.seconds(rows, length);
+                assert!(near(*seconds, exact, 1e-4), "{rows} rows of {length}");
+            }
+        }
+    }
+}
