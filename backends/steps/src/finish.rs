@@ -58,7 +58,8 @@ pub(crate) fn finish(
         ContextKind::Embedding => Ok(Reply::Embedding(values(only(rows)?)?)),
         ContextKind::Features => match only(rows)? {
             Reduced::Tokens { width, values } => {
-                Ok(Reply::Features(Features { tokens: values.len() / width, width, values }))
+                let tokens = values.len().checked_div(width).unwrap_or(0);
+                Ok(Reply::Features(Features { tokens, width, values }))
             }
             _ => Err(foreign()),
         },

@@ -27,6 +27,55 @@ pub enum Reply {
     Sparse(Vec<Entry>),
 }
 
+impl Reply {
+    /// Names of classes, best first; none of other replies. `is_best_only`: the first.
+    pub fn labels(&self, is_best_only: bool) -> Vec<String> {
+        self.classes(is_best_only).iter().map(|it| it.label.as_ref().to_owned()).collect()
+    }
+
+    /// One number for each class, for each sentence, or for each text in the order of the request; none of other
+    /// replies. `is_best_only`: of classes the first.
+    pub fn scores(&self, is_best_only: bool) -> Vec<f32> {
+        match self {
+            Reply::Labels(_) | Reply::Candidates(_) => {
+                self.classes(is_best_only).iter().map(|it| it.score).collect()
+            }
+            Reply::Similarities(values) => values.clone(),
+            Reply::Ranking(ranked) => {
+                let mut scores = vec![0.0; ranked.len()];
+                for it in ranked {
+                    if let Some(score) = scores.get_mut(it.index) {
+                        *score = it.score;
+                    }
+                }
+                scores
+            }
+            Reply::Embedding(_)
+            | Reply::Features(_)
+            | Reply::Entities(_)
+            | Reply::Answers(_)
+            | Reply::Fills(_)
+            | Reply::Sparse(_) => Vec::new(),
+        }
+    }
+
+    /// The vector of a text; empty of other replies.
+    pub fn embedding(&self) -> Vec<f32> {
+        match self {
+            Reply::Embedding(values) => values.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn classes(&self, is_best_only: bool) -> &[Label] {
+        let (Reply::Labels(labels) | Reply::Candidates(labels)) = self else { return &[] };
+        match is_best_only {
+            true => &labels[..labels.len().min(1)],
+            false => labels,
+        }
+    }
+}
+
 /// A class and its score.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Label {

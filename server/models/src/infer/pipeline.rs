@@ -20,7 +20,6 @@ use crate::{
         open::ServedPipeline,
         outputs::Outputs,
         parameters::{self, Asked},
-        result::Question,
     },
 };
 use inference::{error::Error, request::Parameter, task::Task, timings::Timings};
@@ -29,7 +28,8 @@ use schedule::{
     work::{Done, Work},
 };
 use steps::{
-    Context, Place, Prepared, Reduced, Row, RowError, RowShape, Step, TopK, outputs_of_row,
+    Context, Place, Prepared, Reduced, ResultForm, Row, RowError, RowShape, Step, TopK,
+    outputs_of_row,
 };
 
 /// Texts of fewer bytes in all are tokenized by the task that asks; longer ones would make the other clients of its
@@ -190,7 +190,7 @@ async fn finish(
             has_left.check()?;
             let rows = reduced.by_ref().take(count).collect();
             let reply = pipeline.steps.finish(context, rows).map_err(error)?;
-            outputs.push(&reply, &Question { text: input.text(), is_best_only })?;
+            outputs.push(&reply, &ResultForm { text: input.text(), is_best_only })?;
         }
         outputs.finish()
     })

@@ -8,5 +8,3 @@ pub(crate) mod inputs;
 pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod parameters;
-pub(crate) mod python_float;
-pub(crate) mod result;

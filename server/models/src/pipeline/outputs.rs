@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use backend::{BackendError, NamedTensor, Shape, SizeMismatch, Tensor};
 
-use crate::pipeline::result::{self, Question};
 use inference::{
     error::Error,
     task::{EMBEDDING, LABEL, RESULT, SCORE},
 };
-use steps::Reply;
+use steps::{Reply, ResultForm, result_json};
 
 /// Most bytes of the JSON of all replies to one request.
 const MOST_BYTES: usize = 64 << 20;
@@ -63,7 +62,7 @@ impl Outputs {
     /// # Errors
     /// Where its row of an output is longer or shorter than those before it, so that they make no tensor, and where all
     /// replies together are too long.
-    pub(crate) fn push(&mut self, reply: &Reply, asked: &Question<'_>) -> Result<(), Error> {
+    pub(crate) fn push(&mut self, reply: &Reply, asked: &ResultForm<'_>) -> Result<(), Error> {
         self.rows += 1;
         self.columns.iter_mut().try_for_each(|it| it.push(reply, asked))
     }
@@ -93,10 +92,10 @@ impl Outputs {
 }
 
 impl Column {
-    fn push(&mut self, reply: &Reply, asked: &Question<'_>) -> Result<(), Error> {
+    fn push(&mut self, reply: &Reply, asked: &ResultForm<'_>) -> Result<(), Error> {
         let width = match &mut self.values {
             Values::Result(texts, bytes) => {
-                let text = result::json(reply, asked);
+                let text = result_json(reply, asked);
                 *bytes += text.len();
                 if *bytes > MOST_BYTES {
                     let problem = format!(
@@ -108,9 +107,9 @@ impl Column {
                 texts.push(text);
                 1
             }
-            Values::Labels(all) => add(all, labels(reply, asked)),
-            Values::Scores(all) => add(all, scores(reply, asked)),
-            Values::Embedding(all) => add(all, embedding(reply)),
+            Values::Labels(all) => add(all, reply.labels(asked.is_best_only)),
+            Values::Scores(all) => add(all, reply.scores(asked.is_best_only)),
+            Values::Embedding(all) => add(all, reply.embedding()),
         };
         if *self.width.get_or_insert(width) != width {
             let problem = format!("output '{}' differs in length between the rows", self.name);
@@ -125,42 +124,4 @@ fn add<T>(all: &mut Vec<T>, row: Vec<T>) -> usize {
     let width = row.len();
     all.extend(row);
     width
-}
-
-fn embedding(reply: &Reply) -> Vec<f32> {
-    match reply {
-        Reply::Embedding(values) => values.clone(),
-        _ => Vec::new(),
-    }
-}
-
-fn labels(reply: &Reply, asked: &Question<'_>) -> Vec<String> {
-    match reply {
-        Reply::Labels(labels) | Reply::Candidates(labels) => {
-            let most = if asked.is_best_only { 1 } else { usize::MAX };
-            labels.iter().take(most).map(|it| it.label.as_ref().to_owned()).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// One number for each class that is wanted, for each sentence, or for each text in the order of the request.
-fn scores(reply: &Reply, asked: &Question<'_>) -> Vec<f32> {
-    match reply {
-        Reply::Labels(labels) | Reply::Candidates(labels) => {
-            let most = if asked.is_best_only { 1 } else { usize::MAX };
-            labels.iter().take(most).map(|it| it.score).collect()
-        }
-        Reply::Similarities(values) => values.clone(),
-        Reply::Ranking(ranked) => {
-            let mut scores = vec![0.0; ranked.len()];
-            for it in ranked {
-                if let Some(score) = scores.get_mut(it.index) {
-                    *score = it.score;
-                }
-            }
-            scores
-        }
-        _ => Vec::new(),
-    }
 }

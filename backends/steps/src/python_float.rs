@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 /// Appends a number, which is finite.
-pub(super) fn write(out: &mut String, value: f64) {
+pub(crate) fn write(out: &mut String, value: f64) {
     let text = format!("{value:e}");
     let Some((digits, exponent)) = text.split_once('e') else { return };
     let exponent: i32 = exponent.parse().unwrap_or_default();

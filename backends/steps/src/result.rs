@@ -1,18 +1,19 @@
 //! The output `result`: what the pipeline says of one input, as JSON with the keys and the numbers of the reference.
 
-use steps::{Answer, Entity, Fill, Label, Reply};
+use crate::{
+    python_float,
+    reply::{Answer, Entity, Fill, Label, Reply},
+};
 
-use crate::pipeline::python_float;
-
-/// A reply as JSON. `is_best_only`: of classes only the first, as an object.
-pub(crate) fn json(reply: &Reply, question: &Question<'_>) -> String {
+/// A reply as JSON.
+pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
     let mut out = String::new();
     match reply {
-        Reply::Labels(labels) => match (question.is_best_only, labels.first()) {
+        Reply::Labels(labels) => match (form.is_best_only, labels.first()) {
             (true, Some(best)) => label(&mut out, best),
             _ => list(&mut out, labels, label),
         },
-        Reply::Candidates(labels) => candidates(&mut out, question.text, labels),
+        Reply::Candidates(labels) => candidates(&mut out, form.text, labels),
         Reply::Embedding(values) => list(&mut out, values, number),
         Reply::Features(features) => {
             out.push('[');
@@ -47,13 +48,13 @@ pub(crate) fn json(reply: &Reply, question: &Question<'_>) -> String {
     out
 }
 
-/// What of the question stands in the reply, or decides its form.
+/// What of the request stands in the reply, or decides its form.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub struct ResultForm<'a> {
     /// The text that was asked about.
-    pub(crate) text: &'a str,
-    /// Is the best class the reply, and no list of classes?
-    pub(crate) is_best_only: bool,
+    pub text: &'a str,
+    /// Is the best class the reply, as an object, and no list of classes?
+    pub is_best_only: bool,
 }
 
 fn label(out: &mut String, it: &Label) {
@@ -155,9 +156,9 @@ fn list<T>(out: &mut String, items: &[T], mut item: impl FnMut(&mut String, &T))
 #[cfg(test)]
 mod tests {
     use super::*;
-    use steps::{Entry, Features, Ranked};
+    use crate::reply::{Entry, Features, Ranked};
 
-    const ONE: Question<'_> = Question { text: "a \"b\"", is_best_only: true };
+    const ONE: ResultForm<'_> = ResultForm { text: "a \"b\"", is_best_only: true };
 
     fn labels() -> Vec<Label> {
         let label = |label: &str, score| Label { label: label.into(), score };
@@ -166,13 +167,13 @@ mod tests {
 
     #[track_caller]
     fn says(reply: Reply, expected: &str) {
-        assert_eq!(json(&reply, &ONE), expected);
+        assert_eq!(result_json(&reply, &ONE), expected);
     }
 
     #[test]
     fn classes_are_the_best_one_or_a_list() {
         says(Reply::Labels(labels()), r#"{"label":"POSITIVE","score":0.75}"#);
-        let all = json(&Reply::Labels(labels()), &Question { is_best_only: false, ..ONE });
+        let all = result_json(&Reply::Labels(labels()), &ResultForm { is_best_only: false, ..ONE });
         let small = "9.999999747378752e-06";
         let second = format!(r#"{{"label":"NEGATIVE","score":{small}}}"#);
         assert_eq!(all, format!(r#"[{{"label":"POSITIVE","score":0.75}},{second}]"#));
