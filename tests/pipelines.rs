@@ -378,3 +378,46 @@ fn pipelines_off_serves_the_graph() {
     let metadata = server.get("/v2/models/sst2").expect(200).json();
     assert_eq!(metadata["inputs"][0]["name"], "input_ids");
 }
+
+#[test]
+fn tokens_of_the_models_own_are_as_good_as_a_text() {
+    let (_repository, server) = start();
+    let ask = |input: &str, data: Value, parameters: Value| {
+        let body = serde_json::json!({
+            "inputs": [{"name": input, "datatype": "BYTES", "shape": [data.as_array().unwrap().len(), 1], "data": data}],
+            "outputs": [{"name": "embedding"}, {"name": "tokens"}, {"name": "truncated"}],
+            "parameters": parameters,
+        });
+        server.post("/v2/models/st-6/infer", body.to_string())
+    };
+    let none = || serde_json::json!({});
+    let texts = serde_json::json!(["a film", "a film ".repeat(400)]);
+    let reply = ask("text", texts, none()).expect(200).json();
+    let data = |reply: &Value, at: usize| reply["outputs"][at]["data"].clone();
+    let counts = data(&reply, 1);
+    assert!(counts[0].as_u64().unwrap() < counts[1].as_u64().unwrap(), "{counts}");
+    assert_eq!(data(&reply, 2), serde_json::json!([false, true]));
+    // What the tokenizer makes of the first text, with and without what it adds.
+    let tokenizer = fixtures().join("st-6/folder/tokenizer.json");
+    let vocabulary: Value = serde_json::from_slice(&fs::read(tokenizer).unwrap()).unwrap();
+    let id = |token: &str| vocabulary["model"]["vocab"][token].as_u64().unwrap();
+    let bare = vec![id("a"), id("film")];
+    let whole = [vec![id("[CLS]")], bare.clone(), vec![id("[SEP]")]].concat();
+    let first = data(&reply, 0).as_array().unwrap()[..32].to_vec();
+    for ids in [bare, whole] {
+        let ids = serde_json::json!([serde_json::json!(ids).to_string()]);
+        let reply = ask("token_ids", ids, none()).expect(200).json();
+        assert_eq!(data(&reply, 0), Value::Array(first.clone()));
+        assert_eq!(data(&reply, 1), serde_json::json!([4]));
+    }
+    let foreign = ask("token_ids", serde_json::json!(["[100000]"]), none()).error(400);
+    let said = "token id 100000 is beyond the vocabulary";
+    assert!(foreign.contains(said) && foreign.contains("check_embedding_ctx_length=False"));
+    let long = serde_json::json!([serde_json::json!(vec![id("a"); 2000]).to_string()]);
+    let truncated = ask("token_ids", long.clone(), none()).expect(200).json();
+    assert_eq!(data(&truncated, 2), serde_json::json!([true]));
+    let refused = ask("token_ids", long, serde_json::json!({"truncate": false})).error(400);
+    assert!(refused.contains("the input has 2000 tokens"), "{refused}");
+    let metadata = server.get("/v2/models/st-6").expect(200).json();
+    assert_eq!(metadata["outputs"].as_array().unwrap().len(), 2, "{metadata}");
+}

@@ -106,7 +106,7 @@ pub enum RowError {
     Tokenizer(String),
     /// A token id that the tokenizer does not have.
     #[error(
-        "token id {id} is beyond the vocabulary of {size}; with LangChain set check_embedding_ctx_length=False, \
+        "token id {id} is beyond the vocabulary of {size} tokens; with LangChain set check_embedding_ctx_length=False, \
          since its ids are those of another tokenizer"
     )]
     UnknownId {

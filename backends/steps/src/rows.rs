@@ -60,6 +60,10 @@ impl<'a> Texts<'a> {
     /// # Errors
     /// When there are too many and they are not to be cut, or one is not in the vocabulary.
     pub(crate) fn encode_ids(&self, ids: &[u32]) -> Result<Encoding, RowError> {
+        // Nothing is made of ids that are not to be cut.
+        if self.truncation.is_none() && ids.len() > self.limits.tokens {
+            return Err(RowError::TooManyTokens { given: ids.len(), allowed: self.limits.tokens });
+        }
         let how = self.how(Strategy::LongestFirst, Detail::Ids);
         self.checked(self.parts.tokenizer.encode_ids(ids, &how)?)
     }

@@ -80,6 +80,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         most_rows: None,
         inputs: vec![port.clone()],
         outputs: vec![port],
+        on_request: Vec::new(),
         pipeline: None,
     };
     let json = body.slice(..header.unwrap_or(body.len()));

@@ -35,6 +35,7 @@ pub(crate) fn signature(number: u8) -> Signature {
         most_rows: (number < 128).then_some(max_batch_size),
         outputs: inputs.clone(),
         inputs,
+        on_request: Vec::new(),
         pipeline: None,
     }
 }

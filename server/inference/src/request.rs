@@ -7,7 +7,7 @@ use std::{
 
 use backend::{NamedTensor, Shape};
 
-use crate::trace::Trace;
+use crate::{task::Task, trace::Trace};
 
 /// A decoded request. Its tensors are slices of the body wherever the format allows.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +18,8 @@ pub struct InferenceRequest {
     pub inputs: Vec<NamedTensor>,
     /// Wanted outputs, in the order of the reply; empty for all of them.
     pub outputs: Vec<Arc<str>>,
+    /// What is asked of a model that takes texts; `None` where its inputs say it.
+    pub task: Option<Task>,
     /// When the answer stops being of use.
     pub deadline: Option<Instant>,
     /// 1 is the highest; 0 for the model's default.

@@ -22,6 +22,8 @@ pub struct Signature {
     pub inputs: Vec<Port>,
     /// Outputs, in the order of the configuration.
     pub outputs: Vec<Port>,
+    /// Further outputs, which are given only where a request names them.
+    pub on_request: Vec<Port>,
     /// What stands behind inputs that are texts; `None` where the inputs are those of the engine.
     pub pipeline: Option<Arc<Pipeline>>,
 }
@@ -31,7 +33,7 @@ pub struct Signature {
 pub struct Pipeline {
     /// What it is for.
     pub task: Task,
-    /// Other inputs that a request may give in place of the model's own.
+    /// Other tasks of the model, and other inputs that a request may give in place of the model's own.
     pub forms: Vec<Form>,
 }
 
@@ -99,7 +101,7 @@ impl Signature {
 
     /// The output of that name; of a pipeline also that of one of its forms.
     pub fn output(&self, name: &str) -> Option<&Port> {
-        let own = self.outputs.iter().find(|it| &*it.name == name);
+        let own = self.outputs.iter().chain(&self.on_request).find(|it| &*it.name == name);
         own.or_else(|| self.forms().find_map(|it| it.signature.output(name)))
     }
 
@@ -116,6 +118,32 @@ impl Signature {
             Some(form) if !inputs.iter().all(|it| is_own(&it.name)) => (form.task, &form.signature),
             _ => (Some(pipeline.task), self),
         }
+    }
+
+    /// The face of a request for that task: of the forms of it the one that has these inputs, else the first. `None`
+    /// where the model has not the task.
+    pub fn of_task(&self, task: Task, inputs: &[NamedTensor]) -> Option<&Signature> {
+        let pipeline = self.pipeline.as_ref()?;
+        let all = || {
+            let own = (pipeline.task == task).then_some(self);
+            let others = self.forms().filter(|it| it.task == Some(task));
+            own.into_iter().chain(others.map(|it| &it.signature))
+        };
+        let has_all = |it: &&Signature| {
+            inputs.iter().all(|input| it.inputs.iter().any(|port| port.name == input.name))
+        };
+        all().find(has_all).or_else(|| all().next())
+    }
+
+    /// The tasks that it answers, its own first; none where it takes no texts.
+    pub fn tasks(&self) -> Vec<Task> {
+        let mut tasks: Vec<Task> = self.pipeline.iter().map(|it| it.task).collect();
+        for task in self.forms().filter_map(|it| it.task) {
+            if !tasks.contains(&task) {
+                tasks.push(task);
+            }
+        }
+        tasks
     }
 
     /// The shape that a client writes for this port, as text: `[-1,30]`, the batch dimension included.

@@ -24,6 +24,12 @@ pub const SCORE: &str = "score";
 pub const RESULT: &str = "result";
 /// The output that is the vector of a row.
 pub const EMBEDDING: &str = "embedding";
+/// The input that is token ids of the model's own tokenizer for each row, as a list in JSON.
+pub const TOKEN_IDS: &str = "token_ids";
+/// The output that is the number of tokens that a row has taken, given only where it is named.
+pub const TOKENS: &str = "tokens";
+/// The output that says whether a text of a row was cut, given only where it is named.
+pub const TRUNCATED: &str = "truncated";
 /// The parameter that says how many classes are wanted.
 pub const TOP_K: &str = "top_k";
 /// Its older form.

@@ -43,6 +43,7 @@ pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) ->
         most_rows,
         inputs,
         outputs,
+        on_request: Vec::new(),
         pipeline: None,
     }
 }

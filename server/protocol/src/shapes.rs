@@ -143,6 +143,7 @@ mod tests {
             most_rows: None,
             inputs: vec![port],
             outputs: vec![],
+            on_request: Vec::new(),
             pipeline: None,
         }
     }

@@ -95,16 +95,22 @@ impl Tokenizer {
     /// # Errors
     /// When an id is beyond the vocabulary, or there are too many.
     pub fn encode_ids(&self, ids: &[u32], how: &Encode) -> Result<Encoding, RowError> {
-        let mut tokens = Vec::with_capacity(ids.len());
-        let mut has_special = false;
-        for &id in ids {
-            let unknown = RowError::UnknownId { id, size: self.vocabulary };
-            let text = self.bare.id_to_token(id).ok_or(unknown)?;
-            has_special |= self.bare.get_added_vocabulary().is_special_token(&text);
-            tokens.push(Token::new(id, text, (0, 0)));
+        if let Some(&id) = ids.iter().find(|it| self.bare.id_to_token(**it).is_none()) {
+            return Err(RowError::UnknownId { id, size: self.vocabulary });
         }
+        let has_special = ids.iter().any(|&it| self.is_special(it));
         let add_special_tokens = how.add_special_tokens && !has_special;
-        self.finish(Tokens::from_tokens(tokens, 0), None, &Encode { add_special_tokens, ..*how })
+        // A token takes many times the memory of its id: of those that are cut off none is made.
+        let most = how.truncation.map_or(ids.len(), |it| it.max_length.min(ids.len()));
+        let kept = match how.truncation.map(|it| it.side) {
+            Some(Side::Left) => &ids[ids.len() - most..],
+            Some(Side::Right) | None => &ids[..most],
+        };
+        let tokens: Vec<Token> =
+            kept.iter().map(|&id| Token::new(id, String::new(), (0, 0))).collect();
+        let how = Encode { add_special_tokens, ..*how };
+        let encoding = self.finish(Tokens::from_tokens(tokens, 0), None, &how)?;
+        Ok(Encoding { given: encoding.given + ids.len() - most, ..encoding })
     }
 
     fn finish(

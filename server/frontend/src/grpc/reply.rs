@@ -246,6 +246,7 @@ mod tests {
             most_rows: None,
             inputs: vec![],
             outputs: vec![port],
+            on_request: Vec::new(),
             pipeline: None,
         }
     }

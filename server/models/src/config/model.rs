@@ -304,6 +304,7 @@ impl ModelConfig {
             most_rows: is_whole.then_some(self.max_batch_size),
             inputs: self.inputs.iter().map(port).collect(),
             outputs: self.outputs.iter().map(port).collect(),
+            on_request: Vec::new(),
             pipeline: None,
         }
     }

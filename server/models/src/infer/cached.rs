@@ -11,7 +11,7 @@ use crate::{
     infer::{Answer, Call, Inference},
     serving::served::{Dispatch, Resolved, ServedModel},
 };
-use inference::{error::Error, request::Parameter, timings::Timings};
+use inference::{error::Error, request::Parameter, task::Task, timings::Timings};
 use telemetry::metrics::CacheHit;
 
 impl Inference {
@@ -70,6 +70,7 @@ fn key(call: &Call<'_>) -> Key {
     key.text(&model.signature.model);
     key.number(model.signature.version);
     content_hashes(&mut key, model, call.found);
+    key.text(call.task.map_or("", Task::name));
     key.number(work.outputs.len() as u64);
     work.outputs.iter().for_each(|it| key.text(it));
     key.number(work.inputs.len() as u64);

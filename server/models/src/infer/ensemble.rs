@@ -226,6 +226,7 @@ impl<'a> Run<'a> {
                 id: self.request.id.clone(),
                 inputs,
                 outputs: outputs.map(|it| it.name.clone()).collect(),
+                task: None,
                 deadline: self.request.deadline,
                 priority: self.request.priority,
                 queue_timeout: self.request.queue_timeout,

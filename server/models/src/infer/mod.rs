@@ -20,6 +20,7 @@ use crate::{
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
+    signature::Signature,
     task::Task,
     timings::Timings,
     trace::{Trace, Tracing},
@@ -129,7 +130,13 @@ impl Inference {
         if let Some(trace) = trace {
             trace.accepted(accepted, request.id.as_ref(), &request.inputs);
         }
-        let (task, face) = model.signature.of_inputs(&request.inputs);
+        let (task, face) = match request.task {
+            None => model.signature.of_inputs(&request.inputs),
+            Some(task) => {
+                let face = model.signature.of_task(task, &request.inputs);
+                (Some(task), face.ok_or_else(|| no_task(&model.signature, task))?)
+            }
+        };
         let config = match (task, &model.pipeline) {
             (Some(_), Some(pipeline)) => &pipeline.config,
             _ => &model.config,
@@ -212,6 +219,16 @@ impl Inference {
         }
         Ok(answer)
     }
+}
+
+/// The error of a request for a task that the model has not.
+fn no_task(signature: &Signature, task: Task) -> Error {
+    let (model, tasks) = (&signature.model, signature.tasks());
+    let known: Vec<&str> = tasks.iter().map(|it| it.name()).collect();
+    Error::InvalidRequest(match known.is_empty() {
+        true => format!("model '{model}' takes no texts, so it does not do {task}"),
+        false => format!("model '{model}' does not do {task}; it does {}", known.join(", ")),
+    })
 }
 
 /// Of a model whose rows turned out to depend on each other a request cannot be cut.

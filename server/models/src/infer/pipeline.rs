@@ -4,10 +4,7 @@
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,13 +13,19 @@ use backend::NamedTensor;
 use crate::{
     infer::{next::next, parts::Leaving},
     pipeline::{
+        elsewhere::{AT_ONCE, elsewhere_unless},
         inputs::{self, of_rows},
         open::ServedPipeline,
-        outputs::Outputs,
+        outputs::{Counts, Outputs},
         parameters::{self, Asked},
     },
 };
-use inference::{error::Error, request::Parameter, task::Task, timings::Timings};
+use inference::{
+    error::Error,
+    request::Parameter,
+    task::{TEXT, Task},
+    timings::Timings,
+};
 use schedule::{
     Extent, ReplySlot, RequestQueue, Scheduler, Submission,
     work::{Done, Work},
@@ -31,10 +34,6 @@ use steps::{
     Context, Place, Prepared, Reduced, ResultForm, Row, RowError, RowShape, Step, TopK,
     outputs_of_row,
 };
-
-/// Texts of fewer bytes in all are tokenized by the task that asks; longer ones would make the other clients of its
-/// thread wait.
-const AT_ONCE: usize = 2048;
 
 /// So many rows are put together by the task that asks.
 const FEW: usize = 16;
@@ -68,16 +67,17 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     if task == Task::FeatureExtraction {
         check_features(pipeline, &prepared)?;
     }
-    let (mut contexts, mut rows) = (Vec::new(), Vec::new());
+    let (mut started, mut rows) = (Vec::new(), Vec::new());
     for it in prepared {
-        contexts.push((it.context, it.rows.len()));
+        let counts = Counts { tokens: it.tokens(), is_truncated: it.truncated() > 0 };
+        started.push(Started { context: it.context, rows: it.rows.len(), counts });
         rows.extend(it.rows);
     }
     let leaving = Leaving::new(scheduler, submission.accepted);
     let done = run_rows(scheduler, pipeline, &submission, rows.into_iter()).await;
     leaving.end();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
-    let outputs = finish(pipeline, task, work, asked, contexts, reduced).await?;
+    let outputs = finish(pipeline, task, work, asked, started, reduced).await?;
     let none = || Timings::starting_at(submission.accepted);
     let timings = timings.unwrap_or_else(none);
     Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, ..timings } })
@@ -159,13 +159,21 @@ async fn prepare(
     .await
 }
 
+/// One input whose rows run.
+struct Started {
+    context: Context,
+    /// Rows of the graph.
+    rows: usize,
+    counts: Counts,
+}
+
 /// The wanted outputs, of what is left of the rows of each input.
 async fn finish(
     pipeline: &Arc<ServedPipeline>,
     task: Task,
     work: Work,
     asked: Asked,
-    contexts: Vec<(Context, usize)>,
+    started: Vec<Started>,
     reduced: Vec<Reduced>,
 ) -> Result<Vec<NamedTensor>, Error> {
     let is_short = match task {
@@ -182,57 +190,24 @@ async fn finish(
     };
     let pipeline = pipeline.clone();
     elsewhere_unless(is_short, move |has_left| {
-        let inputs = of_rows(task, &work.inputs, asked.candidate_labels.as_deref())?;
+        // No other reply repeats its text.
+        let texts = match task {
+            Task::ZeroShotClassification => inputs::texts(&work.inputs, TEXT)?,
+            _ => Vec::new(),
+        };
         let is_best_only = matches!(asked.parameters.top_k, TopK::Default);
         let mut outputs = Outputs::new(&work.outputs)?;
         let mut reduced = reduced.into_iter();
-        for ((context, count), input) in contexts.into_iter().zip(&inputs) {
+        for (at, input) in started.into_iter().enumerate() {
             has_left.check()?;
-            let rows = reduced.by_ref().take(count).collect();
-            let reply = pipeline.steps.finish(context, rows).map_err(error)?;
-            outputs.push(&reply, &ResultForm { text: input.text(), is_best_only })?;
+            let rows = reduced.by_ref().take(input.rows).collect();
+            let reply = pipeline.steps.finish(input.context, rows).map_err(error)?;
+            let text = texts.get(at).copied().unwrap_or_default();
+            outputs.push(&reply, &ResultForm { text, is_best_only }, input.counts)?;
         }
         outputs.finish()
     })
     .await
-}
-
-/// Work that is done here, or on a thread for such where it takes long: the other clients of this one would wait.
-/// It is given up when nobody waits for it any more.
-async fn elsewhere_unless<T: Send + 'static>(
-    is_short: bool,
-    work: impl FnOnce(&HasLeft) -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    let has_left = HasLeft::default();
-    if is_short {
-        return work(&has_left);
-    }
-    let _guard = SetOnDrop(has_left.clone());
-    let done = tokio::task::spawn_blocking(move || work(&has_left)).await;
-    done.unwrap_or_else(|_| Err(Error::Internal("a step of the pipeline panicked".to_owned())))
-}
-
-/// Has the client of a request left?
-#[derive(Clone, Default)]
-struct HasLeft(Arc<AtomicBool>);
-
-impl HasLeft {
-    /// Ends work for a client that has. The error reaches nobody.
-    fn check(&self) -> Result<(), Error> {
-        match self.0.load(Ordering::Relaxed) {
-            false => Ok(()),
-            true => Err(Error::Internal("the client has left".to_owned())),
-        }
-    }
-}
-
-/// Says that the client has left when the future of its request is dropped.
-struct SetOnDrop(HasLeft);
-
-impl Drop for SetOnDrop {
-    fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// A request is of no more rows of the graph than it may be of texts.

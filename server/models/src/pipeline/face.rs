@@ -6,7 +6,7 @@ use inference::{
     signature::{Form, Pipeline, Port, Signature},
     task::{
         CONTEXT, EMBEDDING, LABEL, QUERY, QUESTION, RESULT, SCORE, SENTENCES, SOURCE_SENTENCE,
-        TEXT, TEXT_PAIR, TEXTS, Task,
+        TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS, TOKENS, TRUNCATED, Task,
     },
 };
 
@@ -24,19 +24,21 @@ pub(crate) fn face(
         most_rows: Some(most_inputs),
         inputs: inputs(task),
         outputs: outputs(task, dimensions),
+        on_request: vec![
+            port(TOKENS, DataType::Int64, Some(1)),
+            port(TRUNCATED, DataType::Bool, Some(1)),
+        ],
         pipeline,
     };
     let (&task, others) = tasks.split_first()?;
-    let mut forms: Vec<Form> = Vec::new();
-    for &other in others {
-        let form = of(other, None);
-        // Of tasks that take the same, the model's own is meant.
-        let is_taken = form.inputs == inputs(task)
-            || forms.iter().any(|it| it.signature.inputs == form.inputs);
-        if !is_taken {
-            forms.push(Form { task: Some(other), signature: form });
-        }
-    }
+    // Of tasks that take the same, the first is meant where a request names none.
+    let form = |task: &Task| Form { task: Some(*task), signature: of(*task, None) };
+    let mut forms: Vec<Form> = others.iter().map(form).collect();
+    let of_ids = |task: &Task| Form {
+        task: Some(*task),
+        signature: Signature { inputs: vec![text(TOKEN_IDS)], ..of(*task, None) },
+    };
+    forms.extend(tasks.iter().filter(|it| takes_ids(**it)).map(of_ids));
     forms.push(Form { task: None, signature: graph.clone() });
     Some(of(task, Some(std::sync::Arc::new(Pipeline { task, forms }))))
 }
@@ -53,6 +55,22 @@ fn inputs(task: Task) -> Vec<Port> {
         | Task::FeatureExtraction
         | Task::SentenceEmbedding
         | Task::SparseEmbedding => vec![text(TEXT)],
+    }
+}
+
+/// Does a task of one text also take the tokens of it?
+fn takes_ids(task: Task) -> bool {
+    match task {
+        Task::TextClassification
+        | Task::FeatureExtraction
+        | Task::SentenceEmbedding
+        | Task::SparseEmbedding => true,
+        Task::TokenClassification
+        | Task::QuestionAnswering
+        | Task::FillMask
+        | Task::ZeroShotClassification
+        | Task::SentenceSimilarity
+        | Task::Rerank => false,
     }
 }
 
@@ -95,6 +113,7 @@ fn port(name: &str, dtype: DataType, dim: Option<usize>) -> Port {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backend::{NamedTensor, Shape, Tensor};
 
     fn graph() -> Signature {
         let ids = port("input_ids", DataType::Int64, None);
@@ -105,6 +124,7 @@ mod tests {
             most_rows: None,
             inputs: vec![ids],
             outputs: vec![port("logits", DataType::Fp32, Some(2))],
+            on_request: Vec::new(),
             pipeline: None,
         }
     }
@@ -115,13 +135,38 @@ mod tests {
 
     #[test]
     fn an_embedder_takes_a_text_or_sentences_to_compare_or_what_its_graph_takes() {
-        let tasks = [Task::SentenceEmbedding, Task::FeatureExtraction, Task::SentenceSimilarity];
-        let face = face(&graph(), &tasks, Some(32), 8).unwrap();
+        let face = face(&graph(), &tasks_of_embedder(), Some(32), 8).unwrap();
         assert_eq!(names(&face.inputs), ["text"]);
         assert_eq!(names(&face.outputs), ["embedding", "result"]);
         let forms = &face.pipeline.as_ref().unwrap().forms;
         let tasks: Vec<Option<Task>> = forms.iter().map(|it| it.task).collect();
-        assert_eq!(tasks, [Some(Task::SentenceSimilarity), None]);
+        let (vectors, embedding) = (Some(Task::FeatureExtraction), Some(Task::SentenceEmbedding));
+        assert_eq!(tasks, [vectors, Some(Task::SentenceSimilarity), embedding, vectors, None]);
         assert!(face.input("input_ids").is_some() && face.output("logits").is_some());
+        assert_eq!(face.tasks(), tasks_of_embedder());
+    }
+
+    fn tasks_of_embedder() -> [Task; 3] {
+        [Task::SentenceEmbedding, Task::FeatureExtraction, Task::SentenceSimilarity]
+    }
+
+    fn given(name: &str) -> Vec<NamedTensor> {
+        let tensor = Tensor::zeros(DataType::Int64, Shape::new(&[1, 1])).unwrap();
+        vec![NamedTensor { name: name.into(), tensor }]
+    }
+
+    #[test]
+    fn the_task_of_a_request_is_that_of_its_inputs_unless_it_names_one() {
+        let face = face(&graph(), &tasks_of_embedder(), Some(32), 8).unwrap();
+        let of_inputs = |name: &str| face.of_inputs(&given(name)).0;
+        assert_eq!(of_inputs("text"), Some(Task::SentenceEmbedding));
+        assert_eq!(of_inputs("sentences"), Some(Task::SentenceSimilarity));
+        assert_eq!(of_inputs("token_ids"), Some(Task::SentenceEmbedding));
+        assert_eq!(of_inputs("input_ids"), None);
+        let vectors = |name: &str| face.of_task(Task::FeatureExtraction, &given(name)).unwrap();
+        assert_eq!(names(&vectors("text").inputs), ["text"]);
+        assert_eq!(names(&vectors("token_ids").inputs), ["token_ids"]);
+        assert_eq!(names(&vectors("text").outputs), ["result"]);
+        assert!(face.of_task(Task::FillMask, &given("text")).is_none());
     }
 }

@@ -1,10 +1,13 @@
-//! The tensors of a request as inputs of a pipeline, one for each row. Nothing is copied.
+//! The tensors of a request as inputs of a pipeline, one for each row. No text is copied.
 
 use backend::NamedTensor;
 
 use inference::{
     error::Error,
-    task::{CONTEXT, QUERY, QUESTION, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, Task},
+    task::{
+        CONTEXT, QUERY, QUESTION, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS,
+        Task,
+    },
 };
 use steps::Input;
 
@@ -13,6 +16,7 @@ use steps::Input;
 pub(crate) enum Row<'a> {
     Text(&'a str),
     Pair(&'a str, &'a str),
+    Ids(Vec<u32>),
     Candidates(&'a str, Vec<&'a str>),
     Sentences(&'a str, Vec<&'a str>),
     Ranking(&'a str, Vec<&'a str>),
@@ -24,6 +28,7 @@ impl<'a> Row<'a> {
         match self {
             Row::Text(text) => Input::Text(text),
             Row::Pair(one, other) => Input::Pair(one, other),
+            Row::Ids(ids) => Input::Ids(ids),
             Row::Candidates(text, labels) => Input::Candidates(text, labels),
             Row::Sentences(text, sentences) => Input::Sentences(text, sentences),
             Row::Ranking(text, texts) => Input::Ranking(text, texts),
@@ -33,21 +38,10 @@ impl<'a> Row<'a> {
     /// Rows of the graph that it makes at least.
     pub(crate) fn rows(&self) -> usize {
         match self {
-            Row::Text(_) | Row::Pair(..) => 1,
+            Row::Text(_) | Row::Pair(..) | Row::Ids(_) => 1,
             Row::Candidates(_, list) | Row::Sentences(_, list) | Row::Ranking(_, list) => {
                 list.len()
             }
-        }
-    }
-
-    /// The text that its reply repeats.
-    pub(crate) fn text(&self) -> &'a str {
-        match self {
-            Row::Text(text)
-            | Row::Pair(text, _)
-            | Row::Candidates(text, _)
-            | Row::Sentences(text, _)
-            | Row::Ranking(text, _) => text,
         }
     }
 }
@@ -62,6 +56,9 @@ pub(crate) fn of_rows<'a>(
     inputs: &'a [NamedTensor],
     candidate_labels: Option<&'a [String]>,
 ) -> Result<Vec<Row<'a>>, Error> {
+    if inputs.iter().any(|it| &*it.name == TOKEN_IDS) {
+        return texts(inputs, TOKEN_IDS)?.into_iter().enumerate().map(ids).collect();
+    }
     match task {
         Task::TextClassification => match optional(inputs, TEXT_PAIR)? {
             Some(second) => Ok(pairs(texts(inputs, TEXT)?, second)),
@@ -94,6 +91,23 @@ fn single(texts: Vec<&str>) -> Vec<Row<'_>> {
     texts.into_iter().map(Row::Text).collect()
 }
 
+/// A list of token ids.
+fn ids<'a>((at, json): (usize, &str)) -> Result<Row<'a>, Error> {
+    let problem = |problem: String| Error::input(TOKEN_IDS, format!("element {at}: {problem}"));
+    if LONGEST_IDS < json.len() {
+        let given = json.len();
+        return Err(problem(format!("expected at most {LONGEST_IDS} bytes, found {given}")));
+    }
+    let ids: Result<Vec<u32>, _> = serde_json::from_str(json);
+    match ids {
+        Ok(ids) => Ok(Row::Ids(ids)),
+        Err(error) => Err(problem(format!("expected a list of token ids, as [1, 2]: {error}"))),
+    }
+}
+
+/// Most bytes of the ids of one row: a vector of them takes twice as much.
+const LONGEST_IDS: usize = 1 << 20;
+
 fn pairs<'a>(first: Vec<&'a str>, second: Vec<&'a str>) -> Vec<Row<'a>> {
     first.into_iter().zip(second).map(|(one, other)| Row::Pair(one, other)).collect()
 }
@@ -120,7 +134,11 @@ fn optional<'a>(inputs: &'a [NamedTensor], name: &str) -> Result<Option<Vec<&'a 
     }
 }
 
-fn texts<'a>(inputs: &'a [NamedTensor], name: &str) -> Result<Vec<&'a str>, Error> {
+/// The texts of that input.
+///
+/// # Errors
+/// [`Error::InvalidInput`] where one is not UTF-8.
+pub(crate) fn texts<'a>(inputs: &'a [NamedTensor], name: &str) -> Result<Vec<&'a str>, Error> {
     let tensors = inputs.iter().filter(|it| &*it.name == name);
     let strings = tensors.flat_map(|it| it.tensor.strings()).enumerate();
     let text = |(at, bytes): (usize, &'a [u8])| {
@@ -151,6 +169,22 @@ mod tests {
             [tensor(QUERY, &[2, 1], &["p", "q"]), tensor(TEXTS, &[2, 2], &["a", "b", "c", "d"])];
         let ranked = of_rows(Task::Rerank, &given, None).unwrap();
         assert_eq!(ranked, [Row::Ranking("p", vec!["a", "b"]), Row::Ranking("q", vec!["c", "d"])]);
+    }
+
+    #[test]
+    fn token_ids_are_lists_in_json() {
+        let given = [tensor(TOKEN_IDS, &[2, 1], &["[7, 4294967295]", "[]"])];
+        let rows = of_rows(Task::SentenceEmbedding, &given, None).unwrap();
+        assert_eq!(rows, [Row::Ids(vec![7, u32::MAX]), Row::Ids(Vec::new())]);
+        for wrong in ["[1,", "[-1]", "7", "[4294967296]", "[\"a\"]"] {
+            let given = [tensor(TOKEN_IDS, &[2, 1], &["[]", wrong])];
+            let error = of_rows(Task::SentenceEmbedding, &given, None).unwrap_err().to_string();
+            assert!(error.starts_with("input 'token_ids': element 1: expected a list"), "{error}");
+        }
+        let long = " ".repeat(LONGEST_IDS + 1);
+        let given = [tensor(TOKEN_IDS, &[1, 1], &[&long])];
+        let error = of_rows(Task::SentenceEmbedding, &given, None);
+        assert!(error.unwrap_err().to_string().contains("at most 1048576 bytes"));
     }
 
     #[test]

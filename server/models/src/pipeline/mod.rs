@@ -3,6 +3,7 @@
 //!
 //! What a folder is, and the arithmetic, are in crate `backend-steps`; `infer/pipeline` runs a request.
 
+pub(crate) mod elsewhere;
 pub(crate) mod face;
 pub(crate) mod inputs;
 pub(crate) mod open;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use backend::{BackendError, NamedTensor, Shape, SizeMismatch, Tensor};
+use backend::{BackendError, DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 
 use inference::{
     error::Error,
-    task::{EMBEDDING, LABEL, RESULT, SCORE},
+    task::{EMBEDDING, LABEL, RESULT, SCORE, TOKENS, TRUNCATED},
 };
 use steps::{Reply, ResultForm, result_json};
 
@@ -33,6 +33,17 @@ enum Values {
     Labels(Vec<String>),
     Scores(Vec<f32>),
     Embedding(Vec<f32>),
+    Tokens(Vec<i64>),
+    Truncated(Vec<bool>),
+}
+
+/// What an input has become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    /// Tokens of all of its rows, special ones included.
+    pub(crate) tokens: usize,
+    /// Was a text cut to make one of them?
+    pub(crate) is_truncated: bool,
 }
 
 impl Outputs {
@@ -47,6 +58,8 @@ impl Outputs {
                 LABEL => Values::Labels(Vec::new()),
                 SCORE => Values::Scores(Vec::new()),
                 EMBEDDING => Values::Embedding(Vec::new()),
+                TOKENS => Values::Tokens(Vec::new()),
+                TRUNCATED => Values::Truncated(Vec::new()),
                 other => {
                     return Err(Error::Internal(format!("a pipeline has no output '{other}'")));
                 }
@@ -62,9 +75,14 @@ impl Outputs {
     /// # Errors
     /// Where its row of an output is longer or shorter than those before it, so that they make no tensor, and where all
     /// replies together are too long.
-    pub(crate) fn push(&mut self, reply: &Reply, asked: &ResultForm<'_>) -> Result<(), Error> {
+    pub(crate) fn push(
+        &mut self,
+        reply: &Reply,
+        asked: &ResultForm<'_>,
+        counts: Counts,
+    ) -> Result<(), Error> {
         self.rows += 1;
-        self.columns.iter_mut().try_for_each(|it| it.push(reply, asked))
+        self.columns.iter_mut().try_for_each(|it| it.push(reply, asked, counts))
     }
 
     /// The tensors.
@@ -82,6 +100,11 @@ impl Outputs {
                 Values::Scores(values) | Values::Embedding(values) => {
                     Tensor::from_vec(shape, values)
                 }
+                Values::Tokens(counts) => Tensor::from_vec(shape, counts),
+                Values::Truncated(flags) => {
+                    let bytes: Vec<u8> = flags.into_iter().map(u8::from).collect();
+                    Tensor::new(DataType::Bool, shape, bytes.into())
+                }
             };
             let tensor =
                 tensor.map_err(|error: SizeMismatch| Error::Internal(error.to_string()))?;
@@ -92,7 +115,7 @@ impl Outputs {
 }
 
 impl Column {
-    fn push(&mut self, reply: &Reply, asked: &ResultForm<'_>) -> Result<(), Error> {
+    fn push(&mut self, reply: &Reply, asked: &ResultForm<'_>, counts: Counts) -> Result<(), Error> {
         let width = match &mut self.values {
             Values::Result(texts, bytes) => {
                 let text = result_json(reply, asked);
@@ -110,6 +133,8 @@ impl Column {
             Values::Labels(all) => add(all, reply.labels(asked.is_best_only)),
             Values::Scores(all) => add(all, reply.scores(asked.is_best_only)),
             Values::Embedding(all) => add(all, reply.embedding()),
+            Values::Tokens(all) => add(all, vec![counts.tokens as i64]),
+            Values::Truncated(all) => add(all, vec![counts.is_truncated]),
         };
         if *self.width.get_or_insert(width) != width {
             let problem = format!("output '{}' differs in length between the rows", self.name);

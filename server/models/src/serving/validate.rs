@@ -114,7 +114,8 @@ fn check_names(request: &InferenceRequest, signature: &Signature) -> Result<(), 
         )));
     }
     for name in &request.outputs {
-        if !signature.outputs.iter().any(|it| it.name == *name) {
+        let mut known = signature.outputs.iter().chain(&signature.on_request);
+        if !known.any(|it| it.name == *name) {
             let unexpected = messages::unexpected_output(name, model);
             return Err(unknown(unexpected, name, &signature.outputs));
         }

@@ -179,6 +179,7 @@ mod tests {
             most_rows: None,
             inputs: vec![port("x", vec![None, Some(2)])],
             outputs: vec![port("y", vec![])],
+            on_request: Vec::new(),
             pipeline: None,
         };
         let inputs = r#"[{"name":"x","datatype":"FP32","shape":[-1,-1,2]}]"#;

@@ -35,6 +35,7 @@ fn sample(max_batch_size: usize) -> Signature {
         most_rows,
         inputs,
         outputs,
+        on_request: Vec::new(),
         pipeline: None,
     }
 }

@@ -86,6 +86,7 @@ mod tests {
             most_rows: None,
             inputs: Vec::new(),
             outputs: outputs.into(),
+            on_request: Vec::new(),
             pipeline: None,
         };
         assert_eq!(predicted(&signature).map(|it| &*it.name), expected);

@@ -38,6 +38,7 @@ fn signature(inputs: Vec<Port>, outputs: Vec<Port>) -> Signature {
         most_rows: None,
         inputs,
         outputs,
+        on_request: Vec::new(),
         pipeline: None,
     }
 }

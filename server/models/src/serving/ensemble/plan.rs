@@ -276,6 +276,7 @@ mod tests {
             most_rows: None,
             inputs: vec![input],
             outputs: vec![output],
+            on_request: Vec::new(),
             pipeline: None,
         }
     }

@@ -58,6 +58,7 @@ fn write_request(text: &mut String, request: &InferenceRequest) {
         id,
         inputs,
         outputs,
+        task: _,
         deadline,
         priority,
         queue_timeout,
