@@ -28,7 +28,6 @@ mod step;
 mod task;
 mod tasks;
 mod text;
-mod tokens;
 
 pub use context::{Context, Work};
 pub use error::{FolderError, RowError};
@@ -47,4 +46,3 @@ pub use task::{Classes, Embedder, Head, Plan};
 pub use text::{
     Detail, Encode, Encoded, Encoding, Strategy as TruncationStrategy, Tokenizer, Truncation,
 };
-pub use tokens::{TextToken, Tokenizing};

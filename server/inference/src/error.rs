@@ -25,6 +25,31 @@ pub enum Error {
         /// What was expected and what was given.
         problem: String,
     },
+    /// What a parameter says cannot be done. The text names it where that helps.
+    #[error("{problem}")]
+    InvalidParameter {
+        /// Name of the parameter, or of the input that it is about.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A text, or the list of texts, is empty.
+    #[error("{0}")]
+    Empty(String),
+    /// More texts than a request may have.
+    #[error("{given} inputs in one request, at most {most} are taken (--max-client-batch-size)")]
+    TooManyInputs {
+        /// Texts of the request.
+        given: usize,
+        /// The bound.
+        most: usize,
+    },
+    /// A text cannot be split into tokens.
+    #[error("{0}")]
+    Tokenizer(String),
+    /// The model is there, and does something else.
+    #[error("{0}")]
+    NoSuchTask(String),
     /// There is no such model, version or address.
     #[error("{0}")]
     NotFound(String),
@@ -176,6 +201,10 @@ pub enum Error {
 #[allow(missing_docs)]
 pub enum Kind {
     InvalidArgument,
+    Empty,
+    TooManyInputs,
+    Tokenizer,
+    NoSuchTask,
     NotFound,
     AlreadyExists,
     Conflict,
@@ -199,7 +228,13 @@ impl Error {
     /// The sort of failure.
     pub fn kind(&self) -> Kind {
         match self {
-            Error::InvalidRequest(_) | Error::InvalidInput { .. } => Kind::InvalidArgument,
+            Error::InvalidRequest(_)
+            | Error::InvalidInput { .. }
+            | Error::InvalidParameter { .. } => Kind::InvalidArgument,
+            Error::Empty(_) => Kind::Empty,
+            Error::TooManyInputs { .. } => Kind::TooManyInputs,
+            Error::Tokenizer(_) => Kind::Tokenizer,
+            Error::NoSuchTask(_) => Kind::NoSuchTask,
             Error::NotFound(_) => Kind::NotFound,
             Error::AlreadyExists(_) => Kind::AlreadyExists,
             Error::AlreadyLoaded(_) => Kind::Conflict,
@@ -228,6 +263,14 @@ impl Error {
             )
             | Error::Repository(_)
             | Error::Internal(_) => Kind::Internal,
+        }
+    }
+
+    /// The parameter or input that is wrong, where it is one.
+    pub fn parameter(&self) -> Option<&str> {
+        match self {
+            Error::InvalidParameter { name, .. } | Error::InvalidInput { name, .. } => Some(name),
+            _ => None,
         }
     }
 

@@ -25,7 +25,6 @@ pub use crate::{
         on_demand::OnDemand,
     },
     load::{load_settings::LoadSettings, loader::Loader},
-    pipeline::text_model::{TextModel, TokenizeOptions},
     repository::{
         catalogue::Catalogue,
         local::{Found, FoundModel, Names},
@@ -42,4 +41,3 @@ pub use crate::{
     },
 };
 pub use config::{pbtxt::ConfigReader, raw};
-pub use steps::TextToken;

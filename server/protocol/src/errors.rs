@@ -69,9 +69,14 @@ fn plain(mut out: Vec<u8>, text: &str, request_id: Option<&str>) -> Vec<u8> {
 /// The type of an error, in the manner of the Multi Model Server.
 fn name(kind: Kind) -> &'static str {
     match kind {
-        Kind::InvalidArgument | Kind::AlreadyExists | Kind::Conflict => "InvalidInput",
+        Kind::InvalidArgument
+        | Kind::Empty
+        | Kind::TooManyInputs
+        | Kind::Tokenizer
+        | Kind::AlreadyExists
+        | Kind::Conflict => "InvalidInput",
         Kind::Unauthenticated | Kind::Forbidden => "AccessDenied",
-        Kind::NotFound => "NotFound",
+        Kind::NotFound | Kind::NoSuchTask => "NotFound",
         Kind::MethodNotAllowed => "MethodNotAllowed",
         Kind::UnsupportedMediaType => "UnsupportedMediaType",
         Kind::NotAcceptable => "NotAcceptable",

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 pub mod aws;
+pub mod body_model;
 mod builtin;
+pub mod cost;
 pub mod csv;
 pub mod elements;
 pub mod errors;
@@ -24,6 +26,7 @@ pub mod negotiate;
 pub mod npy;
 pub mod npz;
 pub mod number;
+pub mod openai;
 mod parameter;
 mod predictions;
 pub mod recordio;
@@ -35,8 +38,12 @@ pub mod sagemaker;
 mod samples;
 mod shapes;
 mod table;
+pub mod tei;
+pub mod terms;
+mod texts;
 pub mod tfs;
 mod typed_outputs;
+mod vectors;
 pub mod xgboost;
 
 /// A reply, ready to be written.

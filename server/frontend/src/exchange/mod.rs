@@ -11,6 +11,7 @@ pub mod body_buffer;
 mod call;
 mod codec;
 pub mod compression;
+pub mod dialects;
 pub mod failure;
 mod inflation;
 pub mod intake;

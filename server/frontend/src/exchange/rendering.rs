@@ -60,13 +60,15 @@ impl Rendering {
 fn statuses(kind: Kind) -> (StatusCode, StatusCode, Code) {
     let both = |http, grpc| (http, http, grpc);
     match kind {
-        Kind::InvalidArgument => both(StatusCode::BAD_REQUEST, Code::InvalidArgument),
+        Kind::InvalidArgument | Kind::Empty | Kind::TooManyInputs | Kind::Tokenizer => {
+            both(StatusCode::BAD_REQUEST, Code::InvalidArgument)
+        }
         // As in Triton, a name that is taken is a mistake in the request.
         Kind::AlreadyExists => (StatusCode::BAD_REQUEST, StatusCode::CONFLICT, Code::AlreadyExists),
         Kind::Conflict => both(StatusCode::CONFLICT, Code::AlreadyExists),
         Kind::Unauthenticated => both(StatusCode::UNAUTHORIZED, Code::Unauthenticated),
         Kind::Forbidden => both(StatusCode::FORBIDDEN, Code::PermissionDenied),
-        Kind::NotFound => both(StatusCode::NOT_FOUND, Code::NotFound),
+        Kind::NotFound | Kind::NoSuchTask => both(StatusCode::NOT_FOUND, Code::NotFound),
         // gRPC has neither addresses nor media types: these become unknown methods and encodings.
         Kind::MethodNotAllowed => both(StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented),
         Kind::UnsupportedMediaType => both(StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::Unimplemented),
@@ -100,6 +102,10 @@ mod tests {
     fn every_failure_has_the_status_of_tensorflow_serving() {
         let table = [
             (Kind::InvalidArgument, 400),
+            (Kind::Empty, 400),
+            (Kind::TooManyInputs, 400),
+            (Kind::Tokenizer, 400),
+            (Kind::NoSuchTask, 404),
             (Kind::Unauthenticated, 401),
             (Kind::Forbidden, 403),
             (Kind::NotFound, 404),

@@ -84,6 +84,8 @@ pub fn failed(
             let form = service.settings.sagemaker.error_form(content_type);
             respond::error(&failure.error, &id, form)
         }
+        Some(Family::OpenAi) => respond::openai_error(&failure.error, &id),
+        Some(Family::TextEmbeddingsInference) => respond::tei_error(&failure.error, &id),
         Some(Family::KServe | Family::Metrics) | None => {
             respond::error(&failure.error, &id, ErrorForm::Plain)
         }

@@ -9,6 +9,7 @@ use super::{
         describe, generate, health, infer, memory, metrics, repository, settings, statistics,
         tensorflow,
     },
+    pipelines,
     platform::Platform,
     router::{self, Family, Route},
     service::Service,
@@ -57,6 +58,8 @@ pub async fn answer<P: Platform>(
         Some(Family::KServe) => Protocol::KserveV2,
         Some(Family::TensorFlowServing) => Protocol::TensorflowServing,
         Some(Family::SageMaker) => Protocol::Sagemaker,
+        Some(Family::OpenAi) => Protocol::OpenAi,
+        Some(Family::TextEmbeddingsInference) => Protocol::TextEmbeddingsInference,
         Some(Family::Metrics) | None => Protocol::Other,
     };
     service.serving.metrics.http(protocol, response.status().as_u16());
@@ -72,6 +75,8 @@ async fn dispatch<P: Platform>(
     let service = platform.service();
     match route {
         Route::Platform(route) => platform.handle(route, parts, body).await,
+        // Boxed: the futures of other requests stay small.
+        Route::Pipeline(route) => Box::pin(pipelines::answer(service, &route, parts, body)).await,
         Route::Infer(model) => infer::infer_v2(service, &model, parts, body).await,
         Route::Apply(method, path) => tensorflow::apply(service, method, &path, parts, body).await,
         Route::Live => Ok(health::live(service)),

@@ -8,7 +8,8 @@ use flate2::Compression;
 use hyper::{body::Incoming, http::request::Parts};
 
 use crate::exchange::{
-    self, Call, Codec, Decoded, Failure, Wire, payload::Payload, rendering::Rendering,
+    self, Call, Codec, Decoded, Failure, Wire, compression::Encoding, payload::Payload,
+    rendering::Rendering,
 };
 use crate::http::{answer::Answer, encoding, reply_forms::ReplyForm, respond, service::Service};
 use ::inference::{
@@ -138,20 +139,62 @@ where
     D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
     F: ReplyForm + Send + 'static,
 {
+    let encoding = encoding::of_body(&parts.headers, service.settings.compression)?;
+    let call = Call { sequence, ..call(service, parts, encoding)? };
+    exchange(service, model, body.into(), codec, call).await
+}
+
+/// Runs a request on `model` whose body is in memory, and plain whatever its head says.
+pub async fn inference_of_plain<X, D, F>(
+    service: &Service,
+    model: Arc<ServedModel>,
+    parts: &Parts,
+    body: Payload<'_, Incoming>,
+    codec: HttpCodec<X, D, F>,
+) -> Answer
+where
+    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
+    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
+    F: ReplyForm + Send + 'static,
+{
+    exchange(service, model, body, codec, call(service, parts, None)?).await
+}
+
+/// What is known of a request by its head. `encoding` is that of its body.
+fn call<'a>(
+    service: &'a Service,
+    parts: &'a Parts,
+    encoding: Option<Encoding>,
+) -> Result<Call<'a>, Error> {
     let Service { serving, settings, .. } = service;
-    let call = Call {
+    Ok(Call {
         wire: WIRE,
         headers: &parts.headers,
         id: None,
         began: serving.tracing.now(),
         deadline: service.deadline(&parts.headers)?,
-        encoding: encoding::of_body(&parts.headers, settings.compression)?,
+        encoding,
         // Clients wait for the compression: the fastest level finds most of the repetitions.
         compression: settings.compression.then(Compression::fast),
         forwarding: settings.forwarding.as_deref(),
-        sequence,
-    };
-    let answer = exchange::infer(serving, &settings.body, model, &call, body.into(), codec).await?;
+        sequence: None,
+    })
+}
+
+async fn exchange<X, D, F>(
+    service: &Service,
+    model: Arc<ServedModel>,
+    body: Payload<'_, Incoming>,
+    codec: HttpCodec<X, D, F>,
+    call: Call<'_>,
+) -> Answer
+where
+    X: Fn(&Signature, &Bytes, usize) -> usize + Send + 'static,
+    D: FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + 'static,
+    F: ReplyForm + Send + 'static,
+{
+    let Service { serving, settings, .. } = service;
+    let answer = exchange::infer(serving, &settings.body, model, &call, body, codec).await?;
     let mut response = respond::ok(answer.reply);
     let body = response.body_mut();
     body.hold(answer.permit);

@@ -9,6 +9,7 @@ pub mod encoding;
 pub mod framing;
 mod handlers;
 pub mod inference;
+mod pipelines;
 pub mod platform;
 mod refusal;
 mod reply_forms;

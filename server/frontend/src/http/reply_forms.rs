@@ -4,8 +4,9 @@
 use inference::request::InferenceResponse;
 use protocol::{
     kserve_v2::{self, SharedParts, generate::Framing},
+    openai,
     reply_size::{self, TextForm},
-    sagemaker, tfs,
+    sagemaker, tei, tfs,
 };
 
 /// A form of a reply.
@@ -66,6 +67,26 @@ impl ReplyForm for sagemaker::ReplyFormat {
             | ReplyFormat::Csv => TextForm::PLAIN,
         };
         reply_size::of_response(response, form, rough)
+    }
+}
+
+impl ReplyForm for openai::EmbeddingsFormat {
+    fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        match self.is_base64 {
+            true => {
+                let rows = response.outputs.iter().filter_map(|it| it.tensor.shape().rows());
+                let bytes = response.outputs.iter().map(|it| it.tensor.byte_len());
+                let beside = rows.max().unwrap_or(0).saturating_mul(TextForm::LABELLED.element);
+                bytes.sum::<usize>() / 3 * 4 + beside
+            }
+            false => reply_size::of_response(response, TextForm::PLAIN, rough),
+        }
+    }
+}
+
+impl ReplyForm for tei::EmbedFormat {
+    fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        reply_size::of_response(response, TextForm::PLAIN, rough)
     }
 }
 

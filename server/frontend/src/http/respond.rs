@@ -9,11 +9,12 @@ use hyper::{
 };
 
 use super::body::Segments;
-use crate::exchange::{rendering::Rendering, retry::spread};
-use inference::error::Error;
+use crate::exchange::{dialects, rendering::Rendering, retry::spread};
+use inference::{error::Error, task};
 use protocol::{
     EncodedReply,
     errors::{self, ErrorForm},
+    openai, tei,
 };
 
 /// The header with the request's name in the log, for replies without room for it in the body.
@@ -69,6 +70,47 @@ pub fn tensorflow_error(error: &Error, request_id: &str) -> Response<Segments> {
     response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
     response
 }
+
+/// The error reply of OpenAI, with the request's name in a header.
+pub fn openai_error(error: &Error, request_id: &str) -> Response<Segments> {
+    let (status, named) = dialects::openai(error.kind());
+    // Texts are the parameter `input` there, whatever the model calls them.
+    let parameter = error.parameter().map(|name| match name {
+        task::TEXT | task::TOKEN_IDS => "input",
+        other => other,
+    });
+    let body = openai::error_body(named, &excerpt(error), parameter);
+    named_failure(status, body.into(), error, request_id)
+}
+
+/// The error reply of Text Embeddings Inference, with the request's name in a header.
+pub fn tei_error(error: &Error, request_id: &str) -> Response<Segments> {
+    let (status, kind) = dialects::tei(error.kind());
+    let body = match status {
+        StatusCode::UNAUTHORIZED => Vec::new(),
+        _ => tei::error_body(kind, &excerpt(error)),
+    };
+    named_failure(status, body.into(), error, request_id)
+}
+
+fn named_failure(
+    status: StatusCode,
+    body: Bytes,
+    error: &Error,
+    request_id: &str,
+) -> Response<Segments> {
+    let mut response = failure(status, body, error.retry_after());
+    response.headers_mut().insert(REQUEST_ID, header_value(request_id.to_owned()));
+    response
+}
+
+/// The text of an error, less the end of a very long one.
+fn excerpt(error: &Error) -> String {
+    error.to_string().chars().take(LONGEST_TEXT).collect()
+}
+
+/// Most characters of the text of an error.
+const LONGEST_TEXT: usize = 2000;
 
 fn failure(status: StatusCode, body: Bytes, retry_after: Option<Duration>) -> Response<Segments> {
     let mut response = raw("application/json", body);

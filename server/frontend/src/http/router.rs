@@ -3,6 +3,7 @@
 mod extensions;
 mod multi_model;
 mod path;
+mod pipelines;
 mod route;
 mod tensorflow;
 
@@ -10,12 +11,12 @@ use hyper::Method;
 
 pub use path::{GET, percent_decode, unknown};
 pub use route::{
-    Family, MemoryAction, MemoryKind, MemoryPath, ModelPath, MultiModelPath, PlatformRoute, Route,
-    VersionChoice, VersionPath,
+    Family, MemoryAction, MemoryKind, MemoryPath, ModelPath, MultiModelPath, PipelineRoute,
+    PlatformRoute, Route, TextOperation, VersionChoice, VersionPath,
 };
 
 use inference::error::Error;
-use path::{ANY, GET_OR_DELETE, POST, model_path};
+use path::{ANY, POST, model_path};
 
 /// The route of a request.
 ///
@@ -23,8 +24,8 @@ use path::{ANY, GET_OR_DELETE, POST, model_path};
 /// [`Error::NotFound`] for an unknown address, [`Error::MethodNotAllowed`] for a known one,
 /// [`Error::InvalidRequest`] where the address is malformed.
 pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
-    // The longest address has six parts; a seventh is enough to see that there are too many.
-    let mut parts = [""; 7];
+    // The longest address has seven parts; an eighth is enough to see that there are too many.
+    let mut parts = [""; 8];
     let mut length = 0;
     let trimmed = path.strip_prefix('/').unwrap_or(path);
     let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
@@ -74,7 +75,10 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
                 ["generate"] => (POST, Route::Generate),
                 ["generate_stream"] => (POST, Route::GenerateStream),
                 ["stats"] => (GET, |it| Route::Statistics(Some(it))),
-                _ => return Err(unknown(path)),
+                _ => {
+                    let found = pipelines::find(action).ok_or_else(|| unknown(path))?;
+                    return found.route(method, Some(model_path(name, version)?));
+                }
             };
             (allowed, make(model_path(name, version)?))
         }
@@ -87,19 +91,14 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["execution-parameters"] => (GET, PlatformRoute::ExecutionParameters.into()),
         ["models", rest @ ..] => multi_model::route(method, rest)?.ok_or_else(|| unknown(path))?,
         ["metrics"] => (GET, Route::Metrics),
+        // To TensorFlow Serving that address is malformed. Reading it is OpenAI's.
+        ["v1", "models"] if !GET.contains(method) => tensorflow::route(path, &[])?,
+        found if let Some(found) = pipelines::find(found) => return found.route(method, None),
         _ if route::is_below(path) => tensorflow::route(path, parts.get(2..length).unwrap_or(&[]))?,
         _ => return Err(unknown(path)),
     };
-    if allowed.contains(method) {
-        return Ok(route);
-    }
-    let allowed = match () {
-        () if allowed == POST => "POST",
-        () if allowed == ANY => "GET, POST",
-        () if allowed == GET_OR_DELETE => "GET, DELETE",
-        () => "GET",
-    };
-    Err(Error::MethodNotAllowed { method: method.to_string(), allowed })
+    path::check_method(method, allowed)?;
+    Ok(route)
 }
 
 #[cfg(test)]

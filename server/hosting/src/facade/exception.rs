@@ -64,6 +64,10 @@ impl Exception {
     fn of(kind: Kind) -> Exception {
         match kind {
             Kind::InvalidArgument
+            | Kind::Empty
+            | Kind::TooManyInputs
+            | Kind::Tokenizer
+            | Kind::NoSuchTask
             | Kind::AlreadyExists
             | Kind::Conflict
             | Kind::FailedDependency

@@ -18,7 +18,7 @@ use crate::{
         open::ServedPipeline,
         outputs::{Counts, Outputs},
         parameters::{self, Asked},
-        text_model::of_text,
+        row_error::error,
     },
 };
 use inference::{
@@ -32,8 +32,7 @@ use schedule::{
     work::{Done, Work},
 };
 use steps::{
-    Context, Place, Prepared, Reduced, ResultForm, Row, RowError, RowShape, Step, TopK,
-    outputs_of_row,
+    Context, Place, Prepared, Reduced, ResultForm, Row, RowShape, Step, TopK, outputs_of_row,
 };
 
 /// So many rows are put together by the task that asks.
@@ -146,10 +145,10 @@ async fn prepare(
         check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;
         let mut rows = 0;
         let mut all = Vec::with_capacity(inputs.len());
-        for (at, input) in inputs.iter().enumerate() {
+        for input in &inputs {
             has_left.check()?;
             let prepared = pipeline.steps.prepare(task, &input.input(), &asked.parameters);
-            let prepared = prepared.map_err(|it| of_text(at, inputs.len(), &it))?;
+            let prepared = prepared.map_err(error)?;
             rows += prepared.rows.len();
             // Windows of long texts, which only tokens can tell.
             check_rows(rows, most)?;
@@ -251,12 +250,4 @@ fn job(pipeline: &ServedPipeline, inputs: Vec<NamedTensor>) -> Result<(Work, u64
     }
     let outputs = pipeline.steps.outputs().iter().map(|it| it.name.clone()).collect();
     Ok((Work { inputs: row, outputs, rows: 1 }, key.finish()))
-}
-
-/// What a client is told of a row that has no answer.
-fn error(problem: RowError) -> Error {
-    match problem.is_of_the_model() {
-        true => Error::Backend(backend::BackendError::Execute(problem.to_string())),
-        false => Error::InvalidRequest(problem.to_string()),
-    }
 }

@@ -1,6 +1,6 @@
 //! Loading ensembles: after their members, and compared with them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 
@@ -91,6 +91,7 @@ impl Loader {
             metrics,
             content_hash,
             answers_zeros: false,
+            loaded: SystemTime::now(),
             used: Default::default(),
             bytes: 0,
             files: None,

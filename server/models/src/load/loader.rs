@@ -348,6 +348,7 @@ impl Loader {
             metrics,
             content_hash,
             answers_zeros,
+            loaded: SystemTime::now(),
             used,
             bytes,
             files,

@@ -63,6 +63,7 @@ impl Loader {
             metrics: served.metrics.clone(),
             content_hash: served.content_hash,
             answers_zeros: served.answers_zeros,
+            loaded: served.loaded,
             used,
             bytes: served.bytes,
             files: served.files.clone(),

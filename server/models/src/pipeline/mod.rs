@@ -9,4 +9,4 @@ pub(crate) mod inputs;
 pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod parameters;
-pub(crate) mod text_model;
+pub(crate) mod row_error;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::pipeline::row_error;
 use inference::{
     error::Error,
     request::Parameter,
@@ -33,7 +34,7 @@ pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<A
             }
             (_, key) => {
                 let set = asked.parameters.set(task, key, &value);
-                set.map_err(|it| Error::InvalidRequest(it.to_string()))?;
+                set.map_err(row_error::error)?;
             }
         }
     }

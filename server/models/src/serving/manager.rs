@@ -141,6 +141,15 @@ impl ModelManager {
         ready.map(|(name, _)| name).min().cloned()
     }
 
+    /// The models that take texts, each in the highest version that serves, by name.
+    pub fn of_texts(&self) -> Vec<Arc<ServedModel>> {
+        let serving = self.serving.load();
+        let mut names: Vec<&Arc<str>> = serving.keys().collect();
+        names.sort();
+        let found = names.into_iter().filter_map(|it| find(&serving, it, None));
+        found.filter(|it| it.pipeline.is_some()).cloned().collect()
+    }
+
     /// Names of all models that are known, whether they serve or not, in order.
     pub fn names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<Arc<str>> =

@@ -1,8 +1,11 @@
 //! A model version that serves: everything that its requests need, in one place.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::SystemTime,
 };
 
 use bytes::Bytes;
@@ -45,6 +48,8 @@ pub struct ServedModel {
     pub content_hash: ContentHash,
     /// Has it answered a request of zeros when it was loaded?
     pub answers_zeros: bool,
+    /// When it was loaded.
+    pub loaded: SystemTime,
     /// When it was last asked for.
     pub(crate) used: LastUsed,
     /// Memory that it takes, as far as it was measured; 0 where there is no budget for it.
@@ -216,6 +221,14 @@ impl ServedModel {
     /// [`Error::Overloaded`] or [`Error::ShuttingDown`].
     pub fn admit(&self) -> Result<(), Error> {
         self.dispatch.queue().admit()
+    }
+
+    /// Do its instances run on GPUs?
+    pub fn uses_gpus(&self) -> bool {
+        self.config_message
+            .instance_group
+            .iter()
+            .any(|it| it.kind() == raw::model_instance_group::Kind::Gpu)
     }
 
     /// Most batches that run at once.

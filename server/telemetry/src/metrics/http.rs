@@ -9,26 +9,38 @@ use super::lanes::Lanes;
 pub enum Protocol {
     /// `/v2/...`.
     KserveV2,
+    /// `/v1/embeddings` and the list of models.
+    OpenAi,
     /// Metrics, and unknown addresses.
     Other,
     /// `/ping`, `/invocations`, `/models`.
     Sagemaker,
     /// `/v1/...`.
     TensorflowServing,
+    /// `/embed` and the like.
+    TextEmbeddingsInference,
 }
 
 impl Protocol {
     /// Every protocol, in the order of the declaration.
-    const ALL: [Protocol; 4] =
-        [Protocol::KserveV2, Protocol::Other, Protocol::Sagemaker, Protocol::TensorflowServing];
+    const ALL: [Protocol; 6] = [
+        Protocol::KserveV2,
+        Protocol::OpenAi,
+        Protocol::Other,
+        Protocol::Sagemaker,
+        Protocol::TensorflowServing,
+        Protocol::TextEmbeddingsInference,
+    ];
 
     /// The value of the label.
     pub const fn name(self) -> &'static str {
         match self {
             Protocol::KserveV2 => "kserve_v2",
+            Protocol::OpenAi => "openai",
             Protocol::Other => "other",
             Protocol::Sagemaker => "sagemaker",
             Protocol::TensorflowServing => "tensorflow_serving",
+            Protocol::TextEmbeddingsInference => "text_embeddings_inference",
         }
     }
 }

@@ -16,6 +16,23 @@ pub const ANY: &[Method] = &[Method::GET, Method::HEAD, Method::POST];
 /// The methods of addresses that are read and deleted.
 pub const GET_OR_DELETE: &[Method] = &[Method::GET, Method::HEAD, Method::DELETE];
 
+/// That a method is among those of an address.
+///
+/// # Errors
+/// [`Error::MethodNotAllowed`] where it is not.
+pub fn check_method(method: &Method, allowed: &[Method]) -> Result<(), Error> {
+    if allowed.contains(method) {
+        return Ok(());
+    }
+    let allowed = match () {
+        () if allowed == POST => "POST",
+        () if allowed == ANY => "GET, POST",
+        () if allowed == GET_OR_DELETE => "GET, DELETE",
+        () => "GET",
+    };
+    Err(Error::MethodNotAllowed { method: method.to_string(), allowed })
+}
+
 /// A model, and its version where the address names one.
 ///
 /// # Errors

@@ -47,6 +47,8 @@ pub enum Route<'a> {
     Apply(tfs::Method, VersionPath<'a>),
     ModelStatus(VersionPath<'a>),
     TensorFlowMetadata(VersionPath<'a>),
+    /// What clients of text models of other servers ask for.
+    Pipeline(PipelineRoute<'a>),
     /// An address of a hosting platform.
     Platform(PlatformRoute<'a>),
     // Prometheus
@@ -80,6 +82,26 @@ impl<'a> From<PlatformRoute<'a>> for Route<'a> {
     }
 }
 
+/// What clients of text models of other servers ask for, and the model where the address names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PipelineRoute<'a> {
+    /// What is asked for.
+    pub operation: TextOperation,
+    /// The model; `None` where the body, a header or the task decides.
+    pub model: Option<ModelPath<'a>>,
+}
+
+/// An operation on a model that takes texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum TextOperation {
+    // OpenAI
+    Embeddings,
+    ListModels,
+    // Text Embeddings Inference
+    Embed,
+}
+
 /// A family of addresses: a label of metrics, and the dialect of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -87,6 +109,8 @@ pub enum Family {
     KServe,
     TensorFlowServing,
     SageMaker,
+    OpenAi,
+    TextEmbeddingsInference,
     Metrics,
 }
 
@@ -128,9 +152,23 @@ impl Route<'_> {
                 (Family::TensorFlowServing, reading(Category::Metadata))
             }
             Route::Apply(..) => (Family::TensorFlowServing, reading(Category::Inference)),
+            Route::Pipeline(route) => route.operation.family_and_need(),
             Route::Platform(route) => route.family_and_need(),
             Route::Metrics | Route::TensorFlowMetrics => {
                 (Family::Metrics, reading(Category::Metrics))
+            }
+        }
+    }
+}
+
+impl TextOperation {
+    /// The family of this operation, and the access that a request needs for it on every port.
+    pub fn family_and_need(self) -> (Family, Need) {
+        match self {
+            TextOperation::Embeddings => (Family::OpenAi, Need::reading(Category::Inference)),
+            TextOperation::ListModels => (Family::OpenAi, Need::reading(Category::Metadata)),
+            TextOperation::Embed => {
+                (Family::TextEmbeddingsInference, Need::reading(Category::Inference))
             }
         }
     }

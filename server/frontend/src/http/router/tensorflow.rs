@@ -123,8 +123,6 @@ mod tests {
     #[test]
     fn a_malformed_address_is_the_callers_mistake() {
         for path in [
-            "/v1/models",
-            "/v1/models/",
             "/v1/models/m/versions",
             "/v1/models/m/versions/x",
             "/v1/models/m/versions/",

@@ -1,0 +1,67 @@
+//! How a failure looks to the clients of servers of texts: the only tables from kinds of failure to their statuses and
+//! names.
+
+use hyper::StatusCode;
+
+use inference::error::Kind;
+use protocol::{openai::OpenAiError, tei::ErrorType};
+
+/// The status and the name of a failure on the addresses of OpenAI.
+pub fn openai(kind: Kind) -> (StatusCode, OpenAiError) {
+    const INVALID: &str = "invalid_request_error";
+    const SERVER: &str = "server_error";
+    let is = |status, kind, code| (status, OpenAiError { kind, code });
+    match kind {
+        Kind::InvalidArgument
+        | Kind::Empty
+        | Kind::TooManyInputs
+        | Kind::Tokenizer
+        | Kind::AlreadyExists => is(StatusCode::BAD_REQUEST, INVALID, None),
+        Kind::NoSuchTask | Kind::NotFound => {
+            is(StatusCode::NOT_FOUND, INVALID, Some("model_not_found"))
+        }
+        Kind::Unauthenticated => is(StatusCode::UNAUTHORIZED, INVALID, Some("invalid_api_key")),
+        Kind::Forbidden => is(StatusCode::FORBIDDEN, INVALID, Some("permission_denied")),
+        Kind::MethodNotAllowed => is(StatusCode::METHOD_NOT_ALLOWED, INVALID, None),
+        Kind::Conflict => is(StatusCode::CONFLICT, INVALID, None),
+        Kind::NotAcceptable => is(StatusCode::NOT_ACCEPTABLE, INVALID, None),
+        Kind::RequestTimeout => is(StatusCode::REQUEST_TIMEOUT, INVALID, Some("timeout")),
+        Kind::TooLarge => is(StatusCode::PAYLOAD_TOO_LARGE, INVALID, Some("request_too_large")),
+        Kind::UnsupportedMediaType => is(StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID, None),
+        Kind::Overloaded => {
+            is(StatusCode::TOO_MANY_REQUESTS, "requests", Some("rate_limit_exceeded"))
+        }
+        Kind::Unavailable => is(StatusCode::SERVICE_UNAVAILABLE, SERVER, None),
+        Kind::DeadlineExceeded => is(StatusCode::GATEWAY_TIMEOUT, SERVER, Some("timeout")),
+        Kind::Unimplemented => is(StatusCode::NOT_IMPLEMENTED, SERVER, None),
+        Kind::OutOfMemory | Kind::FailedDependency | Kind::Internal => {
+            is(StatusCode::INTERNAL_SERVER_ERROR, SERVER, None)
+        }
+    }
+}
+
+/// The status and the type of a failure on the addresses of Text Embeddings Inference.
+pub fn tei(kind: Kind) -> (StatusCode, ErrorType) {
+    match kind {
+        Kind::InvalidArgument | Kind::TooManyInputs | Kind::AlreadyExists | Kind::Conflict => {
+            (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Validation)
+        }
+        Kind::Empty => (StatusCode::BAD_REQUEST, ErrorType::Empty),
+        Kind::Tokenizer => (StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Tokenizer),
+        Kind::NoSuchTask | Kind::OutOfMemory | Kind::FailedDependency | Kind::Internal => {
+            (StatusCode::FAILED_DEPENDENCY, ErrorType::Backend)
+        }
+        Kind::NotFound => (StatusCode::NOT_FOUND, ErrorType::Validation),
+        Kind::Unauthenticated => (StatusCode::UNAUTHORIZED, ErrorType::Validation),
+        Kind::Forbidden => (StatusCode::FORBIDDEN, ErrorType::Validation),
+        Kind::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorType::Validation),
+        Kind::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorType::Validation),
+        Kind::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, ErrorType::Validation),
+        Kind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, ErrorType::Validation),
+        Kind::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, ErrorType::Validation),
+        Kind::Unimplemented => (StatusCode::NOT_IMPLEMENTED, ErrorType::Validation),
+        Kind::Overloaded => (StatusCode::TOO_MANY_REQUESTS, ErrorType::Overloaded),
+        Kind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, ErrorType::Unhealthy),
+        Kind::DeadlineExceeded => (StatusCode::GATEWAY_TIMEOUT, ErrorType::Backend),
+    }
+}

@@ -1,0 +1,113 @@
+//! Which model answers a request that names none in its address: the one that the body names, else the one that the
+//! target header names, else the only one that has the task.
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+
+use crate::http::service::{Service, TARGET_MODEL, text};
+use ::models::ServedModel;
+use inference::{error::Error, task::Task};
+
+/// The model for that task. `named` is the name in the body.
+///
+/// # Errors
+/// [`Error::NotFound`] where several models have the task and none of them is named, [`Error::NoSuchTask`] where the
+/// named one has it not or none has it, and why a named model cannot answer.
+pub async fn choose(
+    service: &Service,
+    task: Task,
+    named: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Arc<ServedModel>, Error> {
+    let name = named.or_else(|| text(headers, &TARGET_MODEL));
+    if let Some(name) = name
+        && let Some(model) = of_name(service, name, headers).await?
+    {
+        return check(model, task);
+    }
+    let mut able = service.serving.models.of_texts();
+    able.retain(|it| it.signature.tasks().contains(&task));
+    match able.as_slice() {
+        [only] => {
+            if let Some(name) = name {
+                let (name, model) = (shown(name), &only.shown_name);
+                tracing::debug!(%model, "a request for model '{name}' is answered by the only one for {task}");
+            }
+            Ok(only.clone())
+        }
+        [] => none(service, task, headers).await,
+        several => {
+            let names: Vec<&str> = several.iter().map(|it| &*it.shown_name).collect();
+            let problem = match name {
+                Some(name) => format!("there is no model '{}'", shown(name)),
+                None => "the request names no model".to_owned(),
+            };
+            let names = names.join(", ");
+            Err(Error::NotFound(format!("{problem}; those for {task} are {names}")))
+        }
+    }
+}
+
+/// The model, which must have the task.
+///
+/// # Errors
+/// [`Error::NoSuchTask`].
+pub fn check(model: Arc<ServedModel>, task: Task) -> Result<Arc<ServedModel>, Error> {
+    let tasks = model.signature.tasks();
+    if tasks.contains(&task) {
+        return Ok(model);
+    }
+    let name = &model.shown_name;
+    Err(Error::NoSuchTask(match tasks.as_slice() {
+        [] => format!("model '{name}' takes no texts; ask for it at /v2/models/{name}/infer"),
+        tasks => {
+            let tasks: Vec<&str> = tasks.iter().map(|it| it.name()).collect();
+            format!("model '{name}' does not do {task}; it does {}", tasks.join(", "))
+        }
+    }))
+}
+
+/// The model of that name, which may end in `/<version>` or `@<version>`; `None` where there is none.
+async fn of_name(
+    service: &Service,
+    name: &str,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<ServedModel>>, Error> {
+    let with_version = name.rsplit_once(['/', '@']).and_then(|(name, version)| {
+        let is_number = version.bytes().all(|it| it.is_ascii_digit());
+        Some((name, Some(version.parse().ok().filter(|_| is_number)?)))
+    });
+    for (name, version) in std::iter::once((name, None)).chain(with_version) {
+        let found = if service.serving.control.is_multi_model() {
+            service.serving.control.multi_model()?.labelled_or_only(Some(name))
+        } else {
+            service.serving.model(name, version, || service.deadline(headers)).await
+        };
+        match found {
+            Ok(model) => return Ok(Some(model)),
+            // What has a version of another number is no model of another name.
+            Err(Error::NotFound(_)) if version.is_none() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// No model that serves has the task: perhaps the only one that there is has not been loaded.
+async fn none(
+    service: &Service,
+    task: Task,
+    headers: &HeaderMap,
+) -> Result<Arc<ServedModel>, Error> {
+    if let [only] = service.serving.models.names().as_slice() {
+        let model = service.serving.model(only, None, || service.deadline(headers)).await?;
+        return check(model, task);
+    }
+    Err(Error::NoSuchTask(format!("no model does {task}")))
+}
+
+/// As much of a client's name for a model as is repeated.
+fn shown(name: &str) -> String {
+    name.chars().take(100).collect()
+}

@@ -1,0 +1,95 @@
+//! The addresses at which clients of other servers of texts ask. Each is there by itself, where the body, a header or the
+//! task decides which model answers, and below `/v2/models/<name>`, where the address does.
+
+use hyper::Method;
+
+use super::{
+    path::{GET, POST, check_method},
+    route::{ModelPath, PipelineRoute, Route, TextOperation},
+};
+use inference::error::Error;
+
+/// One address.
+pub(super) struct Address {
+    path: &'static [&'static str],
+    allowed: &'static [Method],
+    operation: TextOperation,
+}
+
+/// All of them.
+const ADDRESSES: &[Address] = &[
+    address(&["v1", "embeddings"], POST, TextOperation::Embeddings),
+    address(&["embeddings"], POST, TextOperation::Embeddings),
+    address(&["v1", "models"], GET, TextOperation::ListModels),
+    address(&["embed"], POST, TextOperation::Embed),
+];
+
+const fn address(
+    path: &'static [&'static str],
+    allowed: &'static [Method],
+    operation: TextOperation,
+) -> Address {
+    Address { path, allowed, operation }
+}
+
+/// The address with these parts.
+pub(super) fn find(parts: &[&str]) -> Option<&'static Address> {
+    ADDRESSES.iter().find(|it| it.path == parts)
+}
+
+impl Address {
+    /// The route of a request there.
+    ///
+    /// # Errors
+    /// [`Error::MethodNotAllowed`].
+    pub(super) fn route<'a>(
+        &self,
+        method: &Method,
+        model: Option<ModelPath<'a>>,
+    ) -> Result<Route<'a>, Error> {
+        check_method(method, self.allowed)?;
+        Ok(Route::Pipeline(PipelineRoute { operation: self.operation, model }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::route, *};
+
+    #[track_caller]
+    fn check(
+        method: Method,
+        path: &str,
+        operation: TextOperation,
+        model: Option<(&str, Option<u64>)>,
+    ) {
+        let model = model.map(|(name, version)| ModelPath { name: name.into(), version });
+        let expected = Route::Pipeline(PipelineRoute { operation, model });
+        assert_eq!(route(&method, path), Ok(expected));
+    }
+
+    #[test]
+    fn every_address_is_there_by_itself_and_below_a_model() {
+        check(Method::POST, "/v1/embeddings", TextOperation::Embeddings, None);
+        check(Method::POST, "/embeddings", TextOperation::Embeddings, None);
+        check(Method::POST, "/embed/", TextOperation::Embed, None);
+        check(Method::GET, "/v1/models", TextOperation::ListModels, None);
+        let below = "/v2/models/a%20b/v1/embeddings";
+        check(Method::POST, below, TextOperation::Embeddings, Some(("a b", None)));
+        let below = "/v2/models/m/versions/3/v1/embeddings";
+        check(Method::POST, below, TextOperation::Embeddings, Some(("m", Some(3))));
+        check(Method::GET, "/v2/models/m/v1/models", TextOperation::ListModels, Some(("m", None)));
+        check(Method::POST, "/v2/models/m/embed", TextOperation::Embed, Some(("m", None)));
+    }
+
+    #[test]
+    fn other_methods_and_longer_addresses_are_refused() {
+        let method = route(&Method::GET, "/embed").unwrap_err();
+        assert_eq!(method.to_string(), "GET is not allowed here; allowed: POST");
+        for path in ["/v2/models/m/versions/3/v1/embeddings/x", "/embed/x", "/v2/embed"] {
+            assert!(matches!(route(&Method::POST, path), Err(Error::NotFound(_))), "{path}");
+        }
+        // To TensorFlow Serving that address is malformed.
+        assert!(matches!(route(&Method::POST, "/v1/models"), Err(Error::InvalidRequest(_))));
+    }
+}

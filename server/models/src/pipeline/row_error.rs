@@ -1,0 +1,49 @@
+//! Why an input of a pipeline has no answer, as the error of its request.
+
+use backend::BackendError;
+
+use inference::{
+    error::Error,
+    task::{TEXT, TOKEN_IDS},
+};
+use steps::RowError;
+
+/// The error of a request with that input. The parameter that is at fault is named where it is one.
+pub(crate) fn error(problem: RowError) -> Error {
+    let text = problem.to_string();
+    let of =
+        |name: &str, problem: String| Error::InvalidParameter { name: name.to_owned(), problem };
+    match problem {
+        RowError::NotANumber { .. } | RowError::Output { .. } => {
+            Error::Backend(BackendError::Execute(text))
+        }
+        RowError::TooManyBytes { .. }
+        | RowError::TooManyCharacters { .. }
+        | RowError::TooManyTokens { .. } => of(TEXT, text),
+        RowError::UnknownId { .. } => of(TOKEN_IDS, text),
+        RowError::UnknownPrompt { .. } => of("prompt_name", text),
+        RowError::Parameter { name, .. } => of(&name, text),
+        RowError::Tokenizer(_) => Error::Tokenizer(text),
+        RowError::Truncation(_) | RowError::Input(_) | RowError::Task { .. } => {
+            Error::InvalidRequest(text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_at_fault_is_named_and_said_in_the_words_of_the_step() {
+        let long = error(RowError::TooManyTokens { given: 9, allowed: 8 });
+        assert_eq!(long.parameter(), Some("text"));
+        assert!(long.to_string().starts_with("the input has 9 tokens"), "{long}");
+        let problem = "it is 0".to_owned();
+        let wrong = error(RowError::Parameter { name: "dimensions".to_owned(), problem });
+        assert_eq!(wrong.parameter(), Some("dimensions"));
+        assert_eq!(wrong.to_string(), "parameter 'dimensions': it is 0");
+        let failed = error(RowError::Tokenizer("no".to_owned()));
+        assert_eq!(failed, Error::Tokenizer("the tokenizer failed: no".to_owned()));
+    }
+}

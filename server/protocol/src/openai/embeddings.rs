@@ -1,0 +1,205 @@
+//! Embeddings: texts to vectors, as numbers or as base64 of their bytes.
+
+use std::sync::Arc;
+
+use crate::{
+    EncodedReply, cost,
+    json::{Reader, Token, write},
+    parameter,
+    terms::Terms,
+    texts,
+    vectors::{self, Vectors},
+};
+use inference::{
+    error::Error,
+    request::{InferenceRequest, InferenceResponse, Parameter},
+    signature::Signature,
+    task::{EMBEDDING, TOKENS, Task},
+};
+
+/// The form of a reply.
+#[derive(Debug, Clone)]
+pub struct EmbeddingsFormat {
+    /// Are vectors base64 of their bytes, and not lists of numbers?
+    pub is_base64: bool,
+    characters: usize,
+    terms: Arc<Terms>,
+}
+
+/// `{"input", "encoding_format"?, "dimensions"?, ..}`.
+///
+/// # Errors
+/// What is wrong with it, with the parameter that is at fault where it is one.
+pub fn decode(
+    signature: &Signature,
+    terms: Arc<Terms>,
+    body: &[u8],
+) -> Result<(InferenceRequest, EmbeddingsFormat), Error> {
+    let most = signature.most_rows.unwrap_or(usize::MAX);
+    let (mut texts, mut is_base64) = (None, false);
+    let mut parameters: Vec<(Arc<str>, Parameter)> = Vec::new();
+    let mut truncates = terms.truncates;
+    Reader::document(body, |reader| {
+        reader.object(|reader, key| match &*key {
+            "input" => {
+                texts = Some(texts::read(reader, most)?);
+                Ok(())
+            }
+            _ if reader.peek()? == Token::Null => reader.null(),
+            "encoding_format" => {
+                is_base64 = match &*reader.string()? {
+                    "float" => false,
+                    "base64" => true,
+                    other => return Err(unknown_format(other)),
+                };
+                Ok(())
+            }
+            "truncate" => {
+                truncates = reader.bool()?;
+                Ok(())
+            }
+            "dimensions" | "prompt_name" | "normalize" => {
+                parameters.push((key.as_ref().into(), parameter::scalar(reader, &key)?));
+                Ok(())
+            }
+            // Of the service, as `user`, and of other servers.
+            _ => reader.skip_value(),
+        })
+    })?;
+    let texts = texts.ok_or_else(|| Error::InvalidParameter {
+        name: "input".to_owned(),
+        problem: "expected the key 'input', found none".to_owned(),
+    })?;
+    parameters.push(("truncate".into(), Parameter::Bool(truncates)));
+    let request = InferenceRequest {
+        inputs: vec![texts.input],
+        outputs: vec![EMBEDDING.into(), TOKENS.into()],
+        task: Some(Task::SentenceEmbedding),
+        parameters,
+        ..InferenceRequest::default()
+    };
+    Ok((request, EmbeddingsFormat { is_base64, characters: texts.characters, terms }))
+}
+
+fn unknown_format(given: &str) -> Error {
+    let given: String = given.chars().take(40).collect();
+    Error::InvalidParameter {
+        name: "encoding_format".to_owned(),
+        problem: format!("encoding_format: expected float or base64, given '{given}'"),
+    }
+}
+
+/// `{"object":"list","data":[{"object":"embedding","embedding":..,"index":0}],"model","usage"}`.
+///
+/// # Errors
+/// When a vector is not one of numbers.
+pub fn encode(
+    format: &EmbeddingsFormat,
+    _: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let tokens = vectors::tokens(response)?;
+    let mut out = b"{\"object\":\"list\",\"data\":[".to_vec();
+    for (index, vector) in Vectors::of(response)?.rows().enumerate() {
+        write::item(&mut out);
+        out.extend_from_slice(b"{\"object\":\"embedding\",\"embedding\":");
+        match format.is_base64 {
+            true => vectors::write_base64(&mut out, &vector),
+            false => vectors::write_list(&mut out, &vector),
+        }
+        write::key(&mut out, "index");
+        write::number(&mut out, index as u64);
+        out.push(b'}');
+    }
+    out.push(b']');
+    write::key(&mut out, "model");
+    write::string(&mut out, &format.terms.shown_name);
+    write::key(&mut out, "usage");
+    out.extend_from_slice(b"{\"prompt_tokens\":");
+    write::number(&mut out, tokens);
+    write::key(&mut out, "total_tokens");
+    write::number(&mut out, tokens);
+    out.extend_from_slice(b"}}");
+    let headers = cost::headers(&format.terms, format.characters, tokens);
+    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+    use backend::{NamedTensor, Shape, Tensor};
+
+    fn read(body: &str) -> Result<(InferenceRequest, EmbeddingsFormat), Error> {
+        let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
+        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        decode(&signature, Arc::new(terms), body.as_bytes())
+    }
+
+    fn response() -> InferenceResponse {
+        let vectors =
+            Tensor::from_vec(Shape::new(&[2, 3]), vec![1.0f32, 2.5, -3.0, 0.1, 1e-7, 0.0]);
+        let tokens = Tensor::from_vec(Shape::new(&[2, 1]), vec![4i64, 5]);
+        let outputs = [(EMBEDDING, vectors), (TOKENS, tokens)];
+        let outputs =
+            outputs.map(|(name, it)| NamedTensor { name: name.into(), tensor: it.unwrap() });
+        InferenceResponse {
+            outputs: outputs.into(),
+            ..samples::only("x", Tensor::zeros(backend::DataType::Int64, Shape::new(&[1])).unwrap())
+        }
+    }
+
+    #[test]
+    fn texts_are_rows_and_what_concerns_the_service_is_passed_over() {
+        let body = r#"{"input":["a","b"],"model":"x","user":"u","encoding_format":"base64","dimensions":2,"extra":[1]}"#;
+        let (request, format) = read(body).unwrap();
+        assert_eq!(samples::show(&request), "text BYTES [2,1] [\"a\",\"b\"]\n");
+        assert_eq!(request.outputs, [EMBEDDING.into(), TOKENS.into()] as [Arc<str>; 2]);
+        let dimensions = ("dimensions".into(), Parameter::Int(2));
+        assert_eq!(request.parameters, [dimensions, ("truncate".into(), Parameter::Bool(true))]);
+        assert!(format.is_base64);
+        assert!(!read(r#"{"input":"a","encoding_format":null}"#).unwrap().1.is_base64);
+        let (request, _) = read(r#"{"input":"a","truncate":false}"#).unwrap();
+        assert_eq!(request.parameters, [("truncate".into(), Parameter::Bool(false))]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_as_a_parameter() {
+        let parameter = |body| read(body).unwrap_err().parameter().map(str::to_owned);
+        assert_eq!(parameter("{}").as_deref(), Some("input"));
+        assert_eq!(
+            parameter(r#"{"input":"a","encoding_format":"int8"}"#).as_deref(),
+            Some("encoding_format")
+        );
+        assert!(matches!(read(r#"{"input":[]}"#), Err(Error::Empty(_))));
+    }
+
+    #[test]
+    fn vectors_are_numbers_or_base64_of_the_same_bytes() {
+        let (_, format) = read(r#"{"input":["a","b"]}"#).unwrap();
+        let signature = samples::model(3, &[], &[]);
+        let reply = encode(&format, &signature, &response()).unwrap();
+        let head = r#"{"object":"list","data":[{"object":"embedding","embedding":"#;
+        let tail = r#"],"model":"m","usage":{"prompt_tokens":9,"total_tokens":9}}"#;
+        let next = r#","index":0},{"object":"embedding","embedding":"#;
+        let numbers = format!(r#"{head}[1.0,2.5,-3.0]{next}[0.1,1e-7,0.0],"index":1}}{tail}"#);
+        assert_eq!(samples::body(&reply), numbers);
+        assert!(reply.headers.contains(&("x-compute-tokens", "9".to_owned())));
+        assert!(reply.headers.contains(&("x-compute-characters", "2".to_owned())));
+        let format = EmbeddingsFormat { is_base64: true, ..format };
+        let reply = samples::body(&encode(&format, &signature, &response()).unwrap());
+        let base64 =
+            format!(r#"{head}"AACAPwAAIEAAAEDA"{next}"zczMPZW/1jMAAAAA","index":1}}{tail}"#);
+        assert_eq!(reply, base64);
+    }
+
+    #[test]
+    fn a_vector_that_is_no_number_is_an_error() {
+        let mut response = response();
+        let odd = vec![1.0, f32::NAN, 0.0];
+        response.outputs[0].tensor = Tensor::from_vec(Shape::new(&[1, 3]), odd).unwrap();
+        let (_, format) = read(r#"{"input":"a"}"#).unwrap();
+        let error = encode(&format, &samples::model(3, &[], &[]), &response).unwrap_err();
+        assert_eq!(error.to_string(), "the vector of text 0 is not a number at position 1");
+    }
+}

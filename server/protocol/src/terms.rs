@@ -1,0 +1,14 @@
+//! What holds for a request to a model of texts where its body says nothing, and what its reply says of the server.
+
+use std::sync::Arc;
+
+/// The terms of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    /// What replies call the model.
+    pub shown_name: Arc<str>,
+    /// Are texts that are too long cut where the request does not say?
+    pub truncates: bool,
+    /// What the model runs on: `cpu` or `gpu`.
+    pub device: &'static str,
+}
