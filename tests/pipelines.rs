@@ -421,3 +421,20 @@ fn tokens_of_the_models_own_are_as_good_as_a_text() {
     let metadata = server.get("/v2/models/st-6").expect(200).json();
     assert_eq!(metadata["outputs"].as_array().unwrap().len(), 2, "{metadata}");
 }
+
+#[test]
+fn what_is_wrong_is_said_of_the_text_and_of_the_model_that_it_concerns() {
+    let (_repository, server) = start();
+    let mut client = Client::connect(server.sagemaker());
+    let long = "so happy ".repeat(400);
+    let mut error = |model: &str, inputs: Value| {
+        let body = serde_json::json!({"inputs": inputs});
+        invoke(&mut client, model, &body).error(400)
+    };
+    let second = error("sst2", serde_json::json!(["so happy", long]));
+    assert!(second.starts_with("text 2 of the request: the input has "), "{second}");
+    let only = error("sst2", serde_json::json!(long));
+    assert!(only.starts_with("the input has "), "{only}");
+    let gone = error("gone", serde_json::json!("so happy"));
+    assert!(gone.starts_with("there is no model 'gone'") && gone.contains("sst2"), "{gone}");
+}

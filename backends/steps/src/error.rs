@@ -142,6 +142,16 @@ pub enum RowError {
         /// The tasks that it does, with commas.
         known: String,
     },
+    /// One text of a list cannot be taken.
+    #[error("{what} {number}: {problem}")]
+    InList {
+        /// What the list is of.
+        what: &'static str,
+        /// Its place, from 1 on.
+        number: usize,
+        /// What is wrong with it.
+        problem: Box<RowError>,
+    },
     /// The graph gave something that is no number.
     #[error("the model's output '{output}' is not a number at position {position}")]
     NotANumber {
@@ -161,10 +171,20 @@ pub enum RowError {
 }
 
 impl RowError {
+    /// The same of one text in a list of `of`: with its place, where there are several.
+    #[must_use]
+    pub(crate) fn in_list(self, what: &'static str, at: usize, of: usize) -> RowError {
+        match of {
+            1 => self,
+            _ => RowError::InList { what, number: at + 1, problem: Box::new(self) },
+        }
+    }
+
     /// Is the model at fault rather than the input?
     pub fn is_of_the_model(&self) -> bool {
         match self {
             RowError::NotANumber { .. } | RowError::Output { .. } => true,
+            RowError::InList { problem, .. } => problem.is_of_the_model(),
             RowError::TooManyBytes { .. }
             | RowError::TooManyCharacters { .. }
             | RowError::TooManyTokens { .. }

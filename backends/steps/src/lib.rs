@@ -28,6 +28,7 @@ mod step;
 mod task;
 mod tasks;
 mod text;
+mod tokens;
 
 pub use context::{Context, Work};
 pub use error::{FolderError, RowError};
@@ -46,3 +47,4 @@ pub use task::{Classes, Embedder, Head, Plan};
 pub use text::{
     Detail, Encode, Encoded, Encoding, Strategy as TruncationStrategy, Tokenizer, Truncation,
 };
+pub use tokens::{TextToken, Tokenizing};

@@ -8,17 +8,26 @@ use crate::{
     side::Side,
     text,
 };
-use inference::task::Task;
+use inference::{signature::nearest, task::Task};
 
-/// What every task of text heeds.
-const OF_ALL: [&str; 6] =
-    ["truncation", "truncate", "truncation_side", "truncation_direction", "max_length", "padding"];
+/// What cuts a text, in a task that may cut any. Answers to questions are found in windows of the whole context.
+const OF_CUTTING: [&str; 5] =
+    ["truncation", "truncate", "truncation_side", "truncation_direction", "max_length"];
 /// What clients send for other servers, and what changes no answer.
 const PASSED_OVER: [&str; 5] =
     ["timeout", "batch_size", "use_cache", "wait_for_model", "return_tensors"];
 
-/// The names of the parameters that a task heeds beside those of all tasks.
-fn names(task: Task) -> &'static [&'static str] {
+/// The names of all parameters that a task heeds.
+fn names(task: Task) -> impl Iterator<Item = &'static str> {
+    let cutting: &[&str] = match task {
+        Task::QuestionAnswering => &[],
+        _ => &OF_CUTTING,
+    };
+    own_names(task).iter().chain(cutting).copied().chain(["padding"])
+}
+
+/// The names of those that concern the task.
+fn own_names(task: Task) -> &'static [&'static str] {
     match task {
         Task::TextClassification => {
             &["top_k", "function_to_apply", "return_all_scores", "raw_scores"]
@@ -38,7 +47,7 @@ fn names(task: Task) -> &'static [&'static str] {
         Task::FeatureExtraction => &["normalize", "dimensions", "prompt_name"],
         Task::SentenceEmbedding => &["normalize", "dimensions", "prompt_name"],
         Task::SentenceSimilarity => &["prompt_name", "similarity"],
-        Task::Rerank => &["raw_scores", "function_to_apply", "prompt_name"],
+        Task::Rerank => &["raw_scores", "function_to_apply", "prompt_name", "max_tokens_per_doc"],
         Task::SparseEmbedding => &["prompt_name"],
     }
 }
@@ -52,13 +61,13 @@ impl Parameters {
         if PASSED_OVER.contains(&name) {
             return Ok(());
         }
-        let known = || OF_ALL.iter().chain(names(task));
-        if !known().any(|it| *it == name) {
-            let likeness = |it: &&&str| strsim::jaro_winkler(it, name);
-            let nearest = known().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-            let nearest = nearest.copied().unwrap_or_default();
-            let problem = format!("{task} has no such parameter; the nearest is '{nearest}'");
-            return Err(RowError::Parameter { name: name.to_owned(), problem });
+        if !names(task).any(|it| it == name) {
+            let hint = match nearest(name, names(task)) {
+                Some(nearest) => format!("the nearest is '{nearest}'"),
+                None => format!("it has {}", names(task).collect::<Vec<_>>().join(", ")),
+            };
+            let problem = format!("{task} has no such parameter; {hint}");
+            return Err(RowError::Parameter { name: shortened(name), problem });
         }
         self.set_known(&Given { name, value })
     }
@@ -74,11 +83,7 @@ impl Parameters {
                 self.has_padding = !matches!(given.value, Value::Bool(false) | Value::Null)
             }
             "top_k" => {
-                self.top_k = match given.count()? {
-                    Some(0) => return Err(given.wrong("a count from 1 on")),
-                    Some(count) => TopK::Best(count),
-                    None => TopK::All,
-                }
+                self.top_k = given.some_count()?.map_or(TopK::All, TopK::Best);
             }
             "return_all_scores" => {
                 self.top_k = if given.flag()?.unwrap_or(false) { TopK::All } else { TopK::Default }
@@ -90,6 +95,7 @@ impl Parameters {
                     self.function = given.named("softmax, sigmoid, none", Function::from_name)?;
                 }
             }
+            "max_tokens_per_doc" => self.max_tokens_per_text = given.some_count()?,
             "raw_scores" => self.raw_scores = given.flag()?,
             "aggregation_strategy" => {
                 let known = "none, simple, first, max, average";
@@ -148,6 +154,14 @@ impl Parameters {
     }
 }
 
+/// As much of a client's own name as is repeated to it.
+fn shortened(name: &str) -> String {
+    name.chars().take(LONGEST_SHOWN).collect()
+}
+
+/// Characters of a name that are shown.
+const LONGEST_SHOWN: usize = 100;
+
 /// A parameter as it came. `null` is as if it had not come.
 struct Given<'a> {
     name: &'a str,
@@ -173,11 +187,16 @@ impl Given<'_> {
         self.read("a count", count)
     }
 
-    fn positive(&self, usual: usize) -> Result<usize, RowError> {
+    /// A count that is not zero.
+    fn some_count(&self) -> Result<Option<usize>, RowError> {
         match self.count()? {
             Some(0) => Err(self.wrong("a count from 1 on")),
-            count => Ok(count.unwrap_or(usual)),
+            count => Ok(count),
         }
+    }
+
+    fn positive(&self, usual: usize) -> Result<usize, RowError> {
+        Ok(self.some_count()?.unwrap_or(usual))
     }
 
     fn flag(&self) -> Result<Option<bool>, RowError> {
@@ -224,6 +243,14 @@ mod tests {
         let text = "parameter 'topk': text-classification has no such parameter; \
                     the nearest is 'top_k'";
         assert_eq!(error, text);
+        let error = set(Task::FillMask, "colour", json!(1)).unwrap_err();
+        assert!(
+            error.ends_with(
+                "; it has top_k, targets, truncation, truncate, truncation_side, \
+                                 truncation_direction, max_length, padding"
+            ),
+            "{error}"
+        );
         assert!(set(Task::FillMask, "stride", json!(1)).is_err());
         assert!(set(Task::FillMask, "timeout", json!("any")).is_ok());
     }
@@ -248,9 +275,18 @@ mod tests {
     }
 
     #[test]
+    fn the_windows_of_a_context_are_not_cut_by_a_length() {
+        let error = set(Task::QuestionAnswering, "max_length", json!(64)).unwrap_err();
+        assert!(error.contains("question-answering has no such parameter"), "{error}");
+        let parameters = set(Task::QuestionAnswering, "max_seq_len", json!(64)).unwrap();
+        assert_eq!(parameters.answer.max_seq_len, Some(64));
+        assert!(set(Task::Rerank, "max_tokens_per_doc", json!(0)).is_err());
+    }
+
+    #[test]
     fn every_name_of_every_task_is_read() {
         for task in Task::ALL {
-            for name in names(task).iter().chain(&OF_ALL) {
+            for name in names(task) {
                 assert!(set(task, name, json!(null)).is_ok(), "{task}: {name}");
             }
         }

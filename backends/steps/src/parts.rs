@@ -1,11 +1,12 @@
 //! What a pipeline has, for its three calls.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
+    error::RowError,
     signature::{Inputs, Outputs},
-    task::{Embedder, Plan},
-    text::{TextLimits, Tokenizer},
+    task::{Embedder, Head, Plan},
+    text::{Detail, Encode, TextLimits, Tokenizer},
 };
 
 /// What was decided when the pipeline was opened.
@@ -23,6 +24,36 @@ pub(crate) struct Parts {
     pub(crate) limits: TextLimits,
     /// Tokens with a meaning of their own.
     pub(crate) special: SpecialTokens,
+    /// How many tokens of a text are those of its prompt, by prompt; empty where pooling does not leave them out.
+    pub(crate) prompt_tokens: BTreeMap<String, usize>,
+}
+
+/// The tokens of each prompt, where the pooling of these leaves them out.
+///
+/// # Errors
+/// When the tokenizer fails.
+pub(crate) fn prompt_tokens(
+    plan: &Plan,
+    tokenizer: &Tokenizer,
+) -> Result<BTreeMap<String, usize>, RowError> {
+    let Head::Embedder(embedder) = &plan.head else { return Ok(BTreeMap::new()) };
+    if embedder.pooling.include_prompt {
+        return Ok(BTreeMap::new());
+    }
+    let named = plan.prompts.named.iter().map(|(_, prompt)| prompt);
+    let all = named.chain(&plan.prompts.default);
+    all.map(|it| Ok((it.clone(), tokens_of_prompt(tokenizer, it)?))).collect()
+}
+
+/// Tokens of a prompt alone, less a special one at its end.
+///
+/// # Errors
+/// When the tokenizer fails.
+pub(crate) fn tokens_of_prompt(tokenizer: &Tokenizer, prompt: &str) -> Result<usize, RowError> {
+    let how = Encode { add_special_tokens: true, detail: Detail::Ids, truncation: None };
+    let ids = &tokenizer.encode(prompt, None, &how)?.windows[0].ids;
+    let ends_special = ids.last().is_some_and(|&it| tokenizer.is_special(it));
+    Ok(ids.len() - usize::from(ends_special))
 }
 
 /// Tokens with a meaning of their own, as the folder names them.

@@ -12,7 +12,7 @@ use crate::{
     folder::{FileNote, Folder},
     head::reduced::Reduced,
     outputs::{GraphOutput, RowOutput},
-    parts::{Parts, SpecialTokens},
+    parts::{Parts, SpecialTokens, prompt_tokens},
     prepare, reduce,
     reply::Reply,
     request::{Input, Parameters},
@@ -21,6 +21,7 @@ use crate::{
     step::{GraphInput, Prepared, Step},
     task::{Decision, Head, Plan, decide},
     text::{TextLimits, Tokenizer},
+    tokens::{self, TextToken, Tokenizing},
 };
 use inference::task::Task;
 
@@ -74,7 +75,9 @@ impl Pipeline {
         let limits = TextLimits { bytes, tokens: task.max_tokens };
         let files = folder.files.clone();
         let tokenizer = Arc::new(tokenizer);
-        let parts = Parts { task, tokenizer, inputs, outputs, limits, special };
+        let prompt_tokens = prompt_tokens(&task, &tokenizer)
+            .map_err(|error| FolderError::file(&file, error.to_string()))?;
+        let parts = Parts { task, tokenizer, inputs, outputs, limits, special, prompt_tokens };
         let pipeline = Pipeline { parts, files, warnings, tokenizer_file: file };
         Ok(Opened::Pipeline(Box::new(pipeline)))
     }
@@ -103,6 +106,14 @@ impl Pipeline {
     /// The tokenizer, for routes that give tokens.
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.parts.tokenizer
+    }
+
+    /// The tokens of a text, which is not cut.
+    ///
+    /// # Errors
+    /// When the text has too many bytes, no prompt has this name, or the tokenizer fails.
+    pub fn tokenize(&self, text: &str, how: &Tokenizing<'_>) -> Result<Vec<TextToken>, RowError> {
+        tokens::tokenize(&self.parts, text, how)
     }
 
     /// Most tokens of an input, special ones included.

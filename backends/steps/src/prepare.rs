@@ -5,13 +5,13 @@ use crate::{
     error::RowError,
     folder::Activation,
     head::embed::{PoolWork, check_dimensions},
-    parts::Parts,
+    parts::{Parts, tokens_of_prompt},
     request::{Function, Input, Parameters},
     rows::Texts,
     step::{Prepared, Row},
     task::{Embedder, Head},
     tasks,
-    text::{Detail, Encode, Strategy},
+    text::{Detail, Strategy},
 };
 use inference::task::Task;
 
@@ -31,7 +31,11 @@ pub(crate) fn prepare(
             Task::TextClassification,
             Head::Classifier(classes) | Head::Ranker(classes, _) | Head::Entailment(classes),
         ) => {
-            let function = parameters.function.unwrap_or(classes.function);
+            let function = match (parameters.function, parameters.raw_scores) {
+                (Some(function), _) => function,
+                (None, Some(true)) => Function::None,
+                (None, Some(false) | None) => classes.function,
+            };
             let context = ContextKind::Labels { function, top_k: parameters.top_k };
             one_row(&texts(false), input, WorkKind::Logits, context)
         }
@@ -54,7 +58,11 @@ pub(crate) fn prepare(
             Ok(Prepared { rows: vec![row], context: Context(ContextKind::Embedding) })
         }
         (Task::FeatureExtraction, Head::Embedder(_)) if parts.outputs.tokens.is_some() => {
-            one_row(&texts(false), input, WorkKind::Features, ContextKind::Features)
+            // The reference has no prompts for these, so a folder's usual one is not meant.
+            let name = parameters.prompt_name.as_deref().unwrap_or_default();
+            let prompt = parts.task.prompts.find(Some(name))?;
+            let features = ContextKind::Features;
+            prompted_row(&texts(false), input, prompt, WorkKind::Features, features)
         }
         (Task::TokenClassification, Head::Tokens(_)) => match *input {
             Input::Text(text) => tasks::entities(parts, parameters, text),
@@ -74,7 +82,14 @@ pub(crate) fn prepare(
             }
             _ => Err(wrong(task)),
         },
-        (Task::SparseEmbedding, Head::Sparse(_)) => sparse(&texts(true), input),
+        (Task::SparseEmbedding, Head::Sparse(_)) => match input {
+            Input::Text(_) | Input::Ids(_) => {
+                let prompt = parts.task.prompts.find(parameters.prompt_name.as_deref())?;
+                let texts = texts(true);
+                prompted_row(&texts, input, prompt, WorkKind::Sparse, ContextKind::Sparse)
+            }
+            _ => Err(wrong(task)),
+        },
         (asked, head) => {
             let names: Vec<&str> = head.tasks().iter().map(|it| it.name()).collect();
             Err(RowError::Task { asked: asked.name(), known: names.join(", ") })
@@ -123,9 +138,9 @@ fn one_row(
 }
 
 /// A pair of the query with each text.
-fn ranking(
+fn ranking<'a>(
     texts: &Texts<'_>,
-    input: &Input<'_>,
+    input: &Input<'a>,
     activation: Activation,
 ) -> Result<Prepared, RowError> {
     let function = texts.parameters.function;
@@ -134,17 +149,19 @@ fn ranking(
         (Some(false), _) | (None, Some(Function::Sigmoid)) => Activation::Sigmoid,
         (None, Some(Function::Softmax) | None) => activation,
     };
-    let (query, others): (&str, &[&str]) = match input {
+    let (query, others): (&str, &[&'a str]) = match input {
         Input::Ranking(query, others) => (query, others),
         Input::Pair(query, other) => (query, std::slice::from_ref(other)),
         _ => return Err(wrong(Task::Rerank)),
     };
-    let row = |other: &&str| {
-        let other = texts.beginning(other)?;
-        let encoding = texts.encode(query, Some(other), Strategy::LongestFirst, Detail::Ids)?;
-        texts.only_row(&encoding, WorkKind::Logits)
+    let beginning = |(at, other): (usize, &&'a str)| {
+        texts.beginning(other).map_err(|it| it.in_list("text", at, others.len()))
     };
-    let rows = others.iter().map(row).collect::<Result<_, _>>()?;
+    let beginnings = others.iter().enumerate().map(beginning);
+    let beginnings = beginnings.collect::<Result<Vec<&str>, _>>()?;
+    let encodings = texts.encode_pairs(query, &beginnings, Strategy::LongestFirst, "text")?;
+    let row = |it| texts.only_row(it, WorkKind::Logits);
+    let rows = encodings.iter().map(row).collect::<Result<_, _>>()?;
     Ok(Prepared { rows, context: Context(ContextKind::Ranking { activation }) })
 }
 
@@ -157,7 +174,14 @@ fn compared(
 ) -> Result<Prepared, RowError> {
     let all = std::iter::once(source).chain(others.iter().copied());
     // The folder's own similarity compares the folder's own vectors.
-    let rows = all.map(|it| vector_row(texts, embedder, &Input::Text(it), None));
+    let row = |(at, text): (usize, &str)| {
+        let row = vector_row(texts, embedder, &Input::Text(text), None);
+        row.map_err(|it| match at {
+            0 => it,
+            at => it.in_list("text", at - 1, others.len()),
+        })
+    };
+    let rows = all.enumerate().map(row);
     Ok(Prepared { rows: rows.collect::<Result<_, _>>()?, context: Context(context) })
 }
 
@@ -173,7 +197,7 @@ fn vector_row(
     if let Some((dimensions, width)) = parameters.dimensions.zip(texts.parts.dimensions(embedder)) {
         check_dimensions(dimensions, width)?;
     }
-    let prompts = &texts.parts.task.prompts;
+    let (prompts, tokenizer) = (&texts.parts.task.prompts, &texts.parts.tokenizer);
     let prompt = prompts.find(parameters.prompt_name.as_deref())?;
     let mut skipped = 0;
     let encoding = match (*input, prompt) {
@@ -183,7 +207,9 @@ fn vector_row(
         }
         (Input::Text(text), Some(prompt)) => {
             if !embedder.pooling.include_prompt {
-                skipped = prompt_length(texts, prompt)?;
+                let known = texts.parts.prompt_tokens.get(prompt).copied();
+                skipped = known.map_or_else(|| tokens_of_prompt(tokenizer, prompt), Ok)?;
+                skipped = skipped.min(texts.parts.task.max_tokens);
             }
             let text = format!("{prompt}{text}");
             texts.encode(&text, None, Strategy::LongestFirst, Detail::Ids)?
@@ -194,24 +220,18 @@ fn vector_row(
     texts.only_row(&encoding, WorkKind::Pool(PoolWork { skipped, normalize, dimensions }))
 }
 
-/// A text with its prompt, or token ids without one, as a row that becomes a sparse vector.
-fn sparse(texts: &Texts<'_>, input: &Input<'_>) -> Result<Prepared, RowError> {
-    let prompts = &texts.parts.task.prompts;
-    let prompt = prompts.find(texts.parameters.prompt_name.as_deref())?;
-    let prompted = match *input {
-        Input::Text(text) => format!("{}{text}", prompt.unwrap_or_default()),
-        Input::Ids(_) => String::new(),
-        _ => return Err(wrong(Task::SparseEmbedding)),
-    };
-    let input = if let Input::Ids(_) = input { *input } else { Input::Text(&prompted) };
-    one_row(texts, &input, WorkKind::Sparse, ContextKind::Sparse)
-}
-
-/// Tokens of a prompt alone, less a special one at its end.
-fn prompt_length(texts: &Texts<'_>, prompt: &str) -> Result<usize, RowError> {
-    let how = Encode { add_special_tokens: true, detail: Detail::Ids, truncation: None };
-    let tokenizer = &texts.parts.tokenizer;
-    let ids = &tokenizer.encode(prompt, None, &how)?.windows[0].ids;
-    let ends_special = ids.last().is_some_and(|&it| tokenizer.is_special(it));
-    Ok((ids.len() - usize::from(ends_special)).min(texts.parts.task.max_tokens))
+/// A text with its prompt, or token ids without one, as one row.
+fn prompted_row(
+    texts: &Texts<'_>,
+    input: &Input<'_>,
+    prompt: Option<&str>,
+    work: WorkKind,
+    context: ContextKind,
+) -> Result<Prepared, RowError> {
+    match (input, prompt) {
+        (Input::Text(text), Some(prompt)) => {
+            one_row(texts, &Input::Text(&format!("{prompt}{text}")), work, context)
+        }
+        _ => one_row(texts, input, work, context),
+    }
 }

@@ -55,6 +55,32 @@ impl<'a> Texts<'a> {
         self.checked(self.parts.tokenizer.encode(text, pair, &how)?)
     }
 
+    /// The tokens of a text with each of several others, the text being split only once. `what` the others are, for
+    /// errors.
+    ///
+    /// # Errors
+    /// Those of [`Texts::encode`], with the place of the other text.
+    pub(crate) fn encode_pairs(
+        &self,
+        text: &str,
+        others: &[impl AsRef<str>],
+        strategy: Strategy,
+        what: &'static str,
+    ) -> Result<Vec<Encoding>, RowError> {
+        let side = self.truncation.map(|it| it.side);
+        let how = self.how(strategy, Detail::Ids);
+        let text = self.limits.apply(text, side)?;
+        let first = self.parts.tokenizer.first_of_pairs(text, how.detail)?;
+        let pair = |(at, other): (usize, &_)| {
+            let encode = || {
+                let other = self.limits.apply(AsRef::<str>::as_ref(other), side)?;
+                self.checked(self.parts.tokenizer.encode_pair(&first, other, &how)?)
+            };
+            encode().map_err(|it| it.in_list(what, at, others.len()))
+        };
+        others.iter().enumerate().map(pair).collect()
+    }
+
     /// The same of token ids.
     ///
     /// # Errors

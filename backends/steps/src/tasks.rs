@@ -216,13 +216,12 @@ pub(crate) fn candidates(
         return Err(wrong("hypothesis_template", problem));
     };
     let texts = Texts::new(parts, parameters, true);
-    let row = |label: &&str| {
-        let sentence = format!("{before}{label}{behind}");
-        let only_first = text::Strategy::OnlyFirst;
-        let encoding = texts.encode(text, Some(&sentence), only_first, Detail::Ids)?;
-        texts.only_row(&encoding, WorkKind::Logits)
-    };
-    let rows = labels.iter().map(row).collect::<Result<_, _>>()?;
+    let sentences: Vec<String> =
+        labels.iter().map(|label| format!("{before}{label}{behind}")).collect();
+    let only_first = text::Strategy::OnlyFirst;
+    let encodings = texts.encode_pairs(text, &sentences, only_first, "label")?;
+    let row = |it| texts.only_row(it, WorkKind::Logits);
+    let rows = encodings.iter().map(row).collect::<Result<_, _>>()?;
     let candidates = Candidates {
         labels: labels.iter().map(|it| Arc::from(*it)).collect(),
         is_multi: parameters.multi_label,

@@ -110,11 +110,7 @@ impl Hosting {
         match self.http.serving.models.names().as_slice() {
             [only] => self.http.serving.model(only, version, deadline).await,
             [] => Err(Error::Unavailable("there is no model to invoke".to_owned())),
-            several => Err(Error::InvalidRequest(format!(
-                "there are several models ({}); name one in X-Amzn-SageMaker-Target-Model, or start with \
-                 --sagemaker-default-model",
-                several.join(", ")
-            ))),
+            several => Err(Error::InvalidRequest(which_one(text(headers, &TARGET_MODEL), several))),
         }
     }
 
@@ -131,3 +127,24 @@ impl Hosting {
         }
     }
 }
+
+/// Asks for the name of one of these models, where the one that was `given` is the name of none.
+fn which_one(given: Option<&str>, models: &[Arc<str>]) -> String {
+    let models = models.join(", ");
+    match given {
+        Some(name) => {
+            let name: String = name.chars().take(LONGEST_SHOWN).collect();
+            format!(
+                "there is no model '{name}' as X-Amzn-SageMaker-Target-Model says, and several others ({models}); \
+                 name one of these, or start with --sagemaker-default-model"
+            )
+        }
+        None => format!(
+            "there are several models ({models}); name one in X-Amzn-SageMaker-Target-Model, or start with \
+             --sagemaker-default-model"
+        ),
+    }
+}
+
+/// Characters of a client's own name for a model that are repeated to it.
+const LONGEST_SHOWN: usize = 100;

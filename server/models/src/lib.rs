@@ -25,6 +25,7 @@ pub use crate::{
         on_demand::OnDemand,
     },
     load::{load_settings::LoadSettings, loader::Loader},
+    pipeline::text_model::{TextModel, TokenizeOptions},
     repository::{
         catalogue::Catalogue,
         local::{Found, FoundModel, Names},
@@ -41,3 +42,4 @@ pub use crate::{
     },
 };
 pub use config::{pbtxt::ConfigReader, raw};
+pub use steps::TextToken;

@@ -45,7 +45,8 @@ pub(crate) fn scalar(reader: &mut Reader<'_>, name: &str) -> Result<Parameter, E
             }
         }
         found @ (Token::Object | Token::Array | Token::Null) => {
-            let expected = "expected a string, a number or a boolean";
+            let expected =
+                "expected a string, a number or a boolean (a list as the text of its JSON)";
             let wrong = messages::parameter_type(name);
             Err(reader.error(format_args!("{wrong}: {expected}, found {found}")))
         }

@@ -50,10 +50,11 @@ impl Overrides {
         let Some(file) = Document::read(dir, FILE)? else { return Ok(self) };
         notes.read(FILE);
         if let Some(key) = file.keys().find(|it| !KEYS.contains(it)) {
-            let likeness = |it: &&&str| strsim::jaro_winkler(it, key);
-            let nearest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-            let nearest = nearest.copied().unwrap_or_default();
-            return Err(file.error(key, format!("no such key; the nearest is '{nearest}'")));
+            let hint = match inference::signature::nearest(key, KEYS) {
+                Some(nearest) => format!("the nearest is '{nearest}'"),
+                None => format!("there are {}", KEYS.join(", ")),
+            };
+            return Err(file.error(key, format!("no such key; {hint}")));
         }
         let text = |key: &str| file.text(key).map(|it| it.map(str::to_owned));
         Ok(Overrides {

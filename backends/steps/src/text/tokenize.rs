@@ -32,6 +32,10 @@ pub struct Tokenizer {
     vocabulary: usize,
 }
 
+/// The first text of several pairs, split.
+#[derive(Debug, Clone)]
+pub struct FirstOfPairs(Tokens);
+
 /// A text as the crate splits it, for what is wanted of it.
 fn encode(
     bare: &tokenizers::Tokenizer,
@@ -90,14 +94,36 @@ impl Tokenizer {
         self.finish(first, second.map_err(failed)?, how)
     }
 
+    /// A text that is encoded with several others in turn, and is split only once.
+    ///
+    /// # Errors
+    /// When the crate fails.
+    pub fn first_of_pairs(&self, text: &str, detail: Detail) -> Result<FirstOfPairs, RowError> {
+        let tokens = encode(&self.bare, text, detail);
+        tokens.map(FirstOfPairs).map_err(|error| RowError::Tokenizer(error.to_string()))
+    }
+
+    /// The tokens of such a text with another one. `how` wants the same details.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::encode`].
+    pub fn encode_pair(
+        &self,
+        first: &FirstOfPairs,
+        second: &str,
+        how: &Encode,
+    ) -> Result<Encoding, RowError> {
+        let second = encode(&self.bare, second, how.detail);
+        let second = second.map_err(|error| RowError::Tokenizer(error.to_string()))?;
+        self.finish(first.0.clone(), Some(second), how)
+    }
+
     /// The tokens that these ids are. Special ones are added where none is there.
     ///
     /// # Errors
     /// When an id is beyond the vocabulary, or there are too many.
     pub fn encode_ids(&self, ids: &[u32], how: &Encode) -> Result<Encoding, RowError> {
-        if let Some(&id) = ids.iter().find(|it| self.bare.id_to_token(**it).is_none()) {
-            return Err(RowError::UnknownId { id, size: self.vocabulary });
-        }
+        self.check_ids(ids)?;
         let has_special = ids.iter().any(|&it| self.is_special(it));
         let add_special_tokens = how.add_special_tokens && !has_special;
         // A token takes many times the memory of its id: of those that are cut off none is made.
@@ -160,6 +186,22 @@ impl Tokenizer {
     pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, RowError> {
         let text = self.bare.decode(ids, skip_special_tokens);
         text.map_err(|error| RowError::Tokenizer(error.to_string()))
+    }
+
+    /// The same where ids may be those of another tokenizer.
+    ///
+    /// # Errors
+    /// Also when an id is beyond the vocabulary.
+    pub fn decode_known(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String, RowError> {
+        self.check_ids(ids)?;
+        self.decode(ids, skip_special_tokens)
+    }
+
+    fn check_ids(&self, ids: &[u32]) -> Result<(), RowError> {
+        match ids.iter().find(|it| self.bare.id_to_token(**it).is_none()) {
+            Some(&id) => Err(RowError::UnknownId { id, size: self.vocabulary }),
+            None => Ok(()),
+        }
     }
 
     /// Tokens to text.

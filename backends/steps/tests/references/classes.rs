@@ -1,6 +1,6 @@
 //! Classes of a text, and rankings.
 
-use backend_steps::{Input, Parameters, Pipeline, Reply, RowError, Step};
+use backend_steps::{Input, Parameters, Pipeline, Reply, RowError, Step, TopK};
 use inference::task::Task;
 use serde_json::Value;
 
@@ -167,4 +167,41 @@ fn a_text_of_a_ranking_is_cut_by_its_own_tokens() {
     assert_eq!(cut.len(), query.len() + 3);
     assert_eq!(cut[..cut.len() - 1], whole[..cut.len() - 1]);
     assert_eq!(ids("Ada lives in London.", Some(0)), query);
+}
+
+#[test]
+fn a_text_of_a_list_that_cannot_be_taken_is_named_by_its_place() {
+    let fixture = Fixture::new("rerank");
+    let pipeline = fixture.open("logits", &[None, Some(1)]);
+    let long = "Ada lives in London. ".repeat(200);
+    let error = |texts: &[&str]| {
+        let parameters = Parameters { truncate: Some(false), ..Parameters::default() };
+        let input = Input::Ranking("Where?", texts);
+        pipeline.prepare(Task::Rerank, &input, &parameters).unwrap_err().to_string()
+    };
+    assert!(error(&["Ada", &long, "Ada"]).starts_with("text 2: the input has "));
+    assert!(error(&[&long]).starts_with("the input has "));
+}
+
+#[test]
+fn raw_scores_of_a_classifier_are_its_logits() {
+    let fixture = Fixture::new("sst2");
+    let pipeline = fixture.open("logits", &[None, None]);
+    let scores = |raw_scores| {
+        let parameters = Parameters { raw_scores, top_k: TopK::All, ..Parameters::default() };
+        let is_one = |it: &&Value| it["rows"].is_array() && it["request"]["inputs"].is_string();
+        let case = fixture.cases.iter().find(is_one).unwrap();
+        let rows = &case["rows"].as_array().unwrap()[..1];
+        let input = inputs(&case["request"]["inputs"])[0];
+        let task = Task::TextClassification;
+        match run(&pipeline, task, &input, &parameters, rows).unwrap() {
+            Reply::Labels(labels) => labels.iter().map(|it| it.score).collect::<Vec<f32>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (raw, usual) = (scores(Some(true)), scores(Some(false)));
+    let sum: f32 = raw.iter().map(|it| it.exp()).sum();
+    for (logit, score) in raw.iter().zip(usual) {
+        assert!((logit.exp() / sum - score).abs() < 1e-5, "{raw:?}");
+    }
 }

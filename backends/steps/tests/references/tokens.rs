@@ -7,12 +7,13 @@ use std::{
 };
 
 use backend_steps::{
-    Detail, Encode, Encoded, Encoding, RowError, Side, Tokenizer, Truncation, TruncationStrategy,
+    Detail, Encode, Encoded, Encoding, RowError, Side, Tokenizer, Tokenizing, Truncation,
+    TruncationStrategy,
 };
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use crate::fixture::{numbers, root};
+use crate::fixture::{Fixture, numbers, root};
 
 const KINDS: [&str; 4] = ["wordpiece", "byte_bpe", "regex_bpe", "unigram"];
 const WHOLE: Encode =
@@ -199,4 +200,34 @@ fn ids_are_taken_as_they_are_and_get_special_tokens_once() {
     let size = tokenizer.vocabulary();
     let error = tokenizer.encode_ids(&[100_000], &quick).unwrap_err();
     assert_eq!(error, RowError::UnknownId { id: 100_000, size });
+}
+
+#[test]
+fn tokens_of_a_text_have_their_places_in_bytes() {
+    let fixture = Fixture::new("prompted");
+    let pipeline = fixture.open("last_hidden_state", &[None, None, Some(32)]);
+    let tokens = |text: &str, add_special_tokens, prompt_name| {
+        pipeline.tokenize(text, &Tokenizing { add_special_tokens, prompt_name })
+    };
+    let with_special = tokens("caf\u{e9} film", true, Some("")).unwrap();
+    let [first, .., last] = with_special.as_slice() else { panic!("{with_special:?}") };
+    assert_eq!(
+        (&*first.text, first.place, &*last.text, last.place),
+        ("[CLS]", None, "[SEP]", None)
+    );
+    let bare = tokens("caf\u{e9} film", false, Some("")).unwrap();
+    assert_eq!(bare, with_special[1..with_special.len() - 1]);
+    let film = bare.last().unwrap();
+    assert_eq!(film.place.map(|it| it.1), Some("caf\u{e9} film".len()));
+    for token in &bare {
+        let (from, to) = token.place.unwrap();
+        assert_eq!(token.text, "caf\u{e9} film"[from..to]);
+    }
+    // A prompt is a part of the text.
+    let (name, prompt) = &pipeline.task().prompts.named[0];
+    let prompted = tokens("film", false, Some(name)).unwrap();
+    assert_eq!(prompted.last().unwrap().place.map(|it| it.1), Some(prompt.len() + 4));
+    assert!(tokens("film", true, Some("none such")).is_err());
+    let foreign = pipeline.tokenizer().decode_known(&[100_000], true).unwrap_err();
+    assert!(matches!(foreign, RowError::UnknownId { id: 100_000, .. }));
 }

@@ -18,7 +18,7 @@ use crate::{
         open::ServedPipeline,
         outputs::{Counts, Outputs},
         parameters::{self, Asked},
-        row_error::error,
+        row_error::{error, of_text},
     },
 };
 use inference::{
@@ -145,10 +145,10 @@ async fn prepare(
         check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;
         let mut rows = 0;
         let mut all = Vec::with_capacity(inputs.len());
-        for input in &inputs {
+        for (at, input) in inputs.iter().enumerate() {
             has_left.check()?;
             let prepared = pipeline.steps.prepare(task, &input.input(), &asked.parameters);
-            let prepared = prepared.map_err(error)?;
+            let prepared = prepared.map_err(|it| of_text(at, inputs.len(), &it))?;
             rows += prepared.rows.len();
             // Windows of long texts, which only tokens can tell.
             check_rows(rows, most)?;

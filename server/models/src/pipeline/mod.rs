@@ -10,3 +10,4 @@ pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod parameters;
 pub(crate) mod row_error;
+pub(crate) mod text_model;

@@ -10,10 +10,23 @@ use steps::RowError;
 
 /// The error of a request with that input. The parameter that is at fault is named where it is one.
 pub(crate) fn error(problem: RowError) -> Error {
-    let text = problem.to_string();
-    let of =
-        |name: &str, problem: String| Error::InvalidParameter { name: name.to_owned(), problem };
+    said(&problem, problem.to_string())
+}
+
+/// The same of one of several texts: which one it is, where there are several, and what is wrong with it.
+pub(crate) fn of_text(at: usize, of: usize, problem: &RowError) -> Error {
+    let text = match of {
+        1 => problem.to_string(),
+        _ => format!("text {} of the request: {problem}", at + 1),
+    };
+    said(problem, text)
+}
+
+/// An error of that problem, in these words.
+fn said(problem: &RowError, text: String) -> Error {
+    let of = |name: &str, problem| Error::InvalidParameter { name: name.to_owned(), problem };
     match problem {
+        RowError::InList { problem, .. } => said(problem, text),
         RowError::NotANumber { .. } | RowError::Output { .. } => {
             Error::Backend(BackendError::Execute(text))
         }
@@ -22,7 +35,7 @@ pub(crate) fn error(problem: RowError) -> Error {
         | RowError::TooManyTokens { .. } => of(TEXT, text),
         RowError::UnknownId { .. } => of(TOKEN_IDS, text),
         RowError::UnknownPrompt { .. } => of("prompt_name", text),
-        RowError::Parameter { name, .. } => of(&name, text),
+        RowError::Parameter { name, .. } => of(name, text),
         RowError::Tokenizer(_) => Error::Tokenizer(text),
         RowError::Truncation(_) | RowError::Input(_) | RowError::Task { .. } => {
             Error::InvalidRequest(text)
@@ -43,6 +56,9 @@ mod tests {
         let wrong = error(RowError::Parameter { name: "dimensions".to_owned(), problem });
         assert_eq!(wrong.parameter(), Some("dimensions"));
         assert_eq!(wrong.to_string(), "parameter 'dimensions': it is 0");
+        let second = of_text(1, 2, &RowError::TooManyTokens { given: 9, allowed: 8 });
+        assert_eq!(second.parameter(), Some("text"));
+        assert!(second.to_string().starts_with("text 2 of the request: the input"), "{second}");
         let failed = error(RowError::Tokenizer("no".to_owned()));
         assert_eq!(failed, Error::Tokenizer("the tokenizer failed: no".to_owned()));
     }

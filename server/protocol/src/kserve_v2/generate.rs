@@ -279,7 +279,7 @@ mod tests {
         );
         refused(
             r#"{"top":[1]}"#,
-            "top: parameter 'top' has invalid type: expected a string, a number or a boolean, found an array, \
+            "top: parameter 'top' has invalid type: expected a string, a number or a boolean (a list as the text of its JSON), found an array, \
              at byte 7",
         );
         refused("[]", "expected an object, found an array, at byte 0");

@@ -169,7 +169,7 @@ fn parameters_of_the_wrong_kind_are_refused() {
     );
     check(
         r#""x":[]"#,
-        "parameters.x: parameter 'x' has invalid type: expected a string, a number or a boolean, found an array, \
+        "parameters.x: parameter 'x' has invalid type: expected a string, a number or a boolean (a list as the text of its JSON), found an array, \
          at byte 31",
     );
     check(

@@ -321,6 +321,23 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_of_texts_or_of_objects() {
+        let pipeline = inference::signature::Pipeline {
+            task: inference::task::Task::TextClassification,
+            forms: Vec::new(),
+        };
+        let ports = ["text BYTES [1]", "text_pair? BYTES [1]"];
+        let served = Signature {
+            pipeline: Some(std::sync::Arc::new(pipeline)),
+            ..model(8, &ports, &["result BYTES [1]"])
+        };
+        reads(&served, r#"{"inputs": ["a"]}"#, "text BYTES [1,1] [\"a\"]\n");
+        let problem = "inputs[2]: expected a text, as the first one is, found an object";
+        refused(&served, r#"{"inputs": ["a", "b", {"text": "c"}]}"#, problem);
+        refused(&served, r#"{"inputs": ["a", 5]}"#, "inputs[1]: expected a string");
+    }
+
+    #[test]
     fn there_is_no_nan_in_the_reply() {
         let tensor = Tensor::from_vec(Shape::new(&[1, 2]), vec![0.5f32, f32::NAN]).unwrap();
         let reply = encode(Pipeline::default(), &texts(), &only("scores", tensor));

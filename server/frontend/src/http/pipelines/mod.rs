@@ -1,5 +1,5 @@
-//! Requests of clients of other servers of texts: the address says what is asked for, and the address, the body, a header
-//! or the task says of which model.
+//! Requests of clients of other servers of texts: the address says what is asked for; it, the body, a header or the task
+//! says of which model.
 
 mod choice;
 mod inference;

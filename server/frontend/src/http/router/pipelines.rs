@@ -1,5 +1,5 @@
-//! The addresses at which clients of other servers of texts ask. Each is there by itself, where the body, a header or the
-//! task decides which model answers, and below `/v2/models/<name>`, where the address does.
+//! The addresses at which clients of other servers of texts ask. Each is there by itself, where the body, a header or
+//! the task decides which model answers, and below `/v2/models/<name>`, where the address does.
 
 use hyper::Method;
 

@@ -9,7 +9,7 @@ use super::{
     pipeline::{Pipeline, Top},
 };
 use crate::{
-    json::{Reader, Token},
+    json::{Mark, Reader, Token},
     parameter, rows,
 };
 use inference::{
@@ -36,12 +36,16 @@ pub(super) fn read(
         "inputs" => {
             given = reader.peek()?;
             inputs = Some(match holds_objects(reader)? {
-                true if holds_lists(task, reader) => {
+                true if task == Task::QuestionAnswering && holds_lists(reader) => {
                     given = Token::Array;
                     for_all_rows(rows::read_columns(signature, reader)?)
                 }
                 true => read_inputs(signature, reader)?,
-                false => read_inputs(of_text(signature), reader)?,
+                false => {
+                    let start = reader.mark();
+                    let read = read_inputs(of_text(signature), reader);
+                    read.map_err(|error| among_texts(reader, start).unwrap_or(error))?
+                }
             });
             Ok(())
         }
@@ -72,7 +76,7 @@ fn of_text(signature: &Signature) -> &Signature {
 }
 
 /// Is the value at the reader an object of which each value is a text or a list of texts, for as many rows?
-fn holds_lists(task: Task, reader: &mut Reader<'_>) -> bool {
+fn holds_lists(reader: &mut Reader<'_>) -> bool {
     let start = reader.mark();
     let mut lists = false;
     let _ = reader.revisit(start, |reader| {
@@ -81,7 +85,7 @@ fn holds_lists(task: Task, reader: &mut Reader<'_>) -> bool {
             reader.skip_value()
         })
     });
-    lists && task == Task::QuestionAnswering
+    lists
 }
 
 /// Texts by the names of their inputs, each of which is a row; those that were given once stand for all rows.
@@ -94,6 +98,23 @@ fn for_all_rows(inputs: Vec<NamedTensor>) -> Vec<NamedTensor> {
         NamedTensor { name, tensor: repeated.unwrap_or(texts) }
     };
     inputs.into_iter().map(column).collect()
+}
+
+/// What is wrong with a list at that place that begins with a text and has an object behind it.
+fn among_texts<'a>(reader: &mut Reader<'a>, start: Mark<'a>) -> Option<Error> {
+    let mut found = None;
+    let _ = reader.revisit(start, |reader| {
+        reader.array(|reader, at| match (at, reader.peek()?) {
+            (_, Token::String) => reader.skip_value(),
+            (1.., Token::Object) => {
+                let problem = "expected a text, as the first one is, found an object; write all of them as objects";
+                found = Some(reader.error(problem));
+                Err(rows::enough())
+            }
+            _ => Err(rows::enough()),
+        })
+    });
+    found
 }
 
 /// Is the value at the reader an object, or a list of them?
