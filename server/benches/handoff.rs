@@ -58,6 +58,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         caller_runs_below: way.caller_runs_below,
         spin: way.spin,
         row_check: RowCheck::Off,
+        packing: None,
         run_limit: RunLimit::Auto,
         watchdog: Arc::default(),
         niceness: NICENESS,
@@ -67,6 +68,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         outputs: vec!["y".into()],
         splits: Default::default(),
         ragged: None,
+        padding: None,
     };
     let slot = Slot::empty(Arc::new(move || Ok(Box::new(Busy(run)))));
     let metrics = Metrics::new(MetricsSettings::default());
@@ -82,6 +84,7 @@ fn submission() -> Submission {
         work: Work { inputs, outputs: vec!["y".into()], rows: 1 },
         accepted: Instant::now(),
         shape_key: 0,
+        length: 0,
         priority: 0,
         queue_timeout: None,
         deadline: None,

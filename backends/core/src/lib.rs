@@ -18,6 +18,7 @@ mod contract;
 mod description;
 pub mod distance;
 mod dtype;
+mod padding;
 mod shape;
 mod spec;
 mod staging;
@@ -28,6 +29,7 @@ mod tensor;
 pub use contract::{Backend, BackendError, Batch, Instance, Model};
 pub use description::{EngineDescription, Format};
 pub use dtype::{DataType, Element};
+pub use padding::{Filler, PaddingSide};
 pub use shape::{Shape, SizeMismatch};
 pub use spec::{
     Accelerator, Device, Hints, ModelSource, ModelSpec, Placement, TensorHint, TensorSpec,

@@ -91,6 +91,15 @@ impl Tensor {
         Tensor::new(dtype, shape, data)
     }
 
+    /// A tensor of these segments, which together hold what type and shape call for. None of them cuts an element.
+    pub(crate) fn of_segments(
+        dtype: DataType,
+        shape: Shape,
+        segments: SmallVec<[Bytes; 1]>,
+    ) -> Tensor {
+        Tensor { dtype, shape, segments }
+    }
+
     /// Element type.
     pub fn dtype(&self) -> DataType {
         self.dtype

@@ -108,10 +108,11 @@ mod tests {
 
     fn job(rows: usize) -> Job {
         Job {
-            pending: Pending { rows, enqueued_at: Instant::now(), shape_key: 0 },
+            pending: Pending { rows, enqueued_at: Instant::now(), shape_key: 0, length: 0 },
             work: Work { inputs: Vec::new(), outputs: Vec::new(), rows },
             expiry: None,
             deadline: None,
+            passed_over: None,
             reply: Reply::none(),
             counted: None,
         }

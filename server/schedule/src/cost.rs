@@ -18,12 +18,11 @@ const TOKENS_OF_A_RUN: f32 = 18.0;
 /// The same in seconds for a token.
 const SECONDS_OF_A_TOKEN: f32 = 111e-6;
 
-/// Weight of a new run in a cell that has seen many.
-const LEAST_STEP: f32 = 0.1;
+/// How fast a run's weight falls with its distance from a cell, which counts doublings of rows and of lengths.
+const STEEPNESS: f32 = 8.0;
 
-/// How far a run teaches cells that have seen none: by half of what it teaches its own at this distance, which counts
-/// doublings of rows and of lengths.
-const REACH: f32 = 3.0;
+/// How much of what a cell knows is left after another run.
+const KEPT: f32 = 0.9;
 
 /// Run times by rows and length.
 ///
@@ -31,27 +30,29 @@ const REACH: f32 = 3.0;
 /// largest they go on as between the last two. More rows or more tokens never take less time.
 #[derive(Debug, Clone)]
 pub struct CostTable {
-    /// As learned: logarithms to the base of two, of seconds.
-    learned: [[f32; LENGTHS.len()]; ROWS.len()],
-    /// The same, where each cell is at least as large as those of fewer rows or tokens.
+    /// By how much runs differ from what is assumed before anything is known, near each cell: logarithms to the base
+    /// of two.
+    differences: [[f32; LENGTHS.len()]; ROWS.len()],
+    /// Weight of the runs that each cell knows of.
+    weights: [[f32; LENGTHS.len()]; ROWS.len()],
+    /// What runs cost, where each cell is at least as large as those of fewer rows or tokens: logarithms to the base of
+    /// two, of seconds.
     rising: [[f32; LENGTHS.len()]; ROWS.len()],
-    /// Runs that each cell has seen; a part of one where the run lay between cells.
-    seen: [[f32; LENGTHS.len()]; ROWS.len()],
     runs: u64,
 }
 
 impl Default for CostTable {
     fn default() -> CostTable {
-        let mut learned = [[0.0; LENGTHS.len()]; ROWS.len()];
-        for (row, rows) in learned.iter_mut().zip(ROWS) {
-            for (cell, length) in row.iter_mut().zip(LENGTHS) {
-                let tokens = TOKENS_OF_A_RUN + (rows * length) as f32;
-                *cell = (tokens * SECONDS_OF_A_TOKEN).log2();
-            }
-        }
-        let seen = [[0.0; LENGTHS.len()]; ROWS.len()];
-        CostTable { rising: learned, learned, seen, runs: 0 }
+        let none = [[0.0; LENGTHS.len()]; ROWS.len()];
+        let mut table = CostTable { differences: none, weights: none, rising: none, runs: 0 };
+        table.rise();
+        table
     }
+}
+
+/// What is assumed of a run before anything is known.
+fn assumed(rows: usize, length: usize) -> f32 {
+    ((TOKENS_OF_A_RUN + (rows * length) as f32) * SECONDS_OF_A_TOKEN).log2()
 }
 
 /// Where a number lies between two cells: the first of them, and how far it is to the second.
@@ -62,11 +63,19 @@ struct Between {
 }
 
 impl Between {
-    fn new(cells: &[usize], number: usize) -> Between {
+    fn new(cells: &[usize], logs: &[f32], number: usize) -> Between {
         let after = cells.partition_point(|it| *it <= number);
         let first = after.saturating_sub(1).min(cells.len() - 2);
-        let (low, high) = (log(cells[first]), log(cells[first + 1]));
+        let (low, high) = (logs[first], logs[first + 1]);
         Between { first, part: ((log(number) - low) / (high - low)).max(0.0) }
+    }
+
+    fn of_rows(rows: usize) -> Between {
+        Between::new(&ROWS, &LOG_ROWS, rows)
+    }
+
+    fn of_length(length: usize) -> Between {
+        Between::new(&LENGTHS, &LOG_LENGTHS, length)
     }
 
     /// The value there, where the two cells have these.
@@ -79,7 +88,40 @@ fn log(number: usize) -> f32 {
     (number.max(1) as f32).log2()
 }
 
+/// Logarithms of the cells.
+static LOG_ROWS: [f32; ROWS.len()] = logs(&ROWS);
+static LOG_LENGTHS: [f32; LENGTHS.len()] = logs(&LENGTHS);
+
+const fn logs<const N: usize>(numbers: &[usize; N]) -> [f32; N] {
+    let mut logs = [0.0; N];
+    let mut at = 0;
+    while at < N {
+        let whole = numbers[at].ilog2();
+        logs[at] = whole as f32 + log2_of_ratio(numbers[at], 1 << whole);
+        at += 1;
+    }
+    logs
+}
+
 impl CostTable {
+    /// How many lengths have a cell.
+    pub(crate) const LENGTHS: usize = LENGTHS.len();
+
+    /// The cell that a length belongs to: the least that is not shorter, else the last.
+    pub(crate) fn cell(length: usize) -> usize {
+        LENGTHS.partition_point(|it| *it < length).min(LENGTHS.len() - 1)
+    }
+
+    /// The length of a cell.
+    pub(crate) fn length(cell: usize) -> usize {
+        LENGTHS[cell.min(LENGTHS.len() - 1)]
+    }
+
+    /// The shortest length that has a cell and is no less than this one; this one beyond the last.
+    pub fn rounded(length: usize) -> usize {
+        CostTable::length(CostTable::cell(length)).max(length)
+    }
+
     /// How many runs it has learned from.
     pub fn runs(&self) -> u64 {
         self.runs
@@ -87,7 +129,7 @@ impl CostTable {
 
     /// Seconds of a run of so many rows, padded to that length.
     pub fn seconds(&self, rows: usize, length: usize) -> f32 {
-        self.log_seconds(Between::new(&ROWS, rows), Between::new(&LENGTHS, length)).exp2()
+        self.log_seconds(Between::of_rows(rows), Between::of_length(length)).exp2()
     }
 
     /// The same as a duration.
@@ -97,13 +139,13 @@ impl CostTable {
 
     /// Seconds of runs of 1, 2, 3 … rows of that length.
     pub(crate) fn column(&self, length: usize, seconds: &mut [f32]) {
-        let at = Between::new(&LENGTHS, length);
+        let at = Between::of_length(length);
         let mut cells = [0.0; ROWS.len()];
         for (cell, row) in cells.iter_mut().zip(&self.rising) {
             *cell = at.of(row[at.first], row[at.first + 1]);
         }
         for (rows, seconds) in (1..).zip(seconds.iter_mut()) {
-            let at = ROW_PLACES.get(rows - 1).copied().unwrap_or_else(|| Between::new(&ROWS, rows));
+            let at = ROW_PLACES.get(rows - 1).copied().unwrap_or_else(|| Between::of_rows(rows));
             *seconds = exp2(at.of(cells[at.first], cells[at.first + 1]));
         }
     }
@@ -118,41 +160,24 @@ impl CostTable {
 
     /// Takes in one run of so many rows, padded to that length.
     ///
-    /// The cells around it learn most. Those that have seen no run yet learn from every run, from near ones more than
-    /// from far ones, and all there is from the first.
+    /// Each cell knows the mean of all runs, the near ones with more weight than the far ones and the late ones with more
+    /// than the early ones. So a cell that has seen no run has what the runs around it say, in proportion.
     pub fn record(&mut self, rows: usize, length: usize, took: Duration) {
         let took = took.as_secs_f32().max(1e-7).log2();
-        let (at_rows, at_length) = (Between::new(&ROWS, rows), Between::new(&LENGTHS, length));
-        let error = took - self.log_seconds(at_rows, at_length);
-        let (part_rows, part_length) = (at_rows.part.min(1.0), at_length.part.min(1.0));
-        let weight = |row: usize, column: usize| {
-            let of = |at: usize, first: usize, part: f32| match at.checked_sub(first) {
-                Some(0) => 1.0 - part,
-                Some(1) => part,
-                _ => 0.0,
-            };
-            of(row, at_rows.first, part_rows) * of(column, at_length.first, part_length)
-        };
-        // What the cells change by adds up to the error at the place of the run.
-        let squares: f32 = [(0, 0), (0, 1), (1, 0), (1, 1)]
-            .map(|(row, column)| weight(at_rows.first + row, at_length.first + column).powi(2))
-            .iter()
-            .sum();
-        for (row, own_rows) in ROWS.into_iter().enumerate() {
-            for (column, own_length) in LENGTHS.into_iter().enumerate() {
-                let (own, seen) = (weight(row, column), self.seen[row][column]);
-                let step = if 0.0 < own {
-                    (own / squares) * (1.0 / (seen + 1.0)).max(LEAST_STEP)
-                } else if 0.0 < seen {
-                    0.0
-                } else if self.runs == 0 {
-                    1.0
-                } else {
-                    let apart = (log(own_rows) - log(rows)).hypot(log(own_length) - log(length));
-                    0.5 * (-apart / REACH).exp2()
-                };
-                self.learned[row][column] += error * step;
-                self.seen[row][column] += own;
+        let difference = took - assumed(rows, length);
+        let (log_rows, log_length) = (log(rows), log(length));
+        let rows_apart = LOG_ROWS.map(|it| (it - log_rows).powi(2));
+        let lengths_apart = LOG_LENGTHS.map(|it| (it - log_length).powi(2));
+        for (row, rows_apart) in rows_apart.into_iter().enumerate() {
+            for (column, lengths_apart) in lengths_apart.into_iter().enumerate() {
+                let apart = (rows_apart + lengths_apart).sqrt();
+                // Never nothing: the first run is all that any cell knows.
+                let weight = exp2(-STEEPNESS * apart).max(f32::MIN_POSITIVE);
+                // A far run says nothing of how old a near one is.
+                let before = self.weights[row][column] * (1.0 - (1.0 - KEPT) * weight);
+                self.weights[row][column] = before + weight;
+                let mean = &mut self.differences[row][column];
+                *mean += (difference - *mean) * weight / (before + weight);
             }
         }
         self.runs += 1;
@@ -160,35 +185,41 @@ impl CostTable {
     }
 
     fn rise(&mut self) {
-        self.rising = self.learned;
-        for row in 0..ROWS.len() {
-            for column in 0..LENGTHS.len() {
-                let above = row.checked_sub(1).map(|it| self.rising[it][column]);
-                let before = column.checked_sub(1).map(|it| self.rising[row][it]);
-                let least = above.into_iter().chain(before);
-                self.rising[row][column] = least.fold(self.rising[row][column], f32::max);
+        let mut above = [f32::NEG_INFINITY; LENGTHS.len()];
+        for (row, rows) in ROWS.into_iter().enumerate() {
+            let mut before = f32::NEG_INFINITY;
+            for (column, length) in LENGTHS.into_iter().enumerate() {
+                let own = assumed(rows, length) + self.differences[row][column];
+                before = own.max(before).max(above[column]);
+                above[column] = before;
             }
+            self.rising[row] = above;
         }
     }
 }
 
-/// Two to the power of `x`, to seven digits, for the range of run times. Unlike the library's it is made of a few
-/// operations that a compiler does for several numbers at once.
+/// Added to a number below 2^22 it leaves the nearest whole number in the last bits.
+const ROUND: f32 = 12_582_912.0;
+
+/// Two to the power of `x`, to six digits. Unlike the library's it is made of a few operations that a compiler does for
+/// several numbers at once.
 fn exp2(x: f32) -> f32 {
-    let x = x.clamp(-120.0, 120.0);
-    let whole = x.floor();
-    let part = x - whole;
-    let series = 1.0
-        + part
-            * (0.693_147_2
-                + part
-                    * (0.240_226_46
-                        + part
-                            * (0.055_503_17
-                                + part
-                                    * (0.009_616_48
-                                        + part * (0.001_327_09 + part * 0.000_179_6)))));
-    f32::from_bits(((whole as i32 + 127) as u32) << 23) * series
+    use std::f32::consts::LN_2;
+    const SERIES: [f32; 6] = [
+        LN_2,
+        LN_2 * LN_2 / 2.0,
+        LN_2 * LN_2 * LN_2 / 6.0,
+        LN_2 * LN_2 * LN_2 * LN_2 / 24.0,
+        LN_2 * LN_2 * LN_2 * LN_2 * LN_2 / 120.0,
+        LN_2 * LN_2 * LN_2 * LN_2 * LN_2 * LN_2 / 720.0,
+    ];
+    let x = x.clamp(-125.0, 125.0);
+    let rounded = x + ROUND;
+    let part = x - (rounded - ROUND);
+    let series = SERIES.iter().rev().fold(0.0, |sum, it| (sum + it) * part) + 1.0;
+    // The whole part becomes the exponent; what else was in the bits is shifted out.
+    let power = f32::from_bits((rounded.to_bits().wrapping_add(127)) << 23);
+    power * series
 }
 
 /// Places of 1, 2, 3 … 256 rows.

@@ -212,7 +212,7 @@ impl<'a> Leading<'a> {
         let (reply, receiver) = Reply::channel(None);
         let ticket = shared.lock().queue.ticket();
         let counted = Some(shared.metrics.pending());
-        let job = Job { pending, work, expiry: None, deadline, reply, counted };
+        let job = Job { pending, work, expiry: None, deadline, passed_over: None, reply, counted };
         shared.make_again(vec![(ticket, job)]);
         let (ticket, entered, expiry) = (Some(ticket), pending.enqueued_at, None);
         let is_counted = true;
@@ -282,7 +282,15 @@ impl<'a> Leading<'a> {
                     let counted = Some(self.shared.metrics.pending());
                     again.push((
                         ticket,
-                        Job { pending, work, expiry: None, deadline, reply, counted },
+                        Job {
+                            pending,
+                            work,
+                            expiry: None,
+                            deadline,
+                            passed_over: None,
+                            reply,
+                            counted,
+                        },
                     ));
                 }
                 (None, Some(answer)) => own = Some(Led::Answered(answer)),

@@ -28,15 +28,15 @@ pub fn pack(lengths: &[usize], oldest: usize, costs: &CostTable, bounds: RunBoun
 
 /// Seconds that the cheapest way to run them all takes, as [`pack`] sees it.
 pub fn cheapest(lengths: &[usize], costs: &CostTable, bounds: RunBounds) -> f32 {
-    Cut::cheapest(lengths, costs, bounds).seconds.last().copied().unwrap_or(0.0)
+    Cut::cheapest(lengths, costs, bounds).seconds
 }
 
 /// Rows by length, cut into runs.
 struct Cut {
     /// Places of the rows, by their length.
     sorted: Vec<usize>,
-    /// Seconds of the cheapest way to run the first so many of these.
-    seconds: Vec<f32>,
+    /// Seconds of the cheapest way to run all of them.
+    seconds: f32,
     /// Rows of its last run.
     last_run: Vec<usize>,
 }
@@ -46,8 +46,12 @@ impl Cut {
         let rows = lengths.len();
         let mut sorted: Vec<usize> = (0..rows).collect();
         sorted.sort_by_key(|it| lengths[*it]);
-        let (mut seconds, mut last_run) = (vec![0.0; rows + 1], vec![0; rows + 1]);
-        let mut column = vec![0.0; bounds.rows.clamp(1, rows.max(1))];
+        // Seconds of the cheapest way to run all of them, all but the longest, and so on: from the end, so that what is
+        // added up below lies in the same direction.
+        let mut seconds = vec![0.0; rows + 1];
+        let mut last_run = vec![0; rows + 1];
+        let most = bounds.rows.clamp(1, rows.max(1));
+        let (mut column, mut totals) = (vec![0.0; most], vec![0.0; most]);
         // How many numbers of the column hold, and for which length.
         let mut known = (0, 0);
         for end in 1..=rows {
@@ -58,18 +62,18 @@ impl Cut {
                 costs.column(length, &mut column[..most]);
                 known = (length, most);
             }
-            let mut best = (f32::INFINITY, 1);
-            // Backwards from the row at `end`. Of equally cheap ways the one of fewer runs.
-            let before = seconds[end - most..end].iter().rev();
-            for ((run, before), own) in (1..).zip(before).zip(&column) {
-                let total = before + own;
-                if total <= best.0 {
-                    best = (total, run);
-                }
+            // By the rows of the run that ends with the row before `end`.
+            let totals = &mut totals[..most];
+            let before = &seconds[rows - end + 1..][..most];
+            for ((total, before), own) in totals.iter_mut().zip(before).zip(&column) {
+                *total = before + own;
             }
-            (seconds[end], last_run[end]) = best;
+            let best = least(totals);
+            // Of equally cheap ways the one of fewer runs.
+            let run = totals.iter().rposition(|it| *it <= best).unwrap_or(0) + 1;
+            (seconds[rows - end], last_run[end]) = (best, run);
         }
-        Cut { sorted, seconds, last_run }
+        Cut { sorted, seconds: seconds[0], last_run }
     }
 
     fn run_with(&self, row: usize) -> Vec<usize> {
@@ -85,6 +89,18 @@ impl Cut {
         }
         Vec::new()
     }
+}
+
+/// The least of some numbers, of which several are compared at once.
+fn least(numbers: &[f32]) -> f32 {
+    let (eights, rest) = numbers.as_chunks::<8>();
+    let mut least = [f32::INFINITY; 8];
+    for eight in eights {
+        for (least, it) in least.iter_mut().zip(eight) {
+            *least = if *it < *least { *it } else { *least };
+        }
+    }
+    least.iter().chain(rest).copied().fold(f32::INFINITY, f32::min)
 }
 
 #[cfg(test)]

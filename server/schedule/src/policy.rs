@@ -53,6 +53,8 @@ pub struct Pending {
     /// Jobs run together only if their keys are equal: a hash of the shapes that may vary and of the
     /// optional inputs that are present.
     pub shape_key: u64,
+    /// Its length in tokens, where rows of unequal length may run together; else 0.
+    pub length: usize,
 }
 
 /// What a free instance should do.
@@ -147,7 +149,8 @@ mod tests {
     #[track_caller]
     fn check(rows: &[usize], age: Duration, policy: &BatchPolicy, expect: Expect) {
         let start = Instant::now();
-        let queue = rows.iter().map(|&rows| Pending { rows, enqueued_at: start, shape_key: 0 });
+        let queue =
+            rows.iter().map(|&rows| Pending { rows, enqueued_at: start, shape_key: 0, length: 0 });
         let expected = match expect {
             Expect::Run(jobs, reason) => Decision::Run { jobs, reason },
             Expect::WaitUntilDue => Decision::WaitUntil(start + policy.max_delay),
@@ -226,7 +229,7 @@ mod tests {
     #[test]
     fn other_shapes_end_the_batch_at_once() {
         let now = Instant::now();
-        let job = |shape_key| Pending { rows: 1, enqueued_at: now, shape_key };
+        let job = |shape_key| Pending { rows: 1, enqueued_at: now, shape_key, length: 0 };
         let queue = [job(1), job(1), job(2), job(1)];
         let expected = Decision::Run { jobs: 2, reason: Shapes };
         assert_eq!(decide(queue, &policy(&[8], DELAY), now, false), expected);
@@ -235,7 +238,7 @@ mod tests {
     #[test]
     fn nothing_waits_when_the_queue_is_closing() {
         let now = Instant::now();
-        let queue = [Pending { rows: 1, enqueued_at: now, shape_key: 0 }];
+        let queue = [Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0 }];
         let expected = Decision::Run { jobs: 1, reason: Closing };
         assert_eq!(decide(queue, &policy(&[8], DELAY), now, true), expected);
     }
@@ -253,7 +256,7 @@ mod tests {
             let queue: Vec<Pending> = jobs
                 .iter()
                 .map(|&(rows, shape_key, at)| Pending {
-                    rows, shape_key, enqueued_at: start + Duration::from_millis(at),
+                    rows, shape_key, enqueued_at: start + Duration::from_millis(at), length: 0,
                 })
                 .collect();
             match decide(queue.iter().copied(), &policy, now, false) {

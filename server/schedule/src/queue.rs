@@ -9,6 +9,8 @@ use std::{
 use telemetry::metrics;
 
 use super::{
+    pack::WINDOW,
+    packing::Packing,
     policy::{BatchPolicy, Decision, Pending, decide},
     reply::Reply,
     work::Work,
@@ -71,6 +73,8 @@ pub struct Job {
     pub expiry: Option<(Instant, Duration)>,
     /// When the answer stops being of use.
     pub deadline: Option<Instant>,
+    /// Since when jobs that came later have run before it.
+    pub passed_over: Option<Instant>,
     /// Where the answer goes.
     pub reply: Reply,
     /// Keeps the job among those that wait, as the metrics see it.
@@ -102,6 +106,8 @@ struct Level {
 /// The queue of one model version.
 pub struct Queue {
     batching: BatchPolicy,
+    /// How rows of unequal length run together, where they do.
+    packing: Option<Box<Packing>>,
     /// As configured.
     unbounded: BatchPolicy,
     /// Highest priority first; at least one.
@@ -132,7 +138,25 @@ impl Queue {
             .map(|policy| Level { policy, live: VecDeque::new(), delayed: VecDeque::new() })
             .collect();
         let unbounded = batching.clone();
-        Queue { batching, unbounded, levels, default_level, next_ticket: 0, len: 0, rows: 0, hold }
+        let (packing, next_ticket, len, rows) = (None, 0, 0, 0);
+        Queue { batching, packing, unbounded, levels, default_level, next_ticket, len, rows, hold }
+    }
+
+    /// The same, where rows of unequal length run together.
+    pub fn packed(self, packing: Option<Packing>) -> Queue {
+        Queue { packing: packing.map(Box::new), ..self }
+    }
+
+    /// How rows of unequal length run together; `None` where they do not.
+    pub fn packing(&self) -> Option<&Packing> {
+        self.packing.as_deref()
+    }
+
+    /// Takes in a run of rows of unequal length.
+    pub fn learn_run(&mut self, rows: usize, length: usize, took: Duration) {
+        if let Some(packing) = self.packing.as_mut().filter(|_| 0 < length) {
+            packing.learn(rows, length, took);
+        }
     }
 
     /// Jobs that wait.
@@ -147,6 +171,7 @@ impl Queue {
 
     /// From now on each job runs alone.
     pub fn stop_merging(&mut self) {
+        self.packing = None;
         self.unbounded = BatchPolicy::one_by_one();
         self.batching = BatchPolicy::one_by_one();
     }
@@ -157,11 +182,15 @@ impl Queue {
             Some(most) => self.unbounded.up_to(most),
             None => self.unbounded.clone(),
         };
+        if let Some(packing) = &mut self.packing {
+            packing.bound_rows(most);
+        }
     }
 
     /// Most rows of a batch as configured.
     pub fn configured_rows(&self) -> usize {
-        self.unbounded.max_rows
+        let packed = self.packing().map_or(0, Packing::configured_rows);
+        self.unbounded.max_rows.max(packed)
     }
 
     /// How jobs are merged.
@@ -171,7 +200,8 @@ impl Queue {
 
     /// Batches that the waiting jobs make when they are as full as they may be.
     pub fn batches(&self) -> usize {
-        match self.batching.max_rows {
+        let packed = self.packing().map_or(0, |it| it.bounds().rows);
+        match self.batching.max_rows.max(packed) {
             0 => self.len,
             max_rows => self.rows.div_ceil(max_rows),
         }
@@ -210,8 +240,7 @@ impl Queue {
     pub fn push_admitted(&mut self, priority: u64, job: Job) -> u64 {
         let index = self.level(priority);
         let ticket = self.ticket();
-        self.len += 1;
-        self.rows += job.pending.rows;
+        self.enter(job.pending);
         self.levels[index].live.push_back(QueuedJob { ticket, job });
         if self.hold <= self.len {
             self.hold = 0;
@@ -221,8 +250,7 @@ impl Queue {
 
     /// Puts a job back that has a ticket already, in the order of arrival at the default level.
     pub fn put_back(&mut self, ticket: u64, job: Job) {
-        self.len += 1;
-        self.rows += job.pending.rows;
+        self.enter(job.pending);
         let live = &mut self.levels[self.default_level].live;
         let at = live.partition_point(|it| it.ticket < ticket);
         live.insert(at, QueuedJob { ticket, job });
@@ -239,8 +267,95 @@ impl Queue {
         if 0 < self.hold && !closing {
             return Decision::WaitForJob;
         }
-        let jobs = self.levels.iter().flat_map(|it| it.live.iter().chain(&it.delayed));
-        decide(jobs.map(|it| it.job.pending), &self.batching, now, closing)
+        let jobs = self.waiting().map(|(_, it)| it.job.pending);
+        match self.packing.as_deref() {
+            None => decide(jobs, &self.batching, now, closing),
+            Some(packing) => {
+                // How many there are decides whether they run, and their lengths which of them do.
+                let most = packing.bounds().rows;
+                let policy = BatchPolicy {
+                    max_rows: most,
+                    preferred_rows: vec![most],
+                    max_delay: self.batching.max_delay,
+                };
+                decide(jobs.map(|it| Pending { shape_key: 0, ..it }), &policy, now, closing)
+            }
+        }
+    }
+
+    /// All that wait, in the order of service, with their level.
+    fn waiting(&self) -> impl Iterator<Item = (usize, &QueuedJob)> {
+        let levels = self.levels.iter().enumerate();
+        levels.flat_map(|(level, it)| it.live.iter().chain(&it.delayed).map(move |it| (level, it)))
+    }
+
+    /// The first so many that wait, and the first of each level: place in the order of service, level, job.
+    pub fn window(&self, most: usize) -> impl Iterator<Item = (usize, usize, &Job)> {
+        let mut start = 0;
+        self.levels.iter().enumerate().flat_map(move |(number, level)| {
+            let first = start;
+            start += level.live.len() + level.delayed.len();
+            let most = most.saturating_sub(first).max(1);
+            let jobs = level.live.iter().chain(&level.delayed).take(most).enumerate();
+            jobs.map(move |(at, it)| (first + at, number, &it.job))
+        })
+    }
+
+    /// Takes the jobs at these places in the order of service, which ascend.
+    pub fn take_at(&mut self, places: &[usize]) -> Vec<(u64, Job)> {
+        let mut taken = Vec::with_capacity(places.len());
+        let (mut start, mut places) = (0, places.iter().copied().peekable());
+        for level in &mut self.levels {
+            for jobs in [&mut level.live, &mut level.delayed] {
+                let end = start + jobs.len();
+                let own: Vec<usize> = std::iter::from_fn(|| places.next_if(|it| *it < end))
+                    .map(|it| it - start)
+                    .collect();
+                if let Some(last) = own.last() {
+                    let (mut own, mut kept) = (own.iter().copied().peekable(), Vec::new());
+                    for (at, entry) in jobs.drain(..=*last).enumerate() {
+                        match own.next_if_eq(&at) {
+                            Some(_) => taken.push((entry.ticket, entry.job)),
+                            None => kept.push(entry),
+                        }
+                    }
+                    kept.into_iter().rev().for_each(|it| jobs.push_front(it));
+                }
+                start = end;
+            }
+        }
+        taken.iter().for_each(|(_, it)| self.leave(it.pending));
+        taken
+    }
+
+    /// Notes of the jobs that could have run, and came before that, that others have run in place of them.
+    pub fn pass_over(&mut self, newest: Instant, now: Instant) {
+        let mut left = WINDOW;
+        for level in &mut self.levels {
+            let most = left.max(1);
+            for entry in level.live.iter_mut().chain(&mut level.delayed).take(most) {
+                left = left.saturating_sub(1);
+                if entry.job.pending.enqueued_at < newest {
+                    entry.job.passed_over.get_or_insert(now);
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, pending: Pending) {
+        self.len += 1;
+        self.rows += pending.rows;
+        if let Some(packing) = self.packing.as_mut().filter(|_| 0 < pending.length) {
+            packing.enter(pending.length);
+        }
+    }
+
+    fn leave(&mut self, pending: Pending) {
+        self.len -= 1;
+        self.rows -= pending.rows;
+        if let Some(packing) = self.packing.as_mut().filter(|_| 0 < pending.length) {
+            packing.leave(pending.length);
+        }
     }
 
     /// Would a job that came now into the empty queue run at once?
@@ -259,8 +374,7 @@ impl Queue {
                 taken.push((entry.ticket, entry.job));
             }
         }
-        self.len -= taken.len();
-        self.rows -= taken.iter().map(|(_, it)| it.pending.rows).sum::<usize>();
+        taken.iter().for_each(|(_, it)| self.leave(it.pending));
         taken
     }
 
@@ -277,8 +391,7 @@ impl Queue {
             };
             entry.map(|it| it.job)
         })?;
-        self.len -= 1;
-        self.rows -= job.pending.rows;
+        self.leave(job.pending);
         Some(job)
     }
 
@@ -286,7 +399,9 @@ impl Queue {
     /// of their level, or out of the queue into `dropped`, as their policy says.
     pub fn expire(&mut self, now: Instant, dropped: &mut Vec<(Job, Dropped)>) {
         // More jobs than rows fit a batch never join it; each has at least one row, or none at all.
-        let mut reach = self.batching.max_rows.max(1);
+        let packed = if self.packing.is_some() { WINDOW } else { 1 };
+        let mut reach = self.batching.max_rows.max(packed);
+        let already = dropped.len();
         for level in &mut self.levels {
             let mut at = 0;
             while at < level.live.len() && 0 < reach {
@@ -302,8 +417,6 @@ impl Queue {
                     level.delayed.push_back(entry);
                     continue;
                 }
-                self.len -= 1;
-                self.rows -= entry.job.pending.rows;
                 let reason = match expired {
                     Some((_, limit)) if !late => Dropped::Expired(limit),
                     _ => Dropped::Late,
@@ -311,6 +424,7 @@ impl Queue {
                 dropped.push((entry.job, reason));
             }
         }
+        dropped.iter().skip(already).for_each(|(it, _)| self.leave(it.pending));
     }
 }
 

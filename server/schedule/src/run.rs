@@ -12,6 +12,7 @@ use std::{
 use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
 
 use super::{
+    padding::Padding,
     ragged::Ragged,
     slot::{RunFailure, Slot},
     work::{Done, Work},
@@ -39,6 +40,8 @@ pub struct RunContext {
     pub splits: Arc<AtomicBool>,
     /// How batches are put together whose requests differ in shape; `None` where they do not.
     pub ragged: Option<Arc<Ragged>>,
+    /// How rows of unequal length are filled up; `None` where they do not run together.
+    pub padding: Option<Arc<Padding>>,
 }
 
 /// What an execution tells.
@@ -228,10 +231,12 @@ fn gather(context: &RunContext, jobs: &[&Work]) -> Result<Vec<NamedTensor>, Back
     if let Some(ragged) = &context.ragged {
         return ragged.gather(jobs);
     }
+    let padding = context.padding.as_deref();
     let Some(first) = jobs.first() else { return Ok(Vec::new()) };
     let columns = first.inputs.iter().enumerate().map(|(at, input)| {
         let parts = jobs.iter().filter_map(|it| it.inputs.get(at)).map(|it| &it.tensor);
-        let tensor = Tensor::concat(parts).ok_or_else(|| {
+        let tensor = Tensor::concat(parts.clone());
+        let tensor = tensor.or_else(|| padding?.concat(&input.name, parts)).ok_or_else(|| {
             BackendError::Execute(format!("input '{}' differs inside the batch", input.name))
         })?;
         Ok(NamedTensor { name: input.name.clone(), tensor })
@@ -350,6 +355,7 @@ mod tests {
             outputs: vec!["y".into()],
             splits: Default::default(),
             ragged: None,
+            padding: None,
         };
         let runs = Arc::new(AtomicUsize::new(0));
         let answers = run(&mut slot_of(&runs), &context, &works, &Stop::new(), &mut |_| ());
@@ -393,6 +399,7 @@ mod tests {
             outputs: vec!["y".into()],
             splits: Default::default(),
             ragged: None,
+            padding: None,
         };
         let (runs, stop) = (Arc::new(AtomicUsize::new(0)), Stop::new());
         stop.stop();
@@ -408,6 +415,7 @@ mod tests {
             outputs: vec!["y".into()],
             splits: Default::default(),
             ragged: None,
+            padding: None,
         };
         let answers = run(&mut slot, &context, &[&work(&[1])], &Stop::new(), &mut |_| ());
         assert_eq!(answers[0].as_ref().unwrap_err().to_string(), "no room");
@@ -437,6 +445,7 @@ mod tests {
             outputs: vec!["y".into()],
             splits: Default::default(),
             ragged: None,
+            padding: None,
         };
         let work = work(&[1, 2]);
         let mut slot = Slot::empty(Arc::new(|| Ok(Box::new(OneRow))));

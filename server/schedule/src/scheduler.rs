@@ -10,6 +10,7 @@ use crate::{
     learn::RunTimes,
     lock_free_hints::LockFreeHints,
     overdue::STUCK,
+    packing::Packing,
     policy::Pending,
     queue::{Job, Queue, TimeoutAction},
     reply_slot::ReplySlot,
@@ -35,6 +36,8 @@ pub struct Submission {
     pub accepted: Instant,
     /// Jobs run together only if these are equal.
     pub shape_key: u64,
+    /// Its length in tokens, where it may run with rows of another length; else 0.
+    pub length: usize,
     /// 1 is the highest; 0 for the default.
     pub priority: u64,
     /// The request's own limit to its time in the queue.
@@ -79,6 +82,7 @@ impl Scheduler {
             settings.default_level,
             settings.hold,
         );
+        let queue = queue.packed(settings.packing.map(Packing::new));
         let order = settings.preserve_ordering.then(Arc::default);
         let state = Mutex::new(State::new(queue, slots, times));
         let (changed, ended) = (Condvar::new(), Condvar::new());
@@ -248,17 +252,13 @@ impl Drop for Scheduler {
 }
 
 impl Shared {
-    /// Runs the request in place or puts it into the queue.
-    fn enter(
-        self: &Arc<Self>,
-        submission: Submission,
-        slot: Option<ReplySlot>,
-    ) -> Result<Entered<'_>, Error> {
-        let Submission { work, accepted: now, shape_key, priority, .. } = submission;
-        let Submission { queue_timeout, deadline, extent, .. } = submission;
-        // A request without rows still takes a place in its batch.
-        let pending = Pending { rows: work.rows.max(1), enqueued_at: now, shape_key };
-        let mut state = self.lock();
+    /// Refuses what cannot run, however short the queue is.
+    pub(crate) fn check_open(
+        &self,
+        state: &State,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Result<(), Error> {
         if state.closing {
             return Err(Error::ShuttingDown);
         }
@@ -269,6 +269,21 @@ impl Shared {
             let model = self.settings.model.to_string();
             return Err(Error::DeadlineExceeded { model });
         }
+        Ok(())
+    }
+
+    /// Runs the request in place or puts it into the queue.
+    fn enter(
+        self: &Arc<Self>,
+        submission: Submission,
+        slot: Option<ReplySlot>,
+    ) -> Result<Entered<'_>, Error> {
+        let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
+        let Submission { queue_timeout, deadline, extent, .. } = submission;
+        // A request without rows still takes a place in its batch.
+        let pending = Pending { rows: work.rows.max(1), enqueued_at: now, shape_key, length };
+        let mut state = self.lock();
+        self.check_open(&state, deadline, now)?;
         let inline = match extent {
             Extent::Whole => self.inline_place(&mut state, pending, now),
             Extent::FirstPart | Extent::LaterPart => None,
@@ -301,7 +316,7 @@ impl Shared {
         let ReplySlot { reply, receiver } =
             slot.unwrap_or_else(|| ReplySlot::new(self.order.as_ref()));
         let counted = Some(self.metrics.pending());
-        let job = Job { pending, work, expiry, deadline, reply, counted };
+        let job = Job { pending, work, expiry, deadline, passed_over: None, reply, counted };
         let (ticket, wake) = match joining {
             Some(group) => {
                 let ticket = state.queue.ticket();

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     admission::LongestStay,
+    pack::RunBounds,
     policy::BatchPolicy,
     queue::QueuePolicy,
     row_check::RowCheck,
@@ -31,6 +32,8 @@ pub struct Settings {
     pub caller_runs_below: Duration,
     /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
     pub spin: Duration,
+    /// What a run of rows of unequal length may be, where they run together; `None` where they do not.
+    pub packing: Option<RunBounds>,
     /// What becomes of the model when its rows turn out to depend on each other.
     pub row_check: RowCheck,
     /// How long a run may take.

@@ -14,6 +14,7 @@ use super::{
     coalesce::Coalescer,
     learn::RunTimes,
     memory_bound::MemoryBound,
+    packing::Packing,
     policy::Decision,
     queue::{Job, Queue},
     row_check::{Sample, is_sampled},
@@ -289,10 +290,16 @@ impl State {
             let expected = self.occupancy.mean(it.rows).unwrap_or_default();
             expected.saturating_sub(now.saturating_duration_since(it.started))
         };
+        let queued_batches = self.queue.batches();
+        let drain = self.queue.packing().and_then(Packing::drain);
+        let batch_time = match (drain, u32::try_from(queued_batches)) {
+            (Some(drain), Ok(batches @ 1..)) => drain / batches,
+            _ => self.occupancy.mean(self.queue.rows_per_batch()).unwrap_or_default(),
+        };
         Load {
             running: self.runs.batches().map(rest).sum(),
-            queued_batches: self.queue.batches(),
-            batch_time: self.occupancy.mean(self.queue.rows_per_batch()).unwrap_or_default(),
+            queued_batches,
+            batch_time,
             own_time: self.occupancy.p95(rows).unwrap_or_default(),
             own_mean: self.occupancy.mean(rows).unwrap_or_default(),
             instances: self.slots,
@@ -331,10 +338,11 @@ mod tests {
         let mut state = State::new(queue, vec![slot], RunTimes::default());
         for _ in 0..jobs {
             let job = Job {
-                pending: Pending { rows: 1, enqueued_at: now, shape_key: 0 },
+                pending: Pending { rows: 1, enqueued_at: now, shape_key: 0, length: 0 },
                 work: Work { inputs: Vec::new(), outputs: Vec::new(), rows: 1 },
                 expiry: None,
                 deadline: None,
+                passed_over: None,
                 reply: Reply::none(),
                 counted: None,
             };

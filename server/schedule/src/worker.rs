@@ -204,10 +204,13 @@ fn run_batch<'a>(
     (jobs, reason): (usize, BatchReason),
     now: Instant,
 ) -> Option<MutexGuard<'a, State>> {
-    let taken = state.queue.take(jobs);
+    let (taken, reason) = state.queue.take_run(jobs, reason, now);
     let occupied_since = slot.busy_since.take().unwrap_or(now);
     let stop = Arc::new(Stop::new());
     let rows = taken.iter().map(|(_, it)| it.pending.rows).sum();
+    let lengths = || taken.iter().map(|(_, it)| it.pending.length);
+    let length = lengths().max().unwrap_or(0);
+    let is_padded = lengths().any(|it| it != length);
     let mut tickets = Vec::with_capacity(taken.len());
     let mut replies = Vec::with_capacity(taken.len());
     let mut works: Vec<Work> = Vec::with_capacity(taken.len());
@@ -240,7 +243,8 @@ fn run_batch<'a>(
     let Some(EndedRun { replies, overdue }) = state.runs.end(&stop) else {
         return come_back(shared, state, slot, &stop);
     };
-    if times.len() == 1 {
+    // The shapes of a padded run are not those that each of its requests has alone.
+    if times.len() == 1 && !is_padded {
         shared.sample(&mut state, &works, &answers);
     }
     state.learn(&times);
@@ -250,6 +254,7 @@ fn run_batch<'a>(
     }
     // A batch that failed has several runs, or none, and says nothing of the next one.
     if let [time] = times.as_slice() {
+        state.queue.learn_run(time.batch_rows, length, time.infer);
         state.learn_occupancy(time.batch_rows, now.saturating_duration_since(occupied_since));
     }
     slot.busy_since = state.is_backlogged(now).then_some(now);

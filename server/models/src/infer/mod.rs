@@ -5,6 +5,7 @@ mod ensemble;
 mod next;
 mod parts;
 mod pipeline;
+mod rows;
 
 use std::{sync::Arc, time::Instant};
 
@@ -67,6 +68,7 @@ impl Call<'_> {
             work: self.prepared.work,
             accepted: self.accepted,
             shape_key: self.prepared.shape_key,
+            length: 0,
             priority: self.request.priority,
             queue_timeout: self.request.queue_timeout,
             deadline: self.request.deadline,

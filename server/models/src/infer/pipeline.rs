@@ -1,17 +1,12 @@
 //! One request on a pipeline: its texts become rows of the graph, which are jobs of their own and run with those of
 //! other requests; what comes out of each is reduced to what is kept of it, and the rows of a text become its answer.
 
-use std::{
-    collections::BTreeMap,
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use backend::NamedTensor;
 
 use crate::{
-    infer::{next::next, parts::Leaving},
+    infer::{parts::Leaving, rows::run_rows},
     pipeline::{
         elsewhere::{AT_ONCE, elsewhere_unless},
         inputs::{self, of_rows},
@@ -28,12 +23,10 @@ use inference::{
     timings::Timings,
 };
 use schedule::{
-    Extent, ReplySlot, RequestQueue, Scheduler, Submission,
+    Scheduler, Submission,
     work::{Done, Work},
 };
-use steps::{
-    Context, Place, Prepared, Reduced, ResultForm, Row, RowShape, Step, TopK, outputs_of_row,
-};
+use steps::{Context, Prepared, Reduced, ResultForm, Step, TopK};
 
 /// So many rows are put together by the task that asks.
 const FEW: usize = 16;
@@ -74,56 +67,13 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
         rows.extend(it.rows);
     }
     let leaving = Leaving::new(scheduler, submission.accepted);
-    let done = run_rows(scheduler, pipeline, &submission, rows.into_iter()).await;
+    let done = run_rows(scheduler, pipeline, &submission, rows).await;
     leaving.end();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
     let outputs = finish(pipeline, task, work, asked, started, reduced).await?;
     let none = || Timings::starting_at(submission.accepted);
     let timings = timings.unwrap_or_else(none);
     Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, ..timings } })
-}
-
-/// Runs each row by itself, several at once; what is kept of each, in their order, and where the time went.
-async fn run_rows(
-    scheduler: &Scheduler,
-    pipeline: &ServedPipeline,
-    whole: &Submission,
-    rows: impl Iterator<Item = Row>,
-) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
-    let run = async |number: usize, row: Row| {
-        let (accepted, extent) = match number {
-            0 => (whole.accepted, Extent::FirstPart),
-            // It waits from now on.
-            _ => (Instant::now(), Extent::LaterPart),
-        };
-        let (work, shape_key) = job(pipeline, row.inputs)?;
-        let job = Submission { work, accepted, shape_key, extent, ..*whole };
-        let done = scheduler.submit_with_slot(job, Some(ReplySlot::unordered())).await?;
-        let place = Place { row: 0, tokens: row.tokens, padding: pipeline.steps.padding_side() };
-        let given = outputs_of_row(pipeline.steps.outputs(), &done.outputs, place);
-        let reduced = given.and_then(|it| pipeline.steps.reduce(&row.work, &it));
-        Ok::<_, Error>((reduced.map_err(error)?, done.timings))
-    };
-    // Enough that all instances are busy, and that a run has company.
-    let instances = scheduler.instances().saturating_add(1);
-    let at_once = instances.saturating_mul(pipeline.graph.max_batch_size.max(1));
-    let mut rows = rows.enumerate();
-    let mut running = Vec::with_capacity(at_once);
-    let mut reduced: BTreeMap<usize, Reduced> = BTreeMap::new();
-    let mut timings: Option<Timings> = None;
-    loop {
-        while running.len() < at_once {
-            let Some((number, row)) = rows.next() else { break };
-            running.push((number, Box::pin(run(number, row))));
-        }
-        if running.is_empty() {
-            return Ok((reduced.into_values().collect(), timings));
-        }
-        let (number, done) = next(&mut running).await;
-        let (row, took) = done?;
-        reduced.insert(number, row);
-        timings = Some(timings.map_or(took, |sum| sum.beside(took)));
-    }
 }
 
 /// The rows of all inputs.
@@ -232,22 +182,4 @@ fn check_features(pipeline: &ServedPipeline, prepared: &[Prepared]) -> Result<()
         "the vectors of these {tokens} tokens are {numbers} numbers, at most {MOST_FEATURES} are given in one reply; \
          send fewer texts at once"
     )))
-}
-
-/// What a row brings to a run, and what it may share a run with.
-fn job(pipeline: &ServedPipeline, inputs: Vec<NamedTensor>) -> Result<(Work, u64), Error> {
-    let mut key = DefaultHasher::new();
-    let mut row = Vec::with_capacity(inputs.len());
-    for (input, of_graph) in inputs.into_iter().zip(pipeline.steps.inputs()) {
-        let shape = input.tensor.shape();
-        if matches!(of_graph.shape, RowShape::Tokens { .. }) {
-            shape.dims().hash(&mut key);
-        }
-        let shape = std::iter::once(1).chain(shape.dims().iter().copied()).collect();
-        let lost = || Error::Internal("a row has lost its shape".to_owned());
-        let tensor = input.tensor.reshape(shape).ok_or_else(lost)?;
-        row.push(NamedTensor { tensor, ..input });
-    }
-    let outputs = pipeline.steps.outputs().iter().map(|it| it.name.clone()).collect();
-    Ok((Work { inputs: row, outputs, rows: 1 }, key.finish()))
 }

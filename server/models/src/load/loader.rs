@@ -292,7 +292,9 @@ impl Loader {
         let whole = (!settled.has_parts).then_some(completed.config.max_batch_size);
         signature.most_rows = signature.most_rows.or(strict).or(whole);
         let signature = Arc::new(signature);
-        let opened = self.open_pipeline(load, &*model, &signature, &completed.config, warnings)?;
+        let opened =
+            self.open_pipeline(load, &*model, &signature, &completed.config, plan, warnings)?;
+        let rows = opened.as_ref().map(|(pipeline, _)| pipeline.rows.clone());
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
         let run_limit = self.settings.repository.load_run_limit;
         let warm_up = instances::WarmUp { dir: &found.dir, extra: &extra, run_limit };
@@ -323,7 +325,7 @@ impl Loader {
         let metrics = self.metrics.model(found.shown_name(), version, &options);
         let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
         let row_check = settled.row_check;
-        let runs = InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check };
+        let runs = InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows };
         let dispatch = dispatch(runs, &config, &signature, &self.settings, metrics.clone());
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         self.warn_caching(&config, warnings);

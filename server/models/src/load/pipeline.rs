@@ -3,14 +3,28 @@
 use backend::Model;
 
 use crate::{
-    config::{model::ModelConfig, raw},
+    config::{
+        model::{ModelConfig, Scheduling},
+        raw::{self, ModelDynamicBatching, model_config::SchedulingChoice},
+    },
     load::{
         load_log::Warnings,
         loader::{Load, Loader},
+        placement::Plan,
     },
     pipeline::open::{Loaded, Opening, ServedPipeline, folder_of, open},
 };
 use inference::signature::Signature;
+use schedule::pack::{RunBounds, USUAL_ROWS};
+
+/// Most tokens of a run on processors, padding included: larger runs cost more for each token.
+const TOKENS_ON_CPU: usize = 4096;
+
+/// The same on a GPU.
+const TOKENS_ON_GPU: usize = 65_536;
+
+/// Most rows of a run on a GPU.
+const ROWS_ON_GPU: usize = 128;
 
 impl Loader {
     /// The pipeline that a loaded graph and its folder make, and the face of it; `None` where the graph is served as it
@@ -24,6 +38,7 @@ impl Loader {
         model: &dyn Model,
         signature: &Signature,
         config: &ModelConfig,
+        plan: &Plan,
         warnings: &mut Warnings<'_>,
     ) -> Result<Option<(ServedPipeline, Signature)>, String> {
         let settings = &self.settings.repository;
@@ -32,7 +47,9 @@ impl Loader {
             return Ok(None);
         }
         let Some(dir) = folder_of(&load.found.dir, load.path) else { return Ok(None) };
-        let loaded = Loaded { spec: model.spec(), signature, config };
+        let is_on_gpu = plan.uses_gpus();
+        let bounds = run_bounds(load.raw, config, is_on_gpu);
+        let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu };
         let (model, version) = (load.found.shown_name(), load.version);
         match open(dir, &loaded, &settings.pipelines)? {
             Opening::Pipeline(opened) => {
@@ -51,6 +68,31 @@ impl Loader {
             }
         }
     }
+}
+
+/// What a run of rows of unequal length may be. `None` where only equal ones share a run, since nothing does, or the
+/// configuration says how requests are merged.
+fn run_bounds(
+    raw: Option<&raw::ModelConfig>,
+    config: &ModelConfig,
+    is_on_gpu: bool,
+) -> Option<RunBounds> {
+    if !matches!(config.scheduling, Scheduling::Dynamic(_)) {
+        return None;
+    }
+    if let Some(SchedulingChoice::DynamicBatching(batching)) =
+        raw.and_then(|it| it.scheduling_choice.as_ref())
+        && *batching != ModelDynamicBatching::default()
+    {
+        return None;
+    }
+    let written = raw.and_then(|it| usize::try_from(it.max_batch_size?).ok());
+    let (usual, tokens) = match is_on_gpu {
+        true => (ROWS_ON_GPU, TOKENS_ON_GPU),
+        false => (USUAL_ROWS, TOKENS_ON_CPU),
+    };
+    let rows = written.filter(|it| 0 < *it).unwrap_or(usual);
+    Some(RunBounds { rows, tokens })
 }
 
 /// Does the configuration say what the graph's engine, inputs or outputs are?

@@ -32,6 +32,7 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         caller_runs_below: server.scheduling.caller_runs_below,
         spin: server.scheduling.spin,
         row_check: RowCheck::Off,
+        packing: None,
         run_limit: server.scheduling.run_limit,
         watchdog: server.watchdog.clone(),
         niceness: niceness(config.priority),

@@ -8,6 +8,7 @@ use crate::{
         extra_inputs::ExtraInputs, load_settings::LoadSettings, queue_settings::scheduler_settings,
         sequence_settings,
     },
+    pipeline::row_runs::RowRuns,
     serving::served::Dispatch,
 };
 use inference::signature::Signature;
@@ -31,6 +32,8 @@ pub(crate) struct InstanceSet {
     pub(crate) uses_gpus: bool,
     /// What becomes of the model when its rows turn out to depend on each other.
     pub(crate) row_check: RowCheck,
+    /// How the rows of its texts run, where it takes texts.
+    pub(crate) rows: Option<RowRuns>,
 }
 
 /// The engine of a model that has been loaded.
@@ -41,7 +44,7 @@ pub(crate) fn dispatch(
     server: &LoadSettings,
     metrics: ModelMetrics,
 ) -> Dispatch {
-    let InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check } = runs;
+    let InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows } = runs;
     if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
         (&config.scheduling, &extra)
     {
@@ -60,9 +63,11 @@ pub(crate) fn dispatch(
             ExtraInputs::Ragged(ragged) => Some(ragged),
             ExtraInputs::Plain | ExtraInputs::Sequences(_) => None,
         },
+        padding: rows.as_ref().and_then(|it| it.padding.clone()),
     };
     let mut settings = scheduler_settings(config, server);
     settings.row_check = row_check;
+    settings.packing = rows.and_then(|it| it.bounds);
     if uses_gpus || slots.iter().any(|it| it.limit().is_some()) {
         // A thread that waits for a GPU, or for resources, is not one on which clients should wait.
         settings.caller_runs_below = Duration::ZERO;

@@ -10,4 +10,5 @@ pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod parameters;
 pub(crate) mod row_error;
+pub(crate) mod row_runs;
 pub(crate) mod text_model;

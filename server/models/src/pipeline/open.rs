@@ -5,9 +5,12 @@ use std::{collections::BTreeMap, path::Path};
 use backend::ModelSpec;
 
 use crate::{
-    config::model::ModelConfig, pipeline::face::face, settings::pipelines::PipelineSettings,
+    config::model::ModelConfig,
+    pipeline::{face::face, row_runs::RowRuns},
+    settings::pipelines::PipelineSettings,
 };
 use inference::{signature::Signature, task::Task};
+use schedule::pack::RunBounds;
 use steps::{Folder, Graph, Opened, Overrides, Pipeline, Step, is_pipeline};
 
 /// What stands around the graph of a model.
@@ -18,6 +21,8 @@ pub struct ServedPipeline {
     pub(crate) graph: Signature,
     /// The configuration against which texts are checked: that of the model without the ports of its graph.
     pub(crate) config: ModelConfig,
+    /// How its rows become jobs.
+    pub(crate) rows: RowRuns,
 }
 
 impl ServedPipeline {
@@ -48,6 +53,10 @@ pub(crate) struct Loaded<'a> {
     pub(crate) signature: &'a Signature,
     /// Its completed configuration.
     pub(crate) config: &'a ModelConfig,
+    /// What a run of rows of unequal length may be, where they may share one.
+    pub(crate) bounds: Option<RunBounds>,
+    /// Does it run on a GPU?
+    pub(crate) is_on_gpu: bool,
 }
 
 /// The folder of a model without a configuration that names its engine, where it is one of a pipeline.
@@ -66,7 +75,7 @@ pub(crate) fn open(
     settings: &PipelineSettings,
 ) -> Result<Opening, String> {
     let tensors = |reason: &str| Ok(Opening::Tensors(reason.to_owned()));
-    let Loaded { spec: Some(spec), signature, config } = *loaded else {
+    let Loaded { spec: Some(spec), signature, config, .. } = *loaded else {
         return tensors("the engine does not describe its inputs");
     };
     if !signature.batches() {
@@ -90,11 +99,6 @@ pub(crate) fn open(
         let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
         return tensors(&format!("its graph takes {}, which no text fills", names.join(", ")));
     }
-    if let Some(tokens) = steps.fixed_tokens() {
-        return tensors(&format!(
-            "its graph takes {tokens} tokens and no other number, and nothing is padded"
-        ));
-    }
     let mut tasks = steps.tasks();
     if steps.ranks_by_vectors() {
         tasks.push(Task::Rerank);
@@ -104,6 +108,7 @@ pub(crate) fn open(
         .ok_or_else(|| "the folder has no task".to_owned())?;
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };
-    let served = ServedPipeline { steps, graph: signature.clone(), config };
+    let rows = RowRuns::new(&steps, loaded.bounds, loaded.is_on_gpu);
+    let served = ServedPipeline { steps, graph: signature.clone(), config, rows };
     Ok(Opening::Pipeline(Box::new((served, face))))
 }

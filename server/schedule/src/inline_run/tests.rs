@@ -59,6 +59,7 @@ impl Fast {
             caller_runs_below: Duration::from_secs(10),
             spin: Duration::ZERO,
             row_check: RowCheck::Off,
+            packing: None,
             run_limit: crate::RunLimit::Auto,
             watchdog: Arc::default(),
             niceness: NICENESS,
@@ -71,6 +72,7 @@ impl Fast {
             outputs: vec!["y".into()],
             splits: Default::default(),
             ragged: None,
+            padding: None,
         };
         let metrics = Metrics::new(MetricsSettings::default());
         let model = metrics.model("m", 1, &Default::default());
@@ -90,6 +92,7 @@ impl Fast {
                 work,
                 accepted: Instant::now(),
                 shape_key: 0,
+                length: 0,
                 priority: 0,
                 queue_timeout: None,
                 deadline,

@@ -92,6 +92,7 @@ impl Model {
             caller_runs_below,
             spin: Duration::ZERO,
             row_check: RowCheck::Off,
+            packing: None,
             run_limit: RunLimit::Fixed(Duration::from_secs(3600)),
             watchdog: Arc::default(),
             niceness: NICENESS,
@@ -108,6 +109,7 @@ impl Model {
             outputs: vec!["y".into()],
             splits: Default::default(),
             ragged: None,
+            padding: None,
         };
         let metrics = Metrics::new(MetricsSettings::default());
         let model = metrics.model("m", 1, &Default::default());
@@ -124,6 +126,7 @@ impl Model {
                 work: Work { inputs, outputs: vec!["y".into()], rows: 1 },
                 accepted: Instant::now(),
                 shape_key: 0,
+                length: 0,
                 priority: 0,
                 queue_timeout: None,
                 deadline: None,

@@ -63,6 +63,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         caller_runs_below: if in_place { Duration::from_secs(1) } else { Duration::ZERO },
         spin: Duration::ZERO,
         row_check: RowCheck::StopMerging,
+        packing: None,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
         niceness: NICENESS,
@@ -72,6 +73,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         outputs: vec!["y".into()],
         splits: Arc::new(splits.into()),
         ragged: None,
+        padding: None,
     };
     let mut times = RunTimes::default();
     for rows in 1..=8 {
@@ -89,6 +91,7 @@ fn submission(values: &[f32]) -> Submission {
         work,
         accepted: Instant::now(),
         shape_key: 0,
+        length: 0,
         priority: 0,
         queue_timeout: None,
         deadline: None,

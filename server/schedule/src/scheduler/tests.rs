@@ -70,6 +70,7 @@ fn settings() -> Settings {
         caller_runs_below: Duration::ZERO,
         spin: Duration::ZERO,
         row_check: RowCheck::Off,
+        packing: None,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
         niceness: NICENESS,
@@ -102,6 +103,7 @@ fn over_counting(slots: Vec<Slot>, settings: Settings, metrics: &Metrics) -> Arc
         outputs: vec!["y".into()],
         splits: Default::default(),
         ragged: None,
+        padding: None,
     };
     let metrics = metrics.model("m", 1, &Default::default());
     Arc::new(Scheduler::new(settings, context, slots, RunTimes::default(), metrics))
@@ -115,6 +117,7 @@ fn submission(value: f32) -> Submission {
         work,
         accepted: Instant::now(),
         shape_key: 0,
+        length: 0,
         priority: 0,
         queue_timeout: None,
         deadline: None,

@@ -69,8 +69,12 @@ pub fn oldest(
     flushing: bool,
 ) -> Next {
     candidates.sort_by_key(|it| it.enqueued_at);
-    let pending =
-        |it: &Candidate| Pending { rows: 1, enqueued_at: it.enqueued_at, shape_key: it.key };
+    let pending = |it: &Candidate| Pending {
+        rows: 1,
+        enqueued_at: it.enqueued_at,
+        shape_key: it.key,
+        length: 0,
+    };
     match decide(candidates.iter().map(pending), policy, now, flushing) {
         Decision::Run { jobs, reason } => {
             Next::Run(candidates.iter().take(jobs).map(|it| it.row).collect(), reason)

@@ -125,6 +125,7 @@ fn submission(value: i32) -> Submission {
         work: Work { inputs, outputs: vec!["sum".into()], rows: 1 },
         accepted: Instant::now(),
         shape_key: 0,
+        length: 0,
         priority: 0,
         queue_timeout: None,
         deadline: None,

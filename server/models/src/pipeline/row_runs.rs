@@ -1,0 +1,117 @@
+//! How the rows of a pipeline become jobs: what they are filled up to, and which may share a run.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use backend::{Filler, NamedTensor, PaddingSide};
+
+use inference::error::Error;
+use schedule::{cost::CostTable, pack::RunBounds, padding::Padding, work::Work};
+use steps::{GraphInput, Pipeline, RowShape, Side, Step};
+
+/// How the rows of one pipeline run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RowRuns {
+    /// What a run of rows of unequal length may be; `None` where only equal ones share a run.
+    pub(crate) bounds: Option<RunBounds>,
+    /// What each input is filled up with; `None` where no row is padded.
+    pub(crate) padding: Option<Arc<Padding>>,
+    /// To which lengths rows are filled up before they wait.
+    pub(crate) lengths: Lengths,
+}
+
+/// To which lengths rows are filled up before they wait. They are filled up further to the longest of their run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    /// To none.
+    #[default]
+    Own,
+    /// To the only length that the graph takes.
+    Fixed(usize),
+    /// To few lengths, since each new one costs a GPU much, and at most to this one.
+    Rounded(usize),
+}
+
+/// A row on its way into the queue.
+pub(crate) struct RowJob {
+    pub(crate) work: Work,
+    /// Rows run together only if these are equal.
+    pub(crate) shape_key: u64,
+    /// Its length, where it may run with rows of another one; else 0.
+    pub(crate) length: usize,
+}
+
+impl RowRuns {
+    /// The rows of this pipeline, whose runs have these bounds where they are for rows of unequal length.
+    pub(crate) fn new(steps: &Pipeline, bounds: Option<RunBounds>, is_on_gpu: bool) -> RowRuns {
+        let padding = steps.may_pad().then(|| padding(steps)).flatten().map(Arc::new);
+        let lengths = match steps.fixed_tokens() {
+            Some(tokens) => Lengths::Fixed(tokens),
+            None if is_on_gpu && padding.is_some() => Lengths::Rounded(steps.max_tokens()),
+            None => Lengths::Own,
+        };
+        RowRuns { bounds, padding, lengths }
+    }
+
+    /// The job of a row of so many tokens.
+    ///
+    /// # Errors
+    /// When a tensor has not the shape of a row.
+    pub(crate) fn job(
+        &self,
+        steps: &Pipeline,
+        inputs: Vec<NamedTensor>,
+        tokens: usize,
+    ) -> Result<RowJob, Error> {
+        let lost = || Error::Internal("a row has lost its shape".to_owned());
+        let length = match self.lengths {
+            Lengths::Own => tokens,
+            Lengths::Fixed(length) => length,
+            Lengths::Rounded(most) => CostTable::rounded(tokens).min(most).max(tokens),
+        };
+        let mut row = Vec::with_capacity(inputs.len());
+        for (input, of_graph) in inputs.into_iter().zip(steps.inputs()) {
+            let shape = std::iter::once(1).chain(input.tensor.shape().dims().iter().copied());
+            let mut tensor = input.tensor.reshape(shape.collect()).ok_or_else(lost)?;
+            if length != tokens && is_of_tokens(of_graph) {
+                let padding = self.padding.as_ref().ok_or_else(lost)?;
+                let parts = std::iter::once(&tensor);
+                tensor = padding.fill(&input.name, parts, length).ok_or_else(lost)?;
+            }
+            row.push(NamedTensor { tensor, ..input });
+        }
+        let outputs = steps.outputs().iter().map(|it| it.name.clone()).collect();
+        let work = Work { inputs: row, outputs, rows: 1 };
+        // Apart from requests that go to the graph as they are, whose outputs keep the length of their run.
+        let mut key = DefaultHasher::new();
+        "text".hash(&mut key);
+        let is_packed = self.bounds.is_some();
+        if !is_packed || self.padding.is_none() {
+            length.hash(&mut key);
+        }
+        let length = if is_packed { length } else { 0 };
+        Ok(RowJob { work, shape_key: key.finish(), length })
+    }
+}
+
+fn is_of_tokens(input: &GraphInput) -> bool {
+    matches!(input.shape, RowShape::Tokens { .. })
+}
+
+/// What each input is filled up with. `None` where one has a type that holds no tokens.
+fn padding(steps: &Pipeline) -> Option<Padding> {
+    let side = match steps.padding_side() {
+        Side::Left => PaddingSide::Left,
+        Side::Right => PaddingSide::Right,
+    };
+    let filler = |it: &GraphInput| match it.shape {
+        RowShape::Tokens { pad } => {
+            Some(Filler::new(it.dtype, pad, side).map(|filler| (it.name.clone(), filler)))
+        }
+        RowShape::Fixed(_) => None,
+    };
+    let inputs = steps.inputs().iter().filter_map(filler).collect::<Option<_>>()?;
+    Some(Padding { inputs })
+}

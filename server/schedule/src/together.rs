@@ -1,0 +1,85 @@
+//! Several rows of one request, put into the queue at once, so that no instance takes the first before the others are
+//! there.
+
+use crate::{
+    policy::Pending,
+    queue::{Job, TimeoutAction},
+    reply::Reply,
+    scheduler::{Extent, Scheduler, Submission},
+    waiting::Waiting,
+    work::Done,
+    worker,
+};
+use inference::error::Error;
+
+/// A row that waits for its answer.
+pub struct QueuedRow<'a>(Waiting<'a>);
+
+impl QueuedRow<'_> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// When the row expires, is late, or its run fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future, or the row, takes it out of the queue or out of its run.
+    pub async fn answer(self) -> Result<Done, Error> {
+        self.0.answer().await
+    }
+}
+
+impl Scheduler {
+    /// Puts rows into the queue. They are parts of a request: never run by the calling task, counted by the caller, and
+    /// only its first one is refused where the queue is full or too slow. In the order of `rows`.
+    ///
+    /// # Errors
+    /// When one is refused; then none of them is left in the queue.
+    pub fn submit_together(&self, rows: Vec<Submission>) -> Result<Vec<QueuedRow<'_>>, Error> {
+        let shared = &self.shared;
+        let mut queued = Vec::with_capacity(rows.len());
+        let mut state = shared.lock();
+        for submission in rows {
+            let Submission { work, accepted: now, shape_key, length, priority, .. } = submission;
+            let Submission { queue_timeout, deadline, extent, .. } = submission;
+            let rows = work.rows.max(1);
+            let pending = Pending { rows, enqueued_at: now, shape_key, length };
+            let is_later = extent == Extent::LaterPart;
+            shared.check_open(&state, deadline, now)?;
+            if !is_later {
+                shared.admit(&state, rows, deadline, now)?;
+            }
+            let policy = state.queue.policy(priority);
+            let limit = policy.timeout(queue_timeout);
+            let rejects = policy.timeout_action == TimeoutAction::Reject;
+            let expiry = limit.and_then(|it| Some((now.checked_add(it)?, it)));
+            let (reply, receiver) = Reply::channel(None);
+            let counted = Some(shared.metrics.pending());
+            let job = Job { pending, work, expiry, deadline, passed_over: None, reply, counted };
+            let ticket = match is_later {
+                true => Ok(state.queue.push_admitted(priority, job)),
+                false => state.queue.push(priority, job),
+            };
+            let ticket = ticket.map_err(|limit| shared.queue_full(limit, priority))?;
+            let expiry = expiry.filter(|_| rejects);
+            let ticket = Some(ticket);
+            let (entered, is_counted) = (now, false);
+            queued.push(QueuedRow(Waiting {
+                shared,
+                ticket,
+                receiver,
+                entered,
+                expiry,
+                deadline,
+                is_counted,
+            }));
+        }
+        shared.hints.update(&state);
+        let wake = state.wake_needed_worker(std::time::Instant::now());
+        drop(state);
+        worker::wake(shared, wake);
+        Ok(queued)
+    }
+}
+
+#[cfg(test)]
+mod tests;
