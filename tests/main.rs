@@ -27,6 +27,7 @@ mod pipeline_routes; // what clients of OpenAI and of Text Embeddings Inference 
 mod pipelines; // folders of Hugging Face's libraries, against what those say
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod shared_memory; // inputs and outputs in memory that clients share
+mod steps; // ensembles of steps before and behind a graph
 mod streaming; // replies that are streams, and large ones
 mod tfs; // TensorFlow Serving's REST API
 mod tfs_grpc; // TensorFlow Serving's services over gRPC

@@ -14,7 +14,7 @@ use crate::support::{Client, Repository, Server, Start, root};
 /// A number may differ so much from the reference's, which computes with other kernels.
 const CLOSE: f64 = 1e-5;
 
-fn fixtures() -> PathBuf {
+pub fn fixtures() -> PathBuf {
     root("tests/fixtures/pipelines")
 }
 
@@ -42,7 +42,7 @@ pub fn repository(names: &[&str]) -> Repository {
 }
 
 /// Copies all files of a folder over those of a model.
-fn copy(repository: Repository, model: &str, from: &Path) -> Repository {
+pub fn copy(repository: Repository, model: &str, from: &Path) -> Repository {
     let mut files = Vec::new();
     let mut folders = vec![from.to_owned()];
     while let Some(folder) = folders.pop() {

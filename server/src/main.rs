@@ -18,6 +18,7 @@ use muster::{
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
 use signals::Signals;
+use steps::Steps;
 use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -69,6 +70,7 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
     let engines: Vec<Arc<dyn Backend>> = vec![
         Arc::new(OnnxRuntime::new(onnxruntime)),
         Arc::new(PyTorch::new(pytorch)),
+        Arc::new(Steps),
         Arc::new(Identity),
     ];
     let outcome = App::build(config, machine, engines, log.control())

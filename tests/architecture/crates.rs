@@ -79,6 +79,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "onnxruntime",
             "pytorch",
             "schedule",
+            "steps",
             "telemetry",
             "textproto",
         ],

@@ -19,6 +19,7 @@ use muster::{
 };
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
+use steps::Steps;
 use telemetry::logging::LogControl;
 use tokio::sync::oneshot;
 
@@ -144,6 +145,7 @@ impl Start {
         let engines: Vec<Arc<dyn Backend>> = vec![
             Arc::new(OnnxRuntime::default()),
             Arc::new(PyTorch::new(pytorch)),
+            Arc::new(Steps),
             Arc::new(Identity),
         ];
         let log = LogControl::new(&config.log);

@@ -20,6 +20,14 @@ pub struct EngineDescription {
     pub parameters: &'static [&'static str],
     /// Its settings that name files of this machine, in parameters of models and of accelerators.
     pub settings_of_files: &'static [&'static str],
+    /// Its parameters that may name files of other models in the same repository.
+    pub settings_of_repository: &'static [&'static str],
+    /// May a model of it be without version directories, as there is nothing to put into them?
+    pub is_version_optional: bool,
+    /// Are requests merged where a configuration does not say so?
+    pub merges_by_default: bool,
+    /// Are inputs that may be left out part of a model whose configuration names none?
+    pub shows_optional_inputs: bool,
 }
 
 impl EngineDescription {
@@ -33,6 +41,10 @@ impl EngineDescription {
         has_op_libraries: false,
         parameters: &[],
         settings_of_files: &[],
+        settings_of_repository: &[],
+        is_version_optional: false,
+        merges_by_default: true,
+        shows_optional_inputs: false,
     };
 }
 

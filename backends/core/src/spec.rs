@@ -88,6 +88,10 @@ pub struct ModelSource {
     pub name: String,
     /// The model file, or the folder that holds it. It may not exist; saying so is the engine's task.
     pub path: PathBuf,
+    /// The model's directory: `path` is in it, is it, or lies beside it.
+    pub directory: PathBuf,
+    /// The directory of models in which the model's own is one, where it may name files of the others.
+    pub repository: Option<PathBuf>,
     /// Engine settings under the names of Triton's `parameters`, for example `intra_op_thread_count`.
     pub options: BTreeMap<String, String>,
     /// Threads for one run where `options` do not say: this instance's share of the processors.
@@ -105,9 +109,12 @@ pub struct ModelSource {
 impl ModelSource {
     /// One instance with one thread on the CPU, of a model of which nothing is configured.
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> ModelSource {
+        let path: PathBuf = path.into();
         ModelSource {
             name: name.into(),
-            path: path.into(),
+            directory: path.parent().map(Into::into).unwrap_or_default(),
+            path,
+            repository: None,
             options: BTreeMap::new(),
             default_threads: NonZeroUsize::MIN,
             placements: vec![Placement { device: Device::Cpu, instances: NonZeroUsize::MIN }],

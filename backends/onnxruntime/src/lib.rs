@@ -147,6 +147,7 @@ const DESCRIPTION: EngineDescription = EngineDescription {
         "gpu_mem_limit",
     ],
     settings_of_files: &session_keys::SETTINGS_OF_FILES,
+    ..EngineDescription::PLAIN
 };
 
 impl Backend for OnnxRuntime {

@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod context;
+mod engine;
 mod error;
 mod explain;
 mod finish;
 pub mod folder;
 mod head;
+mod numbers;
 mod outputs;
 mod parameters;
 mod parts;
@@ -31,6 +33,7 @@ mod text;
 mod tokens;
 
 pub use context::{Context, Work};
+pub use engine::Steps;
 pub use error::{FolderError, RowError};
 pub use explain::ExplainedStep;
 pub use folder::{Folder, Overrides, is_pipeline};

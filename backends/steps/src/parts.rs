@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     error::RowError,
+    folder::{Config, TokenizerConfig},
     signature::{Inputs, Outputs},
     task::{Embedder, Head, Plan},
     text::{Detail, Encode, TextLimits, Tokenizer},
@@ -67,6 +68,32 @@ pub(crate) struct SpecialTokens {
     pub(crate) first: Option<u32>,
     /// For what a model fills in, and how it is written.
     pub(crate) mask: Option<(u32, String)>,
+}
+
+impl SpecialTokens {
+    /// The tokens that the folder names, or that are usually called so.
+    pub(crate) fn of(
+        names: &TokenizerConfig,
+        config: &Config,
+        tokenizer: &Tokenizer,
+    ) -> SpecialTokens {
+        let named = |name: &Option<String>, usual: [&str; 2]| {
+            let known = |name: &str| tokenizer.id(name).map(|id| (id, name.to_owned()));
+            match name {
+                Some(name) => known(name),
+                None => usual.into_iter().find_map(known),
+            }
+        };
+        let id = |token: &Option<String>| token.as_ref().and_then(|it| tokenizer.id(it));
+        // Without a token for padding that for the end of a text stands in, as in the reference.
+        let pad = id(&names.pad_token).or(config.pad_token_id).or_else(|| id(&names.eos_token));
+        SpecialTokens {
+            pad: pad.or(config.eos_token_id).unwrap_or(0),
+            unknown: named(&names.unk_token, ["[UNK]", "<unk>"]).map(|it| it.0),
+            first: named(&names.cls_token, ["[CLS]", "<s>"]).map(|it| it.0),
+            mask: named(&names.mask_token, ["[MASK]", "<mask>"]),
+        }
+    }
 }
 
 impl Parts {

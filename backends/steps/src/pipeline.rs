@@ -58,7 +58,7 @@ impl Pipeline {
         let (file, bytes) = folder.tokenizer_bytes()?;
         let lower_case = folder.sentence.do_lower_case;
         let tokenizer = Tokenizer::from_bytes(&bytes, &file, lower_case)?;
-        let special = special_tokens(folder, &tokenizer);
+        let special = SpecialTokens::of(&folder.tokenizer_config, &folder.config, &tokenizer);
         let inputs = Inputs::plan(graph.spec, &folder.config, special.pad, &folder.graph)?;
         let outputs = Outputs::plan(graph.spec, &task.head, &folder.graph)?;
         if let Some(fixed) = inputs.fixed_tokens {
@@ -203,27 +203,6 @@ fn plural(count: usize, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
-    }
-}
-
-/// The tokens that the folder names, or that are usually called so.
-fn special_tokens(folder: &Folder, tokenizer: &Tokenizer) -> SpecialTokens {
-    let (names, config) = (&folder.tokenizer_config, &folder.config);
-    let named = |name: &Option<String>, usual: [&str; 2]| {
-        let known = |name: &str| tokenizer.id(name).map(|id| (id, name.to_owned()));
-        match name {
-            Some(name) => known(name),
-            None => usual.into_iter().find_map(known),
-        }
-    };
-    let id = |token: &Option<String>| token.as_ref().and_then(|it| tokenizer.id(it));
-    // Without a token for padding that for the end of a text stands in, as in the reference.
-    let pad = id(&names.pad_token).or(config.pad_token_id).or_else(|| id(&names.eos_token));
-    SpecialTokens {
-        pad: pad.or(config.eos_token_id).unwrap_or(0),
-        unknown: named(&names.unk_token, ["[UNK]", "<unk>"]).map(|it| it.0),
-        first: named(&names.cls_token, ["[CLS]", "<s>"]).map(|it| it.0),
-        mask: named(&names.mask_token, ["[MASK]", "<mask>"]),
     }
 }
 

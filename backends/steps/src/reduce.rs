@@ -5,9 +5,9 @@ use crate::{
     error::RowError,
     head::{
         answer::probabilities,
-        classify::check_numbers,
+        classify::{check_numbers, whole_logits},
         embed::{from_tokens, from_vector, token_vectors},
-        function::softmax,
+        entities::token_scores,
         mask::best,
         reduced::Reduced,
         splade::weights,
@@ -35,16 +35,7 @@ pub(crate) fn reduce(
         at.and_then(|at| outputs.get(at)).ok_or_else(missing)
     };
     match work {
-        WorkKind::Logits => {
-            let logits = output(Some(0))?;
-            // An infinite logit is a class that cannot be; a score that is not finite is found later.
-            match logits.values.iter().position(|it| it.is_nan()) {
-                Some(position) => {
-                    Err(RowError::NotANumber { output: logits.name.to_owned(), position })
-                }
-                None => Ok(Reduced::Values(logits.values.to_vec())),
-            }
-        }
+        WorkKind::Logits => Ok(Reduced::Values(whole_logits(output(Some(0))?)?)),
         WorkKind::Pool(work) => {
             let Head::Embedder(embedder) = head else { return Err(foreign()) };
             let vector = match plan.vector {
@@ -65,10 +56,7 @@ pub(crate) fn reduce(
         WorkKind::TokenScores => {
             let output = output(plan.tokens)?;
             let width = token_vectors(output)?.width;
-            let mut values = output.values.to_vec();
-            values.chunks_exact_mut(width).for_each(softmax);
-            check_numbers(&values, output.name)?;
-            Ok(Reduced::Tokens { width, values })
+            Ok(Reduced::Tokens { width, values: token_scores(output)? })
         }
         WorkKind::Span(allowed) => {
             let start = probabilities(output(Some(0))?, allowed)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::FolderError,
-    folder::{Activation, Folder, Link, Pooling, PoolingMode, ProblemType, Splade},
+    folder::{Activation, Config, Folder, Link, Pooling, PoolingMode, ProblemType, Splade},
     request::{Function, Similarity},
     side::Side,
     text::Prompts,
@@ -130,7 +130,7 @@ const OTHERS: [(&str, &str); 12] = [
 ];
 
 /// Tokens of the longest input where no file says a limit.
-const USUAL_LIMIT: usize = 8192;
+pub(crate) const USUAL_LIMIT: usize = 8192;
 
 /// Decides what a folder is for. `metadata` is the task in the graph's own metadata.
 ///
@@ -250,15 +250,20 @@ fn classes(folder: &Folder) -> Classes {
         Some(labels) => labels.iter().map(|it| it.as_str().into()).collect(),
         None => config.labels.clone(),
     };
-    let function = match config.problem_type {
+    let function = usual_function(config, labels.len());
+    Classes { labels, function }
+}
+
+/// What makes scores of the logits of so many classes.
+pub(crate) fn usual_function(config: &Config, labels: usize) -> Function {
+    match config.problem_type {
         Some(ProblemType::Regression) => Function::None,
         Some(ProblemType::MultiLabel) => Function::Sigmoid,
-        _ if labels.len() == 1 => Function::Sigmoid,
+        _ if labels == 1 => Function::Sigmoid,
         Some(ProblemType::SingleLabel) => Function::Softmax,
-        None if labels.len() > 1 => Function::Softmax,
+        None if labels > 1 => Function::Softmax,
         None => config.function_to_apply.unwrap_or(Function::None),
-    };
-    Classes { labels, function }
+    }
 }
 
 /// What a cross-encoder puts behind its logit: the newest of three places that says it, else a sigmoid.
@@ -320,14 +325,16 @@ fn prompts(folder: &Folder) -> Result<Prompts, FolderError> {
 
 /// Most tokens of an input: the smallest of the limits that files say.
 fn longest(folder: &Folder, warnings: &mut Vec<String>) -> usize {
-    let positions = folder.config.positions;
-    let positions = positions.map(|it| it.saturating_sub(folder.config.first_position()));
-    let limits =
-        [folder.sentence.max_seq_length, folder.tokenizer_config.model_max_length, positions];
-    // A limit of zero is how some files say that there is none.
-    let smallest = limits.into_iter().flatten().filter(|&it| it > 0).min();
-    smallest.unwrap_or_else(|| {
+    let limits = [folder.sentence.max_seq_length, folder.tokenizer_config.model_max_length];
+    smallest_limit(&folder.config, limits).unwrap_or_else(|| {
         warnings.push(format!("no file says the longest input; {USUAL_LIMIT} tokens are taken"));
         USUAL_LIMIT
     })
+}
+
+/// The smallest of these limits and of the positions that the model has.
+pub(crate) fn smallest_limit(config: &Config, limits: [Option<usize>; 2]) -> Option<usize> {
+    let positions = config.positions.map(|it| it.saturating_sub(config.first_position()));
+    // A limit of zero is how some files say that there is none.
+    limits.into_iter().chain([positions]).flatten().filter(|&it| it > 0).min()
 }

@@ -6,10 +6,10 @@ use crate::{
     context::{Context, ContextKind, WorkKind},
     error::RowError,
     head::{
-        answer::Question,
+        answer::{MOST_ANSWERS, Question},
         entail::{Candidates, entailment},
         entities::Scored,
-        mask::{MaskWork, Masked},
+        mask::{MOST_FILLS, MaskWork, Masked},
     },
     parts::Parts,
     request::{Parameters, Strategy, TopK},
@@ -17,7 +17,7 @@ use crate::{
     side::Side,
     step::Prepared,
     task::Classes,
-    text::{self, Detail, Encode, Truncation},
+    text::{self, Detail, Encode, Truncation, target_ids},
 };
 
 fn wrong(name: &str, problem: String) -> RowError {
@@ -144,12 +144,6 @@ fn count(top_k: TopK, usual: usize) -> usize {
     }
 }
 
-/// Answers to one question.
-const MOST_ANSWERS: usize = 100;
-
-/// Fills of one text, each of which is decoded as a whole.
-const MOST_FILLS: usize = 10_000;
-
 /// A text with masks as one row.
 pub(crate) fn fills(
     parts: &Parts,
@@ -167,7 +161,11 @@ pub(crate) fn fills(
         let problem = format!("the text has no mask: write {written} where a word is to be found");
         return Err(RowError::Input(problem));
     }
-    let targets = parameters.targets.as_ref().map(|it| target_ids(parts, it)).transpose()?;
+    let targets = parameters
+        .targets
+        .as_ref()
+        .map(|it| target_ids(&parts.tokenizer, parts.limits, it))
+        .transpose()?;
     let top_k = count(parameters.top_k, 5);
     if top_k.saturating_mul(positions.len()) > MOST_FILLS {
         let problem = format!("{} masks have at most {MOST_FILLS} fills", positions.len());
@@ -177,24 +175,6 @@ pub(crate) fn fills(
     let rows = vec![texts.only_row(&encoding, work)?];
     let masked = Masked { ids, positions, pad: parts.special.pad };
     Ok(Prepared { rows, context: Context(ContextKind::Fills(masked)) })
-}
-
-/// The tokens that are these words, or that these words begin with.
-fn target_ids(parts: &Parts, targets: &[String]) -> Result<Arc<[u32]>, RowError> {
-    let how = Encode { add_special_tokens: false, detail: Detail::Ids, truncation: None };
-    let mut ids = Vec::with_capacity(targets.len());
-    for target in targets {
-        let text = parts.limits.whole(target)?;
-        let id = match parts.tokenizer.id(text) {
-            Some(id) => Some(id),
-            None => parts.tokenizer.encode(text, None, &how)?.windows[0].ids.first().copied(),
-        };
-        ids.extend(id.filter(|it| !ids.contains(it)));
-    }
-    match ids.is_empty() {
-        true => Err(wrong("targets", "no target is a word of the vocabulary".to_owned())),
-        false => Ok(ids.into()),
-    }
 }
 
 /// A row for each label that a text may have.

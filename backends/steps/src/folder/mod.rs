@@ -2,10 +2,10 @@
 
 mod config;
 mod dense;
-mod document;
+pub(crate) mod document;
 mod graph;
 mod modules;
-mod notes;
+pub(crate) mod notes;
 mod overrides;
 mod pooling;
 mod read;

@@ -10,6 +10,9 @@ use crate::{
 /// Spans of one window that are looked at, however many answers are wanted.
 const MOST_SPANS: usize = 10_000;
 
+/// Answers to one question.
+pub(crate) const MOST_ANSWERS: usize = 100;
+
 /// A question and its context.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::function::apply;
 use crate::{
     error::RowError,
+    outputs::RowOutput,
     reply::Label,
     request::{Function, TopK},
 };
@@ -37,6 +38,17 @@ pub(crate) fn classify(
         TopK::Best(count) => count,
     });
     Ok(found)
+}
+
+/// The logits of a row as they are.
+///
+/// # Errors
+/// When one is no number. An infinite one is a class that cannot be; a score that is not finite is found later.
+pub(crate) fn whole_logits(output: &RowOutput<'_>) -> Result<Vec<f32>, RowError> {
+    match output.values.iter().position(|it| it.is_nan()) {
+        Some(position) => Err(RowError::NotANumber { output: output.name.to_owned(), position }),
+        None => Ok(output.values.to_vec()),
+    }
 }
 
 /// Fails for the first value that is no finite number.

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
-use super::function::argmax;
+use super::{
+    classify::check_numbers,
+    embed::token_vectors,
+    function::{argmax, softmax},
+};
 use crate::{
     error::RowError,
+    outputs::RowOutput,
     reply::Entity,
     request::Strategy,
     text::{Encoded, Tokenizer},
@@ -43,6 +48,18 @@ struct Tagged {
     start: usize,
     end: usize,
     index: usize,
+}
+
+/// The scores of each token of a row, one list behind the other.
+///
+/// # Errors
+/// When the output has not the shape `[tokens, classes]`, or a value is no number.
+pub(crate) fn token_scores(output: &RowOutput<'_>) -> Result<Vec<f32>, RowError> {
+    let width = token_vectors(output)?.width;
+    let mut values = output.values.to_vec();
+    values.chunks_exact_mut(width).for_each(softmax);
+    check_numbers(&values, output.name)?;
+    Ok(values)
 }
 
 /// The entities of a text. Each row has the scores of the tokens of one window.

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use super::{classify::check_numbers, function::softmax};
 use crate::{error::RowError, outputs::RowOutput, reply::Fill, text::Tokenizer};
 
+/// Fills of one text, each of which is decoded as a whole.
+pub(crate) const MOST_FILLS: usize = 10_000;
+
 /// Which tokens are looked for, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MaskWork {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backend::{ModelSpec, TensorSpec};
+use backend::{EngineDescription, ModelSpec, TensorSpec};
 
 use crate::config::{
     check::{
@@ -145,11 +145,12 @@ pub fn complete(
     raw.platform.clone_from(&choice.platform);
     raw.backend.clone_from(&choice.backend);
     raw.default_model_filename = choice.default_model_filename.clone().unwrap_or_default();
+    let engine = engines.description(&choice.backend);
     if let Some(spec) = spec.filter(|_| defaults.completion == Completion::On) {
         ranks_must_be_known(&raw, spec, &mut report);
-        fill_from_model(&mut raw, spec, defaults);
+        fill_from_model(&mut raw, spec, engine, defaults);
     }
-    fill_batching(&mut raw, defaults);
+    fill_batching(&mut raw, engine, defaults);
     fill_defaults(&mut raw);
     fill_idle_time(&mut raw, defaults.sequence_idle);
     let mut config = check(&raw, engines, &mut report);
@@ -195,7 +196,12 @@ fn ranks_must_be_known(raw: &RawConfig, spec: &ModelSpec, report: &mut Report) {
 }
 
 /// Inputs, outputs and batching as the model has them, unless both inputs and outputs are configured.
-fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
+fn fill_from_model(
+    raw: &mut RawConfig,
+    spec: &ModelSpec,
+    engine: &EngineDescription,
+    defaults: &Defaults,
+) {
     let all_given = !raw.input.is_empty() && !raw.output.is_empty();
     if !all_given {
         let may_batch =
@@ -205,14 +211,16 @@ fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
         } else if may_batch {
             raw.max_batch_size = Some(defaults.max_batch_size.try_into().unwrap_or(i32::MAX));
         }
-        merge(raw, defaults);
+        merge(raw, engine, defaults);
     }
     let batches = raw.max_batch_size() > 0;
     if raw.input.is_empty() {
-        // Inputs with a default in the model may be configured; by themselves they are no part of it. In
-        // old files every weight is one.
+        // Inputs with a default in the model may be configured; by themselves they are no part of it, unless the engine
+        // says so. In old files every weight is one.
         let made = server_ports::input_names(raw);
-        let needed = spec.inputs.iter().filter(|it| !it.optional && !made.contains(&&*it.name));
+        let is_shown = |it: &&TensorSpec| !it.optional || engine.shows_optional_inputs;
+        let shown = spec.inputs.iter().filter(is_shown);
+        let needed = shown.filter(|it| !made.contains(&&*it.name));
         raw.input = needed.map(|it| input(it, batches)).collect();
     }
     if raw.output.is_empty() {
@@ -224,8 +232,9 @@ fn fill_from_model(raw: &mut RawConfig, spec: &ModelSpec, defaults: &Defaults) {
 }
 
 /// Has requests merged, where that is possible and the configuration says nothing of it.
-fn merge(raw: &mut RawConfig, defaults: &Defaults) {
-    let may_merge = raw.max_batch_size() > 1 && defaults.rows == RowsKnown::Independent;
+fn merge(raw: &mut RawConfig, engine: &EngineDescription, defaults: &Defaults) {
+    let is_independent = engine.merges_by_default && defaults.rows == RowsKnown::Independent;
+    let may_merge = raw.max_batch_size() > 1 && is_independent;
     if may_merge && raw.scheduling_choice.is_none() {
         let batching = ModelDynamicBatching::default();
         raw.scheduling_choice = Some(SchedulingChoice::DynamicBatching(batching));
@@ -233,9 +242,9 @@ fn merge(raw: &mut RawConfig, defaults: &Defaults) {
 }
 
 /// What the server's settings say of merging requests, where the configuration does not.
-fn fill_batching(raw: &mut RawConfig, defaults: &Defaults) {
+fn fill_batching(raw: &mut RawConfig, engine: &EngineDescription, defaults: &Defaults) {
     if defaults.dynamic_batching {
-        merge(raw, defaults);
+        merge(raw, engine, defaults);
     }
     let Some(SchedulingChoice::DynamicBatching(batching)) = &mut raw.scheduling_choice else {
         return;
@@ -295,7 +304,8 @@ fn fill_ports(raw: &mut RawConfig, spec: &ModelSpec, batches: bool) {
 fn input(spec: &TensorSpec, batches: bool) -> ModelInput {
     let (dims, reshape) = client_dims(spec, batches);
     let data_type = type_number(spec.dtype);
-    ModelInput { name: spec.name.to_string(), data_type, dims, reshape, ..Default::default() }
+    let (name, optional) = (spec.name.to_string(), spec.optional);
+    ModelInput { name, data_type, dims, reshape, optional, ..Default::default() }
 }
 
 fn output(spec: &TensorSpec, batches: bool) -> ModelOutput {

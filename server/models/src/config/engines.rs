@@ -130,6 +130,7 @@ pub(crate) fn usual() -> Engines {
         has_op_libraries: true,
         parameters: &["intra_op_thread_count", "execution_mode"],
         settings_of_files: &["session.optimized_model_filepath", "engine_cache_path"],
+        ..EngineDescription::PLAIN
     };
     const TORCH: EngineDescription = EngineDescription {
         formats: &[

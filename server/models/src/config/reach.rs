@@ -23,6 +23,15 @@ pub(crate) fn beyond_the_model(raw: &RawConfig, engines: &Engines) -> Option<Str
     )
 }
 
+/// The first parameter that names a file of another model; a sentence.
+pub(crate) fn of_others(raw: &RawConfig, engines: &Engines) -> Option<String> {
+    let settings = engines.description(&raw.backend).settings_of_repository;
+    let named = settings
+        .iter()
+        .find(|key| raw.parameters.get(**key).is_some_and(|it| it.string_value.contains('/')));
+    named.map(|key| format!("parameter {key} reads files of other models"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

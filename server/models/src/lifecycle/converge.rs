@@ -144,6 +144,7 @@ impl Converger {
             })?,
         };
         let raw = self.catalogue.with_policy(&found, raw);
+        self.loader.find_version(&mut found, raw.as_ref());
         let sources = Sources::new(&found.name, raw.clone(), stamps);
         Ok(Target { found, raw, files: files.map(|it| it.0), sources })
     }

@@ -27,7 +27,7 @@ use crate::{
         misspelt::misspelt_parameters,
         pbtxt::ConfigReader,
         raw,
-        reach::beyond_the_model,
+        reach::{beyond_the_model, of_others},
         unapplied::unapplied,
     },
     load::{
@@ -45,7 +45,10 @@ use crate::{
         scheduler::{InstanceSet, dispatch},
         strict_rows::strict_rows,
     },
-    repository::{denied::cannot, local::FoundModel},
+    repository::{
+        denied::cannot,
+        local::{FoundModel, repository_of},
+    },
     serving::{manager::ModelManager, served::ServedModel},
     settings::repository::Repository,
 };
@@ -138,12 +141,16 @@ impl Loader {
         if self.settings.repository.trusts_load_requests {
             return Ok(());
         }
-        beyond_the_model(raw, &self.descriptions).map_or(Ok(()), |beyond| {
-            Err(format!(
-                "{beyond}, which a request may not bring unless the server was started with \
+        let engines = &self.descriptions;
+        beyond_the_model(raw, engines).or_else(|| of_others(raw, engines)).map_or(
+            Ok(()),
+            |beyond| {
+                Err(format!(
+                    "{beyond}, which a request may not bring unless the server was started with \
                  --trust-load-requests=true; the config.pbtxt in the repository may"
-            ))
-        })
+                ))
+            },
+        )
     }
 
     /// The configuration in the model's directory.
@@ -163,6 +170,14 @@ impl Loader {
             raw.name.clone_from(&found.name);
         }
         Ok(Some(raw))
+    }
+
+    /// A model without version directories is version 1, where its engine needs none.
+    pub(crate) fn find_version(&self, found: &mut FoundModel, raw: Option<&raw::ModelConfig>) {
+        let engine = raw.map(|it| self.descriptions.description(&it.backend));
+        if engine.is_some_and(|it| it.is_version_optional) && found.versions.is_empty() {
+            found.versions.insert(1, found.dir.clone());
+        }
     }
 
     /// Loads it where it is to run; on the CPU where its GPUs turn out to be of no use and it may.
@@ -250,6 +265,8 @@ impl Loader {
         let source = ModelSource {
             name: found.name.clone(),
             path: model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
+            directory: found.dir.clone(),
+            repository: repository_of(found, &self.settings.repository.from),
             options: self.options_here(load, plan, warnings),
             default_threads: plan.threads,
             placements: plan.placements(),

@@ -51,6 +51,12 @@ impl Loader {
         // Without a specification everything was written down, and a model that keeps state is not tried, as clients
         // would see that.
         let can_try = model.spec().is_some() && !model.keeps_state();
+        let engine = self.descriptions.description(&load.choice.backend);
+        if !engine.merges_by_default && !load.raw.is_some_and(is_told_to_merge) {
+            // What its rows are is said by the engine, and need not be tried.
+            let (instance, warning) = (None, None);
+            return Ok(Settled { completed, instance, warning, has_parts: false, row_check });
+        }
         let device = plan.devices.first().copied();
         let Some(device) = device.filter(|_| can_try && is_due(&completed.config)) else {
             return Ok(Settled {

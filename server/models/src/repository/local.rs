@@ -15,6 +15,7 @@ use crate::{
         flat::{OF_HUB, model_files, only_model_file},
         model_id::ModelId,
     },
+    settings::repository::ModelsFrom,
 };
 use inference::messages;
 
@@ -229,6 +230,18 @@ impl Found {
             self.add_or_refuse(id, model);
         }
     }
+}
+
+/// The directory of models in which that of a model is one, and whose files it may name: a repository on this machine,
+/// or the folder that an archive with several models was unpacked into.
+pub(crate) fn repository_of(found: &FoundModel, from: &ModelsFrom) -> Option<PathBuf> {
+    let parent = found.dir.parent()?;
+    let is_one = match from {
+        ModelsFrom::Repositories(all) => all.iter().any(|it| it == parent),
+        ModelsFrom::Path(path) => found.dir != *path && found.dir.starts_with(path),
+        ModelsFrom::Named(_) => false,
+    };
+    is_one.then(|| parent.to_owned())
 }
 
 /// Is that a name of files that are still being written, or are hidden?

@@ -1,0 +1,58 @@
+//! The files that parameters name: in the model's directory, or in that of another model of the same repository.
+
+use std::path::{Component, Path, PathBuf};
+
+use backend::BackendError;
+
+use super::settings::Settings;
+
+/// A file or folder that is there.
+pub(super) struct Place {
+    /// The folder that it lies in.
+    pub(super) dir: PathBuf,
+    /// Its own name there.
+    pub(super) name: String,
+}
+
+/// The file or folder that a parameter names.
+///
+/// # Errors
+/// When the parameter is missing, the name leads out of the repository, or nothing is there.
+pub(super) fn required(settings: &Settings<'_>, key: &str) -> Result<Place, BackendError> {
+    match settings.text(key) {
+        Some(name) => find(settings, key, name),
+        None => Err(BackendError::Load(format!(
+            "parameter '{key}' is missing: it names a file in the model's directory, or <other model>/<file>"
+        ))),
+    }
+}
+
+/// The file or folder of this name, which stands in that parameter.
+///
+/// # Errors
+/// When it leads out of the repository, or nothing is there.
+pub(super) fn find(settings: &Settings<'_>, key: &str, name: &str) -> Result<Place, BackendError> {
+    let is_inside = Path::new(name).components().all(|it| matches!(it, Component::Normal(_)));
+    if name.is_empty() || !is_inside {
+        let problem = format!(
+            "'{name}' is no file in the model's directory, nor <other model>/<file> of its repository"
+        );
+        return Err(settings.wrong(key, problem));
+    }
+    let source = settings.source;
+    let of_others = source.repository.as_ref().filter(|_| name.contains('/'));
+    let mut places = std::iter::once(&source.directory).chain(of_others).map(|it| it.join(name));
+    let Some(found) = places.clone().find(|it| it.exists()) else {
+        let looked: Vec<String> = places.by_ref().map(|it| it.display().to_string()).collect();
+        let mut problem = format!("there is no {}", looked.join(" and no "));
+        if name.contains('/') && source.repository.is_none() {
+            problem.push_str(
+                "; files of other models can be named in a repository on this machine only",
+            );
+        }
+        return Err(settings.wrong(key, problem));
+    };
+    let dir = found.parent().unwrap_or(&source.directory).to_owned();
+    let name = found.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Place { dir, name })
+}

@@ -1,0 +1,29 @@
+//! The engine `steps`: what stands before and behind a graph, as models of their own, for ensembles that an operator
+//! writes. Each is one step of the table in `docs/pipelines.md`; the heads are those of the pipelines.
+
+mod answer;
+mod arithmetic;
+mod backend;
+mod call;
+mod cast;
+mod classes;
+mod classify;
+mod detokenize;
+mod entail;
+mod entities;
+mod files;
+mod kept;
+mod kind;
+mod mask;
+mod open;
+mod padding;
+mod pool;
+mod ports;
+mod settings;
+mod similarity;
+mod splade;
+mod tokenize;
+mod vocabulary;
+mod windows;
+
+pub use backend::Steps;

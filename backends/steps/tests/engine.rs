@@ -1,0 +1,355 @@
+//! The engine `steps`: each step on small tensors, and what is wrong with one that does not load.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use backend::{
+    Backend, Batch, DataType, Device, Element, Hints, ModelSource, ModelSpec, NamedTensor, Shape,
+    Stop, Tensor, TensorHint,
+};
+use backend_steps::Steps;
+
+/// A repository of its own that is removed with this: the model `m`, beside a folder with a tokenizer.
+struct Repository(PathBuf);
+
+impl Drop for Repository {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("the repository was made by this test");
+    }
+}
+
+fn fixture(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pipelines").join(path)
+}
+
+impl Repository {
+    fn new(files: &[(&str, &str)]) -> Repository {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("muster-steps-{}-{number}", std::process::id());
+        let dir = Repository(std::env::temp_dir().join(name));
+        fs::create_dir_all(dir.0.join("m")).unwrap();
+        for (file, text) in files {
+            fs::write(dir.0.join("m").join(file), text).unwrap();
+        }
+        for folder in ["sst2", "ner", "fill-mask", "question-answering"] {
+            fs::create_dir_all(dir.0.join(folder)).unwrap();
+            for file in ["tokenizer.json", "tokenizer_config.json", "config.json"] {
+                let from = fixture(folder).join("folder").join(file);
+                fs::copy(from, dir.0.join(folder).join(file)).unwrap();
+            }
+        }
+        dir
+    }
+
+    fn source(&self, parameters: &[(&str, &str)]) -> ModelSource {
+        let own = |it: &(&str, &str)| (it.0.to_owned(), it.1.to_owned());
+        ModelSource {
+            directory: self.0.join("m"),
+            repository: Some(self.0.clone()),
+            options: parameters.iter().map(own).collect::<BTreeMap<_, _>>(),
+            ..ModelSource::new("m", self.0.join("m/1"))
+        }
+    }
+}
+
+/// What comes of a batch; the text of the error where it fails.
+fn run(
+    source: &ModelSource,
+    inputs: &[NamedTensor],
+    outputs: &[&str],
+) -> Result<Vec<Tensor>, String> {
+    let model = Steps.load(source).map_err(|it| it.to_string())?;
+    let outputs: Vec<Arc<str>> = outputs.iter().map(|it| Arc::from(*it)).collect();
+    let rows = inputs[0].tensor.shape().rows().unwrap();
+    let batch = Batch { inputs, outputs: &outputs, rows, stop: &Stop::new() };
+    let mut instance = model.instantiate(Device::Cpu).unwrap();
+    let made = instance.execute(&batch).map_err(|it| it.to_string())?;
+    let find = |name: &Arc<str>| made.iter().find(|it| it.name == *name).unwrap().tensor.clone();
+    Ok(outputs.iter().map(find).collect())
+}
+
+fn spec(source: &ModelSource) -> ModelSpec {
+    Steps.load(source).unwrap().spec().unwrap().clone()
+}
+
+fn numbers<T: Element + Send>(name: &str, dims: &[usize], values: Vec<T>) -> NamedTensor {
+    NamedTensor { name: name.into(), tensor: Tensor::from_vec(Shape::new(dims), values).unwrap() }
+}
+
+fn texts(name: &str, dims: &[usize], values: &[&str]) -> NamedTensor {
+    let tensor = Tensor::from_strings(Shape::new(dims), values).unwrap();
+    NamedTensor { name: name.into(), tensor }
+}
+
+fn strings(tensor: &Tensor) -> Vec<String> {
+    tensor.strings().map(|it| String::from_utf8(it.to_vec()).unwrap()).collect()
+}
+
+fn integers(tensor: &Tensor) -> &[i64] {
+    tensor.as_slice_of().unwrap()
+}
+
+fn floats(tensor: &Tensor) -> &[f32] {
+    tensor.as_slice_of().unwrap()
+}
+
+/// The error with which a step of these parameters does not load.
+#[track_caller]
+fn refused(parameters: &[(&str, &str)], expected: &str) {
+    let config: String = parameters
+        .iter()
+        .map(|(key, value)| {
+            format!("parameters {{ key: \"{key}\" value: {{ string_value: \"{value}\" }} }}\n")
+        })
+        .collect();
+    let config = format!("backend: \"steps\"\n{config}");
+    let repository = Repository::new(&[("config.pbtxt", &config), ("two.txt", "NO\nYES\n")]);
+    let source = repository.source(parameters);
+    let error = Steps.load(&source).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn what_is_wrong_has_its_line_its_key_and_the_nearest_name() {
+    let tokenize = ("step", "tokenize");
+    refused(
+        &[("step", "tokenise")],
+        "config.pbtxt:2: parameter 'step': there is no step 'tokenise'; the nearest is 'tokenize'",
+    );
+    refused(
+        &[tokenize, ("file", "sst2/tokenizer.json"), ("max_lenght", "3")],
+        "config.pbtxt:4: parameter 'max_lenght': the step 'tokenize' has no such parameter; the nearest is 'max_length'",
+    );
+    refused(
+        &[tokenize, ("file", "sst2/tokenizer.json"), ("truncation", "only_frist")],
+        "parameter 'truncation': 'only_frist' is none of longest_first, only_first, only_second, none; did you mean \
+         'only_first'?",
+    );
+    refused(&[tokenize], "parameter 'file' is missing");
+    refused(
+        &[tokenize, ("file", "sst2/config.json")],
+        "parameter 'file': config.json: it is no tokenizer",
+    );
+    refused(&[tokenize, ("file", "none/tokenizer.json")], "parameter 'file': there is no ");
+    for outside in ["../sst2/tokenizer.json", "/etc/passwd", "sst2/../../x", ""] {
+        refused(&[tokenize, ("file", outside)], "is no file in the model's directory");
+    }
+    refused(
+        &[tokenize, ("file", "sst2/tokenizer.json"), ("stride", "2")],
+        "windows are several rows of one text; write max_batch_size: 0",
+    );
+    refused(&[("step", "classify"), ("labels", "two.txt"), ("top_k", "0")], "parameter 'top_k'");
+    refused(&[("step", "top_k"), ("axis", "3")], "a row has 1 dimensions");
+}
+
+#[test]
+fn labels_are_as_many_as_the_classes() {
+    let repository = Repository::new(&[("three.txt", "A\nB\nC\n"), ("gap.txt", "A\n\nB\n")]);
+    let hint = TensorHint {
+        name: "logits".into(),
+        dtype: Some(DataType::Fp32),
+        dims: Some(vec![None, Some(2)]),
+    };
+    let mut source = repository.source(&[("step", "classify"), ("labels", "three.txt")]);
+    assert_eq!(spec(&source).inputs[0].dims, [None, Some(3)]);
+    source.hints = Hints { inputs: vec![hint], ..Hints::default() };
+    let error = Steps.load(&source).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("three.txt has 3 labels, and the input 'logits' 2 classes"), "{error}");
+    let source = repository.source(&[("step", "classify"), ("labels", "gap.txt")]);
+    let error = Steps.load(&source).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("gap.txt: line 2 is empty"), "{error}");
+}
+
+#[test]
+fn texts_of_a_batch_are_padded_to_the_longest() {
+    let repository = Repository::new(&[]);
+    let parameters = [("step", "tokenize"), ("file", "sst2/tokenizer.json")];
+    let source = repository.source(&parameters);
+    let text = texts("text", &[2, 1], &["a film", "a film was good"]);
+    let wanted = ["input_ids", "attention_mask", "special_tokens_mask", "word_ids", "offsets"];
+    let made = run(&source, std::slice::from_ref(&text), &wanted).unwrap();
+    let length = made[0].shape().dims()[1];
+    assert_eq!(made[0].shape().dims(), [2, length]);
+    assert_eq!(made[4].shape().dims(), [2, length, 2]);
+    let kept = integers(&made[1])[..length].iter().filter(|it| **it == 1).count();
+    assert!(kept < length, "the first text is not shorter");
+    let pad = integers(&made[0])[length - 1];
+    assert_eq!((pad, integers(&made[1])[length - 1]), (0, 0));
+    assert_eq!((integers(&made[2])[length - 1], integers(&made[3])[length - 1]), (1, -1));
+    // Alone it is what it is among others.
+    let alone = run(&source, &[texts("text", &[1, 1], &["a film"])], &["input_ids"]).unwrap();
+    assert_eq!(integers(&alone[0]), &integers(&made[0])[..kept]);
+    // And other ways to pad.
+    let with = |more: &[(&str, &str)]| repository.source(&[&parameters[..], more].concat());
+    let error = run(&with(&[("padding", "none")]), std::slice::from_ref(&text), &["input_ids"]);
+    assert!(error.unwrap_err().contains("and are not padded"));
+    let long =
+        run(&with(&[("padding", "max_length"), ("max_length", "12")]), &[text], &["input_ids"]);
+    assert_eq!(long.unwrap()[0].shape().dims(), [2, 12]);
+}
+
+#[test]
+fn a_text_that_is_too_long_is_cut_or_refused() {
+    let repository = Repository::new(&[]);
+    let source = |truncation| {
+        repository.source(&[
+            ("step", "tokenize"),
+            ("file", "sst2/tokenizer.json"),
+            ("max_length", "4"),
+            ("truncation", truncation),
+        ])
+    };
+    let text = [texts("text", &[1, 1], &["a film was good and bad"])];
+    let cut = run(&source("longest_first"), &text, &["input_ids"]).unwrap();
+    assert_eq!(cut[0].shape().dims(), [1, 4]);
+    let error = run(&source("none"), &text, &["input_ids"]).unwrap_err();
+    assert!(error.contains("the model takes 4"), "{error}");
+}
+
+#[test]
+fn without_a_batch_a_text_makes_windows_or_pairs() {
+    let repository = Repository::new(&[]);
+    let mut source = repository.source(&[
+        ("step", "tokenize"),
+        ("file", "sst2/tokenizer.json"),
+        ("max_length", "6"),
+        ("stride", "1"),
+    ]);
+    source.hints.is_unbatched = true;
+    let text = [texts("text", &[1], &["a film was good and a film was bad"])];
+    let windows = run(&source, &text, &["input_ids"]).unwrap();
+    assert!(windows[0].shape().dims()[0] > 1);
+    source.options.remove("stride");
+    source.options.insert("template".to_owned(), "about {}".to_owned());
+    let pair = [text[0].clone(), texts("text_pair", &[3], &["a", "b", "c"])];
+    let pairs = run(&source, &pair, &["input_ids"]).unwrap();
+    assert_eq!(pairs[0].shape().dims(), [3, 6]);
+}
+
+#[test]
+fn ids_become_text_again() {
+    let repository = Repository::new(&[]);
+    let file = ("file", "sst2/tokenizer.json");
+    let tokens = repository.source(&[("step", "tokenize"), file]);
+    let ids =
+        run(&tokens, &[texts("text", &[1, 1], &["a film was good"])], &["input_ids"]).unwrap();
+    let given = [NamedTensor { name: "input_ids".into(), tensor: ids[0].clone() }];
+    let back = repository.source(&[("step", "detokenize"), file]);
+    assert_eq!(strings(&run(&back, &given, &["text"]).unwrap()[0]), ["a film was good"]);
+}
+
+#[test]
+fn vectors_of_tokens_are_pooled_without_padding() {
+    let repository = Repository::new(&[]);
+    let source = repository.source(&[("step", "pool"), ("mode", "mean"), ("normalize", "true")]);
+    let states = numbers("last_hidden_state", &[1, 3, 2], vec![2.0f32, 5.0, 4.0, 3.0, 9.0, 9.0]);
+    let mask = numbers("attention_mask", &[1, 3], vec![1i64, 1, 0]);
+    let made = run(&source, &[states.clone(), mask], &["embedding", "result"]).unwrap();
+    assert_eq!(floats(&made[0]), [0.6, 0.8]);
+    assert_eq!(strings(&made[1]), ["[0.6000000238418579,0.800000011920929]"]);
+    // A mask with a hole counts as it is, and none is all of them.
+    let mask = numbers("attention_mask", &[1, 3], vec![1i64, 0, 1]);
+    let source = repository.source(&[("step", "pool"), ("mode", "max+cls")]);
+    let made = run(&source, &[states.clone(), mask], &["embedding"]).unwrap();
+    assert_eq!(floats(&made[0]), [9.0, 9.0, 2.0, 5.0]);
+    let made = run(&source, &[states.clone()], &["embedding"]).unwrap();
+    assert_eq!(floats(&made[0]), [9.0, 9.0, 2.0, 5.0]);
+    let mask = numbers("attention_mask", &[1, 2], vec![1i64, 1]);
+    let error = run(&source, &[states, mask], &["embedding"]).unwrap_err();
+    assert!(error.contains("input 'attention_mask': its shape is [1, 2]"), "{error}");
+}
+
+#[test]
+fn logits_become_classes() {
+    let repository = Repository::new(&[("two.txt", "NO\nYES\n")]);
+    let logits = [numbers("logits", &[2, 2], vec![0.0f32, 0.0, 1.0, 2.0])];
+    let usual = [("step", "classify"), ("labels", "two.txt")];
+    let with = |more: &[(&str, &str)]| repository.source(&[&usual[..], more].concat());
+    let wanted = ["label", "score", "result"];
+    let made = run(&with(&[]), &logits, &wanted).unwrap();
+    assert_eq!(made[0].shape().dims(), [2, 1]);
+    assert_eq!(strings(&made[0]), ["NO", "YES"]);
+    assert_eq!(floats(&made[1])[0], 0.5);
+    assert_eq!(strings(&made[2])[0], r#"{"label":"NO","score":0.5}"#);
+    let made = run(&with(&[("top_k", "all"), ("function", "none")]), &logits, &wanted).unwrap();
+    assert_eq!(made[0].shape().dims(), [2, 2]);
+    assert_eq!(floats(&made[1]), [0.0, 0.0, 2.0, 1.0]);
+    let nan = [numbers("logits", &[1, 2], vec![f32::NAN, 0.0])];
+    assert!(run(&with(&[]), &nan, &wanted).unwrap_err().contains("is not a number"));
+}
+
+#[test]
+fn rows_of_one_text_say_which_labels_it_has() {
+    let repository = Repository::new(&[("nli.txt", "contradiction\nneutral\nentailment\n")]);
+    let mut source = repository.source(&[("step", "entail"), ("labels", "nli.txt")]);
+    source.hints.is_unbatched = true;
+    let logits = numbers("logits", &[2, 3], vec![0.0f32, 0.0, 1.0, 0.0, 0.0, 3.0]);
+    let labels = texts("candidate_labels", &[2], &["a", "b"]);
+    let made = run(&source, &[logits.clone(), labels], &["label", "score"]).unwrap();
+    assert_eq!(strings(&made[0]), ["b", "a"]);
+    assert!(floats(&made[1])[0] > 0.8);
+    let labels = texts("candidate_labels", &[3], &["a", "b", "c"]);
+    assert!(
+        run(&source, &[logits, labels], &["label"]).unwrap_err().contains("3 labels for 2 rows")
+    );
+}
+
+#[test]
+fn sparse_rows_that_are_shorter_end_with_minus_one() {
+    let repository = Repository::new(&[]);
+    let source = repository.source(&[("step", "splade"), ("pooling", "max")]);
+    let logits = [numbers("logits", &[2, 1, 3], vec![1.0f32, -1.0, 3.0, 0.0, 2.0, -1.0])];
+    let made = run(&source, &logits, &["indices", "values", "result"]).unwrap();
+    assert_eq!(integers(&made[0]), [0, 2, 1, -1]);
+    assert_eq!(floats(&made[1])[3], 0.0);
+    assert!(strings(&made[2])[1].starts_with(r#"[{"index":1,"value":1.09"#));
+}
+
+#[test]
+fn a_vector_is_compared_with_others() {
+    let repository = Repository::new(&[]);
+    let mut source = repository.source(&[("step", "similarity"), ("function", "dot")]);
+    source.hints.is_unbatched = true;
+    let vectors = numbers("embedding", &[3, 2], vec![1.0f32, 2.0, 3.0, 4.0, 0.0, 1.0]);
+    let made = run(&source, &[vectors], &["score"]).unwrap();
+    assert_eq!((made[0].shape().dims(), floats(&made[0])), (&[2][..], &[11.0, 2.0][..]));
+}
+
+#[test]
+fn tensors_are_normalized_ranked_and_scaled_along_an_axis() {
+    let repository = Repository::new(&[]);
+    let run_step = |parameters: &[(&str, &str)], output: &str| {
+        let input = [numbers("input", &[2, 2], vec![3.0f32, 4.0, 1.0, 1.0])];
+        run(&repository.source(parameters), &input, &[output]).unwrap().remove(0)
+    };
+    assert_eq!(floats(&run_step(&[("step", "normalize")], "output"))[..2], [0.6, 0.8]);
+    assert_eq!(floats(&run_step(&[("step", "softmax")], "output"))[2..], [0.5, 0.5]);
+    assert_eq!(integers(&run_step(&[("step", "argmax")], "output")), [1, 0]);
+    let top = [("step", "top_k"), ("k", "1")];
+    assert_eq!(floats(&run_step(&top, "output")), [4.0, 1.0]);
+    assert_eq!(integers(&run_step(&top, "indices")), [1, 0]);
+    let scale = [("step", "scale"), ("mean", "1, 2"), ("std", "2")];
+    assert_eq!(floats(&run_step(&scale, "output")), [1.0, 1.0, 0.0, -0.5]);
+    let cast = run_step(&[("step", "cast"), ("data_type", "TYPE_INT32")], "output");
+    assert_eq!(cast.as_slice_of::<i32>().unwrap(), [3, 4, 1, 1]);
+}
+
+#[test]
+fn ports_have_the_type_that_the_configuration_says() {
+    let repository = Repository::new(&[]);
+    let mut source = repository.source(&[("step", "tokenize"), ("file", "sst2/tokenizer.json")]);
+    let ids = TensorHint { name: "input_ids".into(), dtype: Some(DataType::Int32), dims: None };
+    source.hints.outputs = vec![ids];
+    let made = run(&source, &[texts("text", &[1, 1], &["a film"])], &["input_ids"]).unwrap();
+    assert_eq!(made[0].dtype(), DataType::Int32);
+    assert!(made[0].as_slice_of::<i32>().unwrap().len() > 2);
+}

@@ -1,0 +1,124 @@
+//! Steps as models of their own: ensembles that take texts.
+
+use serde_json::{Value, json};
+
+use crate::{
+    pipelines::repository,
+    support::{Repository, Server},
+};
+
+/// The graph of a fixture as a model, with the other files of its folder beside it.
+fn with_graph(repository: Repository, model: &str, fixture: &str) -> Repository {
+    let folder = format!("tests/fixtures/pipelines/{fixture}/folder");
+    let files = ["tokenizer.json", "tokenizer_config.json", "config.json"];
+    let repository = files.iter().fold(repository, |repository, file| {
+        repository.copy(&format!("{model}/{file}"), &format!("{folder}/{file}"))
+    });
+    repository
+        .copy(&format!("{model}/1/model.onnx"), &format!("{folder}/model.onnx"))
+        .file(&format!("{model}/config.pbtxt"), "backend: \"onnxruntime\"")
+}
+
+/// The configuration of a step with these parameters.
+fn step(parameters: &[(&str, &str)]) -> String {
+    let parameter = |(key, value): &(&str, &str)| {
+        format!("parameters {{ key: \"{key}\" value: {{ string_value: \"{value}\" }} }}\n")
+    };
+    let parameters: String = parameters.iter().map(parameter).collect();
+    format!("backend: \"steps\"\nmax_batch_size: 64\n{parameters}")
+}
+
+/// An ensemble as an operator writes it: tokens, graph, labels. Two of its models have no version directory.
+fn sentiment(file: &str) -> Repository {
+    let tokens = step(&[("step", "tokenize"), ("file", file)]);
+    let labels = step(&[("step", "classify"), ("labels", "graph/config.json")]);
+    with_graph(repository(&["sst2"]), "graph", "sst2")
+        .file("tokens/config.pbtxt", tokens)
+        .file("labels/config.pbtxt", labels)
+        .model(
+            "sentiment",
+            r#"platform: "ensemble"  max_batch_size: 64
+               input  { name: "text" data_type: TYPE_STRING dims: [ 1 ] }
+               output [ { name: "label" data_type: TYPE_STRING dims: [ -1 ] },
+                        { name: "score" data_type: TYPE_FP32 dims: [ -1 ] } ]
+               ensemble_scheduling { step [
+                 { model_name: "tokens"
+                   input_map { key: "text" value: "text" }
+                   output_map { key: "input_ids" value: "ids" }
+                   output_map { key: "attention_mask" value: "mask" } },
+                 { model_name: "graph"
+                   input_map { key: "input_ids" value: "ids" }
+                   input_map { key: "attention_mask" value: "mask" }
+                   output_map { key: "logits" value: "logits" } },
+                 { model_name: "labels"
+                   input_map { key: "logits" value: "logits" }
+                   output_map { key: "label" value: "label" }
+                   output_map { key: "score" value: "score" } } ] }"#,
+        )
+}
+
+/// A request with these texts in `text`.
+fn texts(texts: &[&str]) -> String {
+    let input =
+        json!({"name": "text", "datatype": "BYTES", "shape": [texts.len(), 1], "data": texts});
+    json!({"inputs": [input], "outputs": [{"name": "label"}, {"name": "score"}]}).to_string()
+}
+
+#[test]
+fn an_ensemble_of_steps_answers_as_the_folder_does() {
+    let repository = sentiment("graph/tokenizer.json");
+    let server = Server::start(&repository, &[]);
+    let body = texts(&["a film that was good", "bad", "I am super happy right now."]);
+    let ask = |model: &str| {
+        let path = format!("/v2/models/{model}/infer");
+        server.post(&path, &body).expect(200).json()["outputs"].clone()
+    };
+    assert_eq!(ask("sentiment"), ask("sst2"));
+    for (model, rows) in [("sentiment", 3), ("tokens", 3), ("labels", 3), ("graph", 3)] {
+        let path = format!("/v2/models/{model}/stats");
+        let stats = server.get(&path).expect(200).json()["model_stats"][0].clone();
+        assert_eq!(stats["inference_count"], rows, "{model}: {stats}");
+    }
+}
+
+#[test]
+fn a_step_knows_its_inputs_and_outputs() {
+    let repository = sentiment("graph/tokenizer.json");
+    let server = Server::start(&repository, &[]);
+    let metadata = server.get("/v2/models/tokens").expect(200).json();
+    assert_eq!(
+        metadata["inputs"][0],
+        json!({"name": "text", "datatype": "BYTES", "shape": [-1, 1]})
+    );
+    assert_eq!(metadata["outputs"][0]["name"], "input_ids");
+    let config = server.get("/v2/models/tokens/config").expect(200).json();
+    assert_eq!(config["input"][1]["optional"], true, "{config}");
+    assert_eq!(config["dynamic_batching"], Value::Null, "{config}");
+    // Alone it is a model as any other.
+    let body = texts(&["a film"]).replace("label", "input_ids").replace("score", "attention_mask");
+    let reply = server.post("/v2/models/tokens/infer", &body).expect(200).json();
+    assert_eq!(reply["outputs"][1]["data"], json!([1, 1, 1, 1, 1]));
+    let body = texts(&["a"; 65]).replace("label", "input_ids").replace("score", "attention_mask");
+    server.post("/v2/models/tokens/infer", &body).error(400);
+}
+
+#[test]
+fn what_is_wrong_with_a_step_is_said() {
+    let repository = sentiment("graph/tokeniser.json");
+    let flags = ["--exit-on-error=false", "--model-control-mode=explicit", "--load-model=*"];
+    let server = Server::start(&repository, &flags);
+    let index = server.post("/v2/repository/index", "").expect(200).json();
+    let reason = |name: &str| {
+        let models = index.as_array().unwrap();
+        models.iter().find(|it| it["name"] == name).unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    let tokens = reason("tokens");
+    assert!(tokens.contains("config.pbtxt:4: parameter 'file': there is no "), "{tokens}");
+    assert!(reason("sentiment").contains("tokens"), "{}", reason("sentiment"));
+    // A client may not have the files of other models read.
+    let config = json!({"backend": "steps", "parameters": {
+        "step": {"string_value": "classify"}, "labels": {"string_value": "graph/config.json"}}});
+    let body = json!({"parameters": {"config": config.to_string()}}).to_string();
+    let refused = server.post("/v2/repository/models/labels/load", &body).error(400);
+    assert!(refused.contains("parameter labels reads files of other models"), "{refused}");
+}
