@@ -148,6 +148,11 @@ impl Scheduler {
         self.shared.count(answer, accepted.elapsed())
     }
 
+    /// Counts a row of so many tokens that was answered.
+    pub fn count_text(&self, tokens: usize) {
+        self.shared.metrics.text_row(tokens);
+    }
+
     /// Counts a request that was submitted in parts, and whose client has left.
     pub fn count_left(&self, accepted: Instant) {
         self.shared.metrics.failure_after(FailureReason::Canceled, accepted.elapsed());

@@ -254,7 +254,10 @@ fn run_batch<'a>(
     }
     // A batch that failed has several runs, or none, and says nothing of the next one.
     if let [time] = times.as_slice() {
-        state.queue.learn_run(time.batch_rows, length, time.infer);
+        if 0 < length {
+            state.queue.learn_run(time.batch_rows, length, time.infer);
+            shared.metrics.text_run(time.batch_rows, length);
+        }
         state.learn_occupancy(time.batch_rows, now.saturating_duration_since(occupied_since));
     }
     slot.busy_since = state.is_backlogged(now).then_some(now);

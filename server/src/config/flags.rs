@@ -123,6 +123,8 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "task",
         "pooling",
         "max-client-batch-size",
+        "max-batch-tokens",
+        "max-batch-requests",
         "max-text-bytes",
     ]),
     ("Object stores", &[

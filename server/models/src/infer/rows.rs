@@ -54,6 +54,7 @@ pub(super) async fn run_rows(
             for (queued, (number, tokens, work)) in queued.into_iter().zip(kept) {
                 let answer = async move {
                     let done = queued.answer().await?;
+                    scheduler.count_text(tokens);
                     let padding = pipeline.steps.padding_side();
                     let place = Place { row: 0, tokens, padding };
                     let given = outputs_of_row(pipeline.steps.outputs(), &done.outputs, place);

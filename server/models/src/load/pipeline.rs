@@ -1,5 +1,7 @@
 //! Whether a graph is served as a pipeline: what its folder and its configuration say.
 
+use std::num::NonZeroUsize;
+
 use backend::Model;
 
 use crate::{
@@ -13,6 +15,7 @@ use crate::{
         placement::Plan,
     },
     pipeline::open::{Loaded, Opening, ServedPipeline, folder_of, open},
+    settings::pipelines::PipelineSettings,
 };
 use inference::signature::Signature;
 use schedule::pack::{RunBounds, USUAL_ROWS};
@@ -48,7 +51,8 @@ impl Loader {
         }
         let Some(dir) = folder_of(&load.found.dir, load.path) else { return Ok(None) };
         let is_on_gpu = plan.uses_gpus();
-        let bounds = run_bounds(load.raw, config, is_on_gpu);
+        let most = most_of_run(load.raw, &settings.pipelines, is_on_gpu);
+        let bounds = packs(load.raw, config).then_some(most);
         let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu };
         let (model, version) = (load.found.shown_name(), load.version);
         match open(dir, &loaded, &settings.pipelines)? {
@@ -70,29 +74,29 @@ impl Loader {
     }
 }
 
-/// What a run of rows of unequal length may be. `None` where only equal ones share a run, since nothing does, or the
-/// configuration says how requests are merged.
-fn run_bounds(
+/// Do rows of unequal length run together? Not where nothing does, or the configuration says how requests are merged.
+fn packs(raw: Option<&raw::ModelConfig>, config: &ModelConfig) -> bool {
+    let written = raw.and_then(|it| it.scheduling_choice.as_ref());
+    let is_written = match written {
+        Some(SchedulingChoice::DynamicBatching(it)) => *it != ModelDynamicBatching::default(),
+        _ => false,
+    };
+    matches!(config.scheduling, Scheduling::Dynamic(_)) && !is_written
+}
+
+/// What a run may be, as far as flags and the configuration say it.
+fn most_of_run(
     raw: Option<&raw::ModelConfig>,
-    config: &ModelConfig,
+    settings: &PipelineSettings,
     is_on_gpu: bool,
-) -> Option<RunBounds> {
-    if !matches!(config.scheduling, Scheduling::Dynamic(_)) {
-        return None;
-    }
-    if let Some(SchedulingChoice::DynamicBatching(batching)) =
-        raw.and_then(|it| it.scheduling_choice.as_ref())
-        && *batching != ModelDynamicBatching::default()
-    {
-        return None;
-    }
-    let written = raw.and_then(|it| usize::try_from(it.max_batch_size?).ok());
+) -> RunBounds {
     let (usual, tokens) = match is_on_gpu {
         true => (ROWS_ON_GPU, TOKENS_ON_GPU),
         false => (USUAL_ROWS, TOKENS_ON_CPU),
     };
-    let rows = written.filter(|it| 0 < *it).unwrap_or(usual);
-    Some(RunBounds { rows, tokens })
+    let written = raw.and_then(|it| usize::try_from(it.max_batch_size?).ok());
+    let rows = settings.max_batch_requests.map(NonZeroUsize::get).or(written);
+    RunBounds { rows: rows.filter(|it| 0 < *it).unwrap_or(usual), tokens }
 }
 
 /// Does the configuration say what the graph's engine, inputs or outputs are?

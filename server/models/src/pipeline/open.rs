@@ -1,6 +1,6 @@
 //! From a graph that serves and the folder that it lies in to a pipeline.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, num::NonZeroUsize, path::Path};
 
 use backend::ModelSpec;
 
@@ -108,7 +108,10 @@ pub(crate) fn open(
         .ok_or_else(|| "the folder has no task".to_owned())?;
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };
-    let rows = RowRuns::new(&steps, loaded.bounds, loaded.is_on_gpu);
+    let tokens = settings.max_batch_tokens.map(NonZeroUsize::get);
+    let tokens = tokens.or(folder.overrides.max_batch_tokens);
+    let bounds = loaded.bounds.map(|it| RunBounds { tokens: tokens.unwrap_or(it.tokens), ..it });
+    let rows = RowRuns::new(&steps, bounds, loaded.is_on_gpu);
     let served = ServedPipeline { steps, graph: signature.clone(), config, rows };
     Ok(Opening::Pipeline(Box::new((served, face))))
 }

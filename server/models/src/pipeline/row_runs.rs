@@ -39,7 +39,7 @@ pub(crate) struct RowJob {
     pub(crate) work: Work,
     /// Rows run together only if these are equal.
     pub(crate) shape_key: u64,
-    /// Its length, where it may run with rows of another one; else 0.
+    /// Its length, up to which it is filled.
     pub(crate) length: usize,
 }
 
@@ -91,7 +91,6 @@ impl RowRuns {
         if !is_packed || self.padding.is_none() {
             length.hash(&mut key);
         }
-        let length = if is_packed { length } else { 0 };
         Ok(RowJob { work, shape_key: key.finish(), length })
     }
 }

@@ -17,6 +17,8 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say"),
     Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says"),
     Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline"),
+    Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else 4096 on a CPU and 65536 on a GPU, or fewer where memory is short"),
+    Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU"),
     Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
 ];
 
@@ -31,6 +33,10 @@ pub struct PipelineSettings {
     pub pooling: Option<String>,
     /// Most inputs of one request.
     pub max_client_batch_size: NonZeroUsize,
+    /// Most tokens of a run, padding included; `None` where each folder says it, or the memory.
+    pub max_batch_tokens: Option<NonZeroUsize>,
+    /// Most rows of a run; `None` where each configuration says it.
+    pub max_batch_requests: Option<NonZeroUsize>,
     /// Most bytes of one text; `None` where each folder says it, or 1 MiB.
     pub max_text_bytes: Option<usize>,
 }
@@ -42,6 +48,8 @@ impl Default for PipelineSettings {
             task: None,
             pooling: None,
             max_client_batch_size: MOST_INPUTS,
+            max_batch_tokens: None,
+            max_batch_requests: None,
             max_text_bytes: None,
         }
     }
@@ -50,12 +58,17 @@ impl Default for PipelineSettings {
 /// Reads them.
 pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSettings {
     let inputs = sources.read("max-client-batch-size", value::count, problems);
+    let mut most = |name| NonZeroUsize::new(sources.read(name, value::number, problems)?);
+    let max_batch_tokens = most("max-batch-tokens");
+    let max_batch_requests = most("max-batch-requests");
     let bytes = sources.read("max-text-bytes", value::bytes_from_one, problems);
     PipelineSettings {
         are_served: sources.read("pipelines", auto_or_off, problems).unwrap_or(true),
         task: sources.read("task", value::text, problems),
         pooling: sources.read("pooling", value::text, problems),
         max_client_batch_size: inputs.unwrap_or(MOST_INPUTS),
+        max_batch_tokens,
+        max_batch_requests,
         max_text_bytes: bytes.map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
     }
 }

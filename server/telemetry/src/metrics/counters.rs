@@ -1,12 +1,16 @@
 //! What one load of a model version counts, in a lane for each thread.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use super::{
     batches::Batches,
     cache_counts::CacheCounts,
     histogram::{DURATION_BOUNDS, Histogram, ROW_BOUNDS},
     lanes::Lanes,
+    pipeline_counts::PipelineCounts,
     reasons::{BatchReason, FailureReason, OverdueRun},
 };
 
@@ -46,6 +50,8 @@ pub(super) struct Counts {
     /// In milliseconds; `None` where it is off.
     pub(super) first_response: Option<Histogram>,
     pub(super) cache: CacheCounts,
+    /// Nothing where the model takes no texts.
+    pub(super) pipeline: OnceLock<Box<PipelineCounts>>,
 }
 
 impl Counters {
@@ -92,7 +98,13 @@ impl Counts {
             mismatches: AtomicU64::new(0),
             first_response: first_response_ms.map(|it| Histogram::new(it.to_vec())),
             cache: CacheCounts::default(),
+            pipeline: OnceLock::new(),
         }
+    }
+
+    /// What models that take texts count.
+    pub(super) fn of_texts(&self) -> &PipelineCounts {
+        self.pipeline.get_or_init(|| Box::new(PipelineCounts::new()))
     }
 
     pub(super) fn absorb(&self, other: &Counts) {
@@ -113,6 +125,9 @@ impl Counts {
         }
         self.last_ms.fetch_max(other.last_ms.load(Relaxed), Relaxed);
         self.batches.absorb(&other.batches);
+        if let Some(more) = other.pipeline.get() {
+            self.of_texts().absorb(more);
+        }
         if let (Some(histogram), Some(more)) = (&self.first_response, &other.first_response) {
             histogram.absorb(more);
         }

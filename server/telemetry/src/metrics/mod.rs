@@ -20,6 +20,7 @@ pub mod metrics_settings;
 mod model;
 mod models;
 mod options;
+mod pipeline_counts;
 mod process;
 mod reasons;
 mod registry;

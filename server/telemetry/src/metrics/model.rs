@@ -104,6 +104,16 @@ impl ModelMetrics {
         }
     }
 
+    /// Counts one run of rows of text, padded to that length.
+    pub fn text_run(&self, rows: usize, length: usize) {
+        self.0.counters.mine().of_texts().run(rows, length);
+    }
+
+    /// Counts one row of so many tokens that was answered.
+    pub fn text_row(&self, tokens: usize) {
+        self.0.counters.mine().of_texts().row(tokens);
+    }
+
     /// Counts a request that was answered otherwise in a merged run than alone.
     pub fn merge_mismatch(&self) {
         self.0.counters.mine().mismatches.fetch_add(1, Relaxed);

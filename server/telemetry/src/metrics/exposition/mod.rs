@@ -79,7 +79,7 @@ type ModelHistogram =
 
 const NANOSECONDS: f64 = 1e9;
 
-const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
+const MODEL_HISTOGRAMS: [ModelHistogram; 6] = [
     (
         "nv_inference_first_response_histogram_ms",
         "Milliseconds from acceptance to the first response",
@@ -102,6 +102,9 @@ const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
         |it| Some(&it.counts.compute),
     ),
     ("muster_batch_rows", "Rows of executed batches", 1.0, |it| Some(&it.counts.batch_rows)),
+    ("muster_pipeline_rows_per_run", "Rows of runs of texts", 1.0, |it| {
+        it.counts.pipeline.get().map(|it| &it.rows)
+    }),
 ];
 
 /// The text of everything, the models being those given.
@@ -161,6 +164,11 @@ fn model_families(text: &mut Text, models: &[Shown<'_>], counter_latencies: bool
         "Runs that lasted too long, by what became of them",
         overdue,
     );
+    let tokens = models.iter().flat_map(|it| {
+        let kinds = it.counts.pipeline.get().map(|it| it.tokens()).into_iter().flatten();
+        kinds.map(|(kind, count)| (with_label(&it.series.labels, "kind", kind), whole(count)))
+    });
+    text.counters("muster_pipeline_tokens_total", "Tokens of runs of texts, by kind", tokens);
     for (name, help, number) in MODEL_GAUGES {
         text.gauges(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));
     }
