@@ -1,13 +1,16 @@
 //! Models that are made of other models: what loads, what runs and when, what fails and how that is counted.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use backend::{NamedTensor, Shape, Tensor};
 use inference::{
     error::{Error, Kind},
     request::{InferenceRequest, InferenceResponse, Sequence, SequenceId},
 };
-use models::infer::Inference;
+use models::{ServedModel, infer::Inference};
 use serde_json::{Value, json};
 
 use crate::{
@@ -182,7 +185,7 @@ fn a_failure_names_step_and_model_and_is_counted_once_for_each() {
         &[],
     );
     let error = server.post(&infer("e"), body(1)).error(500);
-    assert_eq!(error, "step[1] ('b'): told to fail by 'fault'");
+    assert_eq!(error, "in ensemble 'e', told to fail by 'fault' (step[1], model 'b')");
     let page = Page::read(server.http());
     assert_eq!(page.failures("e", "OTHER"), 1.0);
     assert_eq!(page.failures("b", "BACKEND"), 1.0);
@@ -271,7 +274,7 @@ fn a_deadline_holds_for_all_steps_together() {
     let reply = server.post(&infer("e"), body(1));
     let text = reply.text();
     assert!(
-        text.contains("step[1] ('b'): the deadline of the request to model 'b' passed"),
+        text.contains("in ensemble 'e', the deadline of the request to model 'b' passed"),
         "{text}"
     );
     let page = Page::read(server.http());
@@ -324,11 +327,19 @@ fn requests_of_several_clients_share_the_batches_of_members() {
 
 /// A request for a row that begins with `first`, to the ensemble `e`.
 async fn ask_e(models: &Models, first: f32) -> Result<InferenceResponse, Error> {
+    let sequence = Sequence { id: SequenceId::Number(1), start: true, end: false };
+    ask_in(models.manager.get("e", None).unwrap(), first, sequence).await
+}
+
+/// The same to that model, in that place of a sequence.
+async fn ask_in(
+    model: Arc<ServedModel>,
+    first: f32,
+    sequence: Sequence,
+) -> Result<InferenceResponse, Error> {
     let tensor = Tensor::from_vec(Shape::new(&[1, 4]), vec![first, 2.0, 3.0, 4.0]).unwrap();
     let inputs = vec![NamedTensor { name: "x".into(), tensor }];
-    let sequence = Sequence { id: SequenceId::Number(1), start: true, end: false };
     let request = InferenceRequest { inputs, sequence: Some(sequence), ..Default::default() };
-    let model = models.manager.get("e", None).unwrap();
     Inference::default().run(&model, request).await
 }
 
@@ -342,6 +353,39 @@ fn member(dims: usize, parameters: &str) -> String {
          input {{ name: \"INPUT0\" data_type: TYPE_FP32 dims: [ {dims} ] }}
          output {{ name: \"OUTPUT0\" data_type: TYPE_FP32 dims: [ {dims} ] }}"
     )
+}
+
+#[test]
+fn requests_of_a_sequence_enter_a_member_in_the_order_in_which_they_came() {
+    // Of the two instances of the first member one is eight times as slow, so that later requests are done earlier.
+    let uneven = "instance_group [ { count: 2 } ]
+        parameters { key: \"execute_delay_ms\" value { string_value: \"20\" } }
+        parameters { key: \"instance_wise_delay_multiplier\" value { string_value: \"8\" } }";
+    let uneven = member(4, uneven).replace("max_batch_size: 8", "max_batch_size: 1");
+    let around: [Step<'_>; 2] =
+        [("a", &[("INPUT0", "x")], &[("OUTPUT0", "t")]), ("inner", &[("x", "t")], &[("y", "y")])];
+    let models = Models::load(
+        Repository::identity("c", &[])
+            .model("a", &uneven)
+            .model("b", &member(4, "sequence_batching { }"))
+            .model("inner", &chain("c", "b"))
+            .model("e", &chain("a", "b"))
+            .model("f", &ensemble(&["x"], &["y"], &around)),
+    );
+    let model = |name: &str| models.manager.get(name, None).unwrap();
+    for name in ["e", "f"] {
+        runtime().block_on(async {
+            let asked = (0..6).map(|at| {
+                let sequence = Sequence { id: SequenceId::Number(7), start: at == 0, end: at == 5 };
+                tokio::spawn(ask_in(model(name), at as f32, sequence))
+            });
+            for (at, answer) in asked.collect::<Vec<_>>().into_iter().enumerate() {
+                let answer = answer.await.unwrap();
+                assert!(answer.is_ok(), "{name}, request {at}: {}", answer.unwrap_err());
+            }
+        });
+    }
+    assert_eq!(model("b").metrics.statistics().execution_count, 12);
 }
 
 #[test]
@@ -363,7 +407,10 @@ fn a_reload_of_a_member_breaks_no_request_and_the_next_one_has_the_new_member() 
         models.reload("b", &member(4, failing));
         running.await.unwrap().unwrap();
         let error = ask_e(&models, 1.0).await.unwrap_err();
-        assert_eq!(error.to_string(), "step[1] ('b'): told to fail by 'fault'");
+        assert_eq!(
+            error.to_string(),
+            "in ensemble 'e', told to fail by 'fault' (step[1], model 'b')"
+        );
     });
 }
 

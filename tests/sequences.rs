@@ -83,7 +83,11 @@ fn what_a_request_leaves_is_there_for_the_next_and_the_controls_say_where_it_sta
         assert_eq!(reply.json()["outputs"].as_array().unwrap().len(), 2, "{}", reply.text());
     }
     let late = server.post(&infer("m"), request("7", 0, &[4]));
-    assert!(late.error(400).contains("no open sequence 7"), "{}", late.text());
+    assert!(
+        late.error(400).contains("inference request for sequence 7 to model"),
+        "{}",
+        late.text()
+    );
     assert!(late.error(400).contains("sequence_start"), "{}", late.text());
     let page = Page::read(server.http());
     assert_eq!(page.of("m", "nv_inference_request_success"), 3.0);
@@ -204,7 +208,11 @@ fn a_request_that_is_no_part_of_a_sequence_is_refused_by_name() {
         assert!(reply.error(400).contains(text), "{}", reply.text());
     }
     for id in ["0", "\"\""] {
-        refused(&server, &request(id, START, &[1]), "expected the parameter sequence_id");
+        refused(
+            &server,
+            &request(id, START, &[1]),
+            "must specify a non-zero or non-empty correlation ID: the parameter sequence_id",
+        );
     }
     refused(
         &server,
@@ -212,7 +220,11 @@ fn a_request_that_is_no_part_of_a_sequence_is_refused_by_name() {
         "takes sequence_id as UINT64 (input 'CORRID'); given 'a'",
     );
     let two = request("1", START, &[1, 2]).replace("[1,2]", "[2,1]");
-    refused(&server, &two, "expected 1 row in each request, given 2");
+    refused(
+        &server,
+        &two,
+        "must specify batch-size 1 due to requirements of sequence batcher; given 2",
+    );
     // None of this is counted as a failure of the model.
     let page = Page::read(server.http());
     assert_eq!((page.failures("m", "OTHER"), page.failures("m", "REJECTED")), (0.0, 0.0));
@@ -408,6 +420,10 @@ fn another_number_of_instances_is_a_load_anew_at_which_open_sequences_are_over()
     fs::write(repository.path().join("m/config.pbtxt"), config(2)).unwrap();
     load(&server, "m", "").expect(200);
     let late = server.post(&infer("m"), request("7", 0, &[2]));
-    assert!(late.error(400).contains("no open sequence 7"), "{}", late.text());
+    assert!(
+        late.error(400).contains("inference request for sequence 7 to model"),
+        "{}",
+        late.text()
+    );
     assert_eq!(send(&server, 7, START, 3), 3);
 }

@@ -131,7 +131,7 @@ fn the_last_request_with_data_may_say_that_it_is_the_last() {
     let end = r#""parameters":{"sequence_id":1,"sequence_end":true},"#;
     assert_eq!(answer(&send(&server, &id, number(2, end))), (3, [0, 1, 1]));
     let after = send(&server, &id, number(1, "")).error(400);
-    assert!(after.contains("no open sequence"), "{after}");
+    assert!(after.contains("must specify the START flag"), "{after}");
     send(&server, &id, CLOSE).expect(200);
 }
 

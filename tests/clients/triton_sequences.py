@@ -134,7 +134,7 @@ def check_stream_without_a_start(address):
             client.async_stream_infer("sum", given(tritonclient.grpc, 3), sequence_id=31,
                                       sequence_start=start, sequence_end=True)
         result, error = answers.get(timeout=30)
-        assert result is None and "no open sequence 31" in error.message(), error
+        assert result is None and "inference request for sequence 31 to model" in error.message(), error
         result, error = answers.get(timeout=30)
         assert error is None and result.as_numpy("OUTPUT")[0, 0] == 3, error
         client.stop_stream()

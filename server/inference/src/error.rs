@@ -148,6 +148,20 @@ pub enum Error {
         /// How long it might have.
         limit: Duration,
     },
+    /// The sequence waited for a place for longer than one of its requests allows.
+    #[error(
+        "{}: the sequence on model '{model}' waited {} us, its limit is {} us; begin it again with sequence_start",
+        messages::SEQUENCE_TIMEOUT,
+        .waited.as_micros(), .limit.as_micros()
+    )]
+    SequenceTimeout {
+        /// Name of the model.
+        model: String,
+        /// How long the request waited.
+        waited: Duration,
+        /// How long it might have.
+        limit: Duration,
+    },
     /// The deadline that came with the request has passed.
     #[error("the deadline of the request to model '{model}' passed before it was answered")]
     DeadlineExceeded {
@@ -184,10 +198,14 @@ pub enum Error {
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// A step of an ensemble failed.
-    #[error("{step}: {error}")]
+    #[error("{} (step[{step}], model '{model}')", messages::in_ensemble(.ensemble, .error))]
     Step {
-        /// Which one, and its model.
-        step: String,
+        /// Name of the ensemble.
+        ensemble: String,
+        /// Which one.
+        step: usize,
+        /// Name of its model.
+        model: String,
         /// Why.
         error: Box<Error>,
     },
@@ -249,9 +267,10 @@ impl Error {
             Error::ModelNotReady { .. } | Error::ShuttingDown | Error::Unavailable(_) => {
                 Kind::Unavailable
             }
-            Error::Overloaded { .. } | Error::OutOfBudget(_) | Error::QueueTimeout { .. } => {
-                Kind::Overloaded
-            }
+            Error::Overloaded { .. }
+            | Error::OutOfBudget(_)
+            | Error::QueueTimeout { .. }
+            | Error::SequenceTimeout { .. } => Kind::Overloaded,
             Error::DeadlineExceeded { .. } | Error::RunTimeout { .. } => Kind::DeadlineExceeded,
             Error::SessionFailed(_) => Kind::FailedDependency,
             Error::Unimplemented(_) => Kind::Unimplemented,
@@ -280,6 +299,7 @@ impl Error {
             Error::Overloaded { retry_after, .. } => Some(*retry_after),
             Error::OutOfBudget(_)
             | Error::QueueTimeout { .. }
+            | Error::SequenceTimeout { .. }
             | Error::ModelNotReady { .. }
             | Error::ShuttingDown => Some(Duration::from_secs(1)),
             Error::Step { error, .. } => error.retry_after(),
@@ -311,7 +331,12 @@ mod tests {
         let (model, time) = (|| "m".to_owned(), Duration::from_secs(50));
         let overloaded =
             || Error::Overloaded { model: model(), reason: String::new(), retry_after: time };
-        let step = |error| Error::Step { step: "step[0]".to_owned(), error: Box::new(error) };
+        let step = |error| Error::Step {
+            ensemble: "e".to_owned(),
+            step: 0,
+            model: model(),
+            error: Box::new(error),
+        };
         for error in [overloaded(), step(overloaded()), Error::OutOfBudget(String::new())] {
             assert!(error.is_one_of_many(), "{error}");
         }
@@ -328,6 +353,22 @@ mod tests {
         let time = Duration::from_secs(1);
         let late = Error::QueueTimeout { model: "m".to_owned(), waited: time, limit: time };
         assert!(late.to_string().starts_with("Request timeout expired: "), "{late}");
+        let limit = time;
+        let backlog = Error::SequenceTimeout { model: "m".to_owned(), waited: time, limit };
+        let opening = "timeout of the corresponding sequence has been expired: ";
+        assert!(backlog.to_string().starts_with(opening), "{backlog}");
+        let error = Box::new(Error::InvalidRequest("too long".to_owned()));
+        let step = |ensemble: &str, model: &str, error| Error::Step {
+            ensemble: ensemble.to_owned(),
+            step: 1,
+            model: model.to_owned(),
+            error,
+        };
+        let nested = step("outer", "inner", Box::new(step("inner", "m", error)));
+        assert_eq!(
+            nested.to_string(),
+            "in ensemble 'outer', in ensemble 'inner', too long (step[1], model 'm') (step[1], model 'inner')"
+        );
         let large = Error::BodyTooLarge { given: 9, limit: 8, setting: "--http-max-input-size" };
         assert!(
             large.to_string().contains("exceeds the maximum allowed value of 8 bytes"),

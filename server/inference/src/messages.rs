@@ -12,6 +12,9 @@ pub const EXPLICIT_CONTROL_ONLY: &str =
 /// Of a request that waited longer than its queue policy allows.
 pub const QUEUE_TIMEOUT: &str = "Request timeout expired";
 
+/// Of the requests of a sequence that waited longer for a place than one of them allows.
+pub const SEQUENCE_TIMEOUT: &str = "timeout of the corresponding sequence has been expired";
+
 /// Of a model whose name is in two repositories.
 pub const APPEARS_TWICE: &str = "model appears in two or more repositories";
 
@@ -207,6 +210,33 @@ pub fn reserved_key(region: &str, key: &str, prefix: &str) -> String {
 /// Of an input with more rows than the model's configuration allows.
 pub fn too_many_rows(most: usize, model: &str) -> String {
     format!("inference request batch-size must be <= {most} for '{model}'")
+}
+
+/// Of a request of several rows to a model that takes sequences.
+pub fn sequence_rows(model: &str) -> String {
+    format!(
+        "inference request to model '{model}' must specify batch-size 1 due to requirements of sequence batcher"
+    )
+}
+
+/// Of a request without a sequence to a model that takes sequences.
+pub fn no_sequence(model: &str) -> String {
+    format!(
+        "inference request to model '{model}' must specify a non-zero or non-empty correlation ID"
+    )
+}
+
+/// Of a request of a sequence that is not open, and does not begin it.
+pub fn no_sequence_start(sequence: impl Display, model: &str) -> String {
+    format!(
+        "inference request for sequence {sequence} to model '{model}' must specify the START flag on the first \
+         request of the sequence"
+    )
+}
+
+/// Of what failed in a member of an ensemble.
+pub fn in_ensemble(ensemble: &str, error: impl Display) -> String {
+    format!("in ensemble '{ensemble}', {error}")
 }
 
 /// Of an input with another number of rows than those before it.

@@ -178,8 +178,9 @@ fn setting(text: &str) -> Parse<Setting> {
 
 fn level(text: &str) -> Parse<Setting> {
     match &*text.to_ascii_uppercase() {
-        "OFF" => Ok(Setting::Off),
-        "TIMESTAMPS" => Ok(Setting::Timestamps),
+        "OFF" | "FALSE" => Ok(Setting::Off),
+        // The other names are those of Triton's older releases.
+        "TIMESTAMPS" | "MIN" | "MAX" | "ON" | "TRUE" => Ok(Setting::Timestamps),
         "TENSORS" => Ok(Setting::Tensors),
         _ => Err("OFF, TIMESTAMPS or TENSORS".to_owned()),
     }

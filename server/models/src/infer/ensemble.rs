@@ -1,15 +1,24 @@
 //! A request to an ensemble: its steps run as soon as their tensors are there, side by side where they can, all on
 //! the calling task. Tensors pass from one to the next without a copy.
 
-use std::{pin::Pin, sync::Arc, time::Instant};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Instant,
+};
 
 use backend::{NamedTensor, Shape, Tensor};
 
 use crate::{
     infer::{Answer, Inference, next::next},
     serving::{
-        ensemble::plan::{Edge, Plan},
-        served::{Member, Members, Resolved, ServedModel},
+        ensemble::{
+            plan::{Edge, Plan},
+            turns::Turn,
+        },
+        served::{Dispatch, Member, Members, Resolved, ServedModel},
     },
 };
 use inference::{
@@ -67,7 +76,8 @@ impl Inference {
             }
         };
         let mut unanswered = Unanswered { metrics: Some(&model.metrics), started };
-        let run = Run::new(self, ensemble, resolved, request, trace, &work);
+        let name = &model.signature.model;
+        let run = Run::new(name, self, ensemble, resolved, request, trace, &work);
         match run.complete(work, started).await {
             Ok(answer) => {
                 unanswered.metrics = None;
@@ -101,6 +111,8 @@ pub(super) fn members(model: &ServedModel, ensemble: &dyn Members) -> Result<Res
 
 /// One request, and how far it is.
 struct Run<'a> {
+    /// Of the ensemble.
+    name: &'a str,
     inference: &'a Inference,
     ensemble: &'a dyn Members,
     resolved: &'a Resolved,
@@ -113,6 +125,8 @@ struct Run<'a> {
     steps: Vec<StepState>,
     /// By number of the tensor.
     tensors: Vec<TensorState>,
+    /// Of a request of a sequence: its places before the steps that keep sequences apart and have not started.
+    turns: Vec<(usize, Turn)>,
 }
 
 /// How far a step is.
@@ -137,6 +151,7 @@ struct TensorState {
 
 impl<'a> Run<'a> {
     fn new(
+        name: &'a str,
         inference: &'a Inference,
         ensemble: &'a dyn Members,
         resolved: &'a Resolved,
@@ -166,7 +181,29 @@ impl<'a> Run<'a> {
                 tensor.readers += 1;
             }
         }
-        Run { inference, ensemble, resolved, plan, request, trace, wanted, steps, tensors }
+        let turns = match &request.sequence {
+            Some(sequence) => {
+                let steps = steps.iter().zip(&resolved.members).enumerate();
+                let ordered = steps.filter(|(_, (state, member))| {
+                    **state == StepState::Waits && keeps_sequences(member)
+                });
+                ordered.map(|(at, _)| (at, ensemble.turns().enter(&sequence.id, at))).collect()
+            }
+            None => Vec::new(),
+        };
+        Run {
+            name,
+            inference,
+            ensemble,
+            resolved,
+            plan,
+            request,
+            trace,
+            wanted,
+            steps,
+            tensors,
+            turns,
+        }
     }
 
     /// Runs all steps that are needed.
@@ -238,7 +275,9 @@ impl<'a> Run<'a> {
                     tracing.child(it, &signature.model, signature.version)
                 }),
             };
-            running.push((at, self.inference.step(self.ensemble, at, member, request)));
+            let turn = self.turns.iter().position(|(step, _)| *step == at);
+            let turn = turn.map(|it| self.turns.swap_remove(it).1);
+            running.push((at, self.inference.step(self.ensemble, at, member, request, turn)));
         }
         Ok(())
     }
@@ -270,8 +309,8 @@ impl<'a> Run<'a> {
 
     fn failed(&self, step: usize, error: Error) -> Error {
         let model = self.resolved.members.get(step).map(|it| &it.model.signature.model);
-        let model = model.map_or("", |it| it);
-        Error::Step { step: format!("step[{step}] ('{model}')"), error: Box::new(error) }
+        let model = model.map_or("", |it| it).to_owned();
+        Error::Step { ensemble: self.name.to_owned(), step, model, error: Box::new(error) }
     }
 }
 
@@ -283,8 +322,13 @@ impl Inference {
         step: usize,
         member: &'a Member,
         request: InferenceRequest,
+        turn: Option<Turn>,
     ) -> Step<'a> {
         Box::pin(async move {
+            // Before there is a permit: who holds one must not wait for who needs one.
+            if let Some(turn) = &turn {
+                first_in_time(turn, request.deadline, member).await?;
+            }
             let _permit = match ensemble.step_limit(step) {
                 None => None,
                 Some(limit) => match limit.acquire(request.deadline).await {
@@ -295,10 +339,40 @@ impl Inference {
                     }
                 },
             };
-            let answer = self.answer(&member.model, member.nested.as_deref(), request).await;
-            answer.map(|(_, answer)| answer)
+            let mut answer = pin!(self.answer(&member.model, member.nested.as_deref(), request));
+            if turn.is_some() {
+                // Polled once, it stands in the queue of the member, and the next request may follow.
+                let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+                drop(turn);
+                if let Poll::Ready(answer) = begun {
+                    return answer.map(|(_, answer)| answer);
+                }
+            }
+            answer.await.map(|(_, answer)| answer)
         })
     }
+}
+
+/// Does the order of a sequence's requests matter to the member?
+fn keeps_sequences(member: &Member) -> bool {
+    match &member.model.dispatch {
+        Dispatch::Sequences(_) | Dispatch::Ensemble(_) => true,
+        Dispatch::Batches(_) => false,
+    }
+}
+
+/// Waits for the request's turn, and no longer than it may.
+async fn first_in_time(
+    turn: &Turn,
+    deadline: Option<Instant>,
+    member: &Member,
+) -> Result<(), Error> {
+    let Some(deadline) = deadline else {
+        turn.first().await;
+        return Ok(());
+    };
+    let late = || Error::DeadlineExceeded { model: member.model.signature.model.to_string() };
+    tokio::time::timeout_at(deadline.into(), turn.first()).await.map_err(|_| late())
 }
 
 /// The tensor with as many dimensions as its reader has: a batch of one row may lose its batch dimension, and what has

@@ -19,7 +19,7 @@ use crate::{
     repository::{model_id::ModelId, scratch_dir::ScratchDir},
     serving::{
         content_hash::ContentHash,
-        ensemble::{path::Path, plan::Plan},
+        ensemble::{path::Path, plan::Plan, turns::Turns},
     },
 };
 use inference::{error::Error, request::SequenceId, signature::Signature};
@@ -114,6 +114,9 @@ pub trait Members: RequestQueue {
         lookup: &dyn MemberLookup,
         outer: &Path<'_>,
     ) -> Result<Resolved, String>;
+
+    /// Where its requests of sequences stand in line before steps.
+    fn turns(&self) -> &Arc<Turns>;
 
     /// What bounds the requests in that step, if anything does.
     fn step_limit(&self, step: usize) -> Option<&Semaphore>;

@@ -21,6 +21,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    messages,
     request::{Sequence, SequenceId},
 };
 use telemetry::metrics::{FailureReason, ModelMetrics};
@@ -196,14 +197,15 @@ impl Shared {
         let model = &self.settings.model;
         let sequence = sequence.ok_or_else(|| {
             Error::InvalidRequest(format!(
-                "model '{model}' takes sequences: expected the parameter sequence_id, a number above 0 or a text that \
-                 is not empty; given none"
+                "{}: the parameter sequence_id, a number above 0 or a text that is not empty",
+                messages::no_sequence(model)
             ))
         })?;
         let rows = submission.work.rows;
         if rows != 1 {
             return Err(Error::InvalidRequest(format!(
-                "model '{model}' takes sequences: expected 1 row in each request, given {rows}"
+                "{}; given {rows}",
+                messages::sequence_rows(model)
             )));
         }
         for control in &self.settings.wiring.controls {

@@ -16,7 +16,7 @@ use crate::{
     slot::Slot,
     work::Work,
 };
-use inference::{error::Error, request::SequenceId, timings::Timings};
+use inference::{error::Error, messages, request::SequenceId, timings::Timings};
 use telemetry::metrics::{self, BatchReason, ModelMetrics};
 
 /// How long a sequence without a request keeps its seat while the server is on its way out.
@@ -83,12 +83,13 @@ impl Shared {
     }
 
     pub(super) fn not_started(&self, id: &SequenceId) -> Error {
+        let opening = match id {
+            SequenceId::Number(id) => messages::no_sequence_start(id, &self.settings.model),
+            SequenceId::Text(id) => messages::no_sequence_start(cut(id), &self.settings.model),
+        };
         Error::InvalidRequest(format!(
-            "model '{}' has no open sequence {}: its first request must have sequence_start; a sequence ends with \
-             sequence_end, when a request of it is cancelled, and after {} ms without a request \
-             (max_sequence_idle_microseconds)",
-            self.settings.model,
-            describe(id),
+            "{opening} (sequence_start); a sequence ends with sequence_end, when a request of it is cancelled, and \
+             after {} ms without a request (max_sequence_idle_microseconds)",
             self.settings.idle.as_millis()
         ))
     }
@@ -171,6 +172,10 @@ impl Shared {
 pub(super) fn describe(id: &SequenceId) -> String {
     match id {
         SequenceId::Number(id) => id.to_string(),
-        SequenceId::Text(id) => format!("'{}'", id.chars().take(128).collect::<String>()),
+        SequenceId::Text(id) => format!("'{}'", cut(id)),
     }
+}
+
+fn cut(id: &str) -> String {
+    id.chars().take(128).collect()
 }

@@ -34,7 +34,7 @@ impl Waiting<'_> {
             if self.shared.is_unseated(self.sequence) {
                 let waited = self.entered.elapsed();
                 let model = self.shared.settings.model.to_string();
-                let error = Error::QueueTimeout { model, waited, limit };
+                let error = Error::SequenceTimeout { model, waited, limit };
                 if self.cancel(&error) {
                     return Err(error);
                 }

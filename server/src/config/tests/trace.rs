@@ -29,6 +29,10 @@ fn trace_settings_are_tritons_and_its_older_ones_yield() {
     };
     assert_eq!(trace(new, &[]), expect);
     assert_eq!(trace(old, &[]), expect);
+    for oldest in ["MIN", "MAX", "min", "on"] {
+        let oldest = old.replace("TIMESTAMPS", oldest);
+        assert_eq!(trace(&oldest, &[]), expect);
+    }
     let variable = "MUSTER_TRACE_CONFIG=triton,file=/t;triton,log-frequency=50;rate=100;\
                     level=TIMESTAMPS;level=TENSORS;count=7";
     assert_eq!(trace("", &[variable]), expect);

@@ -20,6 +20,7 @@ use crate::{
         ensemble::{
             path::Path,
             plan::{Plan, compile},
+            turns::Turns,
         },
         manager::{ModelManager, Snapshot},
         served::{Dispatch, Member, MemberLookup, Members, Resolved, ServedModel},
@@ -39,6 +40,8 @@ pub struct Ensemble {
     manager: Weak<ModelManager>,
     /// One for each step, where the number of requests in it is bounded.
     step_limits: Vec<Semaphore>,
+    /// Where requests of sequences stand before steps.
+    turns: Arc<Turns>,
     /// The steps, as compared with the members of the last request.
     planned: ArcSwapOption<Planned>,
 }
@@ -56,7 +59,8 @@ impl Ensemble {
             most => config.steps.iter().map(|_| Semaphore::new(most)).collect(),
         };
         let manager = Arc::downgrade(manager);
-        Ensemble { config, outer, namespace, manager, step_limits, planned: ArcSwapOption::empty() }
+        let (turns, planned) = (Arc::default(), ArcSwapOption::empty());
+        Ensemble { config, outer, namespace, manager, step_limits, turns, planned }
     }
 
     /// Names of the members, each once, in order.
@@ -149,6 +153,10 @@ impl Members for Ensemble {
         }
         self.resolve_at(lookup, &Path { name, outer: Some(outer) })
             .map_err(|it| format!("its member '{name}' cannot run: {it}"))
+    }
+
+    fn turns(&self) -> &Arc<Turns> {
+        &self.turns
     }
 
     fn step_limit(&self, step: usize) -> Option<&Semaphore> {

@@ -6,3 +6,4 @@
 pub(crate) mod members;
 pub(crate) mod path;
 pub(crate) mod plan;
+pub(crate) mod turns;

@@ -183,7 +183,7 @@ async fn a_panic_of_the_thread_itself_ends_its_sequences_and_others_get_another_
     }
     assert_eq!(unseated.await.unwrap(), Ok(7));
     let error = send(&scheduler, 1, NEXT, submission(1)).await.unwrap_err();
-    assert!(error.to_string().contains("no open sequence 1"), "{error}");
+    assert!(error.to_string().contains("sequence 1 to model"), "{error}");
     scheduler.close();
     assert_eq!(scheduler.wait_closed(Duration::from_secs(30)), 0);
 }
@@ -198,7 +198,7 @@ async fn an_engine_that_keeps_state_loses_its_sequences_with_the_instance() {
     assert_eq!(send(&scheduler, 2, START, submission(7)).await, Ok(7));
     assert!(send(&scheduler, 2, NEXT, submission(666)).await.is_err());
     let error = send(&scheduler, 1, NEXT, submission(1)).await.unwrap_err();
-    assert!(error.to_string().contains("no open sequence 1"), "{error}");
+    assert!(error.to_string().contains("sequence 1 to model"), "{error}");
     // A mere failure loses nothing.
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     assert!(send(&scheduler, 1, NEXT, submission(13)).await.is_err());
@@ -294,7 +294,7 @@ async fn without_a_timeout_of_its_own_the_backlog_is_bounded_by_the_servers() {
     let (scheduler, _) = scheduler(1, Settings { longest_backlog, ..settings() });
     assert_eq!(send(&scheduler, 1, START, submission(5)).await, Ok(5));
     let error = send(&scheduler, 2, START, submission(1)).await.unwrap_err();
-    assert!(matches!(error, Error::QueueTimeout { .. }), "{error}");
+    assert!(matches!(error, Error::SequenceTimeout { .. }), "{error}");
 }
 
 #[tokio::test]
