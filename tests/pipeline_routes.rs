@@ -34,7 +34,10 @@ fn embeddings_are_numbers_or_base64_of_the_same_vectors() {
     let reply = reply.expect(200);
     assert_eq!(reply.header("x-compute-type"), Some("cpu"));
     assert_eq!(reply.header("x-compute-characters"), Some("59"));
-    assert!(reply.header("x-compute-time").is_some() && reply.header("x-total-time").is_some());
+    for time in ["compute", "total", "tokenization", "queue", "inference"] {
+        let time: u64 = reply.header(&format!("x-{time}-time")).unwrap().parse().unwrap();
+        assert!(time < 60_000, "{time}");
+    }
     let tokens: u64 = reply.header("x-compute-tokens").unwrap().parse().unwrap();
     let body = reply.json();
     assert_eq!(body["object"], "list");
@@ -146,4 +149,117 @@ fn a_compressed_body_names_its_model_too() {
     let headers = [("content-encoding", "gzip")];
     let reply = server.client().post("/v1/embeddings", &headers, encoder.finish().unwrap());
     assert_eq!(reply.expect(200).json()["model"], "pool-cls");
+}
+
+#[test]
+fn classes_are_all_of_them_and_a_batch_is_a_list() {
+    let server = Server::start(&repository(&["sst2", "st-6"]), &[]);
+    let text = "I am super happy right now.";
+    let one = post(&server, "/predict", &json!({"inputs": text})).expect(200);
+    assert!(one.header("x-compute-tokens").is_some());
+    let one = one.json();
+    let scores: Vec<f64> =
+        one.as_array().unwrap().iter().map(|it| it["score"].as_f64().unwrap()).collect();
+    assert_eq!(scores.len(), 2);
+    assert!(scores[0] > scores[1] && (scores[0] + scores[1] - 1.0).abs() < 1e-5, "{scores:?}");
+    let batch = post(&server, "/predict", &json!({"inputs": [[text], [text, "It is."]]}));
+    let batch = batch.expect(200).json();
+    assert_eq!(batch[0], one);
+    assert_ne!(batch[1], one);
+    let raw = post(&server, "/predict", &json!({"inputs": text, "raw_scores": true}));
+    let raw = raw.expect(200).json();
+    assert_eq!(raw[0]["label"], one[0]["label"]);
+    assert_ne!(raw[0]["score"], one[0]["score"]);
+    // Texts that are too long are cut there unless the request says otherwise.
+    let long = "super happy ".repeat(500);
+    post(&server, "/predict", &json!({"inputs": long})).expect(200);
+    let refused = post(&server, "/predict", &json!({"inputs": long, "truncate": false}));
+    assert_eq!(refused.expect(422).json()["error_type"], "Validation");
+}
+
+#[test]
+fn vectors_of_tokens_sparse_vectors_and_cosines_have_their_addresses() {
+    let server = Server::start(&repository(&["st-6", "splade-max"]), &[]);
+    let texts = json!(["I am super happy right now.", "happy"]);
+    let tokens = post(&server, "/v2/models/st-6/tokenize", &json!({"inputs": texts}));
+    let tokens = tokens.expect(200).json();
+    let all = post(&server, "/embed_all", &json!({"inputs": texts})).expect(200).json();
+    for at in 0..2 {
+        let vectors = all[at].as_array().unwrap();
+        assert_eq!(vectors.len(), tokens[at].as_array().unwrap().len());
+        assert_eq!(numbers(&vectors[0]).len(), 32);
+    }
+    let sparse = post(&server, "/embed_sparse", &json!({"inputs": texts})).expect(200).json();
+    assert_eq!(sparse.as_array().unwrap().len(), 2);
+    assert!(sparse[0][0]["value"].as_f64().unwrap() > 0.0 && sparse[0][0]["index"].is_u64());
+    let inputs = json!({"source_sentence": texts[0], "sentences": [texts[0], texts[1]]});
+    let cosines = post(&server, "/similarity", &json!({"inputs": inputs})).expect(200).json();
+    let cosines = numbers(&cosines);
+    assert!((cosines[0] - 1.0).abs() < 1e-5 && cosines[1] < 0.999, "{cosines:?}");
+}
+
+#[test]
+fn tokens_have_their_places_and_become_text_again() {
+    let server = Server::start(&repository(&["st-6"]), &[]);
+    let text = "naïve café";
+    let tokens = post(&server, "/tokenize", &json!({"inputs": text})).expect(200).json();
+    let tokens = tokens[0].as_array().unwrap().clone();
+    let (first, last) = (&tokens[0], &tokens[tokens.len() - 1]);
+    assert_eq!((&first["special"], &first["start"]), (&json!(true), &Value::Null));
+    assert_eq!(last["special"], true);
+    let second = &tokens[1];
+    assert_eq!((second["start"].as_u64(), second["special"].as_bool()), (Some(0), Some(false)));
+    let stop = tokens[tokens.len() - 2]["stop"].as_u64().unwrap();
+    assert_eq!(stop, text.len() as u64);
+    let bare = json!({"inputs": [text], "add_special_tokens": false});
+    let bare = post(&server, "/tokenize", &bare).expect(200).json();
+    assert_eq!(bare[0].as_array().unwrap().len(), tokens.len() - 2);
+    let ids: Vec<&Value> = tokens.iter().map(|it| &it["id"]).collect();
+    let plain = post(&server, "/decode", &json!({"ids": ids})).expect(200).json();
+    let special = json!({"ids": [ids], "skip_special_tokens": false});
+    let special = post(&server, "/decode", &special).expect(200).json();
+    assert!(special[0].as_str().unwrap().len() > plain[0].as_str().unwrap().len());
+    let empty = post(&server, "/tokenize", &json!({"inputs": []})).expect(400).json();
+    assert_eq!(empty["error_type"], "Empty");
+    let unknown = post(&server, "/decode", &json!({"ids": [9_999_999]})).expect(422).json();
+    assert!(unknown["error"].as_str().unwrap().contains("9999999"), "{unknown}");
+}
+
+#[test]
+fn several_bodies_in_one_are_answered_in_their_order() {
+    let server = Server::start(&repository(&["st-6", "sst2"]), &[]);
+    let texts: Vec<String> = (0..20).map(|it| format!("{it} rows")).collect();
+    let bodies: Vec<Value> = texts.iter().map(|it| json!({"inputs": it})).collect();
+    let reply = post(&server, "/v2/models/st-6/vertex", &json!({"instances": bodies})).expect(200);
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let predictions = reply.json()["predictions"].clone();
+    let expected = vectors(&server, "st-6", &json!(texts));
+    for (at, vector) in expected.iter().enumerate() {
+        assert_eq!(&numbers(&predictions[at][0]), vector);
+    }
+    let reply = post(&server, "/vertex", &json!({"instances": [{"inputs": "a"}], "model": "sst2"}));
+    assert!(reply.expect(200).json()["predictions"][0][0]["label"].is_string());
+    // One that is wrong fails all.
+    let one = json!({"instances": [{"inputs": "a"}, {"inputs": ""}]});
+    let error = post(&server, "/v2/models/st-6/vertex", &one).expect(400).json();
+    assert_eq!(error["error_type"], "Empty");
+}
+
+#[test]
+fn info_says_what_the_model_is() {
+    let repository = repository(&["st-6", "sst2"]);
+    let server = Server::start(&repository, &["--max-client-batch-size=16"]);
+    let info = server.get("/v2/models/st-6/info").expect(200).json();
+    assert_eq!(info["model_id"], "st-6");
+    assert_eq!(info["model_dtype"], "float32");
+    assert_eq!(info["model_type"], json!({"embedding": {"pooling": "mean"}}));
+    assert_eq!(info["max_client_batch_size"], 16);
+    assert_eq!(info["auto_truncate"], true);
+    assert!(info["max_input_length"].as_u64().unwrap() > 8);
+    let info = server.get("/v2/models/sst2/info").expect(200).json();
+    let labels = json!({"0": "NEGATIVE", "1": "POSITIVE"});
+    assert_eq!(info["model_type"]["classifier"]["id2label"], labels);
+    // Several models, and none is named.
+    assert_eq!(server.get("/info").expect(404).json()["error_type"], "Validation");
+    server.get("/v2/models/sst2/health").expect(200);
 }

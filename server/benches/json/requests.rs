@@ -96,6 +96,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         id: None,
         rows: None,
         outputs: request.inputs,
+        timings: None,
     };
     let typed = Typed {
         id: None,

@@ -7,7 +7,7 @@ use std::{
 
 use backend::{NamedTensor, Shape};
 
-use crate::{task::Task, trace::Trace};
+use crate::{task::Task, timings::Timings, trace::Trace};
 
 /// A decoded request. Its tensors are slices of the body wherever the format allows.
 #[derive(Debug, Clone, Default)]
@@ -97,6 +97,8 @@ pub struct InferenceResponse {
     pub rows: Option<usize>,
     /// The wanted outputs, in the wanted order.
     pub outputs: Vec<NamedTensor>,
+    /// Where the time went; `None` where it is not known.
+    pub timings: Option<Timings>,
 }
 
 #[cfg(test)]

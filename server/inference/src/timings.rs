@@ -10,6 +10,10 @@ pub struct Timings {
     /// From the acceptance of one request to `started`. An execution serves several requests, so that the scheduler
     /// leaves it at zero.
     pub queue: Duration,
+    /// Of a request in texts, from them to their tokens; else zero. A part of `queue`.
+    pub prepare: Duration,
+    /// Of a request in texts, from `started` to the end of its last row; else zero.
+    pub rows: Duration,
     /// Gathering the inputs.
     pub input: Duration,
     /// The run of the engine.
@@ -24,7 +28,16 @@ impl Timings {
     /// Those of an execution that begins then and takes no time.
     pub fn starting_at(started: Instant) -> Timings {
         let zero = Duration::ZERO;
-        Timings { started, queue: zero, input: zero, infer: zero, output: zero, batch_rows: 0 }
+        Timings {
+            started,
+            queue: zero,
+            prepare: zero,
+            rows: zero,
+            input: zero,
+            infer: zero,
+            output: zero,
+            batch_rows: 0,
+        }
     }
 
     /// Those of two executions for one request, side by side or one behind the other.
@@ -32,6 +45,8 @@ impl Timings {
         Timings {
             started: self.started.min(other.started),
             queue: Duration::ZERO,
+            prepare: self.prepare + other.prepare,
+            rows: self.rows.max(other.rows),
             input: self.input + other.input,
             infer: self.infer + other.infer,
             output: self.output + other.output,

@@ -69,13 +69,27 @@ pub(super) fn respond(signature: &Signature, rows: usize) -> InferenceResponse {
         NamedTensor { name: port.name.clone(), tensor: builder.finish(shape).unwrap() }
     };
     let outputs = signature.outputs.iter().map(output).collect();
-    InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs }
+    InferenceResponse {
+        model: "m".into(),
+        version: 3,
+        id: None,
+        rows: None,
+        outputs,
+        timings: None,
+    }
 }
 
 /// A response of one output.
 pub(super) fn only(name: &str, tensor: Tensor) -> InferenceResponse {
     let outputs = vec![NamedTensor { name: name.into(), tensor }];
-    InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs }
+    InferenceResponse {
+        model: "m".into(),
+        version: 3,
+        id: None,
+        rows: None,
+        outputs,
+        timings: None,
+    }
 }
 
 /// The inputs as lines: `x FP32 [1,2] [0.5,1.0]`.

@@ -1,12 +1,14 @@
 //! The texts of a request, as clients of other servers of texts send them: one text, a list of texts, the token ids of
 //! one text, or a list of those.
 
+use std::borrow::Cow;
+
 use backend::{DataType, NamedTensor, Shape};
 
 use crate::{
     elements::TensorBuilder,
-    json::{Reader, Token},
-    rows,
+    json::{Mark, Reader, Token},
+    rows::first_item,
 };
 use inference::{
     error::Error,
@@ -30,77 +32,135 @@ pub(crate) struct Texts {
 pub(crate) fn read(reader: &mut Reader<'_>, most: usize) -> Result<Texts, Error> {
     let start = reader.mark();
     match reader.peek()? {
-        Token::Array => match rows::first_item(reader, &start)? {
-            None => Err(Error::Empty(
-                reader.error("expected at least one text, found none").to_string(),
-            )),
+        Token::Array => match first_item(reader, &start)? {
+            None => Err(empty_list(reader, &start)),
             Some(first) => match reader.revisit(first, Reader::peek)? {
-                Token::Number => single(reader, ids),
-                Token::Array => list(reader, most, ids),
-                _ => list(reader, most, text),
+                Token::Number => single(reader, TOKEN_IDS, ids),
+                Token::Array => rows(reader, most, TOKEN_IDS, ids),
+                _ => rows(reader, most, TEXT, push_text),
             },
         },
-        _ => single(reader, text),
+        _ => single(reader, TEXT, push_text),
     }
 }
 
-/// Rows in the making.
-struct Rows {
-    name: &'static str,
+/// Texts in the making.
+#[derive(Debug)]
+pub(crate) struct Column {
     builder: TensorBuilder,
-    characters: usize,
+    /// Characters of all of them.
+    pub(crate) characters: usize,
 }
 
-impl Rows {
-    fn push(&mut self, reader: &Reader<'_>, name: &'static str, text: &str) -> Result<(), Error> {
-        self.name = name;
+impl Default for Column {
+    fn default() -> Column {
+        Column { builder: TensorBuilder::new(DataType::Bytes, None), characters: 0 }
+    }
+}
+
+impl Column {
+    /// Adds a text.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub(crate) fn push(&mut self, reader: &Reader<'_>, text: &str) -> Result<(), Error> {
+        self.characters += text.chars().count();
         self.builder.push_bytes(text.as_bytes()).map_err(|problem| reader.error(problem))
     }
+
+    /// The input of that name, of which each text is a row.
+    ///
+    /// # Errors
+    /// Only when sizes overflow.
+    pub(crate) fn finish(self, name: &str) -> Result<NamedTensor, Error> {
+        let shape = Shape::new(&[self.builder.count(), 1]);
+        self.finish_shaped(name, shape)
+    }
+
+    /// The input of that name, of which all texts are one row.
+    ///
+    /// # Errors
+    /// Only when sizes overflow.
+    pub(crate) fn finish_as_row(self, name: &str) -> Result<NamedTensor, Error> {
+        let shape = Shape::new(&[1, self.builder.count()]);
+        self.finish_shaped(name, shape)
+    }
+
+    fn finish_shaped(self, name: &str, shape: Shape) -> Result<NamedTensor, Error> {
+        let tensor = self.builder.finish(shape).map_err(|it| Error::Internal(it.to_string()))?;
+        Ok(NamedTensor { name: name.into(), tensor })
+    }
 }
 
-type ReadRow = fn(&mut Reader<'_>, &mut Rows) -> Result<(), Error>;
+type ReadRow = fn(&mut Reader<'_>, &mut Column) -> Result<(), Error>;
 
-fn single(reader: &mut Reader<'_>, read: ReadRow) -> Result<Texts, Error> {
-    let mut rows = none();
-    read(reader, &mut rows)?;
-    finish(rows)
+fn single(reader: &mut Reader<'_>, name: &str, read: ReadRow) -> Result<Texts, Error> {
+    let mut column = Column::default();
+    read(reader, &mut column)?;
+    finish(column, name)
 }
 
-fn list(reader: &mut Reader<'_>, most: usize, read: ReadRow) -> Result<Texts, Error> {
-    let (mut rows, mut given) = (none(), 0);
+fn finish(column: Column, name: &str) -> Result<Texts, Error> {
+    // Token ids have no characters.
+    let characters = if name == TEXT { column.characters } else { 0 };
+    Ok(Texts { input: column.finish(name)?, characters })
+}
+
+/// The rows of a list, at least one.
+///
+/// # Errors
+/// [`Error::Empty`], [`Error::TooManyInputs`], and those of `read`.
+pub(crate) fn list(
+    reader: &mut Reader<'_>,
+    most: usize,
+    mut read: impl FnMut(&mut Reader<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut given = 0;
+    let start = reader.mark();
     reader.array(|reader, at| {
         given = at + 1;
         // The rest is only counted.
-        if given <= most { read(reader, &mut rows) } else { reader.skip_value() }
+        if given <= most { read(reader) } else { reader.skip_value() }
     })?;
-    match given <= most {
-        true => finish(rows),
-        false => Err(Error::TooManyInputs { given, most }),
+    match given {
+        0 => Err(empty_list(reader, &start)),
+        _ if most < given => Err(Error::TooManyInputs { given, most }),
+        _ => Ok(()),
     }
 }
 
-fn none() -> Rows {
-    Rows { name: TEXT, builder: TensorBuilder::new(DataType::Bytes, None), characters: 0 }
+fn rows(reader: &mut Reader<'_>, most: usize, name: &str, read: ReadRow) -> Result<Texts, Error> {
+    let mut column = Column::default();
+    list(reader, most, |reader| read(reader, &mut column))?;
+    finish(column, name)
 }
 
-fn finish(rows: Rows) -> Result<Texts, Error> {
-    let Rows { name, builder, characters } = rows;
-    let shape = Shape::new(&[builder.count(), 1]);
-    let tensor = builder.finish(shape).map_err(|it| Error::Internal(it.to_string()))?;
-    Ok(Texts { input: NamedTensor { name: name.into(), tensor }, characters })
+/// A list of texts.
+///
+/// # Errors
+/// Those of [`list`] and of [`text`].
+pub(crate) fn column(reader: &mut Reader<'_>, most: usize) -> Result<Column, Error> {
+    let mut column = Column::default();
+    list(reader, most, |reader| push_text(reader, &mut column))?;
+    Ok(column)
 }
 
-fn text(reader: &mut Reader<'_>, rows: &mut Rows) -> Result<(), Error> {
+/// A text.
+///
+/// # Errors
+/// [`Error::Empty`] where it is empty.
+pub(crate) fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, Error> {
     let text = reader.string()?;
-    if text.is_empty() {
-        return Err(empty(reader));
-    }
-    rows.characters += text.chars().count();
-    rows.push(reader, TEXT, &text)
+    if text.is_empty() { Err(empty(reader)) } else { Ok(text) }
+}
+
+fn push_text(reader: &mut Reader<'_>, column: &mut Column) -> Result<(), Error> {
+    let text = text(reader)?;
+    column.push(reader, &text)
 }
 
 /// A list of token ids, which the model reads.
-fn ids(reader: &mut Reader<'_>, rows: &mut Rows) -> Result<(), Error> {
+fn ids(reader: &mut Reader<'_>, column: &mut Column) -> Result<(), Error> {
     if reader.peek()? != Token::Array {
         return Err(reader.error("expected a list of token ids, as the first one is"));
     }
@@ -108,10 +168,16 @@ fn ids(reader: &mut Reader<'_>, rows: &mut Rows) -> Result<(), Error> {
     if ids.bytes().all(|it| it.is_ascii_whitespace() || matches!(it, b'[' | b']')) {
         return Err(empty(reader));
     }
-    rows.push(reader, TOKEN_IDS, ids)
+    column.push(reader, ids)
 }
 
-fn empty(reader: &Reader<'_>) -> Error {
+/// The error of a list at that place without any text.
+pub(crate) fn empty_list<'a>(reader: &Reader<'a>, start: &Mark<'a>) -> Error {
+    Error::Empty(reader.error_about(start, "expected at least one text, found none").to_string())
+}
+
+/// The error of an empty text.
+pub(crate) fn empty(reader: &Reader<'_>) -> Error {
     Error::Empty(reader.error("expected a text, found an empty one").to_string())
 }
 

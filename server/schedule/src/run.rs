@@ -217,6 +217,8 @@ fn execute(
     let timings = Timings {
         started,
         queue: Duration::ZERO,
+        prepare: Duration::ZERO,
+        rows: Duration::ZERO,
         input: running - started,
         infer: ran - running,
         output: ran.elapsed(),

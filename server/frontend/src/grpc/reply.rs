@@ -259,6 +259,7 @@ mod tests {
             id: Some(Arc::from("7")),
             rows: None,
             outputs: tensors.into_iter().map(named).collect(),
+            timings: None,
         }
     }
 

@@ -84,7 +84,30 @@ impl ReplyForm for openai::EmbeddingsFormat {
     }
 }
 
-impl ReplyForm for tei::EmbedFormat {
+impl ReplyForm for tei::per_token::PerTokenFormat {
+    fn expanded(&self, response: &InferenceResponse, _: usize) -> usize {
+        joined(response)
+    }
+}
+
+impl ReplyForm for tei::predict::PredictFormat {
+    fn expanded(&self, response: &InferenceResponse, _: usize) -> usize {
+        joined(response)
+    }
+}
+
+/// Bytes of a reply of which each row has written its own part.
+fn joined(response: &InferenceResponse) -> usize {
+    response.outputs.iter().map(|it| it.tensor.byte_len()).fold(2, usize::saturating_add)
+}
+
+impl ReplyForm for tei::similarity::SimilarityFormat {
+    fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        reply_size::of_response(response, TextForm::PLAIN, rough)
+    }
+}
+
+impl ReplyForm for tei::embed::EmbedFormat {
     fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
         reply_size::of_response(response, TextForm::PLAIN, rough)
     }

@@ -69,7 +69,8 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
             };
             let (allowed, make): (_, fn(ModelPath<'a>) -> Route<'a>) = match action {
                 [] => (GET, Route::ModelMetadata),
-                ["ready"] => (GET, Route::ModelReady),
+                // The latter is what clients of other servers of texts ask below the address of a model.
+                ["ready" | "health"] => (GET, Route::ModelReady),
                 ["config"] => (GET, Route::ModelConfig),
                 ["infer"] => (POST, Route::Infer),
                 ["generate"] => (POST, Route::Generate),

@@ -103,6 +103,7 @@ impl Inference {
             id,
             rows,
             outputs: answer.outputs,
+            timings: Some(answer.timings),
         })
     }
 

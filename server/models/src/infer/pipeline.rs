@@ -1,7 +1,10 @@
 //! One request on a pipeline: its texts become rows of the graph, which are jobs of their own and run with those of
 //! other requests; what comes out of each is reduced to what is kept of it, and the rows of a text become its answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use backend::NamedTensor;
 
@@ -56,7 +59,9 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let Asking { task, pipeline, parameters, submission } = asking;
     let asked = parameters::read(task, parameters)?;
     let work = submission.work.clone();
+    let began = Instant::now();
     let prepared = prepare(pipeline, task, &work, asked.clone()).await?;
+    let prepare = began.elapsed();
     if task == Task::FeatureExtraction {
         check_features(pipeline, &prepared)?;
     }
@@ -69,11 +74,13 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let leaving = Leaving::new(scheduler, submission.accepted);
     let done = run_rows(scheduler, pipeline, &submission, rows).await;
     leaving.end();
+    let ended = Instant::now();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
     let outputs = finish(pipeline, task, work, asked, started, reduced).await?;
     let none = || Timings::starting_at(submission.accepted);
     let timings = timings.unwrap_or_else(none);
-    Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, ..timings } })
+    let rows = ended.saturating_duration_since(timings.started);
+    Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, prepare, rows, ..timings } })
 }
 
 /// The rows of all inputs.

@@ -295,6 +295,7 @@ mod tests {
             outputs: outputs
                 .map(|(name, tensor)| NamedTensor { name: name.into(), tensor })
                 .collect(),
+            timings: None,
         }
     }
 

@@ -78,6 +78,7 @@ fn echo(request: &InferenceRequest) -> InferenceResponse {
         id: request.id.clone(),
         rows: None,
         outputs: request.inputs.iter().filter(wanted).cloned().collect(),
+        timings: None,
     }
 }
 
@@ -310,8 +311,14 @@ fn an_output_in_shared_memory_has_no_data_in_the_reply_and_no_other_form() {
         assert_eq!(format.shared.as_ref().unwrap().outputs, [("fp32".into(), place)]);
         let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[1, 1])).unwrap();
         let outputs = vec![NamedTensor { name: "fp32".into(), tensor }];
-        let response =
-            InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
+        let response = InferenceResponse {
+            model: "m".into(),
+            version: 1,
+            id: None,
+            rows: None,
+            outputs,
+            timings: None,
+        };
         let reply = encode(&format, &sample(8), &response).unwrap();
         let expected = r#"{"model_name":"m","model_version":"1","outputs":[{"name":"fp32","datatype":"FP32","shape":[1,1]}]}"#;
         assert_eq!(String::from_utf8(reply.body.concat()).unwrap(), expected);
@@ -497,8 +504,14 @@ fn an_error_knows_the_id_that_came_before_it() {
 fn bytes_that_are_no_text_have_no_json_form() {
     let tensor = Tensor::from_strings(Shape::new(&[1]), [b"\xff"]).unwrap();
     let outputs = vec![NamedTensor { name: "bytes".into(), tensor }];
-    let response =
-        InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
+    let response = InferenceResponse {
+        model: "m".into(),
+        version: 1,
+        id: None,
+        rows: None,
+        outputs,
+        timings: None,
+    };
     let error = encode(&ReplyFormat::default(), &sample(8), &response).unwrap_err().to_string();
     let expected = "output 'bytes': element 0 of BYTES is not UTF-8 and has no JSON form; \
                     ask for it with \"binary_data\": true";
@@ -511,8 +524,14 @@ fn bytes_that_are_no_text_have_no_json_form() {
 fn binary_outputs_without_bytes_make_a_json_reply() {
     let tensor = Tensor::zeros(DataType::Fp32, Shape::new(&[0, 2])).unwrap();
     let outputs = vec![NamedTensor { name: "fp32".into(), tensor }];
-    let response =
-        InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
+    let response = InferenceResponse {
+        model: "m".into(),
+        version: 1,
+        id: None,
+        rows: None,
+        outputs,
+        timings: None,
+    };
     let format = ReplyFormat { binary_by_default: true, ..ReplyFormat::default() };
     let reply = encode(&format, &sample(8), &response).unwrap();
     assert_eq!(
@@ -559,7 +578,7 @@ proptest! {
     fn what_is_encoded_decodes_to_the_same_tensors(
         outputs in any_tensors(), default in any::<bool>(), chosen in any::<[Option<bool>; 14]>(),
     ) {
-        let response = InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs };
+        let response = InferenceResponse { model: "m".into(), version: 1, id: None, rows: None, outputs, timings: None };
         let chosen = chosen.iter().zip(&response.outputs).filter_map(|(binary, output)| {
             Some((output.name.clone(), OutputFormat { binary: (*binary)?, ..Default::default() }))
         });

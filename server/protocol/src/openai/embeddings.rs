@@ -120,7 +120,7 @@ pub fn encode(
     write::key(&mut out, "total_tokens");
     write::number(&mut out, tokens);
     out.extend_from_slice(b"}}");
-    let headers = cost::headers(&format.terms, format.characters, tokens);
+    let headers = cost::headers(&format.terms, format.characters, response)?;
     Ok(EncodedReply { headers, ..EncodedReply::json(out) })
 }
 

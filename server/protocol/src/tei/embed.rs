@@ -35,15 +35,15 @@ pub fn decode(
     terms: Arc<Terms>,
     body: &[u8],
 ) -> Result<(InferenceRequest, EmbedFormat), Error> {
-    let asked = inputs::read(signature, &terms, PARAMETERS, body)?;
+    let (texts, parameters) = inputs::read_texts(signature, &terms, PARAMETERS, body)?;
     let request = InferenceRequest {
-        inputs: vec![asked.texts.input],
+        inputs: vec![texts.input],
         outputs: vec![EMBEDDING.into(), TOKENS.into()],
         task: Some(Task::SentenceEmbedding),
-        parameters: asked.parameters,
+        parameters,
         ..InferenceRequest::default()
     };
-    Ok((request, EmbedFormat { characters: asked.texts.characters, terms }))
+    Ok((request, EmbedFormat { characters: texts.characters, terms }))
 }
 
 /// `[[..]]`: a list of numbers for each text, also for one.
@@ -61,7 +61,7 @@ pub fn encode(
         vectors::write_list(&mut out, &vector);
     }
     out.push(b']');
-    let headers = cost::headers(&format.terms, format.characters, vectors::tokens(response)?);
+    let headers = cost::headers(&format.terms, format.characters, response)?;
     Ok(EncodedReply { headers, ..EncodedReply::json(out) })
 }
 

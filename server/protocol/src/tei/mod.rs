@@ -1,8 +1,14 @@
 //! The bodies of Text Embeddings Inference. Source: <https://huggingface.github.io/text-embeddings-inference/>.
 
-mod embed;
+pub mod embed;
 mod error;
+pub mod info;
 mod inputs;
+pub mod per_token;
+pub mod predict;
+mod results;
+pub mod similarity;
+pub mod tokens;
+pub mod vertex;
 
-pub use embed::{EmbedFormat, decode as decode_embed, encode as encode_embed};
 pub use error::{ErrorType, error_body};

@@ -24,7 +24,17 @@ fn respond(outputs: &[(&str, usize, &[f32])]) -> (Signature, InferenceResponse) 
         NamedTensor { name: name.into(), tensor: tensor.unwrap() }
     };
     let outputs = outputs.iter().map(output).collect();
-    (signature, InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs })
+    (
+        signature,
+        InferenceResponse {
+            model: "m".into(),
+            version: 3,
+            id: None,
+            rows: None,
+            outputs,
+            timings: None,
+        },
+    )
 }
 
 fn reply(media: Media, objective: Option<&str>, keys: &[OutputKey], csv: XgboostCsv) -> Reply {

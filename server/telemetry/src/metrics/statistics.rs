@@ -22,6 +22,8 @@ mod tests {
         Timings {
             started: Instant::now(),
             queue: micros(20),
+            prepare: Duration::ZERO,
+            rows: Duration::ZERO,
             input: micros(1),
             infer: micros(70),
             output: micros(2),

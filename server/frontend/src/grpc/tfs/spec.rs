@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn what_is_written_by_hand_reads_back() {
         let (model, outputs) = ("mod".into(), Vec::new());
-        let response = InferenceResponse { model, version: 300, id: None, rows: None, outputs };
+        let response =
+            InferenceResponse { model, version: 300, id: None, rows: None, outputs, timings: None };
         let mut out = Vec::new();
         write(&mut out, 2, &response);
         let (key, length, rest) = (out[0], usize::from(out[1]), &out[2..]);

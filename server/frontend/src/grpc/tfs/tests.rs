@@ -82,7 +82,14 @@ fn tensor(dtype: DataType, given: TensorProto) -> Result<Tensor, String> {
 fn response(outputs: Vec<(&str, Tensor)>) -> InferenceResponse {
     let named = |(name, tensor): (&str, Tensor)| NamedTensor { name: name.into(), tensor };
     let outputs = outputs.into_iter().map(named).collect();
-    InferenceResponse { model: "m".into(), version: 3, id: None, rows: None, outputs }
+    InferenceResponse {
+        model: "m".into(),
+        version: 3,
+        id: None,
+        rows: None,
+        outputs,
+        timings: None,
+    }
 }
 
 /// Decodes the message behind the prefix, and checks the length in the prefix.

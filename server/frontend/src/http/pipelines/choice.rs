@@ -9,14 +9,41 @@ use crate::http::service::{Service, TARGET_MODEL, text};
 use ::models::ServedModel;
 use inference::{error::Error, task::Task};
 
-/// The model for that task. `named` is the name in the body.
+/// What a model must do to answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// That task.
+    Task(Task),
+    /// Any task of texts.
+    Texts,
+}
+
+impl Wanted {
+    fn fits(self, model: &ServedModel) -> bool {
+        match self {
+            Wanted::Task(task) => model.signature.tasks().contains(&task),
+            Wanted::Texts => model.signature.pipeline.is_some(),
+        }
+    }
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Wanted::Task(task) => task.fmt(f),
+            Wanted::Texts => f.write_str("texts"),
+        }
+    }
+}
+
+/// The model for what is wanted. `named` is the name in the body.
 ///
 /// # Errors
 /// [`Error::NotFound`] where several models have the task and none of them is named, [`Error::NoSuchTask`] where the
 /// named one has it not or none has it, and why a named model cannot answer.
 pub async fn choose(
     service: &Service,
-    task: Task,
+    wanted: Wanted,
     named: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<Arc<ServedModel>, Error> {
@@ -24,19 +51,19 @@ pub async fn choose(
     if let Some(name) = name
         && let Some(model) = of_name(service, name, headers).await?
     {
-        return check(model, task);
+        return check(model, wanted);
     }
     let mut able = service.serving.models.of_texts();
-    able.retain(|it| it.signature.tasks().contains(&task));
+    able.retain(|it| wanted.fits(it));
     match able.as_slice() {
         [only] => {
             if let Some(name) = name {
                 let (name, model) = (shown(name), &only.shown_name);
-                tracing::debug!(%model, "a request for model '{name}' is answered by the only one for {task}");
+                tracing::debug!(%model, "a request for model '{name}' is answered by the only one for {wanted}");
             }
             Ok(only.clone())
         }
-        [] => none(service, task, headers).await,
+        [] => none(service, wanted, headers).await,
         several => {
             let names: Vec<&str> = several.iter().map(|it| &*it.shown_name).collect();
             let problem = match name {
@@ -44,26 +71,26 @@ pub async fn choose(
                 None => "the request names no model".to_owned(),
             };
             let names = names.join(", ");
-            Err(Error::NotFound(format!("{problem}; those for {task} are {names}")))
+            Err(Error::NotFound(format!("{problem}; those for {wanted} are {names}")))
         }
     }
 }
 
-/// The model, which must have the task.
+/// The model, which must do what is wanted.
 ///
 /// # Errors
 /// [`Error::NoSuchTask`].
-pub fn check(model: Arc<ServedModel>, task: Task) -> Result<Arc<ServedModel>, Error> {
-    let tasks = model.signature.tasks();
-    if tasks.contains(&task) {
+pub fn check(model: Arc<ServedModel>, wanted: Wanted) -> Result<Arc<ServedModel>, Error> {
+    if wanted.fits(&model) {
         return Ok(model);
     }
+    let tasks = model.signature.tasks();
     let name = &model.shown_name;
     Err(Error::NoSuchTask(match tasks.as_slice() {
         [] => format!("model '{name}' takes no texts; ask for it at /v2/models/{name}/infer"),
         tasks => {
             let tasks: Vec<&str> = tasks.iter().map(|it| it.name()).collect();
-            format!("model '{name}' does not do {task}; it does {}", tasks.join(", "))
+            format!("model '{name}' does not do {wanted}; it does {}", tasks.join(", "))
         }
     }))
 }
@@ -97,14 +124,17 @@ async fn of_name(
 /// No model that serves has the task: perhaps the only one that there is has not been loaded.
 async fn none(
     service: &Service,
-    task: Task,
+    wanted: Wanted,
     headers: &HeaderMap,
 ) -> Result<Arc<ServedModel>, Error> {
     if let [only] = service.serving.models.names().as_slice() {
         let model = service.serving.model(only, None, || service.deadline(headers)).await?;
-        return check(model, task);
+        return check(model, wanted);
     }
-    Err(Error::NoSuchTask(format!("no model does {task}")))
+    Err(Error::NoSuchTask(match wanted {
+        Wanted::Task(task) => format!("no model does {task}"),
+        Wanted::Texts => "no model takes texts".to_owned(),
+    }))
 }
 
 /// As much of a client's name for a model as is repeated.

@@ -1,9 +1,16 @@
-//! Requests of clients of other servers of texts: the address says what is asked for; it, the body, a header or the task
-//! says of which model.
+//! Requests of clients of other servers of texts: the address says what is asked for; it, the body, a header or the
+//! task says of which model.
 
+mod by_task;
 mod choice;
+mod cost;
 mod inference;
+mod info;
 mod models;
+mod received;
+mod terms;
+mod tokens;
+mod vertex;
 
 use hyper::{body::Incoming, http::request::Parts};
 
@@ -14,7 +21,10 @@ use super::{
 };
 use ::inference::task::Task;
 use inference::{Operation, infer};
-use protocol::{openai, tei};
+use protocol::{
+    openai,
+    tei::{embed, per_token, predict, similarity},
+};
 
 /// Answers a request on such a route.
 pub async fn answer(
@@ -25,22 +35,40 @@ pub async fn answer(
 ) -> Answer {
     let model = route.model.as_ref();
     match route.operation {
-        TextOperation::ListModels => models::list(service, model, parts).await,
         TextOperation::Embeddings => {
-            let operation = Operation {
-                task: Task::SentenceEmbedding,
-                decode: openai::decode,
-                encode: openai::encode,
-            };
+            let (decode, encode) = (openai::decode, openai::encode);
+            let operation = Operation { task: Task::SentenceEmbedding, decode, encode };
             infer(service, model, parts, body, operation).await
         }
         TextOperation::Embed => {
-            let operation = Operation {
-                task: Task::SentenceEmbedding,
-                decode: tei::decode_embed,
-                encode: tei::encode_embed,
-            };
+            let (decode, encode) = (embed::decode, embed::encode);
+            let operation = Operation { task: Task::SentenceEmbedding, decode, encode };
             infer(service, model, parts, body, operation).await
         }
+        TextOperation::EmbedAll => {
+            let (decode, encode) = (per_token::decode_all, per_token::encode_all);
+            let operation = Operation { task: Task::FeatureExtraction, decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        TextOperation::EmbedSparse => {
+            let (decode, encode) = (per_token::decode_sparse, per_token::encode_sparse);
+            let operation = Operation { task: Task::SparseEmbedding, decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        TextOperation::Predict => {
+            let (decode, encode) = (predict::decode, predict::encode);
+            let operation = Operation { task: Task::TextClassification, decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        TextOperation::Similarity => {
+            let (decode, encode) = (similarity::decode, similarity::encode);
+            let operation = Operation { task: Task::SentenceSimilarity, decode, encode };
+            infer(service, model, parts, body, operation).await
+        }
+        TextOperation::Vertex => vertex::vertex(service, model, parts, body).await,
+        TextOperation::Tokenize => tokens::tokenize(service, model, parts, body).await,
+        TextOperation::Decode => tokens::decode(service, model, parts, body).await,
+        TextOperation::Info => info::info(service, model, parts).await,
+        TextOperation::ListModels => models::list(service, model, parts).await,
     }
 }

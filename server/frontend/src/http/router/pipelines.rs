@@ -22,6 +22,14 @@ const ADDRESSES: &[Address] = &[
     address(&["embeddings"], POST, TextOperation::Embeddings),
     address(&["v1", "models"], GET, TextOperation::ListModels),
     address(&["embed"], POST, TextOperation::Embed),
+    address(&["embed_all"], POST, TextOperation::EmbedAll),
+    address(&["embed_sparse"], POST, TextOperation::EmbedSparse),
+    address(&["predict"], POST, TextOperation::Predict),
+    address(&["similarity"], POST, TextOperation::Similarity),
+    address(&["tokenize"], POST, TextOperation::Tokenize),
+    address(&["decode"], POST, TextOperation::Decode),
+    address(&["info"], GET, TextOperation::Info),
+    address(&["vertex"], POST, TextOperation::Vertex),
 ];
 
 const fn address(
@@ -79,6 +87,18 @@ mod tests {
         let below = "/v2/models/m/versions/3/v1/embeddings";
         check(Method::POST, below, TextOperation::Embeddings, Some(("m", Some(3))));
         check(Method::GET, "/v2/models/m/v1/models", TextOperation::ListModels, Some(("m", None)));
+        check(Method::GET, "/info", TextOperation::Info, None);
+        for (path, operation) in [
+            ("/embed_all", TextOperation::EmbedAll),
+            ("/embed_sparse", TextOperation::EmbedSparse),
+            ("/predict", TextOperation::Predict),
+            ("/similarity", TextOperation::Similarity),
+            ("/tokenize", TextOperation::Tokenize),
+            ("/decode", TextOperation::Decode),
+            ("/vertex", TextOperation::Vertex),
+        ] {
+            check(Method::POST, path, operation, None);
+        }
         check(Method::POST, "/v2/models/m/embed", TextOperation::Embed, Some(("m", None)));
     }
 

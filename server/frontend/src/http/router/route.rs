@@ -100,6 +100,14 @@ pub enum TextOperation {
     ListModels,
     // Text Embeddings Inference
     Embed,
+    EmbedAll,
+    EmbedSparse,
+    Predict,
+    Similarity,
+    Tokenize,
+    Decode,
+    Info,
+    Vertex,
 }
 
 /// A family of addresses: a label of metrics, and the dialect of errors.
@@ -167,8 +175,18 @@ impl TextOperation {
         match self {
             TextOperation::Embeddings => (Family::OpenAi, Need::reading(Category::Inference)),
             TextOperation::ListModels => (Family::OpenAi, Need::reading(Category::Metadata)),
-            TextOperation::Embed => {
+            TextOperation::Embed
+            | TextOperation::EmbedAll
+            | TextOperation::EmbedSparse
+            | TextOperation::Predict
+            | TextOperation::Similarity
+            | TextOperation::Tokenize
+            | TextOperation::Vertex
+            | TextOperation::Decode => {
                 (Family::TextEmbeddingsInference, Need::reading(Category::Inference))
+            }
+            TextOperation::Info => {
+                (Family::TextEmbeddingsInference, Need::reading(Category::Metadata))
             }
         }
     }

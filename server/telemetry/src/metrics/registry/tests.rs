@@ -53,6 +53,8 @@ fn timings() -> Timings {
     Timings {
         started: Instant::now(),
         queue: Duration::from_micros(40),
+        prepare: Duration::ZERO,
+        rows: Duration::ZERO,
         input: Duration::from_micros(1),
         infer: Duration::from_micros(50),
         output: Duration::from_micros(2),

@@ -1,0 +1,64 @@
+//! What the server says of the model that answers.
+
+use hyper::http::request::Parts;
+
+use super::{
+    choice::{Wanted, check, choose},
+    terms::terms,
+};
+use crate::{
+    http::{
+        answer::{Answer, find},
+        respond,
+        router::ModelPath,
+        service::Service,
+    },
+    serving,
+};
+use inference::{error::Error, task::Task};
+use models::TextModel;
+use protocol::tei::info::{Info, ModelKind, write_info};
+
+/// Of the model that the address or a header names, or of the only one that takes texts.
+pub async fn info(service: &Service, path: Option<&ModelPath<'_>>, parts: &Parts) -> Answer {
+    let model = match path {
+        Some(path) => check(find(service, path, parts).await?, Wanted::Texts)?,
+        None => choose(service, Wanted::Texts, None, &parts.headers).await?,
+    };
+    let terms = terms(service, &model);
+    let no_texts = || Error::Internal("the model takes no texts".to_owned());
+    let text_model = model.text_model().ok_or_else(no_texts)?;
+    let (pooling, rows) = (text_model.pooling(), model.config.max_batch_size);
+    let dtype = format!("{:?}", text_model.dtype()).to_lowercase().replace("fp", "float");
+    let info = Info {
+        model: &model.shown_name,
+        shown_name: &terms.shown_name,
+        dtype: &dtype,
+        kind: kind(text_model, pooling.as_deref()),
+        most_requests: text_model.most_texts(),
+        most_tokens: text_model.most_tokens(),
+        most_batch_tokens: text_model.most_tokens().saturating_mul(rows.max(1)),
+        most_batch_rows: Some(rows).filter(|it| *it > 0),
+        most_texts: text_model.most_texts(),
+        tokenizers: model.instances(),
+        truncates: terms.truncates,
+        version: serving::VERSION,
+    };
+    Ok(respond::ok(write_info(&info)))
+}
+
+fn kind<'a>(model: TextModel<'a>, pooling: Option<&'a str>) -> ModelKind<'a> {
+    let labels = || model.labels().iter().map(|it| &**it).collect();
+    match model.task() {
+        Task::SentenceEmbedding | Task::FeatureExtraction | Task::SentenceSimilarity => {
+            // A graph that makes vectors of texts by itself does not say how.
+            ModelKind::Embedding { pooling: pooling.unwrap_or("mean") }
+        }
+        Task::SparseEmbedding => ModelKind::Embedding { pooling: "splade" },
+        Task::TextClassification | Task::TokenClassification | Task::ZeroShotClassification => {
+            ModelKind::Classifier(labels())
+        }
+        Task::Rerank => ModelKind::Reranker(labels()),
+        task @ (Task::QuestionAnswering | Task::FillMask) => ModelKind::Other(task.name()),
+    }
+}

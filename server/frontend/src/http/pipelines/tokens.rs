@@ -1,0 +1,102 @@
+//! Texts to tokens and tokens to texts. No model runs for this.
+
+use bytes::Bytes;
+use hyper::{Response, body::Incoming, http::request::Parts};
+
+use super::{choice::Wanted, received::receive};
+use crate::{
+    exchange::{
+        intake::Received,
+        offload::{LARGE, offload},
+    },
+    http::{answer::Answer, body::Segments, respond, router::ModelPath, service::Service},
+};
+use inference::{
+    error::Error,
+    limits::{Permit, out_of_bytes},
+};
+use models::{ServedModel, TextModel, TextToken, TokenizeOptions};
+use protocol::{
+    EncodedReply,
+    tei::tokens::{self, DecodeRequest, ShownToken, TOKEN, TokenizeRequest},
+};
+
+/// Most tokens for which room is taken before they are found: no reply has more.
+const MOST: usize = 1 << 20;
+
+/// The tokens of texts.
+pub async fn tokenize(
+    service: &Service,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
+    let Received { bytes, mut permit } = received;
+    let text_model = of(&model)?;
+    let most = text_model.most_texts();
+    take_room(&mut permit, &bytes)?;
+    let TokenizeRequest { texts, add_special_tokens, prompt_name } =
+        read(bytes, move |body| tokens::read_tokenize(body, most)).await?;
+    let options = TokenizeOptions { add_special_tokens, prompt_name };
+    let found = text_model.tokenize(texts, options).await?;
+    let count: usize = found.iter().map(Vec::len).sum();
+    let write = move || tokens::write_tokens(found.iter().map(|it| it.iter().map(shown)));
+    let reply = match count.saturating_mul(TOKEN) <= LARGE {
+        true => write(),
+        false => offload(write).await?,
+    };
+    Ok(with_room(reply, permit))
+}
+
+/// The texts of tokens.
+pub async fn decode(
+    service: &Service,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
+    let Received { bytes, mut permit } = received;
+    let text_model = of(&model)?;
+    let most = text_model.most_texts();
+    take_room(&mut permit, &bytes)?;
+    let DecodeRequest { lists, skip_special_tokens } =
+        read(bytes, move |body| tokens::read_decode(body, most)).await?;
+    let texts = text_model.decode(lists, skip_special_tokens).await?;
+    Ok(with_room(tokens::write_texts(&texts), permit))
+}
+
+fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
+    model.text_model().ok_or_else(|| Error::Internal("the model takes no texts".to_owned()))
+}
+
+/// Room for the tokens of a body, each of which has a byte of it at least.
+fn take_room(permit: &mut Permit, body: &Bytes) -> Result<(), Error> {
+    match permit.grow_by(body.len().min(MOST).saturating_mul(TOKEN)) {
+        true => Ok(()),
+        false => Err(out_of_bytes(permit.budget())),
+    }
+}
+
+/// Reads a body: a long one on the pool.
+async fn read<T: Send + 'static>(
+    body: Bytes,
+    read: impl FnOnce(&[u8]) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match body.len() <= LARGE {
+        true => read(&body),
+        false => offload(move || read(&body)).await?,
+    }
+}
+
+fn shown(token: &TextToken) -> ShownToken<'_> {
+    ShownToken { id: token.id, text: &token.text, place: token.place }
+}
+
+/// A reply that keeps the room it takes until it is written.
+fn with_room(reply: EncodedReply, permit: Permit) -> Response<Segments> {
+    let mut response = respond::ok(reply);
+    response.body_mut().hold(permit);
+    response
+}

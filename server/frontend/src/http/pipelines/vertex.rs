@@ -1,0 +1,110 @@
+//! Several bodies in one, as Vertex AI sends them to containers of Text Embeddings Inference.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::Instant,
+};
+
+use bytes::Bytes;
+use hyper::{
+    Response,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
+};
+
+use super::{by_task::by_task, choice::Wanted, cost::add_times, received::receive};
+use crate::{
+    exchange::{
+        Failure,
+        intake::Received,
+        offload::{LARGE, offload},
+    },
+    http::{answer::Answer, body::Segments, router::ModelPath, service::Service},
+};
+use inference::limits::out_of_bytes;
+use models::ServedModel;
+use protocol::tei::vertex::instances;
+
+/// Bodies of a request that run at the same time.
+const AT_ONCE: usize = 8;
+
+/// Runs each of the bodies by itself, and answers with a list of the replies.
+pub async fn vertex(
+    service: &Service,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let began = Instant::now();
+    let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
+    // Covers all bodies until the last of them is answered.
+    let Received { bytes, permit: _held } = received;
+    let most = model.signature.most_rows.unwrap_or(usize::MAX);
+    let bodies = match bytes.len() <= LARGE {
+        true => instances(&bytes, most)?,
+        false => offload(move || instances(&bytes, most)).await??,
+    };
+    let run = |body| one(service, &model, parts, body);
+    let replies = in_order(bodies.into_iter().map(run)).await?;
+    let mut pieces = vec![Bytes::from_static(b"{\"predictions\":[")];
+    for (at, reply) in replies.iter().enumerate() {
+        if at > 0 {
+            pieces.push(Bytes::from_static(b","));
+        }
+        pieces.extend(reply.pieces().cloned());
+    }
+    pieces.push(Bytes::from_static(b"]}"));
+    let mut response = Response::new(Segments::from(pieces));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    add_times(&mut response, began);
+    Ok(response)
+}
+
+async fn one(
+    service: &Service,
+    model: &Arc<ServedModel>,
+    parts: &Parts,
+    body: Bytes,
+) -> Result<Segments, Failure> {
+    let budget = &service.settings.body.budget;
+    // The bytes are counted already.
+    let permit = budget.take(0).ok_or_else(|| out_of_bytes(budget))?;
+    let received = Received { bytes: body, permit };
+    let response = by_task(service, model.clone(), parts, received).await?;
+    Ok(response.into_body())
+}
+
+/// What comes of these futures, in their order; a few of them run at a time. The first failure ends all.
+async fn in_order<T>(
+    mut futures: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
+) -> Result<Vec<T>, Failure> {
+    let mut running: Vec<(usize, Pin<Box<_>>)> = Vec::with_capacity(AT_ONCE);
+    let mut done: Vec<(usize, T)> = Vec::new();
+    let mut begun = 0;
+    loop {
+        while running.len() < AT_ONCE {
+            let Some(future) = futures.next() else { break };
+            running.push((begun, Box::pin(future)));
+            begun += 1;
+        }
+        if running.is_empty() {
+            done.sort_unstable_by_key(|it| it.0);
+            return Ok(done.into_iter().map(|it| it.1).collect());
+        }
+        let next = poll_fn(|context| {
+            for at in 0..running.len() {
+                let Some((_, future)) = running.get_mut(at) else { continue };
+                if let Poll::Ready(outcome) = future.as_mut().poll(context) {
+                    return Poll::Ready((running.swap_remove(at).0, outcome));
+                }
+            }
+            Poll::Pending
+        });
+        let (at, outcome) = next.await;
+        done.push((at, outcome?));
+    }
+}
