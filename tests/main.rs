@@ -25,6 +25,7 @@ mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
 mod pipeline_routes; // what clients of OpenAI and of Text Embeddings Inference ask, and how they are refused
 mod pipelines; // folders of Hugging Face's libraries, against what those say
+mod rerank_routes; // rankings, scores and classes, in the form of those who have clients for them
 mod sagemaker; // /ping and /invocations, content types, the layouts of a hosting platform
 mod shared_memory; // inputs and outputs in memory that clients share
 mod steps; // ensembles of steps before and behind a graph

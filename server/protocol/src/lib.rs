@@ -18,6 +18,7 @@ pub mod eventstream;
 pub mod expansion;
 #[cfg(test)]
 mod expansion_tests;
+pub mod infinity;
 pub mod json;
 pub mod kserve_v2;
 pub mod libsvm;
@@ -31,7 +32,9 @@ mod parameter;
 mod predictions;
 pub mod recordio;
 mod reply;
+mod reply_id;
 pub mod reply_size;
+pub mod rerank;
 mod rows;
 pub mod sagemaker;
 #[cfg(test)]
@@ -43,6 +46,7 @@ pub mod terms;
 mod texts;
 pub mod tfs;
 mod typed_outputs;
+mod usage;
 mod vectors;
 pub mod xgboost;
 

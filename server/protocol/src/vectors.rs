@@ -75,7 +75,11 @@ pub(crate) fn tokens(response: &InferenceResponse) -> Result<u64, Error> {
     Ok(counts.map(|it| u64::try_from(it).unwrap_or(0)).sum())
 }
 
-fn output<'a>(response: &'a InferenceResponse, name: &str) -> Result<&'a Tensor, Error> {
+/// The output of that name.
+///
+/// # Errors
+/// When the response has none.
+pub(crate) fn output<'a>(response: &'a InferenceResponse, name: &str) -> Result<&'a Tensor, Error> {
     let mut outputs = response.outputs.iter();
     let found = outputs.find(|NamedTensor { name: it, .. }| **it == *name);
     let missing = || Error::Internal(format!("the reply has no output '{name}'"));

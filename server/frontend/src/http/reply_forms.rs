@@ -3,9 +3,11 @@
 
 use inference::request::InferenceResponse;
 use protocol::{
+    infinity,
     kserve_v2::{self, SharedParts, generate::Framing},
     openai,
     reply_size::{self, TextForm},
+    rerank::{RerankFormat, ScoreFormat},
     sagemaker, tei, tfs,
 };
 
@@ -110,6 +112,25 @@ impl ReplyForm for tei::similarity::SimilarityFormat {
 impl ReplyForm for tei::embed::EmbedFormat {
     fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
         reply_size::of_response(response, TextForm::PLAIN, rough)
+    }
+}
+
+impl ReplyForm for RerankFormat {
+    fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        let scores = reply_size::of_response(response, TextForm::LABELLED, rough);
+        scores.saturating_add(self.repeated())
+    }
+}
+
+impl ReplyForm for ScoreFormat {
+    fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        reply_size::of_response(response, TextForm::LABELLED, rough)
+    }
+}
+
+impl ReplyForm for infinity::ClassifyFormat {
+    fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        reply_size::of_response(response, TextForm::LABELLED, rough)
     }
 }
 

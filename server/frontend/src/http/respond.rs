@@ -14,7 +14,7 @@ use inference::{error::Error, task};
 use protocol::{
     EncodedReply,
     errors::{self, ErrorForm},
-    openai, tei,
+    openai, rerank, tei,
 };
 
 /// The header with the request's name in the log, for replies without room for it in the body.
@@ -91,6 +91,12 @@ pub fn tei_error(error: &Error, request_id: &str) -> Response<Segments> {
         _ => tei::error_body(kind, &excerpt(error)),
     };
     named_failure(status, body.into(), error, request_id)
+}
+
+/// The error reply of Cohere and Jina, with the statuses of OpenAI and the request's name in a header.
+pub fn rerank_error(error: &Error, request_id: &str) -> Response<Segments> {
+    let (status, _) = dialects::openai(error.kind());
+    named_failure(status, rerank::error_body(&excerpt(error)).into(), error, request_id)
 }
 
 fn named_failure(

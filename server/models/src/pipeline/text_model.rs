@@ -154,9 +154,7 @@ impl<'a> TextModel<'a> {
         if given <= most {
             return Ok(());
         }
-        Err(Error::InvalidRequest(format!(
-            "the request has {given} texts, at most {most} are taken (--max-client-batch-size)"
-        )))
+        Err(Error::TooManyInputs { given, most })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     json::{Reader, Token, write},
     parameter,
     terms::Terms,
-    texts,
+    texts, usage,
     vectors::{self, Vectors},
 };
 use inference::{
@@ -114,12 +114,8 @@ pub fn encode(
     out.push(b']');
     write::key(&mut out, "model");
     write::string(&mut out, &format.terms.shown_name);
-    write::key(&mut out, "usage");
-    out.extend_from_slice(b"{\"prompt_tokens\":");
-    write::number(&mut out, tokens);
-    write::key(&mut out, "total_tokens");
-    write::number(&mut out, tokens);
-    out.extend_from_slice(b"}}");
+    usage::write(&mut out, tokens);
+    out.push(b'}');
     let headers = cost::headers(&format.terms, format.characters, response)?;
     Ok(EncodedReply { headers, ..EncodedReply::json(out) })
 }

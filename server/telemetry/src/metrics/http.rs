@@ -13,6 +13,8 @@ pub enum Protocol {
     OpenAi,
     /// Metrics, and unknown addresses.
     Other,
+    /// `/v1/rerank`, `/v2/rerank`.
+    Rerank,
     /// `/ping`, `/invocations`, `/models`.
     Sagemaker,
     /// `/v1/...`.
@@ -23,10 +25,11 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every protocol, in the order of the declaration.
-    const ALL: [Protocol; 6] = [
+    const ALL: [Protocol; 7] = [
         Protocol::KserveV2,
         Protocol::OpenAi,
         Protocol::Other,
+        Protocol::Rerank,
         Protocol::Sagemaker,
         Protocol::TensorflowServing,
         Protocol::TextEmbeddingsInference,
@@ -38,6 +41,7 @@ impl Protocol {
             Protocol::KserveV2 => "kserve_v2",
             Protocol::OpenAi => "openai",
             Protocol::Other => "other",
+            Protocol::Rerank => "rerank",
             Protocol::Sagemaker => "sagemaker",
             Protocol::TensorflowServing => "tensorflow_serving",
             Protocol::TextEmbeddingsInference => "text_embeddings_inference",

@@ -11,7 +11,10 @@ use crate::{
 };
 use ::inference::{error::Error, task::Task};
 use models::ServedModel;
-use protocol::tei::{embed, per_token, predict};
+use protocol::{
+    rerank,
+    tei::{embed, per_token, predict},
+};
 
 /// Runs a body of Text Embeddings Inference, for whatever the model does.
 pub async fn by_task(
@@ -36,9 +39,12 @@ pub async fn by_task(
             let (decode, encode) = (predict::decode, predict::encode);
             run(service, model, parts, received, Operation { task, decode, encode }).await
         }
+        Some(task @ Task::Rerank) => {
+            let (decode, encode) = (rerank::decode_texts, rerank::encode);
+            run(service, model, parts, received, Operation { task, decode, encode }).await
+        }
         Some(
-            Task::Rerank
-            | Task::TokenClassification
+            Task::TokenClassification
             | Task::QuestionAnswering
             | Task::FillMask
             | Task::ZeroShotClassification,

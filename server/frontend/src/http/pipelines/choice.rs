@@ -55,6 +55,14 @@ pub async fn choose(
     }
     let mut able = service.serving.models.of_texts();
     able.retain(|it| wanted.fits(it));
+    // One that is made for the task goes before those that can also do it.
+    let is_own = |it: &Arc<ServedModel>| {
+        let own = it.signature.pipeline.as_ref().map(|it| it.task);
+        own.is_some_and(|task| wanted == Wanted::Task(task))
+    };
+    if able.iter().filter(|it| is_own(it)).count() == 1 {
+        able.retain(is_own);
+    }
     match able.as_slice() {
         [only] => {
             if let Some(name) = name {

@@ -20,9 +20,10 @@ use super::{
     service::Service,
 };
 use ::inference::task::Task;
-use inference::{Operation, infer};
+use inference::{Decode, Operation, infer};
 use protocol::{
-    openai,
+    infinity, openai,
+    rerank::{self, RerankFormat},
     tei::{embed, per_token, predict, similarity},
 };
 
@@ -70,5 +71,35 @@ pub async fn answer(
         TextOperation::Decode => tokens::decode(service, model, parts, body).await,
         TextOperation::Info => info::info(service, model, parts).await,
         TextOperation::ListModels => models::list(service, model, parts).await,
+        TextOperation::Rerank => {
+            infer(service, model, parts, body, ranking(rerank::decode_documents)).await
+        }
+        TextOperation::RerankV1 => {
+            infer(service, model, parts, body, ranking(rerank::decode_v1)).await
+        }
+        TextOperation::RerankV2 => {
+            infer(service, model, parts, body, ranking(rerank::decode_v2)).await
+        }
+        TextOperation::Score => {
+            let operation = Operation {
+                task: Task::Rerank,
+                decode: rerank::decode_score,
+                encode: rerank::encode_score,
+            };
+            infer(service, model, parts, body, operation).await
+        }
+        TextOperation::Classify => {
+            let operation = Operation {
+                task: Task::TextClassification,
+                decode: infinity::decode,
+                encode: infinity::encode,
+            };
+            infer(service, model, parts, body, operation).await
+        }
     }
+}
+
+/// A ranking whose bodies are read so.
+fn ranking(decode: Decode<RerankFormat>) -> Operation<RerankFormat> {
+    Operation { task: Task::Rerank, decode, encode: rerank::encode }
 }

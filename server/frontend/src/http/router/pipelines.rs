@@ -30,6 +30,13 @@ const ADDRESSES: &[Address] = &[
     address(&["decode"], POST, TextOperation::Decode),
     address(&["info"], GET, TextOperation::Info),
     address(&["vertex"], POST, TextOperation::Vertex),
+    address(&["rerank"], POST, TextOperation::Rerank),
+    address(&["v1", "rerank"], POST, TextOperation::RerankV1),
+    address(&["v2", "rerank"], POST, TextOperation::RerankV2),
+    address(&["classify"], POST, TextOperation::Classify),
+    address(&["v1", "classify"], POST, TextOperation::Classify),
+    address(&["score"], POST, TextOperation::Score),
+    address(&["v1", "score"], POST, TextOperation::Score),
 ];
 
 const fn address(
@@ -99,6 +106,12 @@ mod tests {
         ] {
             check(Method::POST, path, operation, None);
         }
+        check(Method::POST, "/v2/rerank", TextOperation::RerankV2, None);
+        check(Method::POST, "/v1/rerank", TextOperation::RerankV1, None);
+        let below = "/v2/models/m/v2/rerank";
+        check(Method::POST, below, TextOperation::RerankV2, Some(("m", None)));
+        check(Method::POST, "/rerank", TextOperation::Rerank, None);
+        check(Method::POST, "/v1/score", TextOperation::Score, None);
         check(Method::POST, "/v2/models/m/embed", TextOperation::Embed, Some(("m", None)));
     }
 

@@ -108,6 +108,15 @@ pub enum TextOperation {
     Decode,
     Info,
     Vertex,
+    /// Also as Jina's clients say it.
+    Rerank,
+    // Cohere, Jina
+    RerankV1,
+    RerankV2,
+    // infinity
+    Classify,
+    // vLLM
+    Score,
 }
 
 /// A family of addresses: a label of metrics, and the dialect of errors.
@@ -119,6 +128,7 @@ pub enum Family {
     SageMaker,
     OpenAi,
     TextEmbeddingsInference,
+    Rerank,
     Metrics,
 }
 
@@ -173,9 +183,15 @@ impl TextOperation {
     /// The family of this operation, and the access that a request needs for it on every port.
     pub fn family_and_need(self) -> (Family, Need) {
         match self {
-            TextOperation::Embeddings => (Family::OpenAi, Need::reading(Category::Inference)),
+            TextOperation::Embeddings | TextOperation::Classify | TextOperation::Score => {
+                (Family::OpenAi, Need::reading(Category::Inference))
+            }
+            TextOperation::RerankV1 | TextOperation::RerankV2 => {
+                (Family::Rerank, Need::reading(Category::Inference))
+            }
             TextOperation::ListModels => (Family::OpenAi, Need::reading(Category::Metadata)),
             TextOperation::Embed
+            | TextOperation::Rerank
             | TextOperation::EmbedAll
             | TextOperation::EmbedSparse
             | TextOperation::Predict
