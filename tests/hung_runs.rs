@@ -1,8 +1,9 @@
-//! A run that never ends while the model serves: it is ended, its requests are told so, and the model serves on.
+//! A run that never ends while the model serves: it is ended, its requests are told so, and the model serves on. A load
+//! that never ends: it is given up.
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Page, Repository, Server, first_of, infer, row};
+use crate::support::{Client, Page, Process, Repository, Server, first_of, infer, row};
 
 /// A loop that runs as often as its input says: a second takes some hundred thousand times.
 fn server() -> Server {
@@ -50,4 +51,33 @@ fn a_run_that_never_ends_gets_504_and_the_model_and_the_others_serve_on() {
     let series = "muster_overdue_runs_total{model=\"long\",outcome=\"stopped\",version=\"1\"}";
     assert_eq!(page.value(series), 1.0);
     assert_eq!(page.failures("long", "BACKEND"), 1.0);
+}
+
+#[test]
+fn a_load_that_never_ends_is_given_up_and_other_models_load() {
+    let models = "backends/onnxruntime/tests/models";
+    let repository = Repository::identity("m", &[])
+        .copy("endless/1/model.onnx", &format!("{models}/endless.onnx"))
+        .copy("mlp/1/model.onnx", &format!("{models}/mlp.onnx"));
+    // A process of its own: the engine computes on until the process ends.
+    let flags = [
+        "--model-control-mode=explicit",
+        "--load-model=m",
+        "--load-model=endless",
+        "--model-load-thread-count=1",
+        "--load-limit-secs=1",
+        "--exit-on-error=false",
+    ];
+    let mut server = Process::start(&repository, &flags, &[]);
+    let line = server.wait_for_line("and does not end");
+    let told = "its load took longer than 1 s (--load-limit-secs) and does not end";
+    assert!(line.contains("endless") && line.contains(told), "{line}");
+    let mut client = server.client();
+    let mut load = |name| client.post(&format!("/v2/repository/models/{name}/load"), &[], "{}");
+    load("mlp").expect(200);
+    let told = load("endless").error(400);
+    assert!(told.ends_with("an earlier load of it was given up and has not ended yet"), "{told}");
+    assert_eq!(first_of(&client.post(&infer("m"), &[], row(8))), 8.0);
+    server.signal("TERM");
+    assert!(server.wait().status.success());
 }

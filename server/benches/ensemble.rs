@@ -146,6 +146,7 @@ impl Models {
                 platform: Default::default(),
                 refuse_code: false,
                 trusts_load_requests: false,
+                load_limit: None,
                 load_run_limit: None,
                 pipelines: Default::default(),
             },

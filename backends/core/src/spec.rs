@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-use crate::DataType;
+use crate::{DataType, Stop};
 
 /// Where an instance runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,6 +104,8 @@ pub struct ModelSource {
     pub hints: Hints,
     /// Shared libraries with operators of the model's own.
     pub op_libraries: Vec<PathBuf>,
+    /// Requested when the load has lasted too long. An engine that cannot end it then loads on, and is not waited for.
+    pub stop: Arc<Stop>,
 }
 
 impl ModelSource {
@@ -121,6 +123,7 @@ impl ModelSource {
             accelerators: Vec::new(),
             hints: Hints::default(),
             op_libraries: Vec::new(),
+            stop: Arc::default(),
         }
     }
 

@@ -3,9 +3,10 @@
 
 use std::{
     collections::BTreeMap, fmt::Display, num::NonZeroUsize, ops::RangeInclusive, path::PathBuf,
+    sync::Arc,
 };
 
-use backend::{BackendError, Device, ModelSource};
+use backend::{BackendError, Device, ModelSource, Stop};
 
 use crate::{
     provider::{self, Provider},
@@ -30,7 +31,7 @@ pub(crate) enum GraphLevel {
 }
 
 /// What a session is made with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// What ONNX Runtime's messages about a session call it: the model's name.
     pub(crate) log_name: String,
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) op_libraries: Vec<PathBuf>,
     /// What runs on a GPU, the preferred one first; none on the CPU, which runs what is left in any case.
     pub(crate) providers: Vec<Provider>,
+    /// Ends the making of a session.
+    pub(crate) stop: Arc<Stop>,
 }
 
 impl Settings {
@@ -67,7 +70,8 @@ impl Settings {
         let Device::Gpu(gpu) = device else {
             let settings = Settings::read(&source.options, source.default_threads)?;
             let op_libraries = source.op_libraries.clone();
-            return Ok(Settings { log_name, op_libraries, ..settings });
+            let stop = source.stop.clone();
+            return Ok(Settings { log_name, op_libraries, stop, ..settings });
         };
         // The share of the processors is that of the instances on the CPU, where there are any.
         let threads = match source.is_for(Device::Cpu) {
@@ -87,6 +91,7 @@ impl Settings {
             shrinkage: shrinkage_on(&shrunk, &[Device::Cpu, device]),
             op_libraries: source.op_libraries.clone(),
             providers: providers.iter().map(|it| it.on(gpu)).collect(),
+            stop: source.stop.clone(),
             ..settings
         })
     }
@@ -120,6 +125,7 @@ impl Settings {
             entries: BTreeMap::new(),
             op_libraries: Vec::new(),
             providers: Vec::new(),
+            stop: Arc::default(),
         };
         options.flag("session.use_device_allocator_for_initializers")?;
         // Without this a pool's threads go on spinning for milliseconds after every run.

@@ -128,3 +128,12 @@ fn the_first_instance_needs_no_file_any_more_and_a_second_one_notices_another_gr
     let Err(BackendError::Load(text)) = model.instantiate(Device::Cpu) else { panic!("it loaded") };
     assert!(text.contains("has changed since it was loaded; load it again"), "{text}");
 }
+
+#[test]
+fn a_load_that_is_asked_to_end_ends() {
+    let source = source(path("mlp.onnx"), &[]);
+    assert!(engine().load(&source).is_ok());
+    source.stop.stop();
+    let told = engine().load(&source).map(drop).unwrap_err();
+    assert!(matches!(&told, BackendError::Load(it) if it.contains("cancel")), "{told:?}");
+}

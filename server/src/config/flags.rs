@@ -207,6 +207,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "eager-instances",
         "secure-mode",
         "trust-load-requests",
+        "load-limit-secs",
         "load-run-limit-secs",
         "gpu-memory-margin",
     ]),

@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use backend::Stop;
 use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
 
 use super::{
@@ -96,7 +97,10 @@ impl Session {
         settings: &Settings,
     ) -> Result<Session> {
         let native = &runtime.native;
-        let options = Options::new(native, source, settings)?;
+        let options = Arc::new(Options::new(native, source, settings)?);
+        let to_cancel = options.clone();
+        settings.stop.on_stop(move || to_cancel.cancel());
+        let _hook = ClearedHook(&settings.stop);
         let mut pointer = ptr::null_mut();
         if let Source::Content(content) = source {
             let folder = path.parent().unwrap_or(Path::new(""));
@@ -267,11 +271,26 @@ unsafe fn kind_of(table: &sys::OrtApi, information: *mut sys::OrtTypeInfo) -> Re
     }
 }
 
+/// Forgets the hook of a stop when a session is made or has failed.
+struct ClearedHook<'a>(&'a Stop);
+
+impl Drop for ClearedHook<'_> {
+    fn drop(&mut self) {
+        self.0.clear_hook();
+    }
+}
+
 /// Session options, for as long as it takes to make a session.
 struct Options {
     pointer: NonNull<sys::OrtSessionOptions>,
     table: &'static sys::OrtApi,
 }
+
+// SAFETY: options belong to no thread.
+unsafe impl Send for Options {}
+// SAFETY: through `&Options` of another thread only `cancel` is called while a session is made, and what that sets is
+// an atomic flag, which is made for this.
+unsafe impl Sync for Options {}
 
 impl Options {
     fn new(native: &Native, source: Source<'_>, settings: &Settings) -> Result<Options> {
@@ -347,6 +366,17 @@ impl Options {
             unsafe { check((table.SetOptimizedModelFilePath)(pointer, path.as_ptr()))? };
         }
         Ok(options)
+    }
+
+    /// Asks the making of a session to end, which looks at this between the passes over the graph.
+    fn cancel(&self) {
+        // SAFETY: the options are alive, and share the flag with the copy that the session has.
+        let done = unsafe {
+            check((self.table.SessionOptionsSetLoadCancellationFlag)(self.pointer.as_ptr(), true))
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "ONNX Runtime cannot be asked to end a load");
+        }
     }
 
     fn entry(&self, key: &str, value: &str) -> Result<()> {

@@ -87,6 +87,15 @@ save("long.onnx",
       h.make_node("Loop", ["count", "yes", "x"], ["y"], body=body)],
      [value("count", [], T.INT64), value("x", [64, 64])], [value("y", [64, 64])])
 
+# One operator without inputs from outside, which ONNX Runtime runs as it makes a session: for hours.
+save("endless.onnx",
+     [h.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+      h.make_node("MaxPool", ["zeros"], ["pooled"], kernel_shape=[4001, 4001], pads=[2000] * 4),
+      h.make_node("ReduceMax", ["pooled"], ["zero"], keepdims=0),
+      h.make_node("Add", ["x", "zero"], ["y"])],
+     [value("x", ["rows", 1])], [value("y", ["rows", 1])],
+     [onnx.numpy_helper.from_array(numpy.array([1, 1, 4000, 4000], numpy.int64), "shape")])
+
 save("external/model.onnx", [h.make_node("MatMul", ["x", "w"], ["y"])],
      [value("x", ["rows", 16])], [value("y", ["rows", 16])], [weights("w", (16, 16))],
      save_as_external_data=True, location="weights.bin", size_threshold=0)

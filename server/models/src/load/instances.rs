@@ -10,7 +10,13 @@ use backend::{BackendError, Device, Instance, Model};
 
 use crate::{
     config::model::ModelConfig,
-    load::{extra_inputs::ExtraInputs, placement::Plan, run_limit::RunLimit, warmup::warm},
+    load::{
+        extra_inputs::ExtraInputs,
+        load_watch::{LoadWatch, PhaseLimit},
+        placement::Plan,
+        run_limit::RunLimit,
+        warmup::warm,
+    },
 };
 use inference::signature::Signature;
 use schedule::{
@@ -28,6 +34,9 @@ pub(crate) struct WarmUp<'a> {
     pub(crate) extra: &'a ExtraInputs,
     /// What bounds the runs; `None` for the device's own limit.
     pub(crate) run_limit: Option<Duration>,
+    /// What bounds the making of an instance.
+    pub(crate) limit: PhaseLimit,
+    pub(crate) watch: &'a LoadWatch,
 }
 
 /// The places for a model's instances, the preferred one last, and what warming up has taught. `first` is an instance
@@ -40,7 +49,7 @@ pub(crate) fn make(
     warm_up: WarmUp<'_>,
     first: Option<Box<dyn Instance>>,
 ) -> Result<(Vec<Slot>, RunTimes), BackendError> {
-    let WarmUp { dir, extra, run_limit } = warm_up;
+    let WarmUp { dir, extra, run_limit, limit, watch } = warm_up;
     let first = Arc::new(Mutex::new(first));
     let first_device = plan.devices.first().copied();
     let times = Arc::new(Mutex::new(RunTimes::default()));
@@ -81,7 +90,10 @@ pub(crate) fn make(
     };
     let mut slots: Vec<Slot> = plan.devices.iter().filter_map(slot).collect();
     for (slot, device) in slots.iter_mut().zip(&plan.devices).take(plan.made_at_load.get()) {
-        slot.fill().map_err(|error| on_device(*device, error))?;
+        // An instance is made, and runs. Its runs have a limit of their own, and are stopped by that.
+        let limit = PhaseLimit { limit: limit.limit + RunLimit::of(run_limit, *device), ..limit };
+        let filled = watch.during(limit, &Arc::default(), || slot.fill())?;
+        filled.map_err(|error| on_device(*device, error))?;
     }
     // The scheduler takes the last first, and a GPU is to be taken before the CPU.
     slots.reverse();

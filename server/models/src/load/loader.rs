@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use backend::{Backend, Model, ModelSource};
+use backend::{Backend, BackendError, Model, ModelSource};
 use bytes::Bytes;
 
 use crate::{
@@ -36,8 +36,11 @@ use crate::{
         files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
         instances,
         load_error::LoadError,
+        load_limit,
         load_log::{self, Warnings},
         load_settings::LoadSettings,
+        load_watch::LoadWatch,
+        lost_loads::LostLoads,
         options::{
             engine_options, first_response_ms, gpu_accelerators, in_one_thread, op_libraries,
         },
@@ -63,6 +66,7 @@ const MAX_BATCH_SIZE: usize = 4;
 /// Loads models, and keeps none of them.
 pub struct Loader {
     engines: Vec<Arc<dyn Backend>>,
+    lost_loads: Arc<LostLoads>,
     /// What they say of themselves.
     pub(crate) descriptions: Engines,
     pub(super) settings: LoadSettings,
@@ -87,8 +91,18 @@ impl Loader {
         let reader = ConfigReader::default();
         let descriptions = Engines::of(&engines);
         let cpus = AtomicUsize::new(settings.cpus.get());
-        let sequence_idle = None;
-        Loader { engines, descriptions, settings, manager, metrics, reader, sequence_idle, cpus }
+        let (sequence_idle, lost_loads) = Default::default();
+        Loader {
+            engines,
+            lost_loads,
+            descriptions,
+            settings,
+            manager,
+            metrics,
+            reader,
+            sequence_idle,
+            cpus,
+        }
     }
 
     /// The same, whose models keep idle sequences for so long where their configurations do not say.
@@ -114,18 +128,21 @@ impl Loader {
     /// Loads one version of a model, of which `path` is the directory or the file. Blocking.
     ///
     /// # Errors
-    /// Why it cannot be served. An engine's panic is a failure of that model alone.
+    /// Why it cannot be served. An engine's panic is a failure of that model alone, and so is a load that does not end.
     pub(crate) fn load_version(
-        &self,
+        self: &Arc<Self>,
         found: &FoundModel,
         raw: Option<&raw::ModelConfig>,
         version: u64,
         path: &Path,
     ) -> Result<ServedModel, LoadError> {
         let started = Instant::now();
-        let load = AssertUnwindSafe(|| self.load_where_it_fits(found, raw, version, path));
-        let loaded = catch_unwind(load)
-            .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned().into()));
+        let (loader, of, raw, path) = (self.clone(), found.clone(), raw.cloned(), path.to_owned());
+        let loaded = self.lost_loads.supervise(&found.id(), move |watch| {
+            let load = || loader.load_where_it_fits(&of, raw.as_ref(), version, &path, watch);
+            catch_unwind(AssertUnwindSafe(load))
+                .unwrap_or_else(|_| Err("the engine panicked while loading it".to_owned().into()))
+        })?;
         let (model, plan) = loaded?;
         let took = started.elapsed();
         model.metrics.load_duration(took);
@@ -187,6 +204,7 @@ impl Loader {
         raw: Option<&raw::ModelConfig>,
         version: u64,
         path: &Path,
+        watch: &LoadWatch,
     ) -> Result<(ServedModel, Plan), LoadError> {
         if let Some(raw) = raw.filter(|it| is_ensemble(Some(it))) {
             return Ok(self.load_ensemble(found, raw, version)?);
@@ -210,6 +228,7 @@ impl Loader {
             engine: &**engine,
             options,
             started,
+            watch,
         };
         let plan = self.plan_here(&load.found.name, raw, &load.options)?;
         self.check_gpu_limits(&plan)?;
@@ -273,8 +292,15 @@ impl Loader {
             accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
             hints: raw.map(hints).unwrap_or_default(),
             op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
+            stop: Arc::default(),
         };
-        let model = load.engine.load(&source).map_err(|it| said_by_content(it, &source, choice))?;
+        let repository = &self.settings.repository;
+        let limit =
+            load_limit::of_engine(repository.load_limit, plan.uses_gpus(), bytes_of(load.path));
+        let loaded = load.watch.during(limit, &source.stop, || load.engine.load(&source));
+        let loaded = loaded.map_err(BackendError::from)?;
+        load_limit::check(limit, &source.stop)?;
+        let model = loaded.map_err(|it| said_by_content(it, &source, choice))?;
         let settled = self.settle_merging(load, plan, &*model)?;
         let mut completed = settled.completed;
         // Before anything else can fail: they may say why it does.
@@ -313,8 +339,14 @@ impl Loader {
             self.open_pipeline(load, &*model, &signature, &completed.config, plan, warnings)?;
         let rows = opened.as_ref().map(|(pipeline, _)| pipeline.rows.clone());
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
-        let run_limit = self.settings.repository.load_run_limit;
-        let warm_up = instances::WarmUp { dir: &found.dir, extra: &extra, run_limit };
+        let run_limit = repository.load_run_limit;
+        let warm_up = instances::WarmUp {
+            dir: &found.dir,
+            extra: &extra,
+            run_limit,
+            limit,
+            watch: load.watch,
+        };
         let (slots, times) = instances::make(
             &model,
             &completed.config,
@@ -425,6 +457,7 @@ pub(super) struct Load<'a> {
     pub(super) engine: &'a dyn Backend,
     pub(super) options: BTreeMap<String, String>,
     pub(super) started: SystemTime,
+    pub(super) watch: &'a LoadWatch,
 }
 
 #[cfg(test)]

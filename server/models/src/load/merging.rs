@@ -3,10 +3,11 @@
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Instant,
 };
 
-use backend::{Device, Instance, Model};
+use backend::{BackendError, Device, Instance, Model};
 
 use crate::{
     config::{
@@ -17,10 +18,11 @@ use crate::{
     load::{
         create_error::CreateError,
         instances::on_device,
+        load_watch::PhaseLimit,
         loader::{Load, Loader},
         placement::Plan,
         proof::{Proof, is_due, prove},
-        run_limit::RunLimit,
+        run_limit::{self, RunLimit},
     },
 };
 use schedule::row_check::RowCheck;
@@ -72,16 +74,21 @@ impl Loader {
         let mut instance = Some(made);
         let started = Instant::now();
         let dir = &load.found.dir;
-        let proof = catch_unwind(AssertUnwindSafe(|| match instance.as_deref_mut() {
+        let run_limit = self.settings.repository.load_run_limit;
+        let limit = PhaseLimit { limit: RunLimit::of(run_limit, device), flag: run_limit::FLAG };
+        let prove = || match instance.as_deref_mut() {
             Some(it) => {
-                let limit = self.settings.repository.load_run_limit;
-                let limit = RunLimit::start(limit, device)?;
+                let limit = RunLimit::start(run_limit, device)?;
                 let is_on_gpu = device != Device::Cpu;
                 let proof = prove(it, &signature, &completed.config, dir, is_on_gpu, &limit);
                 limit.check().and(proof)
             }
             None => Ok(Proof::Independent),
-        }));
+        };
+        let proof = load
+            .watch
+            .during(limit, &Arc::default(), || catch_unwind(AssertUnwindSafe(prove)))
+            .map_err(BackendError::from)?;
         let proof = match proof {
             Ok(proof) => proof.map_err(|it| on_device(device, it))?,
             Err(_) => {

@@ -14,6 +14,9 @@ const ON_CPU: Duration = Duration::from_secs(120);
 /// On a GPU: TensorRT compiles in the first run, for minutes.
 const ON_GPU: Duration = Duration::from_secs(900);
 
+/// The flag that says otherwise.
+pub(crate) const FLAG: &str = "--load-run-limit-secs";
+
 /// Stops runs when their time is over, until it is dropped.
 pub(crate) struct RunLimit {
     stop: Arc<Stop>,
@@ -23,15 +26,20 @@ pub(crate) struct RunLimit {
 }
 
 impl RunLimit {
+    /// The time that there is. `limit` is the flag's, `None` for the device's own.
+    pub(crate) fn of(limit: Option<Duration>, device: Device) -> Duration {
+        limit.unwrap_or(match device {
+            Device::Cpu => ON_CPU,
+            Device::Gpu(_) => ON_GPU,
+        })
+    }
+
     /// The time begins. `limit` is the flag's, `None` for the device's own.
     ///
     /// # Errors
     /// When the system has no thread for it.
     pub(crate) fn start(limit: Option<Duration>, device: Device) -> Result<RunLimit, BackendError> {
-        let limit = limit.unwrap_or(match device {
-            Device::Cpu => ON_CPU,
-            Device::Gpu(_) => ON_GPU,
-        });
+        let limit = RunLimit::of(limit, device);
         let (over, is_over) = mpsc::channel::<()>();
         let stop = Arc::new(Stop::new());
         let stopped = stop.clone();
@@ -58,7 +66,7 @@ impl RunLimit {
         match self.stop.is_stopped() {
             false => Ok(()),
             true => Err(BackendError::Load(format!(
-                "its runs before it serves took longer than {} s and were stopped (--load-run-limit-secs)",
+                "its runs before it serves took longer than {} s and were stopped ({FLAG})",
                 self.limit.as_secs_f64()
             ))),
         }

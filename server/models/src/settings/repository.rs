@@ -26,6 +26,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::many("backend-config", "[<backend>,]<key>=<value>, as default-max-batch-size=8 or onnxruntime,intra_op_thread_count=2"),
     Flag::value("secure-mode", "false", "Refuse models that bring code, libraries of operators (model_operations), and those whose settings name files of the server, as session.optimized_model_filepath"),
     Flag::value("trust-load-requests", "false", "The configuration in a request to load a model may do so, unless --secure-mode refuses it"),
+    Flag::value("load-limit-secs", "", "Time that an engine may take to read a model and to prepare it. Default: 600 and a second for each 10 MB of its files, on GPUs 3600 and those"),
     Flag::value("load-run-limit-secs", "", "Time that an instance's runs before it serves may take: trying its rows, warming up. Default: 120, on GPUs 900"),
 ];
 
@@ -55,6 +56,8 @@ pub struct Repository {
     pub refuse_code: bool,
     /// `--trust-load-requests`: may the configuration in a request bring code, and name files of this machine?
     pub trusts_load_requests: bool,
+    /// `--load-limit-secs`: how long an engine may take to read a model and to prepare it.
+    pub load_limit: Option<Duration>,
     /// `--load-run-limit-secs`: how long an instance's runs before it serves may take.
     pub load_run_limit: Option<Duration>,
     /// Folders that take texts.
@@ -113,6 +116,10 @@ pub fn resolve(
         sources.read("disable-auto-complete-config", value::boolean, problems).unwrap_or(false);
     let strict = sources.read("strict-model-config", value::boolean, problems).unwrap_or(false);
     let gpu_limits = gpu_limit::resolve(sources, problems);
+    let seconds = |flag, problems: &mut Vec<String>| {
+        let seconds = sources.read(flag, value::count, problems);
+        seconds.map(|it| Duration::from_secs(it.get() as u64))
+    };
     Repository {
         from,
         gpu_limits,
@@ -129,9 +136,8 @@ pub fn resolve(
         trusts_load_requests: sources
             .read("trust-load-requests", value::boolean, problems)
             .unwrap_or(false),
-        load_run_limit: sources
-            .read("load-run-limit-secs", value::count, problems)
-            .map(|it| Duration::from_secs(it.get() as u64)),
+        load_limit: seconds("load-limit-secs", problems),
+        load_run_limit: seconds("load-run-limit-secs", problems),
         pipelines: pipelines::resolve(sources, problems),
     }
 }

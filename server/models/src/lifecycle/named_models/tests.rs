@@ -42,6 +42,7 @@ fn repository(from: ModelsFrom) -> Repository {
         platform: Default::default(),
         refuse_code: false,
         trusts_load_requests: false,
+        load_limit: None,
         load_run_limit: None,
         pipelines: Default::default(),
     }

@@ -169,7 +169,7 @@ impl Loading {
         if fake.hangs {
             settings.repository.load_run_limit = Some(Duration::from_millis(20));
         }
-        let loader = Loader::new(engines, settings, Arc::default(), metrics.clone());
+        let loader = Arc::new(Loader::new(engines, settings, Arc::default(), metrics.clone()));
         let loaded = loader
             .read_config(&found)
             .map_err(LoadError::from)
@@ -227,6 +227,7 @@ fn settings(gpus: u32) -> LoadSettings {
             platform: Default::default(),
             refuse_code: false,
             trusts_load_requests: false,
+            load_limit: None,
             load_run_limit: None,
             pipelines: Default::default(),
         },
@@ -272,7 +273,9 @@ fn of_instances_on_gpus_and_the_cpu_those_on_gpus_are_taken_first() {
     let fake = Fake { broken: Broken::Runs, ..loading.fake.clone() };
     let model: Arc<dyn Model> = Arc::new(fake);
     let extra = &ExtraInputs::Plain;
-    let warm_up = instances::WarmUp { dir: Path::new(""), extra, run_limit: None };
+    let watch = &LoadWatch::default();
+    let limit = load_limit::of_engine(None, false, 0);
+    let warm_up = instances::WarmUp { dir: Path::new(""), extra, run_limit: None, limit, watch };
     let (config, signature) = (&served.config, &served.signature);
     let (mut slots, _) = instances::make(&model, config, signature, &plan, warm_up, None).unwrap();
     // The scheduler takes from the end; the instance on the GPU cannot run.
