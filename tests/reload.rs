@@ -223,3 +223,34 @@ fn a_request_from_before_its_instances_changed_is_answered_after_a_reload() {
     drop(before);
     wait_for_end(&resized);
 }
+
+#[test]
+fn models_follow_the_processors_where_their_configuration_says_nothing() {
+    let repository = Repository::new()
+        .model("m", &config(""))
+        .model("n", &config(""))
+        .model("s", &config("sequence_batching { }"));
+    let dir = repository.path().to_owned();
+    let models = Models::load(repository);
+    let get = |name: &str| models.manager.get(name, None).unwrap();
+    let groups = |name: &str| {
+        let config: serde_json::Value = serde_json::from_slice(&get(name).config_json).unwrap();
+        config["instance_group"][0]["count"].clone()
+    };
+    let (first, sequences, changed) = (get("m"), get("s"), get("n"));
+    assert_eq!(groups("m"), json!(1));
+    // What was not asked for is not loaded on this occasion.
+    fs::write(dir.join("n/config.pbtxt"), delay(1)).unwrap();
+    models.follow(4);
+    assert_eq!(groups("m"), json!(2));
+    assert!(!Arc::ptr_eq(&first, &get("m")));
+    assert!(Arc::ptr_eq(&changed, &get("n")));
+    // An open sequence would be lost.
+    assert!(Arc::ptr_eq(&sequences, &get("s")));
+    let second = get("m");
+    models.follow(4);
+    assert!(Arc::ptr_eq(&second, &get("m")));
+    fs::write(dir.join("n/config.pbtxt"), config("")).unwrap();
+    models.follow(4);
+    assert_eq!(groups("n"), json!(2));
+}

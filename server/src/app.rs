@@ -260,7 +260,7 @@ impl App {
             samplers.spawn(sample_gpus(serving.metrics.clone(), interval));
         }
         let control = serving.control.clone();
-        samplers.spawn(quota::watch(self.cpus, Machine::read, move |it| control.set_cpus(it)));
+        samplers.spawn(quota::watch(self.cpus, Machine::read, control));
         if let Some(limit) = self.memory {
             samplers.spawn(scarcity::watch(limit, Usage::read, serving.bytes.clone()));
         }

@@ -60,4 +60,10 @@ impl Models {
         fs::write(dir.join("config.pbtxt"), config).unwrap();
         self.control.load(name, LoadOverride::default()).unwrap();
     }
+
+    /// The machine has so many processors from now on.
+    pub fn follow(&self, cpus: usize) {
+        self.control.set_cpus(NonZeroUsize::new(cpus).unwrap());
+        self.control.adapt_to_cpus();
+    }
 }

@@ -27,6 +27,7 @@ use crate::{
         reaper::Reaper,
     },
     load::loader::Loader,
+    lock::lock,
     repository::{
         catalogue::{Catalogue, Wanted},
         model_id::ModelId,
@@ -104,9 +105,16 @@ impl Control {
         self.on_demand.as_ref()
     }
 
-    /// From now on models are planned for so many processors.
+    /// Models that are loaded from now on are planned for so many processors.
     pub fn set_cpus(&self, cpus: NonZeroUsize) {
         self.converger.loader.set_cpus(cpus);
+    }
+
+    /// Brings the models that serve to the number of processors that was set last: those of which the server has chosen
+    /// instances or threads. Requests go on meanwhile. Blocking.
+    pub fn adapt_to_cpus(&self) {
+        let _comparing = lock(&self.comparing);
+        self.converger.adapt_all();
     }
 
     /// Is this a multi-model endpoint?

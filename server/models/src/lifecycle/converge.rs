@@ -1,7 +1,11 @@
 //! From what serves of a model to what should: loads what is new beside it, changes from one to the other in one
 //! step, and hands what is old to the reaper.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     config::raw,
@@ -44,6 +48,25 @@ pub(super) struct Target {
     sources: Sources,
 }
 
+impl Target {
+    pub(super) fn found(&self) -> &FoundModel {
+        &self.found
+    }
+
+    pub(super) fn raw(&self) -> Option<&raw::ModelConfig> {
+        self.raw.as_ref()
+    }
+
+    pub(super) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The directory or the file of a version.
+    pub(super) fn path_of(&self, version: u64) -> Option<&Path> {
+        self.found.versions.get(&version).map(PathBuf::as_path)
+    }
+}
+
 /// How it is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadMode {
@@ -80,12 +103,7 @@ impl Converger {
         name: &str,
         given: Option<ReadOverride>,
     ) -> Result<(), Error> {
-        // Without a directory in the repository files that are given are all that there is.
-        let found = match (self.finder.find(name, Copies::Fresh), &given) {
-            (Ok(found), _) => found,
-            (Err(_), Some(ReadOverride { files: Some(_), .. })) => only_given(name),
-            (Err(error), _) => return Err(error),
-        };
+        let found = with_given(name, self.finder.find(name, Copies::Fresh), given.as_ref())?;
         let id = found.id();
         let shared = self.table.record(&id);
         let mut record = lock(&shared);
@@ -121,7 +139,16 @@ impl Converger {
         Ok(())
     }
 
-    fn target(
+    /// A model as the repository has it, or as it came with a request to load it.
+    pub(super) fn found(
+        &self,
+        id: &ModelId,
+        given: Option<&ReadOverride>,
+    ) -> Result<FoundModel, Error> {
+        with_given(&id.name, self.finder.find_in(id), given)
+    }
+
+    pub(super) fn target(
         &self,
         record: &mut ModelRecord,
         found: FoundModel,
@@ -295,7 +322,7 @@ impl Converger {
     }
 
     /// A version that stays, with other instances if its configuration asks for them.
-    fn keep(
+    pub(super) fn keep(
         &self,
         target: &Target,
         version: u64,
@@ -313,13 +340,18 @@ impl Converger {
         match self.loader.resize(model, found, raw, path).map_err(failed)? {
             Some(resized) => Ok(Arc::new(resized)),
             // On other devices it is another model.
-            None => {
-                let _permit = self.load_slots.take();
-                let loaded = self.loader.load_version(found, raw, version, path);
-                let loaded = loaded.map_err(|it| failed(it.to_string()))?;
-                Ok(Arc::new(loaded))
-            }
+            None => self.load_again(target, version).map_err(|it| failed(it.to_string())),
         }
+    }
+
+    /// A version that serves, once more.
+    pub(super) fn load_again(
+        &self,
+        target: &Target,
+        version: u64,
+    ) -> Result<Arc<ServedModel>, LoadError> {
+        let _permit = self.load_slots.take();
+        self.load_version(target, version).map(Arc::new)
     }
 
     /// Loads the models that this one hands requests to, unless they serve.
@@ -371,6 +403,19 @@ impl Converger {
         let found = self.finder.find_in(id).ok();
         let raw = found.and_then(|it| self.loader.read_config(&it).ok().flatten());
         raw.map(|it| members(&id.namespace, &it)).unwrap_or_default()
+    }
+}
+
+/// Without a directory in the repository files that are given are all that there is.
+fn with_given(
+    name: &str,
+    found: Result<FoundModel, Error>,
+    given: Option<&ReadOverride>,
+) -> Result<FoundModel, Error> {
+    match (found, given) {
+        (Ok(found), _) => Ok(found),
+        (Err(_), Some(ReadOverride { files: Some(_), .. })) => Ok(only_given(name)),
+        (Err(error), _) => Err(error),
     }
 }
 

@@ -4,6 +4,7 @@
 //! at a time ([`model_table`]). What serves changes in one step, when everything new is loaded and warm ([`publish`]);
 //! what is old goes when its last request is answered ([`reaper`]). So no request meets a model that is closed.
 
+pub(crate) mod adapt;
 pub(crate) mod control;
 pub(crate) mod converge;
 pub(crate) mod decide;

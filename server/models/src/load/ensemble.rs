@@ -22,7 +22,7 @@ use crate::{
     serving::{
         content_hash::ContentHash,
         ensemble::members::Ensemble,
-        served::{Dispatch, Members, Resolved, ServedModel},
+        served::{Dispatch, Members, Planned, Resolved, ServedModel},
     },
 };
 use inference::signature::Signature;
@@ -92,6 +92,7 @@ impl Loader {
             content_hash,
             answers_zeros: false,
             loaded: SystemTime::now(),
+            planned: Planned { cpus: self.cpus(), keeps_state: false },
             used: Default::default(),
             bytes: 0,
             files: None,

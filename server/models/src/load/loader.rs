@@ -52,7 +52,10 @@ use crate::{
         denied::cannot,
         local::{FoundModel, repository_of},
     },
-    serving::{manager::ModelManager, served::ServedModel},
+    serving::{
+        manager::ModelManager,
+        served::{Planned, ServedModel},
+    },
     settings::repository::Repository,
 };
 use telemetry::metrics::{Metrics, ModelOptions};
@@ -113,6 +116,11 @@ impl Loader {
     /// From now on models are planned for so many processors.
     pub(crate) fn set_cpus(&self, cpus: NonZeroUsize) {
         self.cpus.store(cpus.get(), Ordering::Relaxed);
+    }
+
+    /// The processors that models are planned for.
+    pub(crate) fn cpus(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.cpus.load(Ordering::Relaxed)).unwrap_or(NonZeroUsize::MIN)
     }
 
     /// Models that may load at the same time.
@@ -228,9 +236,10 @@ impl Loader {
             engine: &**engine,
             options,
             started,
+            cpus: self.cpus(),
             watch,
         };
-        let plan = self.plan_here(&load.found.name, raw, &load.options)?;
+        let plan = self.plan_here(&load.found.name, raw, &load.options, load.cpus)?;
         self.check_gpu_limits(&plan)?;
         let mut warnings = Warnings::new(&found.name, version);
         let reason = match self.make(&load, &plan, &mut warnings) {
@@ -241,7 +250,7 @@ impl Loader {
             Err(error) => return Err(error.into()),
         };
         let none = NoGpus { reason: &reason, is_there: true };
-        let plan = self.plan(&found.name, raw, &load.options, Err(none))?;
+        let plan = self.plan(&found.name, raw, &load.options, load.cpus, Err(none))?;
         let model = &found.name;
         tracing::warn!(model, version, "it runs on the CPU, as no GPU can be used: {reason}");
         match self.make(&load, &plan, &mut warnings) {
@@ -250,15 +259,16 @@ impl Loader {
         }
     }
 
-    /// The instances of a model on this machine, by its configuration as it is now.
+    /// The instances of a model on this machine with so many processors, by its configuration as it is now.
     pub(crate) fn plan_anew(
         &self,
         found: &FoundModel,
         raw: Option<&raw::ModelConfig>,
         path: &Path,
+        cpus: NonZeroUsize,
     ) -> Result<Plan, String> {
         let choice = self.choose_engine(found, raw, path)?;
-        self.plan_here(&found.name, raw, &self.engine_options(&choice, path))
+        self.plan_here(&found.name, raw, &self.engine_options(&choice, path), cpus)
     }
 
     fn engine_options(&self, choice: &EngineChoice, path: &Path) -> BTreeMap<String, String> {
@@ -400,6 +410,7 @@ impl Loader {
             content_hash,
             answers_zeros,
             loaded: SystemTime::now(),
+            planned: Planned { cpus: load.cpus, keeps_state },
             used,
             bytes,
             files,
@@ -457,6 +468,8 @@ pub(super) struct Load<'a> {
     pub(super) engine: &'a dyn Backend,
     pub(super) options: BTreeMap<String, String>,
     pub(super) started: SystemTime,
+    /// Processors to share out.
+    pub(super) cpus: NonZeroUsize,
     pub(super) watch: &'a LoadWatch,
 }
 

@@ -1,6 +1,6 @@
 //! Where the instances of a model go on this machine, and what that means for its engine's settings.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, sync::atomic::Ordering};
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
 use backend::{Device, Placement};
 
@@ -36,14 +36,15 @@ impl Loader {
         model: &str,
         raw: Option<&raw::ModelConfig>,
         options: &BTreeMap<String, String>,
+        cpus: NonZeroUsize,
     ) -> Result<Plan, String> {
         let gpus = &self.settings.gpus;
         match gpus.found.as_slice() {
             [] => {
                 let is_there = gpus.lack.is_of_some();
-                self.plan(model, raw, options, Err(NoGpus { reason: &gpus.reason, is_there }))
+                self.plan(model, raw, options, cpus, Err(NoGpus { reason: &gpus.reason, is_there }))
             }
-            found => self.plan(model, raw, options, Ok(found)),
+            found => self.plan(model, raw, options, cpus, Ok(found)),
         }
     }
 
@@ -53,12 +54,11 @@ impl Loader {
         model: &str,
         raw: Option<&raw::ModelConfig>,
         options: &BTreeMap<String, String>,
+        cpus: NonZeroUsize,
         gpus: Result<&[Gpu], NoGpus<'_>>,
     ) -> Result<Plan, String> {
         let groups = raw.map(|it| it.instance_group.as_slice()).unwrap_or_default();
         let thread_keys = &self.descriptions.intra_op_keys();
-        let cpus = self.cpus.load(Ordering::Relaxed);
-        let cpus = NonZeroUsize::new(cpus).unwrap_or(NonZeroUsize::MIN);
         let places = Places { cpus, gpus, thread_keys };
         plan(groups, options, &self.settings.defaults, places)
             .map_err(|problems| ConfigErrors { model: model.to_owned(), problems }.to_string())

@@ -6,7 +6,7 @@ use crate::{
     config::{complete::Completed, raw},
     load::loader::Loader,
     repository::local::FoundModel,
-    serving::served::{Dispatch, LastUsed, ServedModel},
+    serving::served::{Dispatch, LastUsed, Planned, ServedModel},
 };
 
 impl Loader {
@@ -28,7 +28,8 @@ impl Loader {
             // Sequences sit on their instances: these do not go while a sequence is open.
             Dispatch::Sequences(_) | Dispatch::Ensemble(_) => return Ok(None),
         };
-        let plan = self.plan_anew(found, raw, path)?;
+        let cpus = self.cpus();
+        let plan = self.plan_anew(found, raw, path, cpus)?;
         let mut completed = Completed {
             raw: served.config_message.clone(),
             config: served.config.clone(),
@@ -64,6 +65,7 @@ impl Loader {
             content_hash: served.content_hash,
             answers_zeros: served.answers_zeros,
             loaded: served.loaded,
+            planned: Planned { cpus, ..served.planned },
             used,
             bytes: served.bytes,
             files: served.files.clone(),

@@ -1,6 +1,7 @@
 //! A model version that serves: everything that its requests need, in one place.
 
 use std::{
+    num::NonZeroUsize,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -50,12 +51,23 @@ pub struct ServedModel {
     pub answers_zeros: bool,
     /// When it was loaded.
     pub loaded: SystemTime,
+    /// What its instances and threads were planned by.
+    pub(crate) planned: Planned,
     /// When it was last asked for.
     pub(crate) used: LastUsed,
     /// Memory that it takes, as far as it was measured; 0 where there is no budget for it.
     pub(crate) bytes: u64,
     /// Files that are only this model's, and go with it. Last, since instances may read them.
     pub(crate) files: Option<Arc<ScratchDir>>,
+}
+
+/// What decided how a model is run, beside its configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// Processors that there were.
+    pub(crate) cpus: NonZeroUsize,
+    /// Does a run leave something behind for the next one?
+    pub(crate) keeps_state: bool,
 }
 
 /// When a model was last asked for, in milliseconds since the server began to count; only where models are
