@@ -10,6 +10,8 @@ use std::{
 
 use tokio::sync::watch;
 
+use crate::seldom::seldom;
+
 /// How far the server is with its stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
@@ -49,7 +51,7 @@ impl Drain {
 
     /// Goes on to a later stage; never back.
     pub fn advance(&self, to: Stage) {
-        self.serving.fetch_and(to == Stage::Serving, Ordering::Relaxed);
+        self.serving.fetch_and(to == Stage::Serving, Ordering::Release);
         self.stage.send_if_modified(|stage| {
             let later = *stage < to;
             *stage = to.max(*stage);
@@ -59,7 +61,7 @@ impl Drain {
 
     /// Something that must be finished before the server stops. It counts for as long as the guard lives.
     pub fn guard(&self) -> Guard {
-        Guard(self.stage.subscribe())
+        Guard { stage: self.stage.subscribe(), serving: self.serving.clone() }
     }
 
     /// Waits until every [`Guard`] is gone. False when some were left after `patience`.
@@ -75,7 +77,11 @@ impl Drain {
 
 /// Keeps the server from stopping, and learns when the server closes.
 #[derive(Debug)]
-pub struct Guard(watch::Receiver<Stage>);
+pub struct Guard {
+    stage: watch::Receiver<Stage>,
+    /// That of the drain.
+    serving: Arc<AtomicBool>,
+}
 
 impl Guard {
     /// Returns when the server is closing.
@@ -83,8 +89,9 @@ impl Guard {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn closing(&mut self) {
+        let has_begun = || !self.serving.load(Ordering::Acquire);
         // An error means that the sender of the stages is gone, and the server with it.
-        let _ = self.0.wait_for(|it| *it == Stage::Closing).await;
+        let _ = seldom(has_begun, self.stage.wait_for(|it| *it == Stage::Closing)).await;
     }
 }
 

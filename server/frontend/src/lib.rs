@@ -7,6 +7,7 @@ pub mod grpc;
 pub mod http;
 pub mod memory;
 pub mod net;
+mod seldom;
 pub mod serving;
 pub mod settings;
 pub mod tensorflow;

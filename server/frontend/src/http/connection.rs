@@ -182,7 +182,8 @@ async fn speak<S, P>(
     if let Some(opening) = opening {
         // A WebSocket has an idle timeout of its own.
         progress.busy();
-        websocket::serve(opening, platform.clone(), &mut guard).await;
+        // Boxed: no other connection carries it.
+        Box::pin(websocket::serve(opening, platform.clone(), &mut guard)).await;
     }
 }
 

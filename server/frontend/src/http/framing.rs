@@ -13,15 +13,20 @@ use inference::error::Error;
 /// # Errors
 /// [`Error::InvalidRequest`], after which the connection must close.
 pub fn check(version: Version, headers: &HeaderMap) -> Result<(), Error> {
-    let hosts = headers.get_all(HOST).iter().count();
+    // One pass: a lookup of a header costs more than to look at the few that there are.
+    let (mut hosts, mut encodings, mut is_plain) = (0, 0, true);
+    for (name, value) in headers {
+        if name == HOST {
+            hosts += 1;
+        } else if name == TRANSFER_ENCODING {
+            encodings += 1;
+            is_plain = value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+        }
+    }
     if 1 < hosts || (hosts == 0 && version == Version::HTTP_11) {
         return Err(Error::InvalidRequest(format!("expected one header host, not {hosts}")));
     }
-    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
-    let is_plain = encodings
-        .next()
-        .is_none_or(|it| it.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"));
-    if !is_plain || encodings.next().is_some() {
+    if !is_plain || 1 < encodings {
         return Err(Error::InvalidRequest("transfer-encoding: expected chunked, once".to_owned()));
     }
     Ok(())

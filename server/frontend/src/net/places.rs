@@ -10,12 +10,17 @@ use std::{
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
     time::Instant,
 };
 
 use tokio::sync::Notify;
+
+use crate::seldom::seldom;
 
 /// The value of a seat's `idle_since` while a request is in flight.
 const BUSY: u64 = u64::MAX;
@@ -110,7 +115,7 @@ impl Open {
         }
         for (_, number) in &idle {
             if let Some(seat) = self.remove(*number) {
-                seat.evicted.notify_one();
+                seat.evict();
             }
         }
         !idle.is_empty()
@@ -150,13 +155,17 @@ pub struct Seat {
     epoch: Instant,
     /// Nanoseconds since then, or [`BUSY`].
     idle_since: AtomicU64,
+    /// Is the connection to make room?
+    is_evicted: AtomicBool,
+    /// Wakes it then.
     evicted: Notify,
 }
 
 impl Seat {
     /// The seat of an idle connection.
     pub fn new(peer: IpAddr, epoch: Instant) -> Seat {
-        let seat = Seat { peer, epoch, idle_since: AtomicU64::new(0), evicted: Notify::new() };
+        let (idle_since, is_evicted) = Default::default();
+        let seat = Seat { peer, epoch, idle_since, is_evicted, evicted: Notify::new() };
         seat.idle();
         seat
     }
@@ -182,7 +191,12 @@ impl Seat {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub async fn evicted(&self) {
-        self.evicted.notified().await;
+        seldom(|| self.is_evicted.load(Acquire), self.evicted.notified()).await;
+    }
+
+    fn evict(&self) {
+        self.is_evicted.store(true, Release);
+        self.evicted.notify_one();
     }
 }
 

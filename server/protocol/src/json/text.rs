@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Reader;
+use super::{Reader, plain::plain_length};
 use inference::error::Error;
 
 /// Bytes that are kept of a key with escapes in a look at a document: more than the name of any input has.
@@ -84,13 +84,7 @@ impl<'a> Reader<'a> {
     fn plain(&mut self) -> Result<&'a str, Error> {
         let start = self.position;
         let rest = self.rest();
-        let stops = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
-        // Blocks without an early exit, which the compiler turns into vector instructions.
-        let blocks = rest.chunks_exact(32);
-        let clear = blocks.take_while(|it| !it.iter().fold(false, |any, &byte| any | stops(byte)));
-        let clear = clear.count() * 32;
-        let tail = rest.get(clear..).unwrap_or_default();
-        let length = clear + tail.iter().take_while(|&&byte| !stops(byte)).count();
+        let length = plain_length(rest);
         self.position += length;
         match rest.get(length) {
             Some(b'"' | b'\\') => {

@@ -4,6 +4,7 @@ use backend::{DataType, Shape, Tensor};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use half::{bf16, f16};
 
+use super::plain::plain_length;
 use crate::number::{Number, ROOM};
 
 /// Appends a key with its colon, behind a comma unless it is the first of its object.
@@ -24,8 +25,8 @@ pub fn item(out: &mut Vec<u8>) {
 pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(stop) = rest.iter().position(|&it| it < 0x20 || it == b'"' || it == b'\\') {
-        let (plain, special) = rest.split_at(stop);
+    loop {
+        let (plain, special) = rest.split_at(plain_length(rest));
         out.extend_from_slice(plain);
         match special.first() {
             Some(b'"') => out.extend_from_slice(b"\\\""),
@@ -34,11 +35,10 @@ pub fn string(out: &mut Vec<u8>, text: &str) {
             Some(b'\r') => out.extend_from_slice(b"\\r"),
             Some(b'\t') => out.extend_from_slice(b"\\t"),
             Some(other) => out.extend_from_slice(format!("\\u{other:04x}").as_bytes()),
-            None => {}
+            None => break,
         }
         rest = special.get(1..).unwrap_or_default();
     }
-    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
