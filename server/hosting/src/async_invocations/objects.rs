@@ -20,8 +20,8 @@ use models::stores;
 use models::stores::StoreSettings;
 use protocol::aws::Location;
 
-/// Bytes that are read from a file at once.
-const STEP: usize = 1 << 20;
+/// Bytes that are read from a file at once. They are not counted: each invocation that runs has as many.
+const STEP: usize = 64 << 10;
 
 /// The store that addresses of S3 stand for.
 pub enum Objects {
@@ -180,7 +180,7 @@ fn read_file(
     }
     let mut file = fs::File::open(&path).map_err(failed)?;
     let mut reading = Reading::begin(location, kind.len(), limit, budget)?;
-    let mut chunk = vec![0; STEP];
+    let mut chunk = vec![0; step(kind.len())];
     loop {
         let length = file.read(&mut chunk).map_err(failed)?;
         let read = chunk.get(..length).unwrap_or_default();
@@ -189,6 +189,11 @@ fn read_file(
         }
         reading.add(read)?;
     }
+}
+
+/// Bytes to read at once from a file of that length, the look for its end included.
+fn step(length: u64) -> usize {
+    usize::try_from(length).unwrap_or(STEP).saturating_add(1).min(STEP)
 }
 
 /// Writes a file under a temporary name in the same directory, and then gives it its name.
@@ -299,6 +304,11 @@ mod tests {
         assert_eq!(budget.used(), 0);
         let left = fs::read_dir(spool.0.join("spool/b/a/b")).unwrap().count();
         assert_eq!(left, 1, "a part was left behind");
+    }
+
+    #[test]
+    fn beside_what_is_counted_a_read_takes_little() {
+        assert_eq!([0, 100, 1 << 20, u64::MAX].map(step), [1, 101, 64 << 10, 64 << 10]);
     }
 
     #[tokio::test]
