@@ -4,8 +4,8 @@
 //! program, else from where the build put it. Inputs in one aligned piece and outputs of some size are not
 //! copied.
 //!
-//! The instances of a large model (16 MiB) run one session, which holds the weights once; those of a
-//! small one have a session each, since sharing would cost more than it saves. So it is on each device. With
+//! The instances of a model run one session, which holds the weights once; those of a tiny one (below 2 MiB, on a GPU
+//! below 16 MiB) have a session each, since sharing would cost more than it saves. So it is on each device. With
 //! [`Options::model_cache_dir`] the optimised form of large models is kept on disk, for the CPU.
 //!
 //! On GPUs a session has the CUDA provider, and TensorRT's before it where the configuration says so. They

@@ -61,8 +61,14 @@ impl OnnxModel {
             settings.common_arena = !is_tiny && settings.arena && placement.device == Device::Cpu;
         }
         let large = files.filter(ModelFiles::is_large);
-        let weights = if large.is_some() { Weights::Large } else { Weights::Small };
-        let place = |(placement, settings)| Place::new(placement, settings, weights);
+        let weights = |device| match device {
+            Device::Cpu if !is_tiny => Weights::Shared,
+            Device::Gpu(_) if large.is_some() => Weights::Shared,
+            Device::Cpu | Device::Gpu(_) => Weights::Own,
+        };
+        let place = |(placement, settings): (Placement, Settings)| {
+            Place::new(placement, settings, weights(placement.device))
+        };
         let places: Vec<Place> = settings.into_iter().map(place).collect();
         let first = places.first().ok_or_else(|| {
             BackendError::Load(format!("{}: no device is given to load it for", path.display()))

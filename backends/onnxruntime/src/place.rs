@@ -24,7 +24,7 @@ pub(crate) struct Place {
 
 /// Which instances run which session.
 enum Sessions {
-    /// A large model has one on each device, which all instances there run: its weights are there once.
+    /// There is one, which all instances on the device run: the weights are there once.
     /// `None` until the first one asks. Guards the making: two would be one too many.
     Shared(Mutex<Option<Arc<Session>>>),
     /// Each instance has its own. This is the session from which the spec was read, until the first instance takes it.
@@ -35,9 +35,9 @@ enum Sessions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weights {
     /// One session, so that they are there once.
-    Large,
-    /// One session each, which runs faster.
-    Small,
+    Shared,
+    /// One session each, which runs faster where the model is tiny.
+    Own,
 }
 
 impl Place {
@@ -45,15 +45,15 @@ impl Place {
     pub(crate) fn new(placement: Placement, settings: Settings, weights: Weights) -> Place {
         let Placement { device, instances } = placement;
         let settings = match (weights, device) {
-            (Weights::Large, Device::Cpu) => settings.shared_by(instances),
+            (Weights::Shared, Device::Cpu) => settings.shared_by(instances),
             // On a GPU the processors only help out.
-            (Weights::Small, _) | (_, Device::Gpu(_)) => settings,
+            (Weights::Own, _) | (_, Device::Gpu(_)) => settings,
         };
         let sessions = match weights {
-            Weights::Large if runs_side_by_side(&settings.providers) => {
+            Weights::Shared if runs_side_by_side(&settings.providers) => {
                 Sessions::Shared(Mutex::new(None))
             }
-            Weights::Large | Weights::Small => Sessions::Own(Mutex::new(None)),
+            Weights::Shared | Weights::Own => Sessions::Own(Mutex::new(None)),
         };
         Place { device, settings, sessions }
     }
@@ -164,8 +164,8 @@ mod tests {
             Place::new(placement, settings, weights).settings.intra_threads
         };
         // Two that bring three helpers each, and whoever calls.
-        assert_eq!((threads(1, Weights::Large), threads(1, Weights::Small)), (7, 4));
-        assert_eq!(threads(0, Weights::Large), 1);
+        assert_eq!((threads(1, Weights::Shared), threads(1, Weights::Own)), (7, 4));
+        assert_eq!(threads(0, Weights::Shared), 1);
     }
 
     #[test]

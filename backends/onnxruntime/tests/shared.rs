@@ -126,3 +126,19 @@ fn an_output_outlives_its_instance_and_model() {
     drop((instance, model));
     assert_eq!(values(&kept), expected);
 }
+
+#[test]
+fn from_two_mebibytes_on_instances_share_a_session_and_smaller_models_have_one_each() {
+    let folder = Folder::new("muster-shares");
+    let shares = |side: u64| {
+        let path = folder.0.join(format!("{side}.onnx"));
+        onnx_file::dense(&path, 3, side, 1).unwrap();
+        let model = engine().load(&source(path.clone(), &[])).unwrap();
+        // A further session would be made from the file.
+        std::fs::remove_file(&path).unwrap();
+        let _first = model.instantiate(Device::Cpu).unwrap();
+        model.instantiate(Device::Cpu).is_ok()
+    };
+    // 3 layers of 512 × 512 are 3 MiB, and of 256 × 256 less than one.
+    assert!(shares(512) && !shares(256));
+}
