@@ -80,3 +80,4 @@ mod buffers; // bytes of one request are in no answer to another
 mod expansion; // what small bodies become, counted before it is there
 mod faults; // what clients and models do wrong
 mod limits; // what one client may take
+mod storms; // clients that come again and again, memory that is nearly used up
