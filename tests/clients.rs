@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    multi_model,
+    multi_model, pipelines,
     support::{Repository, Server, root, skip},
 };
 
@@ -71,6 +71,8 @@ fn packages(script: &str) -> &'static str {
         "perf_analyzer.py" => "requirements-perf.txt",
         "tfs_client.py" => "requirements-tfs.txt",
         "websocket_client.py" => "requirements-websocket.txt",
+        "pipelines_langchain.py" => "requirements-langchain.txt",
+        _ if script.starts_with("pipelines_") => "requirements-pipelines.txt",
         _ => "requirements.txt",
     }
 }
@@ -111,6 +113,27 @@ fn check_against(
     let outcome = run(Command::new(python).arg(path).args(arguments(&server)));
     let said = outcome.unwrap_or_else(|said| panic!("{script} failed:\n{said}"));
     assert!(!said.is_empty(), "{script} said nothing: did it check anything?");
+}
+
+/// Runs a script against a server with these text models, each of which takes 16 texts at once.
+fn check_texts(script: &str, models: &[&str]) {
+    let start = || Server::start(&pipelines::repository(models), &["--max-client-batch-size=16"]);
+    check_against(start, script, |server| vec![format!("http://{}", server.http())]);
+}
+
+#[test]
+fn the_openai_client_embeds() {
+    check_texts("pipelines_openai.py", &["st-6", "pool-cls", "sst2"]);
+}
+
+#[test]
+fn langchain_embeds() {
+    check_texts("pipelines_langchain.py", &["st-6", "pool-cls"]);
+}
+
+#[test]
+fn examples_of_text_embeddings_inference_have_their_shapes() {
+    check_texts("pipelines_tei_examples.py", &["st-6", "sst2", "splade-max"]);
 }
 
 #[test]

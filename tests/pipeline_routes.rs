@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     pipelines::repository,
-    support::{Client, Reply, Server},
+    support::{Client, Page, Reply, Server, post_head, wait_for, wait_queued},
 };
 
 fn post(server: &Server, path: &str, body: &Value) -> Reply {
@@ -239,6 +239,10 @@ fn several_bodies_in_one_are_answered_in_their_order() {
     }
     let reply = post(&server, "/vertex", &json!({"instances": [{"inputs": "a"}], "model": "sst2"}));
     assert!(reply.expect(200).json()["predictions"][0][0]["label"].is_string());
+    let ranked = json!({"instances": [{"query": "a", "texts": ["b", "a"]}]});
+    let ranking = Server::start(&repository(&["rerank"]), &[]);
+    let ranked = post(&ranking, "/vertex", &ranked).expect(200).json();
+    assert_eq!(ranked["predictions"][0].as_array().unwrap().len(), 2);
     // One that is wrong fails all.
     let one = json!({"instances": [{"inputs": "a"}, {"inputs": ""}]});
     let error = post(&server, "/v2/models/st-6/vertex", &one).expect(400).json();
@@ -262,4 +266,125 @@ fn info_says_what_the_model_is() {
     // Several models, and none is named.
     assert_eq!(server.get("/info").expect(404).json()["error_type"], "Validation");
     server.get("/v2/models/sst2/health").expect(200);
+}
+
+/// How one kind of server says what is wrong: the status, and the name of the error.
+type Said<'a> = (u16, &'a str);
+
+/// Asks for the same at the addresses of OpenAI, of Text Embeddings Inference, of SageMaker and of KServe.
+#[track_caller]
+fn check_refusals(server: &Server, texts: &Value, openai: Said<'_>, tei: Said<'_>, others: u16) {
+    let said = |path: &str, body: Value| {
+        let reply = post(server, path, &body);
+        let error = reply.json();
+        let name = match error["error"]["code"].as_str().or(error["error"]["type"].as_str()) {
+            Some(name) => name.to_owned(),
+            None => error["error_type"].as_str().unwrap_or_default().to_owned(),
+        };
+        (reply.status, name)
+    };
+    let with = |name: &str, mut body: Value| {
+        body[name] = texts.clone();
+        body
+    };
+    let given = said("/v2/models/st-6/v1/embeddings", with("input", json!({"truncate": false})));
+    assert_eq!((given.0, &*given.1), openai, "{texts}");
+    let given = said("/v2/models/st-6/embed", with("inputs", json!({"truncate": false})));
+    assert_eq!((given.0, &*given.1), tei, "{texts}");
+    let headers = [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", "st-6")];
+    let body = with("inputs", json!({"parameters": {"truncation": false}})).to_string();
+    let reply = Client::connect(server.sagemaker()).post("/invocations", &headers, body);
+    assert_eq!(reply.status, others, "{texts}");
+    let input = json!({"name": "text", "datatype": "BYTES", "shape": [1, 1], "data": [texts]});
+    let body = json!({"inputs": [input], "parameters": {"truncation": false}});
+    assert!(matches!(post(server, "/v2/models/st-6/infer", &body).status, 400), "{texts}");
+}
+
+#[test]
+fn errors_have_the_dialects_status() {
+    let flags = ["--max-client-batch-size=4", "--http-max-input-size=64KiB"];
+    let server = Server::start(&repository(&["st-6", "sst2"]), &flags);
+    let wrong = (400, "invalid_request_error");
+    check_refusals(&server, &json!({"a": 1}), wrong, (422, "Validation"), 400);
+    check_refusals(&server, &json!([]), wrong, (400, "Empty"), 400);
+    check_refusals(&server, &json!(vec!["a"; 5]), wrong, (422, "Validation"), 400);
+    check_refusals(&server, &json!("super happy ".repeat(500)), wrong, (422, "Validation"), 400);
+
+    let openai = |body: Value| {
+        let reply = post(&server, "/v2/models/st-6/v1/embeddings", &body);
+        let error = reply.json()["error"].clone();
+        (reply.status, error["param"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(openai(json!({"input": "a", "dimensions": 0})), (400, "dimensions".to_owned()));
+    let unknown = json!({"input": "a", "prompt_name": "none"});
+    assert_eq!(openai(unknown), (400, "prompt_name".to_owned()));
+    assert_eq!(openai(json!({"model": "st-6"})), (400, "input".to_owned()));
+    let tei = |path: &str, body: &str| {
+        let reply = server.post(path, body);
+        (reply.status, reply.json()["error_type"].as_str().unwrap_or_default().to_owned())
+    };
+    let validation = |status: u16| (status, "Validation".to_owned());
+    for body in [r#"{"inputs":"a","dimensions":0}"#, r#"{"inputs":"a","prompt_name":"x"}"#, "{"] {
+        assert_eq!(tei("/v2/models/st-6/embed", body), validation(422), "{body}");
+    }
+    let text = r#"{"inputs":"a"}"#;
+    assert_eq!(tei("/v2/models/sst2/embed", text), (424, "Backend".to_owned()));
+    assert_eq!(tei("/v2/models/none/embed", text), validation(404));
+    // Also where no address has a route.
+    assert_eq!(server.get("/v1/embeddings").status, 405);
+    let large = json!({"inputs": "a".repeat(100_000), "input": "a"});
+    assert_eq!(post(&server, "/v1/embeddings", &large).status, 413);
+    assert_eq!(post(&server, "/embed", &large).json()["error_type"], "Validation");
+}
+
+#[test]
+fn who_has_no_token_is_told_so_in_the_words_of_the_server() {
+    let repository = repository(&["st-6"]).file("tokens", "inference a-token-of-one-client\n");
+    let flag = format!("--auth-tokens-file={}", repository.at("tokens"));
+    let server = Server::start(&repository, &[&flag]);
+    let reply = post(&server, "/v1/embeddings", &json!({"input": "a"})).expect(401);
+    assert_eq!(reply.json()["error"]["code"], "invalid_api_key");
+    assert_eq!(post(&server, "/embed", &json!({"inputs": "a"})).expect(401).body, b"");
+    let headers = [("authorization", "Bearer a-token-of-one-client")];
+    server.client().post("/embed", &headers, r#"{"inputs":"a"}"#).expect(200);
+}
+
+#[test]
+fn a_client_that_leaves_takes_its_texts_along() {
+    let server = Server::start(&repository(&["st-6"]), &["--scheduler-hold=1000"]);
+    let texts = vec!["I am super happy right now."; 20];
+    let body = json!({"input": texts}).to_string();
+    let mut client = server.client();
+    client.send(post_head("/v1/embeddings", &[], body.len())).unwrap();
+    client.send(&body).unwrap();
+    wait_queued(server.http(), "st-6", 20);
+    drop(client);
+    wait_queued(server.http(), "st-6", 0);
+    wait_for("a cancelled request", || {
+        (Page::read(server.http()).failures("st-6", "CANCELED") > 0.0).then_some(())
+    });
+}
+
+#[test]
+fn operators_say_what_the_model_is_called_and_what_holds_where_a_request_says_nothing() {
+    let flags = ["--served-model-name=minilm", "--auto-truncate=false"];
+    let server = Server::start(&repository(&["st-6"]), &flags);
+    let named = post(&server, "/v1/embeddings", &json!({"input": "a", "model": "minilm"}));
+    assert_eq!(named.expect(200).json()["model"], "minilm");
+    let info = server.get("/info").expect(200).json();
+    assert_eq!((&info["served_model_name"], &info["model_id"]), (&json!("minilm"), &json!("st-6")));
+    assert_eq!(info["auto_truncate"], false);
+    let long = "super happy ".repeat(500);
+    assert_eq!(post(&server, "/embed", &json!({"inputs": long})).status, 422);
+    let cut = json!({"inputs": long, "truncate": true});
+    assert_eq!(post(&server, "/embed", &cut).status, 200);
+
+    let first = |server: &Server, body: &Value| {
+        numbers(&post(server, "/embed", body).expect(200).json()[0])
+    };
+    let plain = Server::start(&repository(&["prompted"]), &[]);
+    let passage = first(&plain, &json!({"inputs": "a", "prompt_name": "passage"}));
+    assert_ne!(first(&plain, &json!({"inputs": "a"})), passage);
+    let prompted = Server::start(&repository(&["prompted"]), &["--default-prompt-name=passage"]);
+    assert_eq!(first(&prompted, &json!({"inputs": "a"})), passage);
 }

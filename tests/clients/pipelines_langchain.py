@@ -27,17 +27,17 @@ def main():
     close(openai.embed_query(TEXTS[0]), vectors[0])
     close(asyncio.run(openai.aembed_documents(TEXTS))[1], vectors[1])
 
-    for address in ("/v2/models/st-6/embed",):
-        endpoint = HuggingFaceEndpointEmbeddings(model=url + address, huggingfacehub_api_token="none")
-        for one, other in zip(endpoint.embed_documents(TEXTS), vectors, strict=True):
-            close(one, other)
-        close(endpoint.embed_query(TEXTS[1]), vectors[1])
+    address = url + "/v2/models/st-6/embed"
+    endpoint = HuggingFaceEndpointEmbeddings(model=address, huggingfacehub_api_token="none")
+    for one, other in zip(endpoint.embed_documents(TEXTS), vectors, strict=True):
+        close(one, other)
+    close(endpoint.embed_query(TEXTS[1]), vectors[1])
     plain = HuggingFaceEndpointEmbeddings(
-        model=url + "/v2/models/st-6/embed",
+        model=address,
         huggingfacehub_api_token="none",
         model_kwargs={"normalize": False, "truncate": True},
     )
-    assert len(plain.embed_query(TEXTS[0])) == 32
+    assert plain.embed_query(TEXTS[0]) != vectors[0]
     print("the same vectors by both")
 
 

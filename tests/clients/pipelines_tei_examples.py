@@ -1,7 +1,7 @@
 """Sends the requests of Text Embeddings Inference's OpenAPI document and of its load script, with `requests`, and looks
 at the shapes of the replies.
 
-Usage: pipelines_tei_examples.py URL       of a server with `st-6`, `sst2`, `splade-max`, and `rerank`.
+Usage: pipelines_tei_examples.py URL       of a server with `st-6`, `sst2` and `splade-max`.
 """
 
 import sys

@@ -96,6 +96,7 @@ pub(super) fn http_settings(
         access: Access::new(Wire::Http, tokens, access.open, &access.http.restrictions),
         forwarding: access.http.forwarding.clone().map(Arc::new),
         tensorflow_metrics: config.metrics.tensorflow_path.as_deref().map(Into::into),
+        texts: Arc::new(config.texts.clone()),
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 use configuration::{
     Environment, Flag, Notice, Sources, command_line::Serve, compat::variables, value,
 };
-use frontend::settings::{access, clients, grpc, limits, listeners, tls};
+use frontend::settings::{access, clients, grpc, limits, listeners, texts, tls};
 use hosting::settings::{
     answers,
     aws::{self, AwsFacade},
@@ -120,6 +120,7 @@ pub(super) fn resolve(
         sagemaker,
         sessions: sessions::resolve(&sources, problems),
         clients: clients::resolve(&sources, problems),
+        texts: texts::resolve(&sources, problems),
         aws,
         hosting,
         startup,

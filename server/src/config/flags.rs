@@ -5,7 +5,7 @@ use configuration::{
     Flag, FlagTable,
     compat::triton_command::{ALIASES, WITHOUT_EFFECT},
 };
-use frontend::settings::{access, clients, grpc, limits, listeners, tls};
+use frontend::settings::{access, clients, grpc, limits, listeners, texts, tls};
 use hosting::settings::{answers, aws, emf, sagemaker, sessions, vertex, xgboost};
 use models::{
     cache::cache_settings,
@@ -53,6 +53,7 @@ const PARTS: &[&[Flag]] = &[
     sessions::FLAGS,
     startup::FLAGS,
     store_settings::FLAGS,
+    texts::FLAGS,
     tls::FLAGS,
     trace_settings::FLAGS,
     vertex::FLAGS,
@@ -126,6 +127,10 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "max-batch-tokens",
         "max-batch-requests",
         "max-text-bytes",
+        "default-prompt",
+        "default-prompt-name",
+        "served-model-name",
+        "auto-truncate",
     ]),
     ("Object stores", &[
         "model-repository-cache-dir",

@@ -3,7 +3,7 @@
 use super::{engines::Engines, lifecycle::Lifecycle, startup::Startup};
 use configuration::Notice;
 use frontend::settings::{
-    AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners,
+    AccessSettings, ClientSettings, GrpcOptions, HttpTls, LimitSettings, Listeners, TextSettings,
 };
 use hosting::settings::{
     AwsFacade, EmfSettings, HostingSettings, SageMakerSettings, SessionSettings, VertexAi,
@@ -58,6 +58,8 @@ pub struct ServerConfig {
     pub sessions: Option<SessionSettings>,
     /// What clients may do beside sending requests one by one.
     pub clients: ClientSettings,
+    /// What holds on the addresses of other servers of texts.
+    pub texts: TextSettings,
     /// The addresses of SageMaker's runtime; `None` where they are off.
     pub aws: Option<AwsFacade>,
     /// The answers that a hosting platform gets beside inference.

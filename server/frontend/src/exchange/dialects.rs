@@ -65,3 +65,35 @@ pub fn tei(kind: Kind) -> (StatusCode, ErrorType) {
         Kind::DeadlineExceeded => (StatusCode::GATEWAY_TIMEOUT, ErrorType::Backend),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_the_status_of_the_dialect() {
+        use ErrorType::{Backend, Empty, Overloaded, Tokenizer, Unhealthy, Validation};
+        let invalid = "invalid_request_error";
+        let table = [
+            (Kind::InvalidArgument, 422, Validation, 400, invalid, None),
+            (Kind::Empty, 400, Empty, 400, invalid, None),
+            (Kind::TooManyInputs, 422, Validation, 400, invalid, None),
+            (Kind::Tokenizer, 422, Tokenizer, 400, invalid, None),
+            (Kind::NoSuchTask, 424, Backend, 404, invalid, Some("model_not_found")),
+            (Kind::NotFound, 404, Validation, 404, invalid, Some("model_not_found")),
+            (Kind::Internal, 424, Backend, 500, "server_error", None),
+            (Kind::OutOfMemory, 424, Backend, 500, "server_error", None),
+            (Kind::Overloaded, 429, Overloaded, 429, "requests", Some("rate_limit_exceeded")),
+            (Kind::Unauthenticated, 401, Validation, 401, invalid, Some("invalid_api_key")),
+            (Kind::Unavailable, 503, Unhealthy, 503, "server_error", None),
+            (Kind::TooLarge, 413, Validation, 413, invalid, Some("request_too_large")),
+        ];
+        for (kind, tei_status, error_type, openai_status, name, code) in table {
+            let (status, found) = tei(kind);
+            assert_eq!((status.as_u16(), found), (tei_status, error_type), "{kind:?}");
+            let (status, found) = openai(kind);
+            assert_eq!(status.as_u16(), openai_status, "{kind:?}");
+            assert_eq!(found, OpenAiError { kind: name, code }, "{kind:?}");
+        }
+    }
+}

@@ -12,7 +12,10 @@ use hyper::{
 use tokio::sync::Semaphore;
 
 use crate::{
-    exchange::intake::Limits, net::tls::Acceptor, serving::Serving, settings::limits::Timeouts,
+    exchange::intake::Limits,
+    net::tls::Acceptor,
+    serving::Serving,
+    settings::{TextSettings, limits::Timeouts},
 };
 use inference::{
     access::{Access, Category, Forwarding, Need},
@@ -40,6 +43,8 @@ pub struct HttpSettings {
     pub forwarding: Option<Arc<Forwarding>>,
     /// The address of metrics with TensorFlow Serving's names; `None` where there is none.
     pub tensorflow_metrics: Option<Arc<str>>,
+    /// What holds on the addresses of other servers of texts.
+    pub texts: Arc<TextSettings>,
 }
 
 /// The encryption of a port.

@@ -85,6 +85,8 @@ pub(crate) fn open(
         task: settings.task.clone(),
         pooling: settings.pooling.clone(),
         max_text_bytes: settings.max_text_bytes,
+        prompt: settings.prompt.clone(),
+        prompt_name: settings.prompt_name.clone(),
         ..Overrides::default()
     };
     let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;

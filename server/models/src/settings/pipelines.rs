@@ -20,6 +20,8 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else 4096 on a CPU and 65536 on a GPU, or fewer where memory is short"),
     Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU"),
     Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
+    Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt"),
+    Flag::value("default-prompt-name", "", "The same by the name of one of the folder's prompts; not both"),
 ];
 
 /// The settings of all pipelines of a server. What a folder's `muster.json` says goes behind them.
@@ -39,6 +41,10 @@ pub struct PipelineSettings {
     pub max_batch_requests: Option<NonZeroUsize>,
     /// Most bytes of one text; `None` where each folder says it, or 1 MiB.
     pub max_text_bytes: Option<usize>,
+    /// What stands in front of texts where a request names no prompt.
+    pub prompt: Option<String>,
+    /// The name of the folder's prompt that does.
+    pub prompt_name: Option<String>,
 }
 
 impl Default for PipelineSettings {
@@ -51,6 +57,8 @@ impl Default for PipelineSettings {
             max_batch_tokens: None,
             max_batch_requests: None,
             max_text_bytes: None,
+            prompt: None,
+            prompt_name: None,
         }
     }
 }
@@ -62,6 +70,15 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
     let max_batch_tokens = most("max-batch-tokens");
     let max_batch_requests = most("max-batch-requests");
     let bytes = sources.read("max-text-bytes", value::bytes_from_one, problems);
+    // A prompt may end in a blank, and is taken as it is.
+    let prompt = sources.read("default-prompt", value::text, problems);
+    let prompt_name = sources.read("default-prompt-name", value::text, problems);
+    if prompt.is_some() && prompt_name.is_some() {
+        problems.push(
+            "--default-prompt and --default-prompt-name: expected one of them, given both"
+                .to_owned(),
+        );
+    }
     PipelineSettings {
         are_served: sources.read("pipelines", auto_or_off, problems).unwrap_or(true),
         task: sources.read("task", value::text, problems),
@@ -70,6 +87,8 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
         max_batch_tokens,
         max_batch_requests,
         max_text_bytes: bytes.map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
+        prompt,
+        prompt_name,
     }
 }
 

@@ -87,6 +87,8 @@ pub async fn run<F: ReplyForm + Send + 'static>(
 }
 
 /// The codec of an operation, with the terms of that model.
+// Types of closures have no names.
+#[allow(clippy::type_complexity)]
 fn codec<F: ReplyForm + Send + 'static>(
     service: &Service,
     model: &ServedModel,
