@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use crate::support::{Client, Repository, Server, Start, root};
+use crate::support::{Client, Page, Repository, Server, Start, root};
 
 /// A number may differ so much from the reference's, which computes with other kernels.
 const CLOSE: f64 = 1e-5;
@@ -369,6 +369,151 @@ fn what_is_wrong_with_a_folder_is_said() {
     assert!(reason("sst2").contains("tokenizer.json: it is missing"), "{}", reason("sst2"));
     assert!(reason("sst2").contains("save_pretrained"), "{}", reason("sst2"));
     assert!(reason("st-6").contains("1_Pooling/config.json: pooling_mode"), "{}", reason("st-6"));
+}
+
+/// Texts of many lengths, all unlike.
+fn texts_of_many_lengths(count: usize) -> Vec<String> {
+    let words = ["so", "a", "happy", "film", "that", "sad", "the", "night", "we", "saw", "was"];
+    let text = |at: usize| {
+        let length = 1 + (at * 7) % 24;
+        let words = (0..length).map(|it| words[(at * 3 + it * it) % words.len()]);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    (0..count).map(text).collect()
+}
+
+/// The answers to each of these texts, asked by so many clients at once, each a few times.
+fn asked_at_once(
+    server: &Server,
+    model: &str,
+    texts: &[String],
+    clients: usize,
+) -> Vec<(usize, String)> {
+    let address = server.sagemaker();
+    std::thread::scope(|scope| {
+        let client = |number: usize| {
+            move || {
+                let mut client = Client::connect(address);
+                let answer = |step: usize| {
+                    let at = (number * 5 + step * 3) % texts.len();
+                    let body = serde_json::json!({"inputs": texts[at]});
+                    (at, invoke(&mut client, model, &body).expect(200).text())
+                };
+                (0..12).map(answer).collect::<Vec<_>>()
+            }
+        };
+        let clients: Vec<_> = (0..clients).map(|it| scope.spawn(client(it))).collect();
+        clients.into_iter().flat_map(|it| it.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn company_changes_no_answer() {
+    let repository = repository(&["st-6", "question-answering-left", "multi-label"]);
+    let server = Server::start(&repository, &[]);
+    let texts = texts_of_many_lengths(60);
+    for model in ["st-6", "multi-label"] {
+        let alone: Vec<String> = texts
+            .iter()
+            .map(|text| {
+                let body = serde_json::json!({"inputs": text});
+                let mut client = Client::connect(server.sagemaker());
+                invoke(&mut client, model, &body).expect(200).text()
+            })
+            .collect();
+        for (at, answer) in asked_at_once(&server, model, &texts, 64) {
+            assert_eq!(answer, alone[at], "{model}: {}", texts[at]);
+        }
+        let together = serde_json::json!({"inputs": texts});
+        let mut client = Client::connect(server.sagemaker());
+        let together = invoke(&mut client, model, &together).expect(200).text();
+        // Of one text the best class stands in a list, of several it stands by itself.
+        let bare = |it: &String| match it.strip_prefix("[{") {
+            Some(class) => format!("{{{}", class.trim_end_matches(']')),
+            None => it.clone(),
+        };
+        let alone: Vec<String> = alone.iter().map(bare).collect();
+        assert_eq!(together, format!("[{}]", alone.join(",")));
+        let page = Page::read(server.http());
+        let count = |name: &str| page.of(model, name);
+        let (runs, rows) = (
+            count("muster_pipeline_rows_per_run_count"),
+            count("muster_pipeline_rows_per_run_sum"),
+        );
+        assert!(runs < rows, "{model}: {rows} rows in {runs} runs");
+        let padding = format!("{{kind=\"padding\",model=\"{model}\",version=\"1\"}}");
+        assert!(0.0 < page.value(&format!("muster_pipeline_tokens_total{padding}")));
+        assert!(rows >= 64.0 * 12.0 + 120.0);
+    }
+    // Padded on the left.
+    let questions = texts.iter().map(|it| serde_json::json!({"question": "Which?", "context": it}));
+    let questions: Vec<Value> = questions.collect();
+    let mut client = Client::connect(server.sagemaker());
+    let mut ask = |inputs: Value| {
+        let body = serde_json::json!({"inputs": inputs});
+        invoke(&mut client, "question-answering-left", &body).expect(200).json()
+    };
+    let alone: Value = questions.iter().map(|it| ask(it.clone())).collect();
+    assert_eq!(ask(Value::Array(questions)), alone);
+}
+
+#[test]
+fn company_that_matters_is_told() {
+    let ask = |muster_json: Option<&str>| {
+        let repository = repository(&["quantized"]);
+        let repository = match muster_json {
+            Some(text) => repository.file("quantized/muster.json", text),
+            None => repository,
+        };
+        let graphs = repository.path().join("quantized/onnx");
+        fs::rename(graphs.join("model_quantized.onnx"), graphs.join("model.onnx")).unwrap();
+        let server = Server::start(&repository, &[]);
+        let metadata = server.get("/v2/models/quantized").expect(200).json();
+        assert_eq!(metadata["parameters"]["row_independent"], false, "{metadata}");
+        let texts = texts_of_many_lengths(24);
+        let mut client = Client::connect(server.sagemaker());
+        let mut alone = |text: &String| {
+            let body = serde_json::json!({"inputs": text});
+            invoke(&mut client, "quantized", &body).expect(200).text()
+        };
+        let alone: Vec<String> = texts.iter().map(&mut alone).collect();
+        let together = serde_json::json!({"inputs": texts});
+        let mut client = Client::connect(server.sagemaker());
+        let mut together = || invoke(&mut client, "quantized", &together).expect(200).text();
+        let at_rest = together();
+        let answers = asked_at_once(&server, "quantized", &texts, 32);
+        let differing = answers.iter().filter(|(at, answer)| *answer != alone[*at]).count();
+        let page = Page::read(server.http());
+        let (runs, rows) = (
+            page.of("quantized", "muster_pipeline_rows_per_run_count"),
+            page.of("quantized", "muster_pipeline_rows_per_run_sum"),
+        );
+        (differing, runs < rows, at_rest == together())
+    };
+    let (_, has_runs_of_several, _) = ask(None);
+    assert!(has_runs_of_several);
+    let (differing, has_runs_of_several, is_repeated) = ask(Some(r#"{"strict_rows": true}"#));
+    assert_eq!((differing, is_repeated), (0, true));
+    // Rows of equal length of the request of many.
+    assert!(has_runs_of_several);
+}
+
+#[test]
+fn a_run_is_as_large_as_flags_say() {
+    let runs = |flags: &[&str]| {
+        let repository = repository(&["st-6"]);
+        let server = Server::start(&repository, flags);
+        let body = serde_json::json!({"inputs": vec!["so happy"; 6]});
+        let mut client = Client::connect(server.sagemaker());
+        invoke(&mut client, "st-6", &body).expect(200);
+        let page = Page::read(server.http());
+        assert_eq!(page.of("st-6", "muster_pipeline_rows_per_run_sum"), 6.0);
+        page.of("st-6", "muster_pipeline_rows_per_run_count")
+    };
+    assert!(runs(&[]) <= 2.0);
+    assert!(runs(&["--max-batch-requests=2"]) >= 3.0);
+    assert_eq!(runs(&["--max-batch-requests=1"]), 6.0);
+    assert_eq!(runs(&["--max-batch-tokens=5"]), 6.0);
 }
 
 #[test]

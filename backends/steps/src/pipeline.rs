@@ -20,7 +20,7 @@ use crate::{
     signature::{Graph, Inputs, Outputs},
     step::{GraphInput, Prepared, Step},
     task::{Decision, Head, Plan, decide},
-    text::{TextLimits, Tokenizer},
+    text::{Detail, Encode, TextLimits, Tokenizer, Truncation},
     tokens::{self, TextToken, Tokenizing},
 };
 use inference::task::Task;
@@ -134,6 +134,23 @@ impl Pipeline {
     /// On which side of a row padding stands.
     pub fn padding_side(&self) -> Side {
         self.parts.task.padding_side
+    }
+
+    /// A row to try the graph with: the beginning of a text, at most so many tokens. Its inputs, and its length.
+    ///
+    /// # Errors
+    /// When the tokenizer fails or gives no tokens.
+    pub fn trial_row(
+        &self,
+        text: &str,
+        tokens: usize,
+    ) -> Result<(Vec<NamedTensor>, usize), RowError> {
+        let most = tokens.min(self.max_tokens());
+        let truncation = Some(Truncation::right(most));
+        let how = Encode { add_special_tokens: true, detail: Detail::Ids, truncation };
+        let encoding = self.parts.tokenizer.encode(text, None, &how)?;
+        let first = &encoding.windows[0];
+        Ok((self.parts.inputs.row(first)?, first.ids.len()))
     }
 
     /// Length of the vectors that it gives, where the folder or the graph says it.

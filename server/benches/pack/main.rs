@@ -1,6 +1,6 @@
 //! How long does it take to decide which rows run together, and what does that gain? The time of a decision, and a
-//! simulation on recorded run times, beside other rules: `cargo bench -p muster --bench pack`. With `-- --check` it ends
-//! with 1 where a goal is missed on the recorded times. docs/performance.md explains.
+//! simulation on recorded run times, beside other rules: `cargo bench -p muster --bench pack`. With `-- --check` it
+//! ends with 1 where a goal is missed on the recorded times. docs/performance.md explains.
 
 mod decision;
 mod recorded;
@@ -27,8 +27,8 @@ const GOALS: [(Texts, f64, f64); 3] =
 /// By so much, in per cent, `pack` may be slower than another rule.
 const SLOWER: f64 = 3.0;
 
-/// By so much, in per cent, its slowest texts may be later than in order of arrival: what sorting by length costs a text
-/// that fits no other.
+/// By so much, in per cent, its slowest texts may be later than in order of arrival: what sorting by length costs a
+/// text that fits no other.
 const LATER: f64 = 10.0;
 
 fn main() -> ExitCode {

@@ -35,6 +35,8 @@ pub struct Pipeline {
     pub task: Task,
     /// Other tasks of the model, and other inputs that a request may give in place of the model's own.
     pub forms: Vec<Form>,
+    /// Is a text answered the same whatever else is in its run?
+    pub row_independent: bool,
 }
 
 /// Inputs that belong together, and the outputs that they lead to.

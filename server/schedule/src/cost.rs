@@ -89,8 +89,8 @@ fn log(number: usize) -> f32 {
 }
 
 /// Logarithms of the cells.
-static LOG_ROWS: [f32; ROWS.len()] = logs(&ROWS);
-static LOG_LENGTHS: [f32; LENGTHS.len()] = logs(&LENGTHS);
+const LOG_ROWS: [f32; ROWS.len()] = logs(&ROWS);
+const LOG_LENGTHS: [f32; LENGTHS.len()] = logs(&LENGTHS);
 
 const fn logs<const N: usize>(numbers: &[usize; N]) -> [f32; N] {
     let mut logs = [0.0; N];
@@ -223,7 +223,7 @@ fn exp2(x: f32) -> f32 {
 }
 
 /// Places of 1, 2, 3 … 256 rows.
-static ROW_PLACES: [Between; 256] = row_places();
+const ROW_PLACES: &[Between; 256] = &row_places();
 
 const fn row_places() -> [Between; 256] {
     let mut places = [Between { first: 0, part: 0.0 }; 256];

@@ -26,10 +26,12 @@ pub struct Overrides {
     pub max_text_bytes: Option<usize>,
     /// Most padded tokens of a run. Passed on to the batcher.
     pub max_batch_tokens: Option<usize>,
+    /// Do requests of a graph run apart whose answers depend on the other rows of a run? Passed on to the batcher.
+    pub strict_rows: Option<bool>,
 }
 
 const FILE: &str = "muster.json";
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "task",
     "graph",
     "pooling",
@@ -39,6 +41,7 @@ const KEYS: [&str; 9] = [
     "labels",
     "max_text_bytes",
     "max_batch_tokens",
+    "strict_rows",
 ];
 
 impl Overrides {
@@ -67,6 +70,7 @@ impl Overrides {
             labels: self.labels.or(file.texts("labels")?),
             max_text_bytes: self.max_text_bytes.or(file.count("max_text_bytes")?),
             max_batch_tokens: self.max_batch_tokens.or(file.count("max_batch_tokens")?),
+            strict_rows: self.strict_rows.or(file.flag("strict_rows")?),
         })
     }
 }

@@ -58,6 +58,8 @@ pub enum RowsKnown {
     Independent,
     /// Perhaps: nothing is merged, and nothing is called a batch, unless it is written down.
     Dependent,
+    /// Perhaps, but they are texts for which the first dimension is that of rows in any case: nothing is merged.
+    OfTexts,
 }
 
 impl Default for Defaults {

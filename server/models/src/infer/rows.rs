@@ -8,7 +8,7 @@ use crate::{
 };
 use inference::{error::Error, timings::Timings};
 use schedule::{Extent, RequestQueue, Scheduler, Submission};
-use steps::{Place, Reduced, Row, Step, outputs_of_row};
+use steps::{Place, Reduced, Row, Step, Work, outputs_of_row};
 
 /// Runs rows, each by itself, many at once; what is kept of each, in their order, and where the time went.
 ///
@@ -35,41 +35,52 @@ pub(super) async fn run_rows(
     let mut timings: Option<Timings> = None;
     let mut is_first = true;
     loop {
-        let next_rows: Vec<(usize, Row)> = rows.by_ref().take(at_once - running.len()).collect();
-        let mut submissions = Vec::with_capacity(next_rows.len());
-        let mut kept = Vec::with_capacity(next_rows.len());
-        for (number, row) in next_rows {
+        let (mut submissions, mut kept) = (Vec::new(), Vec::new());
+        while running.len() + kept.len() < at_once && !rows.as_slice().is_empty() {
             let (accepted, extent) = match std::mem::take(&mut is_first) {
                 true => (whole.accepted, Extent::FirstPart),
                 // It waits from now on.
                 false => (Instant::now(), Extent::LaterPart),
             };
-            let job = pipeline.rows.job(&pipeline.steps, row.inputs, row.tokens)?;
+            let lengths = rows.as_slice().iter().map(|(_, row)| row.tokens);
+            let together = pipeline.rows.rows_of_job(lengths);
+            let (mut inputs, mut works, mut length) = (Vec::new(), Vec::new(), 0);
+            for (number, row) in rows.by_ref().take(together) {
+                inputs.push(row.inputs);
+                works.push((number, row.work));
+                length = row.tokens;
+            }
+            let tokens = length;
+            let job = pipeline.rows.job(&pipeline.steps, inputs, tokens)?;
             let RowJob { work, shape_key, length } = job;
             submissions.push(Submission { work, accepted, shape_key, length, extent, ..*whole });
-            kept.push((number, row.tokens, row.work));
+            kept.push((tokens, works));
         }
         if !submissions.is_empty() {
             let queued = scheduler.submit_together(submissions)?;
-            for (queued, (number, tokens, work)) in queued.into_iter().zip(kept) {
+            for (queued, (tokens, works)) in queued.into_iter().zip(kept) {
                 let answer = async move {
                     let done = queued.answer().await?;
-                    scheduler.count_text(tokens);
+                    scheduler.count_text(tokens * works.len());
                     let padding = pipeline.steps.padding_side();
-                    let place = Place { row: 0, tokens, padding };
-                    let given = outputs_of_row(pipeline.steps.outputs(), &done.outputs, place);
-                    let reduced = given.and_then(|it| pipeline.steps.reduce(&work, &it));
-                    Ok::<_, Error>((reduced.map_err(error)?, done.timings))
+                    let reduce = |(row, (number, work)): (usize, (usize, Work))| {
+                        let place = Place { row, tokens, padding };
+                        let given = outputs_of_row(pipeline.steps.outputs(), &done.outputs, place);
+                        let reduced = given.and_then(|it| pipeline.steps.reduce(&work, &it));
+                        Ok((number, reduced.map_err(error)?))
+                    };
+                    let reduced = works.into_iter().enumerate().map(reduce);
+                    Ok::<_, Error>((reduced.collect::<Result<Vec<_>, Error>>()?, done.timings))
                 };
-                running.push((number, Box::pin(answer)));
+                running.push((0, Box::pin(answer)));
             }
         }
         if running.is_empty() {
             return Ok((reduced.into_values().collect(), timings));
         }
-        let (number, done) = next(&mut running).await;
-        let (row, took) = done?;
-        reduced.insert(number, row);
+        let (_, done) = next(&mut running).await;
+        let (rows_of_job, took) = done?;
+        reduced.extend(rows_of_job);
         timings = Some(timings.map_or(took, |sum| sum.beside(took)));
     }
 }

@@ -58,6 +58,7 @@ use crate::{
     },
     settings::repository::Repository,
 };
+use inference::signature::Signature;
 use telemetry::metrics::{Metrics, ModelOptions};
 
 /// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
@@ -311,13 +312,10 @@ impl Loader {
         let loaded = loaded.map_err(BackendError::from)?;
         load_limit::check(limit, &source.stop)?;
         let model = loaded.map_err(|it| said_by_content(it, &source, choice))?;
-        let settled = self.settle_merging(load, plan, &*model)?;
-        let mut completed = settled.completed;
+        let mut settled = self.settle_merging(load, plan, &*model)?;
         // Before anything else can fail: they may say why it does.
+        let completed = &mut settled.completed;
         completed.warnings.iter().for_each(|it| warnings.warn(it));
-        if let Some(warning) = &settled.warning {
-            warnings.warn(warning);
-        }
         let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);
         misspelt.iter().for_each(|it| warnings.warn(it));
         if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
@@ -337,16 +335,18 @@ impl Loader {
             let model = &found.name;
             tracing::info!(model, version, "not applied to it: {}", unapplied.join(", "));
         }
-        completed.show_instances(&plan.groups);
-        let mut labels = model.spec().map(|it| it.labels.clone()).unwrap_or_default();
-        labels.extend(read_labels(&completed.config, &found.dir)?);
-        let mut signature = completed.config.signature(version, &labels);
-        let strict = strict_rows(raw, self.settings.defaults.strict_max_batch_size);
-        let whole = (!settled.has_parts).then_some(completed.config.max_batch_size);
-        signature.most_rows = signature.most_rows.or(strict).or(whole);
-        let signature = Arc::new(signature);
-        let opened =
-            self.open_pipeline(load, &*model, &signature, &completed.config, plan, warnings)?;
+        let mut signature =
+            self.signature(load, &*model, plan, &mut settled.completed, settled.has_parts)?;
+        let opened = self.open_pipeline(load, &*model, &signature, plan, &mut settled, warnings)?;
+        if opened.is_none() && settled.is_unproved {
+            self.settle_unproved(load, &*model, &mut settled)?;
+            signature =
+                self.signature(load, &*model, plan, &mut settled.completed, settled.has_parts)?;
+        }
+        if let Some(warning) = &settled.warning {
+            warnings.warn(warning);
+        }
+        let completed = settled.completed;
         let rows = opened.as_ref().map(|(pipeline, _)| pipeline.rows.clone());
         let extra = ExtraInputs::of(&completed.config, &found.dir)?;
         let run_limit = repository.load_run_limit;
@@ -415,6 +415,25 @@ impl Loader {
             bytes,
             files,
         })
+    }
+
+    /// What clients see of the graph.
+    fn signature(
+        &self,
+        load: &Load<'_>,
+        model: &dyn Model,
+        plan: &Plan,
+        completed: &mut Completed,
+        has_parts: bool,
+    ) -> Result<Arc<Signature>, String> {
+        completed.show_instances(&plan.groups);
+        let mut labels = model.spec().map(|it| it.labels.clone()).unwrap_or_default();
+        labels.extend(read_labels(&completed.config, &load.found.dir)?);
+        let mut signature = completed.config.signature(load.version, &labels);
+        let strict = strict_rows(load.raw, self.settings.defaults.strict_max_batch_size);
+        let whole = (!has_parts).then_some(completed.config.max_batch_size);
+        signature.most_rows = signature.most_rows.or(strict).or(whole);
+        Ok(Arc::new(signature))
     }
 
     fn choose_engine(

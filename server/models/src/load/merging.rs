@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     sync::Arc,
     time::Instant,
 };
@@ -24,6 +25,7 @@ use crate::{
         proof::{Proof, is_due, prove},
         run_limit::{self, RunLimit},
     },
+    pipeline::open::folder_of,
 };
 use schedule::row_check::RowCheck;
 
@@ -36,11 +38,36 @@ pub(super) struct Settled {
     pub(super) warning: Option<String>,
     /// May a request be run in parts?
     pub(super) has_parts: bool,
+    /// Would its requests be merged, had trying its rows not shown something else?
+    pub(super) is_unproved: bool,
     /// What becomes of the model when its rows turn out to depend on each other after all.
     pub(super) row_check: RowCheck,
 }
 
 impl Loader {
+    /// The folder of a model that is served as a pipeline, if the folder can be.
+    pub(super) fn folder_of_texts<'a>(&self, load: &Load<'a>) -> Option<&'a Path> {
+        let settings = &self.settings.repository;
+        let may_be = settings.pipelines.are_served && settings.auto_complete;
+        if !may_be || load.raw.is_some_and(describes_tensors) {
+            return None;
+        }
+        folder_of(&load.found.dir, load.path)
+    }
+
+    /// Completes the configuration anew, of a model whose rows are not to be trusted and which takes no texts.
+    pub(super) fn settle_unproved(
+        &self,
+        load: &Load<'_>,
+        model: &dyn Model,
+        settled: &mut Settled,
+    ) -> Result<(), CreateError> {
+        let note = settled.completed.raw.parameters.get(MERGING).map(|it| it.string_value.clone());
+        let completed = self.complete(load, model, RowsKnown::Dependent)?;
+        settled.completed = noted(completed, note.unwrap_or_default());
+        Ok(())
+    }
+
     /// Completes the configuration of a model, and tries its rows where requests, or parts of one, would share a run.
     pub(super) fn settle_merging(
         &self,
@@ -57,7 +84,14 @@ impl Loader {
         if !engine.merges_by_default && !load.raw.is_some_and(is_told_to_merge) {
             // What its rows are is said by the engine, and need not be tried.
             let (instance, warning) = (None, None);
-            return Ok(Settled { completed, instance, warning, has_parts: false, row_check });
+            return Ok(Settled {
+                completed,
+                instance,
+                warning,
+                has_parts: false,
+                is_unproved: false,
+                row_check,
+            });
         }
         let device = plan.devices.first().copied();
         let Some(device) = device.filter(|_| can_try && is_due(&completed.config)) else {
@@ -66,6 +100,7 @@ impl Loader {
                 instance: None,
                 warning: None,
                 has_parts: true,
+                is_unproved: false,
                 row_check,
             });
         };
@@ -103,7 +138,14 @@ impl Loader {
                 true => RowCheck::Report,
                 false => RowCheck::StopMerging,
             };
-            return Ok(Settled { completed, instance, warning: None, has_parts: true, row_check });
+            return Ok(Settled {
+                completed,
+                instance,
+                warning: None,
+                has_parts: true,
+                is_unproved: false,
+                row_check,
+            });
         };
         if load.raw.is_some_and(is_told_to_merge) {
             let note = format!("on, as dynamic_batching is written in its configuration: {reason}");
@@ -113,10 +155,22 @@ impl Loader {
             );
             let completed = noted(completed, note);
             let warning = Some(warning);
-            return Ok(Settled { completed, instance, warning, has_parts: true, row_check });
+            return Ok(Settled {
+                completed,
+                instance,
+                warning,
+                has_parts: true,
+                is_unproved: false,
+                row_check,
+            });
         }
         let merged = matches!(completed.config.scheduling, Scheduling::Dynamic(_));
-        let completed = self.complete(load, model, RowsKnown::Dependent)?;
+        // Texts are rows of a graph in any case, and have their rows tried by themselves.
+        let rows = match self.folder_of_texts(load) {
+            Some(_) => RowsKnown::OfTexts,
+            None => RowsKnown::Dependent,
+        };
+        let completed = self.complete(load, model, rows)?;
         let completed = noted(completed, format!("off: {reason}"));
         let warning = merged.then(|| {
             format!(
@@ -124,7 +178,14 @@ impl Loader {
                  dynamic_batching {{ }} into its config.pbtxt"
             )
         });
-        Ok(Settled { completed, instance, warning, has_parts: false, row_check })
+        Ok(Settled {
+            completed,
+            instance,
+            warning,
+            has_parts: false,
+            is_unproved: merged,
+            row_check,
+        })
     }
 }
 
@@ -138,4 +199,12 @@ fn noted(mut completed: Completed, note: String) -> Completed {
     let note = ModelParameter { string_value: note };
     completed.raw.parameters.insert(MERGING.to_owned(), note);
     completed
+}
+
+/// Does the configuration say what the graph's engine, inputs or outputs are?
+fn describes_tensors(raw: &raw::ModelConfig) -> bool {
+    !raw.backend.is_empty()
+        || !raw.platform.is_empty()
+        || !raw.input.is_empty()
+        || !raw.output.is_empty()
 }

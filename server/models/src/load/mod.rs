@@ -27,4 +27,5 @@ pub(crate) mod sample_rows;
 pub(crate) mod scheduler;
 pub(crate) mod sequence_settings;
 pub(crate) mod strict_rows;
+pub(crate) mod text_rows;
 pub(crate) mod warmup;

@@ -1,8 +1,12 @@
 //! Whether a graph is served as a pipeline: what its folder and its configuration say.
 
-use std::num::NonZeroUsize;
+use std::{
+    num::NonZeroUsize,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
-use backend::Model;
+use backend::{BackendError, Model};
 
 use crate::{
     config::{
@@ -10,15 +14,24 @@ use crate::{
         raw::{self, ModelDynamicBatching, model_config::SchedulingChoice},
     },
     load::{
+        create_error::CreateError,
+        instances::on_device,
         load_log::Warnings,
+        load_watch::PhaseLimit,
         loader::{Load, Loader},
+        merging::Settled,
         placement::Plan,
+        run_limit::{self, RunLimit},
+        text_rows::{TextRows, try_rows},
     },
-    pipeline::open::{Loaded, Opening, ServedPipeline, folder_of, open},
+    pipeline::open::{Loaded, Opening, ServedPipeline, open},
     settings::pipelines::PipelineSettings,
 };
 use inference::signature::Signature;
-use schedule::pack::{RunBounds, USUAL_ROWS};
+use schedule::{
+    pack::{RunBounds, USUAL_ROWS},
+    row_check::RowCheck,
+};
 
 /// Most tokens of a run on processors, padding included: larger runs cost more for each token.
 const TOKENS_ON_CPU: usize = 4096;
@@ -30,6 +43,45 @@ const TOKENS_ON_GPU: usize = 65_536;
 const ROWS_ON_GPU: usize = 128;
 
 impl Loader {
+    /// Tries rows of text where they would share runs.
+    fn try_rows(
+        &self,
+        load: &Load<'_>,
+        plan: &Plan,
+        model: &dyn Model,
+        settled: &mut Settled,
+        pipeline: &ServedPipeline,
+    ) -> Result<Option<TextRows>, CreateError> {
+        let Some(device) = plan.devices.first().copied() else { return Ok(None) };
+        if pipeline.rows.bounds.is_none() || model.keeps_state() {
+            return Ok(None);
+        }
+        let instance = match settled.instance.take() {
+            Some(instance) => instance,
+            None => model.instantiate(device).map_err(|it| on_device(device, it))?,
+        };
+        let run_limit = self.settings.repository.load_run_limit;
+        let phase = PhaseLimit { limit: RunLimit::of(run_limit, device), flag: run_limit::FLAG };
+        let limit = RunLimit::start(run_limit, device)?;
+        let rows = || {
+            let mut instance = instance;
+            let tried = try_rows(&mut *instance, pipeline, &limit);
+            (instance, tried)
+        };
+        let tried = load
+            .watch
+            .during(phase, &Arc::default(), || catch_unwind(AssertUnwindSafe(rows)))
+            .map_err(BackendError::from)?;
+        limit.check()?;
+        let (name, version) = (&load.found.name, load.version);
+        let Ok((instance, tried)) = tried else {
+            return Ok(Some(TextRows::Mixed("the engine panicked when it was tried".to_owned())));
+        };
+        tracing::debug!(model = name, version, ?tried, "rows of text were tried");
+        settled.instance = Some(instance);
+        Ok(tried)
+    }
+
     /// The pipeline that a loaded graph and its folder make, and the face of it; `None` where the graph is served as it
     /// is.
     ///
@@ -40,36 +92,85 @@ impl Loader {
         load: &Load<'_>,
         model: &dyn Model,
         signature: &Signature,
-        config: &ModelConfig,
         plan: &Plan,
+        settled: &mut Settled,
         warnings: &mut Warnings<'_>,
-    ) -> Result<Option<(ServedPipeline, Signature)>, String> {
+    ) -> Result<Option<(ServedPipeline, Signature)>, CreateError> {
         let settings = &self.settings.repository;
-        let may_be = settings.pipelines.are_served && settings.auto_complete;
-        if !may_be || load.raw.is_some_and(describes_tensors) {
-            return Ok(None);
-        }
-        let Some(dir) = folder_of(&load.found.dir, load.path) else { return Ok(None) };
+        let Some(dir) = self.folder_of_texts(load) else { return Ok(None) };
         let is_on_gpu = plan.uses_gpus();
         let most = most_of_run(load.raw, &settings.pipelines, is_on_gpu);
-        let bounds = packs(load.raw, config).then_some(most);
+        let config = &settled.completed.config;
+        // Rows of text that are tried below may go together where others do not.
+        let packs = packs(load.raw, config) || settled.is_unproved;
+        let bounds = packs.then_some(most);
         let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu };
-        let (model, version) = (load.found.shown_name(), load.version);
+        let (name, version) = (load.found.shown_name(), load.version);
         match open(dir, &loaded, &settings.pipelines)? {
             Opening::Pipeline(opened) => {
-                let (pipeline, face) = *opened;
+                let (mut pipeline, mut face) = *opened;
+                let tried = self.try_rows(load, plan, model, settled, &pipeline)?;
+                if let Some(found) = settle_rows(tried, settled, &mut pipeline, &mut face) {
+                    warnings.warn(&found);
+                }
                 pipeline.warnings().iter().for_each(|it| warnings.warn(it));
-                tracing::info!(model, version, "{}", pipeline.describe());
+                tracing::info!(model = name, version, "{}", pipeline.describe());
                 Ok(Some((pipeline, face)))
             }
             Opening::Tensors(reason) => {
                 tracing::info!(
-                    model,
+                    model = name,
                     version,
                     "served as tensors, and not as a pipeline: {reason}"
                 );
                 Ok(None)
             }
+        }
+    }
+}
+
+/// Has the rows of a pipeline run as trying them has shown that they may. What operators should know.
+fn settle_rows(
+    tried: Option<TextRows>,
+    settled: &mut Settled,
+    pipeline: &mut ServedPipeline,
+    face: &mut Signature,
+) -> Option<String> {
+    match tried {
+        Some(TextRows::Independent) => {
+            settled.warning.take_if(|_| settled.is_unproved);
+            None
+        }
+        Some(TextRows::Rounded(apart, output)) => {
+            if let Some(about) = face.pipeline.as_mut() {
+                Arc::make_mut(about).row_independent = false;
+            }
+            // Known, and no reason to stop.
+            settled.row_check = RowCheck::Off;
+            settled.warning = None;
+            let percent = 100.0 * apart;
+            let found = format!(
+                "what its graph answers for a text depends on the others of its run, as one that is quantised does \
+                 (output '{output}', by {percent:.2} %)"
+            );
+            Some(match pipeline.strict_rows {
+                true => {
+                    pipeline.rows = std::mem::take(&mut pipeline.rows).strict();
+                    format!("{found}: texts run with those of their own length and request only")
+                }
+                false => format!(
+                    "{found}; with \"strict_rows\": true in muster.json texts run with those of their own length \
+                     and request only"
+                ),
+            })
+        }
+        Some(TextRows::Mixed(reason)) => {
+            pipeline.rows.bounds = None;
+            settled.is_unproved.then_some(reason)
+        }
+        None => {
+            pipeline.rows.bounds.take_if(|_| settled.is_unproved);
+            None
         }
     }
 }
@@ -97,12 +198,4 @@ fn most_of_run(
     let written = raw.and_then(|it| usize::try_from(it.max_batch_size?).ok());
     let rows = settings.max_batch_requests.map(NonZeroUsize::get).or(written);
     RunBounds { rows: rows.filter(|it| 0 < *it).unwrap_or(usual), tokens }
-}
-
-/// Does the configuration say what the graph's engine, inputs or outputs are?
-fn describes_tensors(raw: &raw::ModelConfig) -> bool {
-    !raw.backend.is_empty()
-        || !raw.platform.is_empty()
-        || !raw.input.is_empty()
-        || !raw.output.is_empty()
 }

@@ -40,7 +40,7 @@ pub(crate) fn face(
     };
     forms.extend(tasks.iter().filter(|it| takes_ids(**it)).map(of_ids));
     forms.push(Form { task: None, signature: graph.clone() });
-    Some(of(task, Some(std::sync::Arc::new(Pipeline { task, forms }))))
+    Some(of(task, Some(std::sync::Arc::new(Pipeline { task, forms, row_independent: true }))))
 }
 
 fn inputs(task: Task) -> Vec<Port> {

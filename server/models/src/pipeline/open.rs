@@ -23,6 +23,8 @@ pub struct ServedPipeline {
     pub(crate) config: ModelConfig,
     /// How its rows become jobs.
     pub(crate) rows: RowRuns,
+    /// Do requests run apart where answers depend on the other rows of a run?
+    pub(crate) strict_rows: bool,
 }
 
 impl ServedPipeline {
@@ -114,6 +116,8 @@ pub(crate) fn open(
     let tokens = tokens.or(folder.overrides.max_batch_tokens);
     let bounds = loaded.bounds.map(|it| RunBounds { tokens: tokens.unwrap_or(it.tokens), ..it });
     let rows = RowRuns::new(&steps, bounds, loaded.is_on_gpu);
-    let served = ServedPipeline { steps, graph: signature.clone(), config, rows };
+    let strict_rows = folder.overrides.strict_rows.unwrap_or(false);
+    let graph = signature.clone();
+    let served = ServedPipeline { steps, graph, config, rows, strict_rows };
     Ok(Opening::Pipeline(Box::new((served, face))))
 }

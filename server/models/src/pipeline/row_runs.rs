@@ -2,13 +2,21 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use backend::{Filler, NamedTensor, PaddingSide};
+use backend::{Filler, NamedTensor, PaddingSide, Tensor};
 
 use inference::error::Error;
-use schedule::{cost::CostTable, pack::RunBounds, padding::Padding, work::Work};
+use schedule::{
+    cost::CostTable,
+    pack::{RunBounds, USUAL_ROWS},
+    padding::Padding,
+    work::Work,
+};
 use steps::{GraphInput, Pipeline, RowShape, Side, Step};
 
 /// How the rows of one pipeline run.
@@ -20,6 +28,8 @@ pub(crate) struct RowRuns {
     pub(crate) padding: Option<Arc<Padding>>,
     /// To which lengths rows are filled up before they wait.
     pub(crate) lengths: Lengths,
+    /// Numbers of jobs that run alone; `None` where rows run with those of others.
+    pub(crate) alone: Option<Arc<AtomicU64>>,
 }
 
 /// To which lengths rows are filled up before they wait. They are filled up further to the longest of their run.
@@ -52,14 +62,52 @@ impl RowRuns {
             None if is_on_gpu && padding.is_some() => Lengths::Rounded(steps.max_tokens()),
             None => Lengths::Own,
         };
-        RowRuns { bounds, padding, lengths }
+        RowRuns { bounds, padding, lengths, alone: None }
     }
 
-    /// The job of a row of so many tokens.
+    /// The same, whose rows run with rows of their own length and request only.
+    pub(crate) fn strict(self) -> RowRuns {
+        RowRuns { bounds: None, alone: Some(Arc::default()), ..self }
+    }
+
+    /// How many of these rows of one request, the first and those behind it, are one job.
+    pub(crate) fn rows_of_job(&self, lengths: impl Iterator<Item = usize>) -> usize {
+        if self.alone.is_none() {
+            return 1;
+        }
+        let mut lengths = lengths.take(USUAL_ROWS).peekable();
+        let first = lengths.peek().copied();
+        lengths.take_while(|it| Some(*it) == first).count().max(1)
+    }
+
+    /// Rows of one length as one job.
     ///
     /// # Errors
     /// When a tensor has not the shape of a row.
     pub(crate) fn job(
+        &self,
+        steps: &Pipeline,
+        rows: Vec<Vec<NamedTensor>>,
+        tokens: usize,
+    ) -> Result<RowJob, Error> {
+        let lost = || Error::Internal("rows have lost their shape".to_owned());
+        let jobs = rows.into_iter().map(|it| self.row(steps, it, tokens));
+        let mut jobs = jobs.collect::<Result<Vec<_>, Error>>()?;
+        let mut job = jobs.pop().ok_or_else(lost)?;
+        if jobs.is_empty() {
+            return Ok(job);
+        }
+        for (at, input) in job.work.inputs.iter_mut().enumerate() {
+            let before = jobs.iter().filter_map(|it| it.work.inputs.get(at));
+            let parts = before.chain([&*input]).map(|it| &it.tensor);
+            input.tensor = Tensor::concat(parts).ok_or_else(lost)?;
+        }
+        job.work.rows += jobs.len();
+        Ok(job)
+    }
+
+    /// The job of a row of so many tokens.
+    fn row(
         &self,
         steps: &Pipeline,
         inputs: Vec<NamedTensor>,
@@ -87,6 +135,8 @@ impl RowRuns {
         // Apart from requests that go to the graph as they are, whose outputs keep the length of their run.
         let mut key = DefaultHasher::new();
         "text".hash(&mut key);
+        let number = self.alone.as_ref().map(|it| it.fetch_add(1, Ordering::Relaxed));
+        number.hash(&mut key);
         let is_packed = self.bounds.is_some();
         if !is_packed || self.padding.is_none() {
             length.hash(&mut key);

@@ -41,7 +41,7 @@ pub fn server_metadata(name: &str, version: &str) -> EncodedReply {
 }
 
 /// `GET /v2/models/{m}[/versions/{v}]`. `platform`: the engine's name where the model has none. `versions`:
-/// the ready ones, or the one that was asked for.
+/// the ready ones, or the one that was asked for. Has `parameters` only where what a text is answered depends on its company.
 pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -> EncodedReply {
     let mut out = b"{".to_vec();
     write::key(&mut out, "name");
@@ -55,6 +55,10 @@ pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -
     ports(&mut out, signature, &signature.inputs);
     write::key(&mut out, "outputs");
     ports(&mut out, signature, &signature.outputs);
+    if signature.pipeline.as_ref().is_some_and(|it| !it.row_independent) {
+        write::key(&mut out, "parameters");
+        out.extend_from_slice(b"{\"row_independent\":false}");
+    }
     out.push(b'}');
     EncodedReply::json(out)
 }

@@ -325,6 +325,7 @@ mod tests {
         let pipeline = inference::signature::Pipeline {
             task: inference::task::Task::TextClassification,
             forms: Vec::new(),
+            row_independent: true,
         };
         let ports = ["text BYTES [1]", "text_pair? BYTES [1]"];
         let served = Signature {
