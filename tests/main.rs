@@ -23,6 +23,7 @@ mod hung_runs; // runs that never end
 mod invocation_bodies; // every body that the containers of SageMaker have taught clients to send
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
+mod pipeline_metrics; // what text models count
 mod pipeline_routes; // what clients of OpenAI and of Text Embeddings Inference ask, and how they are refused
 mod pipelines; // folders of Hugging Face's libraries, against what those say
 mod rerank_routes; // rankings, scores and classes, in the form of those who have clients for them

@@ -20,6 +20,7 @@ from cases import INFER, JSON, KSERVE_BINARY, KSERVE_JSON, ROOT, case
 from peers import PEERS
 from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import Row, markdown
+from texts import TextComparison
 
 # Seconds that a server may take to its first right answer.
 START_LIMIT = 60
@@ -36,10 +37,15 @@ def main():
         sys.exit(f"{options.muster}: no such program; cargo build --release -p muster makes it")
     # So that servers are ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    comparison = Comparison(options)
     began = time.monotonic()
-    for model in options.models:
-        comparison.measure(case(model))
+    if options.set == "text":
+        comparison = TextComparison(options, say)
+        comparison.notes.append(version(options.muster))
+        comparison.measure()
+    else:
+        comparison = Comparison(options)
+        for model in options.models:
+            comparison.measure(case(model))
     comparison.notes.append(f"{time.monotonic() - began:.0f} s; {machine()}")
     text = markdown(comparison.rows, comparison.notes)
     (options.work / "report.md").write_text(text)
@@ -53,6 +59,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("peers", nargs="*", metavar="PEER", help="some of: " + ", ".join(it.name for it in PEERS))
+    add("--set", choices=["tensors", "text"], default="tensors", help="what is served")
     add("--muster", type=Path, default=ROOT / "target/release/muster", help="the release build")
     add("--work", type=Path, default=ROOT / "target/peers", help="folder of environments and logs")
     models = "mlp, identity, convnet; settings are tuned for the first"

@@ -192,6 +192,11 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Rows since `earlier`.
+    pub fn rows_since(&self, earlier: &Counts) -> f64 {
+        self.rows - earlier.rows
+    }
+
     /// Mean rows of the runs since `earlier`.
     pub fn rows_per_run_since(&self, earlier: &Counts) -> f64 {
         (self.rows - earlier.rows) / (self.runs - earlier.runs).max(1.0)

@@ -57,3 +57,4 @@ pub use progress::Progress;
 pub use report::{Cpu, Latency, Report, ServerUsage};
 pub use request::{Method, Request};
 pub use target::Target;
+pub use texts::TextRoute;

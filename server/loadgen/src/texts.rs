@@ -8,7 +8,7 @@ use crate::{Error, Method, Request, invocations, random::Random};
 
 /// Whose form a request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TextRoute {
+pub enum TextRoute {
     /// OpenAI's, as its client sends it: vectors come as base64.
     OpenaiEmbeddings,
     /// That of text-embeddings-inference.
@@ -22,7 +22,7 @@ impl TextRoute {
     ///
     /// # Errors
     /// None with the paths and headers of today.
-    pub(crate) fn request(self, model: Option<&str>, text: &str) -> Result<Request, Error> {
+    pub fn request(self, model: Option<&str>, text: &str) -> Result<Request, Error> {
         let json = "application/json";
         let post = |path: &str, body: Value| {
             let request = Request::new(Method::Post, path)?.header("Content-Type", json)?;
@@ -42,7 +42,7 @@ impl TextRoute {
     }
 
     /// Does a body look like the answer to such a request?
-    pub(crate) fn is_answer(self, body: &[u8]) -> bool {
+    pub fn is_answer(self, body: &[u8]) -> bool {
         let Ok(answer) = serde_json::from_slice::<Value>(body) else { return false };
         match self {
             TextRoute::OpenaiEmbeddings => {

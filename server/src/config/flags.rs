@@ -275,6 +275,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Metrics", &[
         "allow-cpu-metrics",
         "metrics-config",
+        "metrics-names",
         "emf",
         "emf-interval-secs",
         "emf-namespace",

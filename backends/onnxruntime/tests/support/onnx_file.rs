@@ -45,6 +45,18 @@ impl Message {
     }
 }
 
+/// Types of elements, by their numbers in `onnx.proto`.
+const FLOAT: u64 = 1;
+const INT64: u64 = 7;
+
+/// An input or output of a graph: dimensions that are open, by their names, and those that are not behind them.
+struct Port<'a> {
+    name: &'a str,
+    element: u64,
+    open: &'a [&'a str],
+    dims: &'a [u64],
+}
+
 /// A graph of floats under construction. Field numbers are those of `onnx.proto`.
 #[derive(Default)]
 pub(crate) struct Graph {
@@ -122,25 +134,57 @@ impl Graph {
         self.body = std::mem::take(&mut self.body).message(5, tensor);
     }
 
-    /// Names an input (`field` 11) or output (12); the first dimension is open.
-    fn port(&mut self, field: u64, name: &str, dims: &[u64]) {
-        let mut shape = Message::default().message(1, Message::default().text(2, "rows"));
-        for dim in dims {
+    /// A constant of these floats, of one dimension.
+    fn floats(&mut self, name: &str, values: &[f32]) {
+        let data: Vec<u8> = values.iter().flat_map(|it| it.to_le_bytes()).collect();
+        self.constant(name, FLOAT, values.len(), &data);
+    }
+
+    /// A constant of these whole numbers, of one dimension.
+    fn integers(&mut self, name: &str, values: &[i64]) {
+        let data: Vec<u8> = values.iter().flat_map(|it| it.to_le_bytes()).collect();
+        self.constant(name, INT64, values.len(), &data);
+    }
+
+    fn constant(&mut self, name: &str, element: u64, count: usize, data: &[u8]) {
+        let tensor = Message::default().number(1, count as u64).number(2, element);
+        let tensor = tensor.text(8, name).bytes(9, data);
+        self.body = std::mem::take(&mut self.body).message(5, tensor);
+    }
+
+    /// Names an input (`field` 11) or output (12).
+    fn port(&mut self, field: u64, port: &Port<'_>) {
+        let mut shape = Message::default();
+        for name in port.open {
+            shape = shape.message(1, Message::default().text(2, name));
+        }
+        for dim in port.dims {
             shape = shape.message(1, Message::default().number(1, *dim));
         }
-        let tensor = Message::default().number(1, 1).message(2, shape);
+        let tensor = Message::default().number(1, port.element).message(2, shape);
         let port =
-            Message::default().text(1, name).message(2, Message::default().message(1, tensor));
+            Message::default().text(1, port.name).message(2, Message::default().message(1, tensor));
         self.body = std::mem::take(&mut self.body).message(field, port);
     }
 
     /// Writes the model: from `x` to `y`, both `[rows, ..]`.
-    pub(crate) fn write(mut self, path: &Path, x: &[u64], y: &[u64]) -> std::io::Result<()> {
+    pub(crate) fn write(self, path: &Path, x: &[u64], y: &[u64]) -> std::io::Result<()> {
+        let port = |name, dims| Port { name, element: FLOAT, open: &["rows"], dims };
+        self.write_with(path, &[port("x", x)], &port("y", y))
+    }
+
+    /// Writes the model with these inputs and this output.
+    fn write_with(
+        mut self,
+        path: &Path,
+        inputs: &[Port<'_>],
+        output: &Port<'_>,
+    ) -> std::io::Result<()> {
         if let (Some(weights), Some(folder)) = (&self.beside, path.parent()) {
             fs::write(folder.join(BESIDE), weights)?;
         }
-        self.port(11, "x", x);
-        self.port(12, "y", y);
+        inputs.iter().for_each(|it| self.port(11, it));
+        self.port(12, output);
         let opset = Message::default().text(1, "").number(2, 17);
         let head = Message::default().number(1, 9).message(8, opset);
         let mut file = BufWriter::new(File::create(path)?);
@@ -229,4 +273,109 @@ pub(crate) fn blocks(path: &Path, layers: u64, side: u64, seed: u64) -> std::io:
     }
     graph.node("Softmax", &[&before], "y", &[]);
     graph.write(path, &[side], &[side])
+}
+
+/// The sizes of an encoder.
+#[derive(Clone, Copy)]
+pub(crate) struct Encoder {
+    pub(crate) layers: u64,
+    /// Width of a token's vector.
+    pub(crate) hidden: u64,
+    pub(crate) heads: u64,
+    /// Tokens that it knows.
+    pub(crate) vocabulary: u64,
+}
+
+/// A BERT without positions: `input_ids` and `attention_mask`, both INT64 `[rows, tokens]`, to `last_hidden_state`, FP32
+/// `[rows, tokens, hidden]`. A token that the mask leaves out changes no other.
+pub(crate) fn encoder(path: &Path, sizes: Encoder, seed: u64) -> std::io::Result<()> {
+    let Encoder { layers, hidden, heads, vocabulary } = sizes;
+    let mut graph = Graph::new(seed);
+    graph.weight("words", &[vocabulary, hidden]);
+    graph.floats("of_mask", &[-10_000.0, 0.0]);
+    graph.integers("mask_axes", &[1, 2]);
+    let (heads_i, size) = (heads as i64, (hidden / heads) as i64);
+    graph.integers("split", &[0, 0, heads_i, size]);
+    graph.integers("join", &[0, 0, hidden as i64]);
+    graph.floats("scale", &[1.0 / (size as f32).sqrt()]);
+    graph.floats("root", &[std::f32::consts::SQRT_2]);
+    graph.floats("one", &[1.0]);
+    graph.floats("half", &[0.5]);
+    graph.node("Gather", &["words", "input_ids"], "embedded", &[]);
+    graph.node("Gather", &["of_mask", "attention_mask"], "flat_mask", &[]);
+    graph.node("Unsqueeze", &["flat_mask", "mask_axes"], "mask", &[]);
+    let mut before = graph.normalized("embedded", hidden);
+    for layer in 0..layers {
+        before = graph.attention(&before, layer, hidden);
+        before = graph.feed_forward(&before, layer, hidden);
+    }
+    graph.node("Identity", &[&before], "last_hidden_state", &[]);
+    let open = &["rows", "tokens"];
+    let tokens = |name| Port { name, element: INT64, open, dims: &[] };
+    let output = Port { name: "last_hidden_state", element: FLOAT, open, dims: &[hidden] };
+    graph.write_with(path, &[tokens("input_ids"), tokens("attention_mask")], &output)
+}
+
+impl Graph {
+    /// `LayerNormalization` with weights of its own.
+    fn normalized(&mut self, x: &str, hidden: u64) -> String {
+        let [scale, shift, out] = ["scale", "shift", "normal"].map(|it| format!("{x}.{it}"));
+        self.weight(&scale, &[hidden]);
+        self.weight(&shift, &[hidden]);
+        self.node("LayerNormalization", &[x, &scale, &shift], &out, &[]);
+        out
+    }
+
+    /// `x · W + b`, from `inputs` to `outputs` numbers.
+    fn linear(&mut self, x: &str, name: &str, [inputs, outputs]: [u64; 2]) -> String {
+        let [weight, bias, product, out] =
+            ["weight", "bias", "product", "sum"].map(|it| format!("{name}.{it}"));
+        self.weight(&weight, &[inputs, outputs]);
+        self.weight(&bias, &[outputs]);
+        self.node("MatMul", &[x, &weight], &product, &[]);
+        self.node("Add", &[&product, &bias], &out, &[]);
+        out
+    }
+
+    /// One of query, key and value, cut into heads.
+    fn head(&mut self, x: &str, name: &str, hidden: u64, order: &[u64]) -> String {
+        let linear = self.linear(x, name, [hidden, hidden]);
+        let [split, out] = ["split", "heads"].map(|it| format!("{name}.{it}"));
+        self.node("Reshape", &[&linear, "split"], &split, &[]);
+        self.node("Transpose", &[&split], &out, &[("perm", order)]);
+        out
+    }
+
+    /// Attention over the tokens of a row, added to `x`, normalised.
+    fn attention(&mut self, x: &str, layer: u64, hidden: u64) -> String {
+        let name = |it: &str| format!("{layer}.{it}");
+        let query = self.head(x, &name("query"), hidden, &[0, 2, 1, 3]);
+        let key = self.head(x, &name("key"), hidden, &[0, 2, 3, 1]);
+        let value = self.head(x, &name("value"), hidden, &[0, 2, 1, 3]);
+        self.node("MatMul", &[&query, &key], &name("scores"), &[]);
+        self.node("Mul", &[&name("scores"), "scale"], &name("scaled"), &[]);
+        self.node("Add", &[&name("scaled"), "mask"], &name("masked"), &[]);
+        self.node("Softmax", &[&name("masked")], &name("shares"), &[]);
+        self.node("MatMul", &[&name("shares"), &value], &name("context"), &[]);
+        let order: (&str, &[u64]) = ("perm", &[0, 2, 1, 3]);
+        self.node("Transpose", &[&name("context")], &name("rows"), &[order]);
+        self.node("Reshape", &[&name("rows"), "join"], &name("joined"), &[]);
+        let out = self.linear(&name("joined"), &name("out"), [hidden, hidden]);
+        self.node("Add", &[&out, x], &name("attended"), &[]);
+        self.normalized(&name("attended"), hidden)
+    }
+
+    /// Widened fourfold, Gelu, narrowed again, added to `x`, normalised.
+    fn feed_forward(&mut self, x: &str, layer: u64, hidden: u64) -> String {
+        let name = |it: &str| format!("{layer}.{it}");
+        let wide = self.linear(x, &name("wide"), [hidden, 4 * hidden]);
+        self.node("Div", &[&wide, "root"], &name("divided"), &[]);
+        self.node("Erf", &[&name("divided")], &name("erf"), &[]);
+        self.node("Add", &[&name("erf"), "one"], &name("shifted"), &[]);
+        self.node("Mul", &[&wide, &name("shifted")], &name("product"), &[]);
+        self.node("Mul", &[&name("product"), "half"], &name("gelu"), &[]);
+        let narrow = self.linear(&name("gelu"), &name("narrow"), [4 * hidden, hidden]);
+        self.node("Add", &[&narrow, x], &name("added"), &[]);
+        self.normalized(&name("added"), hidden)
+    }
 }

@@ -70,6 +70,18 @@ impl Trace {
         self.keep(&mut record, Activity::BackendInput, inputs);
     }
 
+    /// Of texts: from then until now they have become rows of the graph.
+    pub fn prepared(&self, from: Instant) {
+        let now = Instant::now();
+        self.lock().stamps.extend([(Moment::PrepareStart, from), (Moment::PrepareEnd, now)]);
+    }
+
+    /// Of texts: from then until now what is kept of the rows has become the answer.
+    pub fn finished(&self, from: Instant) {
+        let now = Instant::now();
+        self.lock().stamps.extend([(Moment::FinishStart, from), (Moment::FinishEnd, now)]);
+    }
+
     /// It has been run with so many rows of its own, and these are its outputs.
     pub fn ran(&self, rows: usize, timings: &Timings, outputs: &[NamedTensor]) {
         let mut record = self.lock();

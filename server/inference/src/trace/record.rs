@@ -29,6 +29,10 @@ pub enum Moment {
     ReceiveEnd,
     /// It is decoded, and accepted.
     RequestStart,
+    /// Of texts: their tokens are made.
+    PrepareStart,
+    /// Of texts: the rows of the graph are there.
+    PrepareEnd,
     /// It waits for an instance.
     QueueStart,
     /// An instance takes it, with others or alone.
@@ -39,6 +43,10 @@ pub enum Moment {
     ComputeOutputStart,
     /// Its outputs are cut out of those of its batch.
     ComputeEnd,
+    /// Of texts: what is kept of the rows becomes the answer.
+    FinishStart,
+    /// Of texts: it is there.
+    FinishEnd,
     /// Its response is made.
     ResponseComplete,
     /// The model is done with it.
@@ -50,18 +58,22 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// Triton's name.
+    /// Triton's name; what Triton has not has one of its kind.
     pub(super) fn name(self, transport: Transport) -> &'static str {
         let of_front = |http, grpc| if transport == Transport::Grpc { grpc } else { http };
         match self {
             Moment::ReceiveStart => of_front("HTTP_RECV_START", "GRPC_WAITREAD_START"),
             Moment::ReceiveEnd => of_front("HTTP_RECV_END", "GRPC_WAITREAD_END"),
             Moment::RequestStart => "REQUEST_START",
+            Moment::PrepareStart => "PREPARE_START",
+            Moment::PrepareEnd => "PREPARE_END",
             Moment::QueueStart => "QUEUE_START",
             Moment::ComputeStart => "COMPUTE_START",
             Moment::ComputeInputEnd => "COMPUTE_INPUT_END",
             Moment::ComputeOutputStart => "COMPUTE_OUTPUT_START",
             Moment::ComputeEnd => "COMPUTE_END",
+            Moment::FinishStart => "FINISH_START",
+            Moment::FinishEnd => "FINISH_END",
             Moment::ResponseComplete => "INFER_RESPONSE_COMPLETE",
             Moment::RequestEnd => "REQUEST_END",
             Moment::SendStart => of_front("HTTP_SEND_START", "GRPC_SEND_START"),

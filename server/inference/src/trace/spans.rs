@@ -1,4 +1,5 @@
-//! From a trace to spans: the request, the model in it, its time in the queue, and its execution in three parts.
+//! From a trace to spans: the request, the model in it, its time in the queue, its execution in three parts, and what
+//! is around the run of a text model.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,7 +9,7 @@ use super::{
 };
 
 /// Most spans of one trace.
-pub(super) const MOST_SPANS: usize = 7;
+pub(super) const MOST_SPANS: usize = 9;
 
 /// Longest text of a client's or of an error in a span, in bytes.
 const LONGEST_TEXT: usize = 1024;
@@ -82,8 +83,8 @@ pub(super) fn spans(trace: &Finished, now: &Now, mut name: impl FnMut() -> [u8; 
         }
     }
     use Moment::{
-        ComputeEnd, ComputeInputEnd, ComputeOutputStart, ComputeStart, QueueStart, RequestEnd,
-        RequestStart, ResponseComplete,
+        ComputeEnd, ComputeInputEnd, ComputeOutputStart, ComputeStart, FinishEnd, FinishStart,
+        PrepareEnd, PrepareStart, QueueStart, RequestEnd, RequestStart, ResponseComplete,
     };
     let (id, parent) = (names.model, names.root.or(names.parent));
     let events = &[RequestStart, QueueStart, ResponseComplete, RequestEnd];
@@ -101,11 +102,13 @@ pub(super) fn spans(trace: &Finished, now: &Now, mut name: impl FnMut() -> [u8; 
     let compute = name();
     let events = &[ComputeStart, ComputeInputEnd, ComputeOutputStart, ComputeEnd];
     let parts = [
-        ("queue", name(), model, QueueStart, ComputeStart, &[][..]),
+        ("prepare", name(), model, PrepareStart, PrepareEnd, &[][..]),
+        ("queue", name(), model, QueueStart, ComputeStart, &[]),
         ("compute", compute, model, ComputeStart, ComputeEnd, events),
         ("compute_input", name(), Some(compute), ComputeStart, ComputeInputEnd, &[]),
         ("compute_infer", name(), Some(compute), ComputeInputEnd, ComputeOutputStart, &[]),
         ("compute_output", name(), Some(compute), ComputeOutputStart, ComputeEnd, &[]),
+        ("finish", name(), model, FinishStart, FinishEnd, &[]),
     ];
     spans.extend(parts.into_iter().filter_map(|(name, id, parent, from, to, events)| {
         maker.span(Part { name, id, parent, from, to, events })

@@ -147,7 +147,8 @@ impl Inference {
         let prepared = crate::serving::validate::prepare(&mut request, face, config)?;
         let most_rows = face.max_batch_size;
         let rows = prepared.work.rows.max(1);
-        if let Some(trace) = trace {
+        // Texts wait once they are rows.
+        if let Some(trace) = trace.filter(|_| task.is_none()) {
             trace.queued(&prepared.work.inputs);
         }
         let call =
@@ -183,7 +184,9 @@ impl Inference {
                 let found = call.task.zip(model.pipeline.as_ref());
                 let (task, pipeline) = found.ok_or_else(no_texts)?;
                 let (parameters, submission) = (&request.parameters[..], call.submission());
-                let asking = pipeline::Asking { task, pipeline, parameters, submission };
+                let metrics = &model.metrics;
+                let asking =
+                    pipeline::Asking { task, pipeline, parameters, submission, metrics, trace };
                 Box::pin(pipeline::run(scheduler, asking)).await?
             }
             Dispatch::Batches(scheduler) if 0 < most_rows && fitting < rows => {

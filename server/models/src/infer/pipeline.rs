@@ -24,12 +24,14 @@ use inference::{
     request::Parameter,
     task::{TEXT, Task},
     timings::Timings,
+    trace::Trace,
 };
 use schedule::{
     Scheduler, Submission,
     work::{Done, Work},
 };
 use steps::{Context, Prepared, Reduced, ResultForm, Step, TopK};
+use telemetry::metrics::{ModelMetrics, TextRefusal, TextStep};
 
 /// So many rows are put together by the task that asks.
 const FEW: usize = 16;
@@ -46,6 +48,9 @@ pub(super) struct Asking<'a> {
     pub(super) parameters: &'a [(Arc<str>, Parameter)],
     /// Its texts, checked; the rest is that of each of its rows.
     pub(super) submission: Submission,
+    /// Of the model.
+    pub(super) metrics: &'a ModelMetrics,
+    pub(super) trace: Option<&'a Trace>,
 }
 
 /// Answers a request in texts.
@@ -56,18 +61,21 @@ pub(super) struct Asking<'a> {
 /// # Cancel safety
 /// Dropping the future withdraws all rows.
 pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Done, Error> {
-    let Asking { task, pipeline, parameters, submission } = asking;
-    let asked = parameters::read(task, parameters)?;
+    let Asking { task, pipeline, parameters, submission, metrics, trace } = asking;
     let work = submission.work.clone();
     let began = Instant::now();
-    let prepared = prepare(pipeline, task, &work, asked.clone()).await?;
+    let ready = ready(pipeline, task, &work, parameters).await;
     let prepare = began.elapsed();
-    if task == Task::FeatureExtraction {
-        check_features(pipeline, &prepared)?;
+    metrics.text_step(TextStep::Prepare, prepare);
+    let (asked, prepared) = ready.inspect_err(|it| metrics.texts_refused(refusal(it)))?;
+    if let Some(trace) = trace {
+        trace.prepared(began);
+        trace.queued(&work.inputs);
     }
     let (mut started, mut rows) = (Vec::new(), Vec::new());
     for it in prepared {
         let counts = Counts { tokens: it.tokens(), is_truncated: it.truncated() > 0 };
+        metrics.text_input(counts.tokens, counts.is_truncated);
         started.push(Started { context: it.context, rows: it.rows.len(), counts });
         rows.extend(it.rows);
     }
@@ -77,10 +85,39 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let ended = Instant::now();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
     let outputs = finish(pipeline, task, work, asked, started, reduced).await?;
+    metrics.text_step(TextStep::Finish, ended.elapsed());
+    if let Some(trace) = trace {
+        trace.finished(ended);
+    }
     let none = || Timings::starting_at(submission.accepted);
     let timings = timings.unwrap_or_else(none);
     let rows = ended.saturating_duration_since(timings.started);
     Ok(Done { outputs, timings: Timings { queue: Duration::ZERO, prepare, rows, ..timings } })
+}
+
+/// What is asked for, and the rows of all inputs.
+async fn ready(
+    pipeline: &Arc<ServedPipeline>,
+    task: Task,
+    work: &Work,
+    parameters: &[(Arc<str>, Parameter)],
+) -> Result<(Asked, Vec<Prepared>), Error> {
+    let asked = parameters::read(task, parameters)?;
+    let prepared = prepare(pipeline, task, work, asked.clone()).await?;
+    if task == Task::FeatureExtraction {
+        check_features(pipeline, &prepared)?;
+    }
+    Ok((asked, prepared))
+}
+
+/// Under which reason a refusal is counted.
+fn refusal(error: &Error) -> TextRefusal {
+    match error {
+        Error::InvalidParameter { name, .. } if name == TEXT => TextRefusal::TooLong,
+        Error::InvalidParameter { .. } => TextRefusal::Parameter,
+        Error::Tokenizer(_) => TextRefusal::Tokenizer,
+        _ => TextRefusal::Input,
+    }
 }
 
 /// The rows of all inputs.

@@ -14,6 +14,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("allow-gpu-metrics", "true", "Show the use of GPUs among the metrics"),
     Flag::value("tfs-metrics", "false", "Show metrics with TensorFlow Serving's names, too, on every HTTP port"),
     Flag::value("tfs-metrics-path", "/monitoring/prometheus/metrics", "Where"),
+    Flag::value("metrics-names", "", "tei: show metrics of text models with the names of text-embeddings-inference, too"),
     Flag::value("allow-cpu-metrics", "true", "Show the use of the machine's processors and memory among the metrics"),
     Flag::many("metrics-config", "<setting>=<value>: counter_latencies (true), histogram_latencies (false), summary_latencies (false), summary_quantiles=<quantile>:<error>,.. (0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001)"),
 ];
@@ -31,6 +32,8 @@ pub struct MetricsSettings {
     /// `--tfs-metrics`, `--tfs-metrics-path`: where metrics are shown as TensorFlow Serving has them; `None` for
     /// nowhere, and they are not counted.
     pub tensorflow_path: Option<String>,
+    /// `--metrics-names=tei`: show those of text models with the names of text-embeddings-inference, too.
+    pub tei_names: bool,
     /// `--allow-cpu-metrics`: show the use of the machine's processors and memory.
     pub cpu_metrics: bool,
     /// `--allow-gpu-metrics`: show the use of GPUs.
@@ -49,6 +52,7 @@ impl Default for MetricsSettings {
             histogram_latencies: false,
             summary_quantiles: Vec::new(),
             tensorflow_path: None,
+            tei_names: false,
             cpu_metrics: true,
             gpu_metrics: true,
             interval: Duration::from_secs(2),
@@ -98,6 +102,7 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> MetricsSettings
     if let Some(interval) = sources.read("metrics-interval-ms", value::milliseconds, problems) {
         settings.interval = interval;
     }
+    settings.tei_names = sources.read("metrics-names", tei_names, problems).unwrap_or(false);
     if let Some(gpus) = sources.read("allow-gpu-metrics", value::boolean, problems) {
         settings.gpu_metrics = gpus;
     }
@@ -142,6 +147,14 @@ fn quantiles(text: &str) -> Parse<Vec<f64>> {
              0.5:0.05,0.99:0.001"
         )
     })
+}
+
+fn tei_names(text: &str) -> Parse<bool> {
+    match text.trim() {
+        "" => Ok(false),
+        "tei" => Ok(true),
+        _ => Err("'tei', or nothing for muster's and Triton's names alone".to_owned()),
+    }
 }
 
 /// The path of the metrics as TensorFlow Serving shows them; `None` where they are not shown.

@@ -15,6 +15,7 @@ use super::{
     cache_counts::CacheHit,
     counters::Counters,
     histogram::nanoseconds,
+    pipeline_counts::{TextRefusal, TextStep},
     reasons::{BatchReason, FailureReason, OverdueRun},
     series::Series,
     statistics::{Statistics, Total},
@@ -112,6 +113,25 @@ impl ModelMetrics {
     /// Counts one row of so many tokens that was answered.
     pub fn text_row(&self, tokens: usize) {
         self.0.counters.mine().of_texts().row(tokens);
+    }
+
+    /// Counts what one request in texts took around its runs.
+    pub fn text_step(&self, step: TextStep, took: Duration) {
+        if let Some(histogram) = self.0.counters.mine().of_texts().steps.get(step as usize) {
+            histogram.observe(nanoseconds(took));
+        }
+    }
+
+    /// Counts one input of so many tokens that is ready to run.
+    pub fn text_input(&self, tokens: usize, is_truncated: bool) {
+        self.0.counters.mine().of_texts().input(tokens, is_truncated);
+    }
+
+    /// Counts one request that was refused for its texts.
+    pub fn texts_refused(&self, reason: TextRefusal) {
+        if let Some(count) = self.0.counters.mine().of_texts().refused.get(reason as usize) {
+            count.fetch_add(1, Relaxed);
+        }
     }
 
     /// Counts a request that was answered otherwise in a merged run than alone.

@@ -1,6 +1,7 @@
 //! From counters to text: every family, its name, help and type, one after the other.
 
 mod cache_families;
+mod pipeline_families;
 mod shown;
 pub(super) mod tensorflow_page;
 mod text;
@@ -79,7 +80,7 @@ type ModelHistogram =
 
 const NANOSECONDS: f64 = 1e9;
 
-const MODEL_HISTOGRAMS: [ModelHistogram; 6] = [
+const MODEL_HISTOGRAMS: [ModelHistogram; 5] = [
     (
         "nv_inference_first_response_histogram_ms",
         "Milliseconds from acceptance to the first response",
@@ -102,9 +103,6 @@ const MODEL_HISTOGRAMS: [ModelHistogram; 6] = [
         |it| Some(&it.counts.compute),
     ),
     ("muster_batch_rows", "Rows of executed batches", 1.0, |it| Some(&it.counts.batch_rows)),
-    ("muster_pipeline_rows_per_run", "Rows of runs of texts", 1.0, |it| {
-        it.counts.pipeline.get().map(|it| &it.rows)
-    }),
 ];
 
 /// The text of everything, the models being those given.
@@ -114,6 +112,7 @@ pub(super) fn text(metrics: &Inner, models: &[Arc<Series>]) -> String {
     let shown: Vec<Shown<'_>> = shown.collect();
     model_families(&mut text, &shown, metrics.options.counter_latencies);
     model_summaries(&mut text, &shown, &metrics.options.summary_quantiles);
+    pipeline_families::families(&mut text, &shown, metrics.options.tei_names);
     cache_families::families(&mut text, &shown, metrics.cache.get().map(|it| &**it));
     server_families(&mut text, metrics);
     machine_families(&mut text, metrics);
@@ -164,11 +163,6 @@ fn model_families(text: &mut Text, models: &[Shown<'_>], counter_latencies: bool
         "Runs that lasted too long, by what became of them",
         overdue,
     );
-    let tokens = models.iter().flat_map(|it| {
-        let kinds = it.counts.pipeline.get().map(|it| it.tokens()).into_iter().flatten();
-        kinds.map(|(kind, count)| (with_label(&it.series.labels, "kind", kind), whole(count)))
-    });
-    text.counters("muster_pipeline_tokens_total", "Tokens of runs of texts, by kind", tokens);
     for (name, help, number) in MODEL_GAUGES {
         text.gauges(name, help, models.iter().map(|it| (it.series.labels.clone(), number(it))));
     }

@@ -1,0 +1,107 @@
+//! Folders of sentence-transformers with an encoder of random weights: the files are those of a fixture, with other
+//! sizes.
+
+use std::{
+    fs,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use backend::{Backend, Model, ModelSource};
+use onnxruntime::OnnxRuntime;
+use serde_json::{Value, json};
+
+use crate::{
+    onnx_file::{Encoder, encoder},
+    support::Outcome,
+    texts::{LONGEST, Writer},
+};
+
+/// The folder whose tokenizer and description are used.
+const FIXTURE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/pipelines/st-6/folder");
+
+/// Tokens that its tokenizer knows.
+const VOCABULARY: u64 = 420;
+
+/// The shape of a model that people use, with fewer tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub name: &'static str,
+    layers: u64,
+    hidden: u64,
+    heads: u64,
+}
+
+/// As all-MiniLM-L6.
+pub const MINILM: Shape = Shape { name: "minilm", layers: 6, hidden: 384, heads: 12 };
+
+/// As DistilBERT.
+pub const DISTILBERT: Shape = Shape { name: "distilbert", layers: 6, hidden: 768, heads: 12 };
+
+/// Vectors of 384 numbers for next to nothing.
+pub const LOOK_UP: Shape = Shape { name: "look-up", layers: 0, hidden: 384, heads: 12 };
+
+/// A folder in a repository.
+pub struct Folder {
+    pub shape: Shape,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Writes it.
+    pub fn install(shape: Shape, repository: &Path) -> Outcome<Folder> {
+        let path = repository.join(shape.name);
+        copy(Path::new(FIXTURE), &path)?;
+        edit(&path.join("config.json"), |it| {
+            it["hidden_size"] = json!(shape.hidden);
+            it["max_position_embeddings"] = json!(LONGEST);
+        })?;
+        edit(&path.join("tokenizer_config.json"), |it| it["model_max_length"] = json!(LONGEST))?;
+        edit(&path.join("1_Pooling/config.json"), |it| {
+            it["embedding_dimension"] = json!(shape.hidden);
+        })?;
+        let Shape { layers, hidden, heads, .. } = shape;
+        let sizes = Encoder { layers, hidden, heads, vocabulary: VOCABULARY };
+        encoder(&path.join("model.onnx"), sizes, 1)?;
+        Ok(Folder { shape, path })
+    }
+
+    /// Its graph, without a server, for instances of so many threads.
+    pub fn load(&self, threads: NonZeroUsize) -> Outcome<Arc<dyn Model>> {
+        let file = self.path.join("model.onnx");
+        let source =
+            ModelSource { default_threads: threads, ..ModelSource::new(self.shape.name, file) };
+        Ok(OnnxRuntime::default().load(&source)?)
+    }
+
+    /// Makes texts of given lengths.
+    pub fn writer(&self) -> Outcome<Writer> {
+        let text = fs::read_to_string(self.path.join("tokenizer.json"))?;
+        Writer::new(&serde_json::from_str(&text)?)
+    }
+}
+
+/// Copies a folder without its graphs.
+fn copy(from: &Path, to: &Path) -> Outcome<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type()?.is_dir() {
+            true if entry.file_name() == "onnx" => {}
+            true => copy(&source, &target)?,
+            false => {
+                fs::copy(&source, &target)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) -> Outcome<()> {
+    let mut value = serde_json::from_str(&fs::read_to_string(path)?)?;
+    change(&mut value);
+    Ok(fs::write(path, value.to_string())?)
+}

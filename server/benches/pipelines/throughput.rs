@@ -1,0 +1,117 @@
+//! Requests/s of several mixes of lengths, in turns with loops that run the same graph over the same lengths.
+
+use std::time::Duration;
+
+use loadgen::{Plan as LoadPlan, Report};
+
+use crate::{
+    bare::{BareLoop, Packing},
+    folder::{DISTILBERT, Folder, MINILM},
+    support::{
+        Outcome, TemporaryFolder,
+        machine::Clock,
+        server::{Server, Start},
+        spread::Spread,
+        workload::answered,
+    },
+    texts::Mix,
+};
+
+/// Texts of a mix; they are sent over and over.
+const TEXTS: usize = 512;
+
+/// What is measured, and how much of the pace of sorted batches is the goal at 64 connections.
+const CASES: [(&str, Mix, &[usize], Option<f64>); 4] = [
+    (MINILM.name, Mix::Queries, &[1, 8, 64], Some(0.75)),
+    (MINILM.name, Mix::Passages, &[1, 8, 64], Some(0.85)),
+    (MINILM.name, Mix::Mixed, &[1, 8, 64], Some(0.82)),
+    (DISTILBERT.name, Mix::Sentence, &[1, 32], None),
+];
+
+/// Prints a table; the goals that are missed.
+pub fn measure(block: Duration, rounds: usize) -> Outcome<Vec<String>> {
+    let repository = TemporaryFolder::new()?;
+    let folders = [
+        Folder::install(MINILM, repository.path())?,
+        Folder::install(DISTILBERT, repository.path())?,
+    ];
+    let server = Start::new(repository.path()).start()?;
+    println!(
+        "\n| Model, texts | Connections | Requests/s | p50 | p99 | Rows of a run | CPU of a request | Of one row a run | Of arrival order, 8 | Of sorted batches | Steal |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    let mut missed = Vec::new();
+    for (model, mix, connections, goal) in CASES {
+        let folder = folders.iter().find(|it| it.shape.name == model).ok_or("no such folder")?;
+        for &connections in connections {
+            eprintln!("{model}, {mix}, {connections} connections ..");
+            let share = compare(&server, folder, mix, connections, (block, rounds))?;
+            match goal {
+                Some(goal) if connections == 64 && share < goal => missed.push(format!(
+                    "{model}, {mix}: {:.0} % of the pace of sorted batches, the goal is {:.0} %",
+                    100.0 * share,
+                    100.0 * goal
+                )),
+                _ => {}
+            }
+        }
+    }
+    server.stop()?;
+    Ok(missed)
+}
+
+/// Prints a row; the share of the pace of sorted batches.
+fn compare(
+    server: &Server,
+    folder: &Folder,
+    mix: Mix,
+    connections: usize,
+    (block, rounds): (Duration, usize),
+) -> Outcome<f64> {
+    let (model, lengths) = (folder.shape.name, mix.lengths(TEXTS));
+    let load = requests(server, folder, &lengths)?;
+    let load = LoadPlan { connections, warm_up: block.div_f64(4.0), duration: Some(block), ..load };
+    let plan = server.plan(model)?;
+    let mut bare = BareLoop::new(folder, plan.instances, plan.threads)?;
+    let loops = plan.instances.min(connections);
+    let clock = Clock::read();
+    let (mut served, mut rows, mut shares) = (Vec::new(), Vec::new(), [const { Vec::new() }; 3]);
+    for _ in 0..rounds {
+        let before = server.counts(model)?;
+        let report = answered(model, &load)?;
+        rows.push(server.counts(model)?.rows_per_run_since(&before));
+        for (packing, shares) in
+            [Packing::Single, Packing::ArrivalOrder, Packing::Sorted].into_iter().zip(&mut shares)
+        {
+            let pace = bare.run(loops, packing, &lengths, block)?;
+            shares.push(report.throughput / pace.texts);
+        }
+        served.push(report);
+    }
+    let of = |value: fn(&Report) -> f64| Spread::new(served.iter().map(value)).median;
+    let [single, arrival, sorted] = shares.map(Spread::new);
+    println!(
+        "| {model}, {mix} | {connections} | {:.0} | {:.1} ms | {:.1} ms | {:.1} | {:.0} µs | {} | {} | {} | {:.1} % |",
+        of(|it| it.throughput),
+        of(|it| it.latency.p50.as_secs_f64() * 1e3),
+        of(|it| it.latency.p99.as_secs_f64() * 1e3),
+        Spread::new(rows).median,
+        of(|it| it.server.map_or(0.0, |it| it.cpu.per_request.as_secs_f64() * 1e6)),
+        single.percent(),
+        arrival.percent(),
+        sorted.percent(),
+        100.0 * Clock::read().steal_since(&clock),
+    );
+    Ok(sorted.median)
+}
+
+/// One request of OpenAI's form for each length.
+pub fn requests(server: &Server, folder: &Folder, lengths: &[usize]) -> Outcome<LoadPlan> {
+    let mut writer = folder.writer()?;
+    let route = loadgen::TextRoute::OpenaiEmbeddings;
+    let request = |it: &usize| route.request(Some(folder.shape.name), &writer.text(*it));
+    let requests = lengths.iter().map(request).collect::<Result<Vec<_>, _>>()?;
+    let check = loadgen::Check::FirstReply(std::sync::Arc::new(move |it| route.is_answer(it.body)));
+    let plan = LoadPlan::new(server.address().into(), requests);
+    Ok(LoadPlan { pid: Some(server.pid()), check, ..plan })
+}

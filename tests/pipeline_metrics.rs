@@ -1,0 +1,68 @@
+//! What text models count: muster's own metrics, those of text-embeddings-inference, and the moments of a trace.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    pipelines::repository,
+    support::{Page, Repository, Server, wait_for},
+};
+
+#[test]
+fn pipelines_are_counted() {
+    let server = Server::start(&repository(&["st-6"]), &["--metrics-names=tei"]);
+    let ask = |body: &Value| server.post("/v2/models/st-6/embed", body.to_string());
+    ask(&json!({"inputs": ["one", "two"]})).expect(200);
+    ask(&json!({"inputs": "word ".repeat(100), "truncate": true})).expect(200);
+    ask(&json!({"inputs": "word ".repeat(100), "truncate": false})).error(422);
+    ask(&json!({"inputs": "one", "prompt_name": "none"})).error(422);
+    let page = Page::read(server.http());
+    let count = |family| page.of("st-6", family);
+    assert_eq!(count("muster_pipeline_truncated_total"), 1.0);
+    assert_eq!(count("te_request_count"), 2.0);
+    assert_eq!(count("te_request_input_length_count"), 3.0);
+    assert_eq!(count("te_request_tokenization_duration_count"), 4.0);
+    assert_eq!(count("te_queue_size"), 0.0);
+    let runs = count("muster_pipeline_rows_per_run_count");
+    assert_eq!(count("te_batch_next_size_sum"), 3.0);
+    assert_eq!(count("te_batch_next_tokens_count"), runs);
+    let text = &server.get("/metrics").expect(200).text();
+    for (line, value) in [
+        (r#"muster_pipeline_inputs_refused_total{model="st-6",reason="too_long",version="1"}"#, 1),
+        (r#"muster_pipeline_inputs_refused_total{model="st-6",reason="parameter",version="1"}"#, 1),
+        (r#"muster_pipeline_step_duration_us_count{model="st-6",step="prepare",version="1"}"#, 4),
+        (r#"muster_pipeline_step_duration_us_count{model="st-6",step="finish",version="1"}"#, 2),
+    ] {
+        let expected = format!("{line} {value}");
+        assert!(text.lines().any(|it| it == expected), "{expected} is not in {text}");
+    }
+}
+
+#[test]
+fn names_of_others_are_shown_where_they_were_asked_for() {
+    let server = Server::start(&repository(&["st-6"]), &[]);
+    let text = server.get("/metrics").expect(200).text();
+    assert!(!text.lines().any(|it| it.starts_with("te_")), "{text}");
+}
+
+#[test]
+fn a_trace_of_texts_has_a_moment_for_each_step() {
+    let folder = Repository::new();
+    let path = folder.at("trace.json");
+    let file = format!("--trace-config=triton,file={path}");
+    let flags = [&*file, "--trace-config=level=TIMESTAMPS", "--trace-config=rate=1"];
+    let server = Server::start(&repository(&["st-6"]), &flags);
+    server.post("/v2/models/st-6/embed", r#"{"inputs": "one"}"#).expect(200);
+    let objects = wait_for("the trace to be written", || {
+        let all: Value = serde_json::from_str(&fs::read_to_string(&path).ok()?).ok()?;
+        (all.as_array()?.len() == 2).then_some(all)
+    });
+    let moments = objects[1]["timestamps"].as_array().unwrap();
+    let names: Vec<&str> = moments.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let expected =
+        ["REQUEST_START", "PREPARE_START", "PREPARE_END", "QUEUE_START", "COMPUTE_START"];
+    assert_eq!(names[2..7], expected);
+    let end = names.iter().position(|it| *it == "COMPUTE_END").unwrap();
+    assert_eq!(names[end + 1..end + 3], ["FINISH_START", "FINISH_END"]);
+}
