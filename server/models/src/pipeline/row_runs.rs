@@ -164,3 +164,6 @@ fn padding(steps: &Pipeline) -> Option<Padding> {
     let inputs = steps.inputs().iter().filter_map(filler).collect::<Option<_>>()?;
     Some(Padding { inputs })
 }
+
+#[cfg(test)]
+mod tests;
