@@ -68,6 +68,10 @@ fn packages(script: &str) -> &'static str {
         "locust_load.py" => "requirements-locust.txt",
         "kserve_client.py" => "requirements-kserve.txt",
         "mlserver_client.py" => "requirements-mlserver.txt",
+        "pipelines_cohere.py"
+        | "pipelines_haystack.py"
+        | "pipelines_hub.py"
+        | "pipelines_llama_index.py" => "requirements-frameworks.txt",
         "perf_analyzer.py" => "requirements-perf.txt",
         "tfs_client.py" => "requirements-tfs.txt",
         "websocket_client.py" => "requirements-websocket.txt",
@@ -324,4 +328,25 @@ fn perf_analyzer_measures_over_both_protocols_without_an_error() {
         let metrics = format!("http://{}/metrics", server.address("metrics").unwrap());
         [both_protocols(server), vec![metrics]].concat()
     });
+}
+
+#[test]
+fn huggingface_hub_finds_every_task_of_text() {
+    let models = ["sst2", "ner", "question-answering", "fill-mask", "zero-shot", "st-6", "rerank"];
+    check_texts("pipelines_hub.py", &models);
+}
+
+#[test]
+fn cohere_and_litellm_find_what_they_expect() {
+    check_texts("pipelines_cohere.py", &["rerank", "st-6", "sst2"]);
+}
+
+#[test]
+fn llama_index_finds_what_it_expects() {
+    check_texts("pipelines_llama_index.py", &["rerank", "st-6"]);
+}
+
+#[test]
+fn haystack_finds_what_it_expects() {
+    check_texts("pipelines_haystack.py", &["rerank", "st-6"]);
 }

@@ -19,6 +19,7 @@ mod extensions; // statistics, settings of traces and of the log, every address 
 mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod hosting; // what a hosting platform starts, sets and asks, and its variables
+mod hub_routes; // pipelines in the form of Hugging Face's hub
 mod hung_runs; // runs that never end
 mod invocation_bodies; // every body that the containers of SageMaker have taught clients to send
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors

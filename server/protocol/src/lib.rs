@@ -18,6 +18,7 @@ pub mod eventstream;
 pub mod expansion;
 #[cfg(test)]
 mod expansion_tests;
+pub mod hub;
 pub mod infinity;
 pub mod json;
 pub mod kserve_v2;

@@ -87,6 +87,7 @@ pub fn failed(
         Some(Family::OpenAi) => respond::openai_error(&failure.error, &id),
         Some(Family::TextEmbeddingsInference) => respond::tei_error(&failure.error, &id),
         Some(Family::Rerank) => respond::rerank_error(&failure.error, &id),
+        Some(Family::HuggingFace) => respond::hub_error(&failure.error, &id),
         Some(Family::KServe | Family::Metrics) | None => {
             respond::error(&failure.error, &id, ErrorForm::Plain)
         }

@@ -61,6 +61,7 @@ pub async fn answer<P: Platform>(
         Some(Family::OpenAi) => Protocol::OpenAi,
         Some(Family::TextEmbeddingsInference) => Protocol::TextEmbeddingsInference,
         Some(Family::Rerank) => Protocol::Rerank,
+        Some(Family::HuggingFace) => Protocol::HuggingFace,
         Some(Family::Metrics) | None => Protocol::Other,
     };
     service.serving.metrics.http(protocol, response.status().as_u16());

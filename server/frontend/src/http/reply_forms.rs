@@ -3,7 +3,7 @@
 
 use inference::request::InferenceResponse;
 use protocol::{
-    infinity,
+    hub, infinity,
     kserve_v2::{self, SharedParts, generate::Framing},
     openai,
     reply_size::{self, TextForm},
@@ -119,6 +119,18 @@ impl ReplyForm for RerankFormat {
     fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
         let scores = reply_size::of_response(response, TextForm::LABELLED, rough);
         scores.saturating_add(self.repeated())
+    }
+}
+
+impl ReplyForm for hub::HubFormat {
+    fn expanded(&self, response: &InferenceResponse, rough: usize) -> usize {
+        match self {
+            hub::HubFormat::Ranking(format) => format.expanded(response, rough),
+            // Candidates are written twice.
+            hub::HubFormat::Rows(_) => {
+                reply_size::of_response(response, TextForm::LABELLED, rough).saturating_mul(2)
+            }
+        }
     }
 }
 

@@ -99,6 +99,16 @@ pub fn rerank_error(error: &Error, request_id: &str) -> Response<Segments> {
     named_failure(status, rerank::error_body(&excerpt(error)).into(), error, request_id)
 }
 
+/// The error reply of Hugging Face's hub, where a task that a model has not is a mistake in the request.
+pub fn hub_error(failed: &Error, request_id: &str) -> Response<Segments> {
+    match failed {
+        Error::NoSuchTask(text) => {
+            error(&Error::InvalidRequest(text.clone()), request_id, ErrorForm::Plain)
+        }
+        failed => error(failed, request_id, ErrorForm::Plain),
+    }
+}
+
 fn named_failure(
     status: StatusCode,
     body: Bytes,

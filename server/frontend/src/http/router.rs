@@ -33,7 +33,15 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         (*slot, length) = (part, length + 1);
     }
     let (allowed, route) = match parts.get(..length).unwrap_or(&[]) {
+        // Where the address of a server or of a model is that of a pipeline, bodies are posted to it.
+        [""] if method == Method::POST => {
+            return pipelines::posted(TextOperation::Hub(None), method, None);
+        }
         [""] => (GET, Route::Addresses),
+        ["pipeline", task, name] => {
+            let operation = pipelines::hub(&["pipeline", task])?.ok_or_else(|| unknown(path))?;
+            return pipelines::posted(operation, method, Some(model_path(name, None)?));
+        }
         ["v2"] => (GET, Route::ServerMetadata),
         ["v2", "health", "live"] => (GET, Route::Live),
         ["v2", "health", "ready"] => (GET, Route::Ready),
@@ -68,6 +76,14 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
                 action => (None, action),
             };
             let (allowed, make): (_, fn(ModelPath<'a>) -> Route<'a>) = match action {
+                [] if method == Method::POST => {
+                    let model = model_path(name, version)?;
+                    return pipelines::posted(TextOperation::Hub(None), method, Some(model));
+                }
+                ["pipeline", ..] => {
+                    let operation = pipelines::hub(action)?.ok_or_else(|| unknown(path))?;
+                    return pipelines::posted(operation, method, Some(model_path(name, version)?));
+                }
                 [] => (GET, Route::ModelMetadata),
                 // The latter is what clients of other servers of texts ask below the address of a model.
                 ["ready" | "health"] => (GET, Route::ModelReady),
@@ -94,6 +110,10 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Result<Route<'a>, Error> {
         ["metrics"] => (GET, Route::Metrics),
         // To TensorFlow Serving that address is malformed. Reading it is OpenAI's.
         ["v1", "models"] if !GET.contains(method) => tensorflow::route(path, &[])?,
+        found @ ["pipeline", ..] => {
+            let operation = pipelines::hub(found)?.ok_or_else(|| unknown(path))?;
+            return pipelines::posted(operation, method, None);
+        }
         found if let Some(found) = pipelines::find(found) => return found.route(method, None),
         _ if route::is_below(path) => tensorflow::route(path, parts.get(2..length).unwrap_or(&[]))?,
         _ => return Err(unknown(path)),

@@ -4,6 +4,7 @@
 
 mod inputs;
 mod pipeline;
+pub(crate) mod pipeline_body;
 mod reply;
 mod result;
 mod task;
@@ -113,7 +114,7 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
                 rows.push(reader)
             }
             "parameters" if signature.pipeline.is_some() => {
-                own = task::read_parameters(reader)?;
+                own = pipeline_body::parameters(reader)?;
                 Ok(())
             }
             _ => reader.skip_value(),

@@ -43,6 +43,7 @@ use sniff::Content;
 pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
 pub use form::{Invocation, Options, ReplyFormat};
+pub(crate) use huggingface::pipeline_body;
 pub use huggingface::{Pipeline, Task};
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?

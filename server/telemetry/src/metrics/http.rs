@@ -7,6 +7,8 @@ use super::lanes::Lanes;
 /// Which family of addresses a request was for: the label `protocol`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
+    /// `/pipeline/...`, and what is posted to `/`.
+    HuggingFace,
     /// `/v2/...`.
     KserveV2,
     /// `/v1/embeddings` and the list of models.
@@ -25,7 +27,8 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every protocol, in the order of the declaration.
-    const ALL: [Protocol; 7] = [
+    const ALL: [Protocol; 8] = [
+        Protocol::HuggingFace,
         Protocol::KserveV2,
         Protocol::OpenAi,
         Protocol::Other,
@@ -38,6 +41,7 @@ impl Protocol {
     /// The value of the label.
     pub const fn name(self) -> &'static str {
         match self {
+            Protocol::HuggingFace => "hugging_face",
             Protocol::KserveV2 => "kserve_v2",
             Protocol::OpenAi => "openai",
             Protocol::Other => "other",

@@ -32,11 +32,11 @@ use models::ServedModel;
 use protocol::{EncodedReply, body_model, terms::Terms};
 
 /// How the bodies of one operation are read, and its replies written. `F` is the form of a reply.
-pub struct Operation<F> {
+pub struct Operation<F, D = Decode<F>> {
     /// What the model must do.
     pub task: Task,
     /// Decodes a body.
-    pub decode: Decode<F>,
+    pub decode: D,
     /// Encodes a response.
     pub encode: Encode<F>,
 }
@@ -44,16 +44,27 @@ pub struct Operation<F> {
 /// A function that decodes a body.
 pub type Decode<F> = fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error>;
 
+/// What decodes a body: such a function, or one that knows more.
+pub trait Decoding<F>:
+    Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error> + Send + 'static
+{
+}
+
+impl<F, D> Decoding<F> for D where
+    D: Fn(&Signature, Arc<Terms>, &[u8]) -> Result<(InferenceRequest, F), Error> + Send + 'static
+{
+}
+
 /// A function that encodes a response.
 pub type Encode<F> = fn(&F, &Signature, &InferenceResponse) -> Result<EncodedReply, Error>;
 
 /// Runs a request on the model that the address names, or that its body or its task chooses.
-pub async fn infer<F: ReplyForm + Send + 'static>(
+pub async fn infer<F: ReplyForm + Send + 'static, D: Decoding<F>>(
     service: &Service,
     path: Option<&ModelPath<'_>>,
     parts: &Parts,
     body: &mut Incoming,
-    operation: Operation<F>,
+    operation: Operation<F, D>,
 ) -> Answer {
     let began = Instant::now();
     let wanted = Wanted::Task(operation.task);
@@ -74,12 +85,12 @@ pub async fn infer<F: ReplyForm + Send + 'static>(
 }
 
 /// Runs a body that is there on its model.
-pub async fn run<F: ReplyForm + Send + 'static>(
+pub async fn run<F: ReplyForm + Send + 'static, D: Decoding<F>>(
     service: &Service,
     model: Arc<ServedModel>,
     parts: &Parts,
     received: Received,
-    operation: Operation<F>,
+    operation: Operation<F, D>,
 ) -> Answer {
     let codec = codec(service, &model, operation);
     let payload: Payload<'_, Incoming> = Payload::Here(received);
@@ -89,13 +100,13 @@ pub async fn run<F: ReplyForm + Send + 'static>(
 /// The codec of an operation, with the terms of that model.
 // Types of closures have no names.
 #[allow(clippy::type_complexity)]
-fn codec<F: ReplyForm + Send + 'static>(
+fn codec<F: ReplyForm + Send + 'static, D: Decoding<F>>(
     service: &Service,
     model: &ServedModel,
-    operation: Operation<F>,
+    operation: Operation<F, D>,
 ) -> HttpCodec<
-    impl Fn(&Signature, &Bytes, usize) -> usize + Send + use<F>,
-    impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + use<F>,
+    impl Fn(&Signature, &Bytes, usize) -> usize + Send + use<F, D>,
+    impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + use<F, D>,
     F,
 > {
     let Operation { decode, encode, .. } = operation;

@@ -4,6 +4,7 @@
 mod by_task;
 mod choice;
 mod cost;
+mod hub;
 mod inference;
 mod info;
 mod models;
@@ -71,6 +72,7 @@ pub async fn answer(
         TextOperation::Decode => tokens::decode(service, model, parts, body).await,
         TextOperation::Info => info::info(service, model, parts).await,
         TextOperation::ListModels => models::list(service, model, parts).await,
+        TextOperation::Hub(task) => hub::answer(service, task, model, parts, body).await,
         TextOperation::Rerank => {
             infer(service, model, parts, body, ranking(rerank::decode_documents)).await
         }

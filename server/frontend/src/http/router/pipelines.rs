@@ -7,7 +7,7 @@ use super::{
     path::{GET, POST, check_method},
     route::{ModelPath, PipelineRoute, Route, TextOperation},
 };
-use inference::error::Error;
+use inference::{error::Error, signature::nearest, task::Task};
 
 /// One address.
 pub(super) struct Address {
@@ -67,6 +67,47 @@ impl Address {
     }
 }
 
+/// What is asked for at an address of the hub with these parts; `None` where it is none.
+///
+/// # Errors
+/// [`Error::NotFound`] where there is no such task.
+pub(super) fn hub(parts: &[&str]) -> Result<Option<TextOperation>, Error> {
+    match parts {
+        ["pipeline"] => Ok(Some(TextOperation::Hub(None))),
+        ["pipeline", name] => {
+            let task = Task::from_name(name).ok_or_else(|| no_task(name))?;
+            Ok(Some(TextOperation::Hub(Some(task))))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn no_task(name: &str) -> Error {
+    let names = || Task::ALL.into_iter().map(Task::name);
+    let name: String = name.chars().take(LONGEST_SHOWN).collect();
+    let hint = match nearest(&name, names()) {
+        Some(nearest) => format!("did you mean '{nearest}'?"),
+        None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Error::NotFound(format!("there is no task '{name}'; {hint}"))
+}
+
+/// Characters of a client's own name for a task that are repeated to it.
+const LONGEST_SHOWN: usize = 100;
+
+/// The route of an operation that is posted.
+///
+/// # Errors
+/// [`Error::MethodNotAllowed`].
+pub(super) fn posted<'a>(
+    operation: TextOperation,
+    method: &Method,
+    model: Option<ModelPath<'a>>,
+) -> Result<Route<'a>, Error> {
+    check_method(method, POST)?;
+    Ok(Route::Pipeline(PipelineRoute { operation, model }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::route, *};
@@ -113,6 +154,29 @@ mod tests {
         check(Method::POST, "/rerank", TextOperation::Rerank, None);
         check(Method::POST, "/v1/score", TextOperation::Score, None);
         check(Method::POST, "/v2/models/m/embed", TextOperation::Embed, Some(("m", None)));
+    }
+
+    #[test]
+    fn the_hubs_pipelines_have_the_task_in_the_address_or_the_models() {
+        let ner = TextOperation::Hub(Some(Task::TokenClassification));
+        check(Method::POST, "/", TextOperation::Hub(None), None);
+        check(Method::POST, "/pipeline", TextOperation::Hub(None), None);
+        check(Method::POST, "/pipeline/token-classification", ner, None);
+        check(Method::POST, "/pipeline/ner/m", ner, Some(("m", None)));
+        check(Method::POST, "/v2/models/m", TextOperation::Hub(None), Some(("m", None)));
+        check(Method::POST, "/v2/models/m/pipeline/ner", ner, Some(("m", None)));
+        check(
+            Method::POST,
+            "/v2/models/m/versions/3/pipeline",
+            TextOperation::Hub(None),
+            Some(("m", Some(3))),
+        );
+        let error = route(&Method::POST, "/pipeline/fill-maks/m").unwrap_err().to_string();
+        assert_eq!(error, "there is no task 'fill-maks'; did you mean 'fill-mask'?");
+        assert!(matches!(
+            route(&Method::GET, "/pipeline/ner/m"),
+            Err(Error::MethodNotAllowed { .. })
+        ));
     }
 
     #[test]

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use hyper::Method;
 
-use inference::access::{Category, Need};
+use inference::{
+    access::{Category, Need},
+    task::Task,
+};
 use protocol::tfs;
 
 /// A model from an address.
@@ -117,6 +120,8 @@ pub enum TextOperation {
     Classify,
     // vLLM
     Score,
+    /// A pipeline of Hugging Face's hub, of that task or of the model's own.
+    Hub(Option<Task>),
 }
 
 /// A family of addresses: a label of metrics, and the dialect of errors.
@@ -129,6 +134,7 @@ pub enum Family {
     OpenAi,
     TextEmbeddingsInference,
     Rerank,
+    HuggingFace,
     Metrics,
 }
 
@@ -186,6 +192,7 @@ impl TextOperation {
             TextOperation::Embeddings | TextOperation::Classify | TextOperation::Score => {
                 (Family::OpenAi, Need::reading(Category::Inference))
             }
+            TextOperation::Hub(_) => (Family::HuggingFace, Need::reading(Category::Inference)),
             TextOperation::RerankV1 | TextOperation::RerankV2 => {
                 (Family::Rerank, Need::reading(Category::Inference))
             }

@@ -1,0 +1,37 @@
+//! Pipelines in the form of Hugging Face's hub: of the task in the address, else of the model's own.
+
+use std::time::Instant;
+
+use hyper::{body::Incoming, http::request::Parts};
+
+use super::{
+    choice::Wanted,
+    cost::add_times,
+    inference::{Operation, run},
+    received::receive,
+};
+use crate::http::{answer::Answer, router::ModelPath, service::Service};
+use ::inference::task::Task;
+use protocol::hub;
+
+/// Answers a body of the hub.
+pub async fn answer(
+    service: &Service,
+    asked: Option<Task>,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Answer {
+    let began = Instant::now();
+    let wanted = asked.map_or(Wanted::Texts, Wanted::Task);
+    let (model, received) = receive(service, path, wanted, parts, body).await?;
+    let own = model.signature.pipeline.as_ref().map(|it| it.task);
+    let operation = Operation {
+        task: asked.or(own).unwrap_or(Task::TextClassification),
+        decode: move |signature: &_, terms, body: &[u8]| hub::decode(signature, asked, terms, body),
+        encode: hub::encode,
+    };
+    let mut response = run(service, model, parts, received, operation).await?;
+    add_times(&mut response, began);
+    Ok(response)
+}

@@ -1,0 +1,291 @@
+//! Bodies and replies of Hugging Face's hub, as its own client sends and reads them: those of the pipelines, but with all
+//! classes of a text, with an object for each candidate label, and with parameters beside the inputs.
+//! Source: <https://huggingface.co/docs/inference-providers/tasks>.
+
+use std::sync::Arc;
+
+use backend::NamedTensor;
+
+use crate::{
+    EncodedReply, cost,
+    json::{Reader, Token, write},
+    parameter, rerank,
+    sagemaker::pipeline_body,
+    terms::Terms,
+    vectors,
+};
+use inference::{
+    error::Error,
+    request::{InferenceRequest, InferenceResponse, Parameter},
+    signature::Signature,
+    task::{RESULT, RETURN_ALL_SCORES, TOKENS, TOP_K, Task},
+};
+
+/// What a reply needs of its request.
+#[derive(Debug, Clone)]
+pub enum HubFormat {
+    /// What each row says.
+    Rows(RowsFormat),
+    /// A ranking of texts.
+    Ranking(rerank::RerankFormat),
+}
+
+/// How a reply is made of what the rows say.
+#[derive(Debug, Clone)]
+pub struct RowsFormat {
+    /// Is what the only row says the reply, and no list?
+    is_one: bool,
+    /// Does a row have a list of labels and one of scores, which become a list of objects?
+    has_candidates: bool,
+    characters: usize,
+    terms: Arc<Terms>,
+}
+
+/// Parameters that may stand beside the inputs, as the client writes those of embedders.
+const BESIDE: [&str; 5] =
+    ["truncate", "truncation_direction", "normalize", "prompt_name", "dimensions"];
+
+/// `{"inputs", "parameters"?}` of that task, or of the model's own; `{"query", "texts"}` of a model that ranks.
+///
+/// # Errors
+/// [`Error::NoSuchTask`] where the model has not the task, and what is wrong with the body.
+pub fn decode(
+    signature: &Signature,
+    asked: Option<Task>,
+    terms: Arc<Terms>,
+    body: &[u8],
+) -> Result<(InferenceRequest, HubFormat), Error> {
+    let Some(own) = signature.pipeline.as_ref().map(|it| it.task) else {
+        return Err(Error::NoSuchTask(format!("model '{}' takes no texts", signature.model)));
+    };
+    let asked = match asked {
+        // On the hub an embedder's features are the vectors of texts.
+        Some(Task::FeatureExtraction) if own == Task::SentenceEmbedding => Some(own),
+        asked => asked,
+    };
+    if asked.unwrap_or(own) == Task::Rerank && has_query(body)? {
+        let (request, format) = rerank::decode_texts(signature, terms, body)?;
+        return Ok((request, HubFormat::Ranking(format)));
+    }
+    let (mut read, mut parameters, mut beside) = (None, Vec::new(), Vec::new());
+    Reader::document(body, |reader| {
+        reader.object(|reader, key| match &*key {
+            "inputs" => {
+                read = Some(pipeline_body::inputs(signature, asked.unwrap_or(own), reader)?);
+                Ok(())
+            }
+            "parameters" => {
+                parameters = pipeline_body::parameters(reader)?;
+                Ok(())
+            }
+            name if BESIDE.contains(&name) && reader.peek()? != Token::Null => {
+                beside.push((name.into(), parameter::scalar(reader, name)?));
+                Ok(())
+            }
+            // Of the service, as `model` and `options`.
+            _ => reader.skip_value(),
+        })
+    })?;
+    let missing = || Error::InvalidRequest("expected the key 'inputs', found none".to_owned());
+    let (inputs, is_list) = read.ok_or_else(missing)?;
+    let task = asked.or(signature.of_inputs(&inputs).0).unwrap_or(own);
+    beside.iter_mut().for_each(in_lower_case);
+    parameters.extend(beside);
+    let has = |name: &str| parameters.iter().any(|(it, _): &(Arc<str>, Parameter)| **it == *name);
+    if task == Task::TextClassification && !has(TOP_K) && !has(RETURN_ALL_SCORES) {
+        parameters.push((TOP_K.into(), Parameter::Text("null".into())));
+    }
+    let is_one = match task {
+        // The client takes the first of these.
+        Task::TextClassification | Task::SentenceEmbedding | Task::SparseEmbedding => false,
+        Task::TokenClassification
+        | Task::QuestionAnswering
+        | Task::FillMask
+        | Task::ZeroShotClassification
+        | Task::FeatureExtraction
+        | Task::SentenceSimilarity
+        | Task::Rerank => !is_list,
+    };
+    let format = RowsFormat {
+        is_one,
+        has_candidates: task == Task::ZeroShotClassification,
+        characters: characters(&inputs),
+        terms,
+    };
+    let request = InferenceRequest {
+        inputs,
+        outputs: vec![RESULT.into(), TOKENS.into()],
+        task: asked,
+        parameters,
+        ..InferenceRequest::default()
+    };
+    Ok((request, HubFormat::Rows(format)))
+}
+
+/// Has the body a query, as rankings of Text Embeddings Inference have?
+fn has_query(body: &[u8]) -> Result<bool, Error> {
+    let mut has_query = false;
+    Reader::preview(body)?.object(|reader, key| {
+        has_query |= &*key == "query";
+        reader.skip_value()
+    })?;
+    Ok(has_query)
+}
+
+/// `Left` and `Right` are written so by clients of Text Embeddings Inference.
+fn in_lower_case((name, value): &mut (Arc<str>, Parameter)) {
+    if let Parameter::Text(text) = value
+        && &**name == "truncation_direction"
+    {
+        *text = text.to_lowercase().into();
+    }
+}
+
+fn characters(inputs: &[NamedTensor]) -> usize {
+    let texts = inputs.iter().flat_map(|it| it.tensor.strings());
+    texts.filter_map(|it| std::str::from_utf8(it).ok()).map(|it| it.chars().count()).sum()
+}
+
+/// What the rows say.
+///
+/// # Errors
+/// When they have said nothing.
+pub fn encode(
+    format: &HubFormat,
+    signature: &Signature,
+    response: &InferenceResponse,
+) -> Result<EncodedReply, Error> {
+    let format = match format {
+        HubFormat::Ranking(format) => return rerank::encode(format, signature, response),
+        HubFormat::Rows(format) => format,
+    };
+    let mut out = Vec::new();
+    if !format.is_one {
+        out.push(b'[');
+    }
+    for row in vectors::output(response, RESULT)?.strings() {
+        write::item(&mut out);
+        match format.has_candidates {
+            true => candidates(&mut out, row)?,
+            false => out.extend_from_slice(row),
+        }
+    }
+    if !format.is_one {
+        out.push(b']');
+    }
+    let headers = cost::headers(&format.terms, format.characters, response)?;
+    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+}
+
+/// `{"labels": [..], "scores": [..]}` as `[{"label","score"}]`.
+fn candidates(out: &mut Vec<u8>, row: &[u8]) -> Result<(), Error> {
+    let (mut labels, mut scores) = (Vec::new(), Vec::new());
+    Reader::document(row, |reader| {
+        reader.object(|reader, key| match &*key {
+            "labels" => reader.array(|reader, _| {
+                labels.push(reader.raw_value()?);
+                Ok(())
+            }),
+            "scores" => reader.array(|reader, _| {
+                scores.push(reader.raw_value()?);
+                Ok(())
+            }),
+            _ => reader.skip_value(),
+        })
+    })?;
+    out.push(b'[');
+    for (label, score) in labels.iter().zip(&scores) {
+        write::item(out);
+        out.extend_from_slice(b"{\"label\":");
+        out.extend_from_slice(label.as_bytes());
+        out.extend_from_slice(b",\"score\":");
+        out.extend_from_slice(score.as_bytes());
+        out.push(b'}');
+    }
+    out.push(b']');
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+    use backend::{Shape, Tensor};
+    use inference::signature::{Form, Pipeline};
+
+    /// A model of that task, and of another with these inputs.
+    fn model(task: Task, inputs: &[&str], other: Option<(Task, &[&str])>) -> Signature {
+        let form = |(task, inputs)| Form {
+            task: Some(task),
+            signature: samples::model(8, inputs, &["result BYTES [1]"]),
+        };
+        let forms = other.into_iter().map(form).collect();
+        let pipeline = Pipeline { task, forms, row_independent: true };
+        let own = samples::model(8, inputs, &["result BYTES [1]"]);
+        Signature { pipeline: Some(Arc::new(pipeline)), ..own }
+    }
+
+    fn read(
+        signature: &Signature,
+        asked: Option<Task>,
+        body: &str,
+    ) -> (InferenceRequest, HubFormat) {
+        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        decode(signature, asked, Arc::new(terms), body.as_bytes()).unwrap()
+    }
+
+    /// What is said where each row says this.
+    fn says(signature: &Signature, format: &HubFormat, rows: &[&str]) -> String {
+        let result = Tensor::from_strings(Shape::new(&[rows.len(), 1]), rows).unwrap();
+        let mut response = samples::only(RESULT, result);
+        let tokens = Tensor::from_vec(Shape::new(&[1, 1]), vec![9i64]).unwrap();
+        response.outputs.push(NamedTensor { name: TOKENS.into(), tensor: tokens });
+        samples::body(&encode(format, signature, &response).unwrap())
+    }
+
+    #[test]
+    fn all_classes_of_a_text_are_in_a_list_of_lists() {
+        let signature = model(Task::TextClassification, &["text BYTES [1]"], None);
+        let (request, format) = read(&signature, None, r#"{"inputs":"a","parameters":{}}"#);
+        assert_eq!(samples::show(&request), "text BYTES [1,1] [\"a\"]\n");
+        assert_eq!(request.parameters, [(TOP_K.into(), Parameter::Text("null".into()))]);
+        assert_eq!(says(&signature, &format, &["[1]"]), "[[1]]");
+        let body = r#"{"inputs":"a","parameters":{"top_k":1}}"#;
+        assert_eq!(read(&signature, None, body).0.parameters[0].1, Parameter::Int(1));
+    }
+
+    #[test]
+    fn candidates_are_objects() {
+        let signature = model(Task::ZeroShotClassification, &["text BYTES [1]"], None);
+        let body = r#"{"inputs":"a","parameters":{"candidate_labels":["x","y"]}}"#;
+        let (_, format) = read(&signature, None, body);
+        let row = r#"{"sequence":"a","labels":["x","\u00e9"],"scores":[0.75,1e-05]}"#;
+        let expected = r#"[{"label":"x","score":0.75},{"label":"\u00e9","score":1e-05}]"#;
+        assert_eq!(says(&signature, &format, &[row]), expected);
+    }
+
+    #[test]
+    fn features_of_an_embedder_are_its_vectors_and_parameters_stand_beside_the_inputs() {
+        let sentences: &[&str] = &["source_sentence BYTES [1]", "sentences BYTES [-1]"];
+        let similar = Some((Task::SentenceSimilarity, sentences));
+        let signature = model(Task::SentenceEmbedding, &["text BYTES [1]"], similar);
+        let body = r#"{"inputs":"a","normalize":false,"truncation_direction":"Left","prompt_name":null,"model":"m"}"#;
+        let (request, format) = read(&signature, Some(Task::FeatureExtraction), body);
+        assert_eq!(request.task, Some(Task::SentenceEmbedding));
+        let left = ("truncation_direction".into(), Parameter::Text("left".into()));
+        assert_eq!(request.parameters, [("normalize".into(), Parameter::Bool(false)), left]);
+        assert_eq!(says(&signature, &format, &["[0.5]"]), "[[0.5]]");
+        let body = r#"{"inputs":{"source_sentence":"a","sentences":["b","c"]}}"#;
+        let (request, format) = read(&signature, None, body);
+        assert_eq!(request.inputs.len(), 2);
+        assert_eq!(says(&signature, &format, &["[0.5,1.0]"]), "[0.5,1.0]");
+    }
+
+    #[test]
+    fn a_model_without_texts_has_no_task() {
+        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let signature = samples::model(8, &["x FP32 [1]"], &[]);
+        let error = decode(&signature, None, Arc::new(terms), b"{}").unwrap_err();
+        assert!(matches!(error, Error::NoSuchTask(_)));
+    }
+}
