@@ -160,8 +160,8 @@ impl CostTable {
 
     /// Takes in one run of so many rows, padded to that length.
     ///
-    /// Each cell knows the mean of all runs, the near ones with more weight than the far ones and the late ones with more
-    /// than the early ones. So a cell that has seen no run has what the runs around it say, in proportion.
+    /// Each cell knows the mean of all runs, the near ones with more weight than the far ones and the late ones with
+    /// more than the early ones. So a cell that has seen no run has what the runs around it say, in proportion.
     pub fn record(&mut self, rows: usize, length: usize, took: Duration) {
         let took = took.as_secs_f32().max(1e-7).log2();
         let difference = took - assumed(rows, length);

@@ -41,7 +41,8 @@ pub fn server_metadata(name: &str, version: &str) -> EncodedReply {
 }
 
 /// `GET /v2/models/{m}[/versions/{v}]`. `platform`: the engine's name where the model has none. `versions`:
-/// the ready ones, or the one that was asked for. Has `parameters` only where what a text is answered depends on its company.
+/// the ready ones, or the one that was asked for. There are `parameters` only where the answer to a text depends on its
+/// company.
 pub fn model_metadata(signature: &Signature, platform: &str, versions: &[u64]) -> EncodedReply {
     let mut out = b"{".to_vec();
     write::key(&mut out, "name");
