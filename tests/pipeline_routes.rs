@@ -367,7 +367,12 @@ fn a_client_that_leaves_takes_its_texts_along() {
 
 #[test]
 fn operators_say_what_the_model_is_called_and_what_holds_where_a_request_says_nothing() {
-    let flags = ["--served-model-name=minilm", "--auto-truncate=false"];
+    let flags = [
+        "--served-model-name=minilm",
+        "--auto-truncate=false",
+        "--max-client-batch-size=2",
+        "--tei-batch-status=413",
+    ];
     let server = Server::start(&repository(&["st-6"]), &flags);
     let named = post(&server, "/v1/embeddings", &json!({"input": "a", "model": "minilm"}));
     assert_eq!(named.expect(200).json()["model"], "minilm");
@@ -376,6 +381,8 @@ fn operators_say_what_the_model_is_called_and_what_holds_where_a_request_says_no
     assert_eq!(info["auto_truncate"], false);
     let long = "super happy ".repeat(500);
     assert_eq!(post(&server, "/embed", &json!({"inputs": long})).status, 422);
+    let many = post(&server, "/embed", &json!({"inputs": ["a", "b", "c"]})).expect(413).json();
+    assert_eq!(many["error_type"], "Validation");
     let cut = json!({"inputs": long, "truncate": true});
     assert_eq!(post(&server, "/embed", &cut).status, 200);
 

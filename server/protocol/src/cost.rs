@@ -58,7 +58,8 @@ mod tests {
         let (queue, prepare, rows) = (millis(9), millis(4), millis(20));
         let timings = Timings { queue, prepare, rows, ..Timings::starting_at(Instant::now()) };
         response.timings = Some(timings);
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "gpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "gpu", prompts: Vec::new() };
         let headers = headers(&terms, 7, &response).unwrap();
         let lines: Vec<String> = headers.iter().map(|(name, it)| format!("{name}: {it}")).collect();
         let expected = [

@@ -230,7 +230,8 @@ mod tests {
         asked: Option<Task>,
         body: &str,
     ) -> (InferenceRequest, HubFormat) {
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         decode(signature, asked, Arc::new(terms), body.as_bytes()).unwrap()
     }
 
@@ -283,7 +284,8 @@ mod tests {
 
     #[test]
     fn a_model_without_texts_has_no_task() {
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         let signature = samples::model(8, &["x FP32 [1]"], &[]);
         let error = decode(&signature, None, Arc::new(terms), b"{}").unwrap_err();
         assert!(matches!(error, Error::NoSuchTask(_)));

@@ -115,7 +115,8 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
 
     fn read(body: &str) -> Result<(InferenceRequest, ClassifyFormat), Error> {
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         decode(&samples::model(3, &["text BYTES [1]"], &[]), Arc::new(terms), body.as_bytes())
     }
 

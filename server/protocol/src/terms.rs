@@ -11,4 +11,6 @@ pub struct Terms {
     pub truncates: bool,
     /// What the model runs on: `cpu` or `gpu`.
     pub device: &'static str,
+    /// Names of the prompts that the model has.
+    pub prompts: Vec<String>,
 }

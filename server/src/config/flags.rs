@@ -131,6 +131,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "default-prompt-name",
         "served-model-name",
         "auto-truncate",
+        "tei-batch-status",
     ]),
     ("Object stores", &[
         "model-repository-cache-dir",

@@ -85,7 +85,10 @@ pub fn failed(
             respond::error(&failure.error, &id, form)
         }
         Some(Family::OpenAi) => respond::openai_error(&failure.error, &id),
-        Some(Family::TextEmbeddingsInference) => respond::tei_error(&failure.error, &id),
+        Some(Family::TextEmbeddingsInference) => {
+            let batch_status = service.settings.texts.tei_batch_status;
+            respond::tei_error(&failure.error, &id, batch_status)
+        }
         Some(Family::Rerank) => respond::rerank_error(&failure.error, &id),
         Some(Family::HuggingFace) => respond::hub_error(&failure.error, &id),
         Some(Family::KServe | Family::Metrics) | None => {

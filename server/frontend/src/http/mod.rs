@@ -9,6 +9,7 @@ pub mod encoding;
 pub mod framing;
 mod handlers;
 pub mod inference;
+pub mod other_names;
 mod pipelines;
 pub mod platform;
 mod refusal;

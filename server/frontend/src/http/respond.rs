@@ -84,8 +84,14 @@ pub fn openai_error(error: &Error, request_id: &str) -> Response<Segments> {
 }
 
 /// The error reply of Text Embeddings Inference, with the request's name in a header.
-pub fn tei_error(error: &Error, request_id: &str) -> Response<Segments> {
-    let (status, kind) = dialects::tei(error.kind());
+///
+/// `batch_status` is the status of a request of too many texts.
+pub fn tei_error(error: &Error, request_id: &str, batch_status: u16) -> Response<Segments> {
+    let (usual, kind) = dialects::tei(error.kind());
+    let status = match error {
+        Error::TooManyInputs { .. } => StatusCode::from_u16(batch_status).unwrap_or(usual),
+        _ => usual,
+    };
     let body = match status {
         StatusCode::UNAUTHORIZED => Vec::new(),
         _ => tei::error_body(kind, &excerpt(error)),

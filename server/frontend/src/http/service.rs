@@ -11,6 +11,7 @@ use hyper::{
 };
 use tokio::sync::Semaphore;
 
+use super::other_names::OtherNames;
 use crate::{
     exchange::intake::Limits,
     net::tls::Acceptor,
@@ -69,6 +70,8 @@ pub struct Service {
     pub listener: Listener,
     /// The connections without a place that may ask for health at the same time. Those beyond are refused at once.
     pub hearing: Arc<Semaphore>,
+    /// Names of models that requests give and no model has.
+    pub other_names: Arc<OtherNames>,
 }
 
 /// Headers with a client's name for its request; the first one that is present counts.
@@ -89,7 +92,8 @@ pub const TARGET_MODEL: HeaderName = HeaderName::from_static("x-amzn-sagemaker-t
 impl Service {
     /// A service for these models.
     pub fn new(serving: Serving, settings: HttpSettings, listener: Listener) -> Service {
-        Service { serving, settings, listener, hearing: Arc::new(Semaphore::new(HEARD)) }
+        let hearing = Arc::new(Semaphore::new(HEARD));
+        Service { serving, settings, listener, hearing, other_names: Arc::default() }
     }
 
     /// May a request that needs this access, with these headers, be answered on this port?

@@ -38,7 +38,7 @@ pub fn decode(
     let most = signature.most_rows.unwrap_or(usize::MAX);
     let (mut texts, mut is_base64) = (None, false);
     let mut parameters: Vec<(Arc<str>, Parameter)> = Vec::new();
-    let mut truncates = terms.truncates;
+    let (mut truncates, mut use_type) = (terms.truncates, None);
     Reader::document(body, |reader| {
         reader.object(|reader, key| match &*key {
             "input" => {
@@ -58,6 +58,10 @@ pub fn decode(
                 truncates = reader.bool()?;
                 Ok(())
             }
+            "input_type" => {
+                use_type = Some(reader.string()?.into_owned());
+                Ok(())
+            }
             "dimensions" | "prompt_name" | "normalize" => {
                 parameters.push((key.as_ref().into(), parameter::scalar(reader, &key)?));
                 Ok(())
@@ -70,6 +74,9 @@ pub fn decode(
         name: "input".to_owned(),
         problem: "expected the key 'input', found none".to_owned(),
     })?;
+    let has_prompt = parameters.iter().any(|(name, _)| &**name == "prompt_name");
+    let prompt = use_type.as_deref().filter(|_| !has_prompt).and_then(|it| prompt_for(&terms, it));
+    parameters.extend(prompt.map(|it| ("prompt_name".into(), Parameter::Text(it.into()))));
     parameters.push(("truncate".into(), Parameter::Bool(truncates)));
     let request = InferenceRequest {
         inputs: vec![texts.input],
@@ -79,6 +86,13 @@ pub fn decode(
         ..InferenceRequest::default()
     };
     Ok((request, EmbeddingsFormat { is_base64, characters: texts.characters, terms }))
+}
+
+/// The prompt for texts of that `input_type`, where the model has one: that of its name, as `query`, or of what is
+/// behind Cohere's `search_`.
+fn prompt_for<'a>(terms: &'a Terms, input_type: &str) -> Option<&'a str> {
+    let name = input_type.strip_prefix("search_").unwrap_or(input_type);
+    terms.prompts.iter().map(String::as_str).find(|it| *it == name)
 }
 
 fn unknown_format(given: &str) -> Error {
@@ -128,7 +142,8 @@ mod tests {
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbeddingsFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         decode(&signature, Arc::new(terms), body.as_bytes())
     }
 
@@ -157,6 +172,25 @@ mod tests {
         assert!(!read(r#"{"input":"a","encoding_format":null}"#).unwrap().1.is_base64);
         let (request, _) = read(r#"{"input":"a","truncate":false}"#).unwrap();
         assert_eq!(request.parameters, [("truncate".into(), Parameter::Bool(false))]);
+    }
+
+    #[test]
+    fn the_type_of_an_input_names_its_prompt_where_there_is_one() {
+        let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
+        let prompts = vec!["query".to_owned()];
+        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts };
+        let terms = Arc::new(terms);
+        let prompt = |body: &str| {
+            let (request, _) = decode(&signature, terms.clone(), body.as_bytes()).unwrap();
+            let mut parameters = request.parameters.into_iter();
+            parameters.find(|it| &*it.0 == "prompt_name").map(|it| it.1)
+        };
+        let query = Some(Parameter::Text("query".into()));
+        assert_eq!(prompt(r#"{"input":"a","input_type":"query"}"#), query);
+        assert_eq!(prompt(r#"{"input":"a","input_type":"search_query"}"#), query);
+        assert_eq!(prompt(r#"{"input":"a","input_type":"search_document"}"#), None);
+        let own = Some(Parameter::Text("mine".into()));
+        assert_eq!(prompt(r#"{"input":"a","input_type":"query","prompt_name":"mine"}"#), own);
     }
 
     #[test]

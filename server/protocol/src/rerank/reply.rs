@@ -173,7 +173,12 @@ mod tests {
             documents: Some(documents),
             is_by_vectors: false,
             characters: 3,
-            terms: Arc::new(Terms { shown_name: "m".into(), truncates: true, device: "cpu" }),
+            terms: Arc::new(Terms {
+                shown_name: "m".into(),
+                truncates: true,
+                device: "cpu",
+                prompts: Vec::new(),
+            }),
         }
     }
 

@@ -209,7 +209,12 @@ mod tests {
     }
 
     fn terms() -> Arc<Terms> {
-        Arc::new(Terms { shown_name: "m".into(), truncates: true, device: "cpu" })
+        Arc::new(Terms {
+            shown_name: "m".into(),
+            truncates: true,
+            device: "cpu",
+            prompts: Vec::new(),
+        })
     }
 
     fn parameters(request: &InferenceRequest) -> String {

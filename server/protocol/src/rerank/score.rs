@@ -126,7 +126,8 @@ mod tests {
     use backend::{NamedTensor, Shape, Tensor};
 
     fn decoded(body: &str) -> Result<(InferenceRequest, ScoreFormat), Error> {
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         decode(&samples::model(3, &[], &[]), Arc::new(terms), body.as_bytes())
     }
 

@@ -74,7 +74,8 @@ mod tests {
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbedFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         decode(&signature, Arc::new(terms), body.as_bytes())
     }
 

@@ -106,7 +106,12 @@ mod tests {
     #[test]
     fn texts_are_lists_of_their_tokens() {
         let signature = samples::model(3, &["text BYTES [1]"], &[]);
-        let terms = Arc::new(Terms { shown_name: "m".into(), truncates: true, device: "cpu" });
+        let terms = Arc::new(Terms {
+            shown_name: "m".into(),
+            truncates: true,
+            device: "cpu",
+            prompts: Vec::new(),
+        });
         let body = br#"{"inputs":["a","b"],"prompt_name":"query","normalize":true}"#;
         let (request, format) = decode_all(&signature, terms.clone(), body).unwrap();
         assert_eq!(request.task, Some(Task::FeatureExtraction));

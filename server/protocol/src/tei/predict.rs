@@ -137,7 +137,8 @@ mod tests {
 
     fn read(inputs: &str) -> Result<(InferenceRequest, PredictFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]", "text_pair? BYTES [1]"], &[]);
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         let body = format!("{{\"inputs\":{inputs},\"raw_scores\":true}}");
         decode(&signature, Arc::new(terms), body.as_bytes())
     }

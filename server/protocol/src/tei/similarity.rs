@@ -105,7 +105,8 @@ mod tests {
     fn read(body: &str) -> Result<(InferenceRequest, SimilarityFormat), Error> {
         let inputs = ["source_sentence BYTES [1]", "sentences BYTES [-1]"];
         let signature = samples::model(3, &inputs, &[]);
-        let terms = Terms { shown_name: "m".into(), truncates: false, device: "gpu" };
+        let terms =
+            Terms { shown_name: "m".into(), truncates: false, device: "gpu", prompts: Vec::new() };
         decode(&signature, Arc::new(terms), body.as_bytes())
     }
 

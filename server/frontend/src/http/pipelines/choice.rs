@@ -65,9 +65,9 @@ pub async fn choose(
     }
     match able.as_slice() {
         [only] => {
-            if let Some(name) = name {
-                let (name, model) = (shown(name), &only.shown_name);
-                tracing::debug!(%model, "a request for model '{name}' is answered by the only one for {wanted}");
+            if let Some(name) = name.map(shown).filter(|it| is_other(service, it)) {
+                let model = &only.shown_name;
+                tracing::info!(%model, "requests for model '{name}' are answered by the only one for {wanted}");
             }
             Ok(only.clone())
         }
@@ -143,6 +143,12 @@ async fn none(
         Wanted::Task(task) => format!("no model does {task}"),
         Wanted::Texts => "no model takes texts".to_owned(),
     }))
+}
+
+/// Is it a name that operators have not given, and that was not logged before?
+fn is_other(service: &Service, name: &str) -> bool {
+    let given = service.settings.texts.served_model_name.as_deref();
+    given != Some(name) && service.other_names.is_new(name)
 }
 
 /// As much of a client's name for a model as is repeated.

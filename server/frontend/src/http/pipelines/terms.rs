@@ -1,7 +1,7 @@
 //! What the server says of the model that answers, and what holds where a request says nothing.
 
 use crate::http::service::Service;
-use models::ServedModel;
+use models::{ServedModel, TextModel};
 use protocol::terms::Terms;
 
 /// The terms of requests to that model.
@@ -9,9 +9,11 @@ pub fn terms(service: &Service, model: &ServedModel) -> Terms {
     let settings = &service.settings.texts;
     let is_only = || service.serving.models.of_texts().len() == 1;
     let given = settings.served_model_name.as_ref().filter(|_| is_only());
+    let prompts = model.text_model().into_iter().flat_map(TextModel::prompts);
     Terms {
         shown_name: given.unwrap_or(&model.shown_name).clone(),
         truncates: settings.truncates,
         device: if model.uses_gpus() { "gpu" } else { "cpu" },
+        prompts: prompts.map(str::to_owned).collect(),
     }
 }
