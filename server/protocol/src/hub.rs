@@ -1,5 +1,5 @@
-//! Bodies and replies of Hugging Face's hub, as its own client sends and reads them: those of the pipelines, but with all
-//! classes of a text, with an object for each candidate label, and with parameters beside the inputs.
+//! Bodies and replies of Hugging Face's hub, as its own client sends and reads them: those of the pipelines, but with
+//! all classes of a text, with an object for each candidate label, and with parameters beside the inputs.
 //! Source: <https://huggingface.co/docs/inference-providers/tasks>.
 
 use std::sync::Arc;
