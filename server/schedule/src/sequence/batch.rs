@@ -121,7 +121,8 @@ fn execute(
         input: running - started,
         infer: ran - running,
         output: ran.elapsed(),
-        batch_rows: shares.len(),
+        // Those without a request, too: the engine has run them.
+        batch_rows: rows.len(),
     };
     observe(&timings);
     let ran = shares

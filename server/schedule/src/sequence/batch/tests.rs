@@ -65,6 +65,13 @@ fn work(value: i32) -> Work {
 /// Runs a batch of these numbers, `None` for an empty row: each a start of the sequence of its row. The answers, and
 /// all inputs of all runs.
 fn run_all(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Given) {
+    let (answers, given, _) = run_counted(numbers, mode);
+    (answers, given)
+}
+
+/// The same, and how many rows were counted for each run.
+fn run_counted(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Given, Vec<usize>) {
+    let mut counted = Vec::new();
     let given = Arc::default();
     let maker = Arc::clone(&given);
     let mut slot = Slot::empty(Arc::new(move || Ok(Box::new(Adder(Arc::clone(&maker))))));
@@ -75,7 +82,9 @@ fn run_all(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Given) 
         work.as_ref().map(|work| Row { work, id, start: true, end: false, carried: None })
     });
     let rows: Vec<Option<Row<'_>>> = rows.collect();
-    let answers = run(&mut slot, &wiring(), &rows, mode, &Stop::new(), &mut |_| ());
+    let answers = run(&mut slot, &wiring(), &rows, mode, &Stop::new(), &mut |it: &Timings| {
+        counted.push(it.batch_rows)
+    });
     let answer = |it: Result<Ran, Error>| {
         let ran = it.ok()?;
         let carried = &ran.carried.unwrap().tensors[0];
@@ -85,7 +94,7 @@ fn run_all(numbers: &[Option<i32>], mode: RunMode) -> (Vec<Option<i32>>, Given) 
     };
     let answers = answers.into_iter().map(answer).collect();
     let given = given.lock().unwrap().clone();
-    (answers, given)
+    (answers, given, counted)
 }
 
 const FIXED: RunMode = RunMode { rows: Rows::Fixed, repeats: true };
@@ -106,6 +115,12 @@ fn a_row_without_a_request_is_masked_and_everybody_keeps_his_own() {
     .map(|(name, values)| (name.to_owned(), values))
     .into();
     assert_eq!(given, [expected]);
+}
+
+#[test]
+fn rows_without_a_request_are_counted_as_they_are_run() {
+    assert_eq!(run_counted(&[None, Some(3)], FIXED).2, [2]);
+    assert_eq!(run_counted(&[None, Some(3)], FREE).2, [1]);
 }
 
 #[test]
