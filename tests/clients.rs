@@ -9,7 +9,9 @@ use std::{
 };
 
 use crate::{
-    multi_model, pipelines,
+    multi_model,
+    pipelines::{self, add_folders},
+    steps::sentiment,
     support::{Repository, Server, root, skip},
 };
 
@@ -304,6 +306,13 @@ fn the_prometheus_parser_takes_the_page_of_tensorflow_serving() {
         let families = families.map(|it| format!(":tensorflow:serving:{it}"));
         [vec![page], families.into()].concat()
     });
+}
+
+#[test]
+fn tritonclient_sends_texts_and_reads_what_is_counted_of_steps() {
+    let folders = ["st-6", "rerank", "ner"];
+    let repository = add_folders(sentiment("graph/tokenizer.json"), &folders);
+    check_on(&repository, &[], "pipelines_triton.py", both_protocols);
 }
 
 /// `host:port` of the HTTP and the gRPC port.

@@ -15,6 +15,7 @@ mod compatibility; // the table of everything that Triton has, and what becomes 
 
 mod aws_facade; // what clients of SageMaker's runtime call
 mod clients; // tritonclient, requests and the Prometheus parser, in Python
+mod explain; // the ensembles that do the same as such folders
 mod extensions; // statistics, settings of traces and of the log, every address of Triton's table
 mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers

@@ -20,7 +20,12 @@ pub fn fixtures() -> PathBuf {
 
 /// A model for each of these fixtures.
 pub fn repository(names: &[&str]) -> Repository {
-    names.iter().fold(Repository::new(), |repository, name| {
+    add_folders(Repository::new(), names)
+}
+
+/// The same, beside other models.
+pub fn add_folders(repository: Repository, names: &[&str]) -> Repository {
+    names.iter().fold(repository, |repository, name| {
         let folder = fixtures().join(name);
         let overlay = fs::read_to_string(folder.join("overlay.json")).ok();
         let overlay: Option<Value> = overlay.map(|it| serde_json::from_str(&it).unwrap());

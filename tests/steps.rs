@@ -29,7 +29,7 @@ fn step(parameters: &[(&str, &str)]) -> String {
 }
 
 /// An ensemble as an operator writes it: tokens, graph, labels. Two of its models have no version directory.
-fn sentiment(file: &str) -> Repository {
+pub fn sentiment(file: &str) -> Repository {
     let tokens = step(&[("step", "tokenize"), ("file", file)]);
     let labels = step(&[("step", "classify"), ("labels", "graph/config.json")]);
     with_graph(repository(&["sst2"]), "graph", "sst2")

@@ -3,4 +3,5 @@
 
 pub mod app;
 pub mod config;
+pub mod explain;
 pub mod health;

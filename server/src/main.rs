@@ -12,8 +12,8 @@ use identity::Identity;
 use machine::Machine;
 use muster::{
     app::App,
-    config::{self, Command, HealthCheck, ServerConfig},
-    health,
+    config::{self, Command, Engines, ExplainCommand, HealthCheck, ServerConfig},
+    explain, health,
 };
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             bench(args)
         }
         Ok(Command::Health(check)) => ask(&check),
+        Ok(Command::Explain(command)) => explain(&command),
         Ok(Command::Serve(config)) => serve(*config, &machine, &signals),
         Err(error) => fail(&error),
     }
@@ -62,17 +63,7 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
         memory_limit = machine.memory_reason,
         "muster is starting"
     );
-    let onnxruntime = onnxruntime::Options {
-        library: config.engines.onnxruntime_library.clone(),
-        model_cache_dir: config.engines.model_cache_dir.clone(),
-    };
-    let pytorch = pytorch::Options { plugin: config.engines.pytorch_plugin.clone() };
-    let engines: Vec<Arc<dyn Backend>> = vec![
-        Arc::new(OnnxRuntime::new(onnxruntime)),
-        Arc::new(PyTorch::new(pytorch)),
-        Arc::new(Steps),
-        Arc::new(Identity),
-    ];
+    let engines = engines(&config.engines);
     let outcome = App::build(config, machine, engines, log.control())
         .and_then(|app| app.run(signalled(signals.notify(), log.clone())));
     match outcome {
@@ -83,6 +74,33 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
             tracing::error!("{error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// All engines, with the libraries that these settings name.
+fn engines(settings: &Engines) -> Vec<Arc<dyn Backend>> {
+    let onnxruntime = onnxruntime::Options {
+        library: settings.onnxruntime_library.clone(),
+        model_cache_dir: settings.model_cache_dir.clone(),
+    };
+    let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };
+    vec![
+        Arc::new(OnnxRuntime::new(onnxruntime)),
+        Arc::new(PyTorch::new(pytorch)),
+        Arc::new(Steps),
+        Arc::new(Identity),
+    ]
+}
+
+/// `muster explain`: what was found out, on standard output.
+fn explain(command: &ExplainCommand) -> ExitCode {
+    match explain::run(command, &engines(&command.engines)) {
+        Ok(text) => {
+            // An error means that the reader has closed the pipe.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error),
     }
 }
 

@@ -35,8 +35,10 @@ mod tokens;
 pub use context::{Context, Work};
 pub use engine::Steps;
 pub use error::{FolderError, RowError};
-pub use explain::ExplainedStep;
-pub use folder::{Folder, Overrides, is_pipeline};
+pub use explain::{
+    ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
+};
+pub use folder::{Fate, FileNote, Folder, Overrides, is_pipeline};
 pub use head::reduced::Reduced;
 pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
 pub use pipeline::{Opened, Pipeline};

@@ -7,7 +7,7 @@ use backend::NamedTensor;
 use crate::{
     context::{Context, Work},
     error::{FolderError, RowError},
-    explain::{self, ExplainedStep},
+    explain::{ExplainedEnsemble, ensemble},
     finish,
     folder::{FileNote, Folder},
     head::reduced::Reduced,
@@ -164,10 +164,12 @@ impl Pipeline {
         &self.files
     }
 
-    /// The steps that do the same by hand, the graph being between those in front of it and those behind it.
-    pub fn explain(&self) -> Vec<ExplainedStep> {
-        let prompt = self.parts.task.prompts.default.as_deref();
-        explain::steps(&self.parts, &self.tokenizer_file, prompt)
+    /// The ensemble of steps that does the same by hand. `folder` is the one that it was opened from.
+    ///
+    /// # Errors
+    /// Why there is none: a sentence.
+    pub fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
+        ensemble(&self.parts, folder, &self.tokenizer_file)
     }
 
     /// The graph's own vector of a text, which is given as it is. `None`: it is made by pooling.

@@ -261,7 +261,7 @@ fn vectors_of_tokens_are_pooled_without_padding() {
     let source = repository.source(&[("step", "pool"), ("mode", "max+cls")]);
     let made = run(&source, &[states.clone(), mask], &["embedding"]).unwrap();
     assert_eq!(floats(&made[0]), [9.0, 9.0, 2.0, 5.0]);
-    let made = run(&source, &[states.clone()], &["embedding"]).unwrap();
+    let made = run(&source, std::slice::from_ref(&states), &["embedding"]).unwrap();
     assert_eq!(floats(&made[0]), [9.0, 9.0, 2.0, 5.0]);
     let mask = numbers("attention_mask", &[1, 2], vec![1i64, 1]);
     let error = run(&source, &[states, mask], &["embedding"]).unwrap_err();

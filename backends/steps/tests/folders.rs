@@ -10,8 +10,8 @@ use std::{
 
 use backend::{DataType, ModelSpec, TensorSpec};
 use backend_steps::{
-    Folder, FolderError, Graph, Input, Opened, Overrides, Parameters, Pipeline, RowError, Step,
-    is_pipeline,
+    ExplainedFile, ExplainedValue, Folder, FolderError, Graph, Input, Opened, Overrides,
+    Parameters, Pipeline, RowError, Step, is_pipeline,
 };
 use inference::task::Task;
 
@@ -341,17 +341,27 @@ fn a_graph_is_chosen_by_its_name_or_variant() {
 
 #[test]
 fn a_pipeline_is_explained_as_the_steps_around_its_graph() {
-    let pipeline = pipeline(&folder(&[CLASSIFIER]), &spec());
-    let steps = pipeline.explain();
-    let parameters = |at: usize| -> Vec<(&str, &str)> {
-        steps[at].parameters.iter().map(|(key, value)| (*key, value.as_str())).collect()
+    let dir = folder(&[CLASSIFIER]);
+    let read = Folder::read(&dir.0, &Overrides::default()).unwrap();
+    let explained = pipeline(&dir, &spec()).explain(&read).unwrap();
+    let file = |name: &str| ExplainedValue::Files(vec![ExplainedFile::File(name.to_owned())]);
+    let text = |text: &str| ExplainedValue::Text(text.to_owned());
+    let same = |names: &[&str]| -> Vec<(String, String)> {
+        names.iter().map(|it| ((*it).to_owned(), (*it).to_owned())).collect()
     };
-    assert_eq!((steps[0].step, steps[0].is_before), ("tokenize", true));
-    assert_eq!(parameters(0), [("file", "tokenizer.json"), ("max_length", "8192")]);
-    assert_eq!(steps[0].outputs, ["input_ids", "attention_mask"]);
-    assert_eq!((steps[1].step, steps[1].is_before), ("classify", false));
-    assert_eq!(parameters(1), [("labels", "config.json"), ("function", "softmax")]);
-    assert_eq!(steps[1].inputs, ["logits"]);
+    let [tokens, graph, head] = &explained.members[..] else { panic!("{explained:?}") };
+    let parameters = vec![
+        ("file", file("tokenizer.json")),
+        ("max_length", text("8192")),
+        ("truncation", text("none")),
+    ];
+    assert_eq!(tokens.step, Some(("tokenize", parameters)));
+    assert_eq!(tokens.outputs, same(&["input_ids", "attention_mask"]));
+    assert_eq!((graph.step.as_ref(), &graph.outputs), (None, &same(&["logits"])));
+    let parameters = vec![("labels", file("config.json")), ("function", text("softmax"))];
+    assert_eq!(head.step, Some(("classify", parameters)));
+    assert_eq!(head.inputs, same(&["logits"]));
+    assert_eq!(explained.files, ["tokenizer.json", "config.json"]);
 }
 
 #[test]
@@ -367,4 +377,22 @@ fn what_became_of_each_file_is_noted() {
     let ignored = fate("vocab.txt").unwrap();
     assert_eq!(ignored, "Ignored(\"the tokenizer is read from tokenizer.json\")");
     assert!(fate("onnx/model_fp16.onnx").unwrap().starts_with("Ignored(\"another graph is used"));
+}
+
+#[test]
+fn an_ensemble_has_the_types_of_its_graph() {
+    let config = r#"{"architectures": ["BertModel"], "max_position_embeddings": 16}"#;
+    let dir = folder(&[("config.json", config)]);
+    let mut spec = spec();
+    spec.inputs.iter_mut().for_each(|it| it.dtype = DataType::Int32);
+    spec.outputs = vec![tensor("last_hidden_state", DataType::Fp32, &[None, None, Some(4)])];
+    let folder = Folder::read(&dir.0, &Overrides::default()).unwrap();
+    let explained = pipeline(&dir, &spec).explain(&folder).unwrap();
+    let int32 = |name: &str| (name.to_owned(), DataType::Int32);
+    let types: Vec<_> = explained.members.iter().map(|it| it.types.clone()).collect();
+    let mask = int32("attention_mask");
+    assert_eq!(types, [vec![int32("input_ids"), mask.clone()], vec![], vec![mask]]);
+    let steps: Vec<_> =
+        explained.members.iter().map(|it| it.step.as_ref().map(|it| it.0)).collect();
+    assert_eq!(steps, [Some("tokenize"), None, Some("pool")]);
 }

@@ -32,6 +32,8 @@ pub enum Parsed {
     Health(Health),
     /// `muster env`: the options that it was given.
     Env(Vec<Typed>),
+    /// `muster explain`.
+    Explain(Explain),
     /// A text to print: help, or the version.
     Print(String),
     /// A command that does not exist: what else was typed may mean anything.
@@ -64,8 +66,19 @@ pub struct Health {
     pub settings: Vec<Typed>,
 }
 
+/// `muster explain`.
+#[derive(Debug, Default, PartialEq)]
+pub struct Explain {
+    /// `muster explain <path>`; `None` where it was left out.
+    pub path: Option<PathBuf>,
+    /// `--output`, the last one.
+    pub output: Option<PathBuf>,
+    /// Options of the server, in the order given.
+    pub settings: Vec<Typed>,
+}
+
 /// The commands that exist.
-const COMMANDS: [&str; 4] = ["serve", "bench", "health", "env"];
+const COMMANDS: [&str; 5] = ["serve", "bench", "health", "env", "explain"];
 
 /// Parses the command line, program name first. What cannot be parsed goes to `problems`, and the
 /// rest is parsed without it.
@@ -202,6 +215,17 @@ fn interpret(matches: &ArgMatches, flags: &FlagTable, problems: &mut Vec<String>
             serve.settings.extend(typed(matches, flags));
             return Parsed::Env(serve.settings);
         }
+        Some(("explain", matches)) => {
+            serve.settings.extend(typed(matches, flags));
+            let last = |name| {
+                matches
+                    .get_many::<OsString>(name)
+                    .and_then(|mut it| it.next_back())
+                    .map(PathBuf::from)
+            };
+            let (path, output) = (last("path"), last("output"));
+            return Parsed::Explain(Explain { path, output, settings: serve.settings });
+        }
         Some((other, _)) => {
             problems.push(format!(
                 "the command '{other}' is not offered: muster serves models and does not train them"
@@ -240,6 +264,7 @@ pub(crate) fn parse_words(
         Parsed::Bench(_)
         | Parsed::Health(_)
         | Parsed::Env(_)
+        | Parsed::Explain(_)
         | Parsed::Print(_)
         | Parsed::Unknown => Vec::new(),
     }
@@ -313,6 +338,28 @@ fn command(flags: &FlagTable) -> Command {
                 )
                 .arg(help())
                 .infer_long_args(true)
+                .args(options(flags).map(|it| it.hide(true))),
+        )
+        .subcommand(
+            Command::new("explain")
+                .about("Show what a folder with a text model was understood to be, and how to do the same by hand")
+                .after_help(
+                    "Prints the line that the server's log would have, each file that was read, ignored or missing, \
+                     and the config.pbtxt files of an ensemble of steps that does the same. Nothing is served. \
+                     Options of the server that concern pipelines and engines may be given, such as --task. Exit \
+                     status: 0, or 1 and what is wrong.",
+                )
+                .arg(help())
+                .infer_long_args(true)
+                .arg(
+                    Arg::new("path")
+                        .value_name("DIR")
+                        .value_parser(OsStringValueParser::new())
+                        .help("A folder as `muster serve DIR` takes it: of a model, or of several"),
+                )
+                .arg(plain("output").value_name("DIR").help(
+                    "Write the ensembles there as a repository, with copies of the files that they need",
+                ))
                 .args(options(flags).map(|it| it.hide(true))),
         )
         // Platforms start images with the word `train` by mistake.

@@ -3,6 +3,7 @@
 
 pub mod cache;
 mod config;
+pub mod explain;
 pub mod infer;
 mod lifecycle;
 mod load;

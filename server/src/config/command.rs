@@ -4,7 +4,9 @@
 use std::ffi::OsString;
 
 use super::{
-    assemble, batching_file, flags,
+    assemble, batching_file,
+    explain::{self, ExplainCommand},
+    flags,
     health::{self, HealthCheck},
     inventory, monitoring_file,
     other_servers::offer_defaults,
@@ -26,6 +28,8 @@ pub enum Command {
     Bench(Vec<OsString>),
     /// Ask a running server: `muster health`.
     Health(HealthCheck),
+    /// Say what a folder is: `muster explain`.
+    Explain(ExplainCommand),
     /// Print this text to standard output and exit 0: `--help`, `--version`, `muster env`.
     Print(String),
 }
@@ -51,6 +55,13 @@ pub fn read(
         }
         Parsed::Env(settings) => {
             return inventory::of(settings, &flags, environment, machine).map(Command::Print);
+        }
+        Parsed::Explain(asked) => {
+            let command = explain::resolve(asked, &flags, environment, &mut problems);
+            return match command {
+                Some(command) if problems.is_empty() => Ok(Command::Explain(command)),
+                _ => Err(ConfigError::new(problems)),
+            };
         }
         Parsed::Unknown => return Err(ConfigError::new(problems)),
         Parsed::Serve(serve) => serve,

@@ -4,6 +4,7 @@ mod assemble;
 mod batching_file;
 mod command;
 mod engines;
+mod explain;
 mod flags;
 mod health;
 mod inventory;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use command::{Command, read};
 pub use engines::Engines;
+pub use explain::ExplainCommand;
 pub use health::HealthCheck;
 pub use lifecycle::Lifecycle;
 pub use server_config::ServerConfig;

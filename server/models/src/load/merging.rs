@@ -202,7 +202,7 @@ fn noted(mut completed: Completed, note: String) -> Completed {
 }
 
 /// Does the configuration say what the graph's engine, inputs or outputs are?
-fn describes_tensors(raw: &raw::ModelConfig) -> bool {
+pub(crate) fn describes_tensors(raw: &raw::ModelConfig) -> bool {
     !raw.backend.is_empty()
         || !raw.platform.is_empty()
         || !raw.input.is_empty()

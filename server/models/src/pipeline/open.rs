@@ -83,26 +83,10 @@ pub(crate) fn open(
     if !signature.batches() {
         return tensors("its graph has no batch dimension");
     }
-    let overrides = Overrides {
-        task: settings.task.clone(),
-        pooling: settings.pooling.clone(),
-        max_text_bytes: settings.max_text_bytes,
-        prompt: settings.prompt.clone(),
-        prompt_name: settings.prompt_name.clone(),
-        ..Overrides::default()
+    let (folder, steps) = match around(dir, spec, settings)? {
+        Around::Steps(both) => *both,
+        Around::Tensors(reason) => return tensors(&reason),
     };
-    let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
-    // What the file says of its task is not known to engines.
-    let metadata = BTreeMap::new();
-    let opened = Pipeline::open(&folder, &Graph { spec, metadata: &metadata });
-    let steps = match opened.map_err(|it| it.to_string())? {
-        Opened::Pipeline(steps) => *steps,
-        Opened::Tensors(reason) => return tensors(&reason),
-    };
-    if !steps.constants().is_empty() {
-        let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
-        return tensors(&format!("its graph takes {}, which no text fills", names.join(", ")));
-    }
     let mut tasks = steps.tasks();
     if steps.ranks_by_vectors() {
         tasks.push(Task::Rerank);
@@ -120,4 +104,45 @@ pub(crate) fn open(
     let graph = signature.clone();
     let served = ServedPipeline { steps, graph, config, rows, strict_rows };
     Ok(Opening::Pipeline(Box::new((served, face))))
+}
+
+/// A folder and the steps around its graph.
+pub(crate) enum Around {
+    /// It takes texts.
+    Steps(Box<(Folder, Pipeline)>),
+    /// Its graph is served as it is, for this reason.
+    Tensors(String),
+}
+
+/// Reads a folder, whose graph its engine describes so. Blocking.
+///
+/// # Errors
+/// What is missing or wrong in the folder: file, key and remedy.
+pub(crate) fn around(
+    dir: &Path,
+    spec: &ModelSpec,
+    settings: &PipelineSettings,
+) -> Result<Around, String> {
+    let overrides = Overrides {
+        task: settings.task.clone(),
+        pooling: settings.pooling.clone(),
+        max_text_bytes: settings.max_text_bytes,
+        prompt: settings.prompt.clone(),
+        prompt_name: settings.prompt_name.clone(),
+        ..Overrides::default()
+    };
+    let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
+    // What the file says of its task is not known to engines.
+    let metadata = BTreeMap::new();
+    let opened = Pipeline::open(&folder, &Graph { spec, metadata: &metadata });
+    let steps = match opened.map_err(|it| it.to_string())? {
+        Opened::Pipeline(steps) => *steps,
+        Opened::Tensors(reason) => return Ok(Around::Tensors(reason)),
+    };
+    if !steps.constants().is_empty() {
+        let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
+        let reason = format!("its graph takes {}, which no text fills", names.join(", "));
+        return Ok(Around::Tensors(reason));
+    }
+    Ok(Around::Steps(Box::new((folder, steps))))
 }

@@ -1,0 +1,37 @@
+//! `muster explain`: what is to be explained, with the server's own settings of pipelines and engines.
+
+use std::path::PathBuf;
+
+use super::engines::{self, Engines};
+use configuration::{Environment, FlagTable, command_line::Explain, gather};
+use models::settings::{PipelineSettings, pipelines};
+
+/// What is to be explained.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExplainCommand {
+    /// A folder of a model, or of several.
+    pub path: PathBuf,
+    /// Where the ensembles are written to, if anywhere.
+    pub output: Option<PathBuf>,
+    /// The settings of pipelines.
+    pub pipelines: PipelineSettings,
+    /// Where the engines find their libraries.
+    pub engines: Engines,
+}
+
+/// The command; `None`, with a further problem, where nothing is named.
+pub(super) fn resolve(
+    command: Explain,
+    flags: &FlagTable,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> Option<ExplainCommand> {
+    let sources = gather(&command.settings, flags, environment, problems);
+    let pipelines = pipelines::resolve(&sources, problems);
+    let engines = engines::resolve(&sources, problems);
+    let Some(path) = command.path else {
+        problems.push("muster explain DIR: a folder is to be named".to_owned());
+        return None;
+    };
+    Some(ExplainCommand { path, output: command.output, pipelines, engines })
+}
