@@ -22,6 +22,11 @@ impl ConfigError {
         ConfigError { failed: "the server cannot be asked", problems }
     }
 
+    /// Of `muster explain`. `problems` is not empty.
+    pub fn of_explain(problems: Vec<String>) -> ConfigError {
+        ConfigError { failed: "nothing can be explained", problems }
+    }
+
     /// Of `muster env`. `problems` is not empty.
     pub fn of_env(problems: Vec<String>) -> ConfigError {
         ConfigError { failed: "muster could not start", problems }

@@ -29,7 +29,7 @@ pub enum Command {
     /// Ask a running server: `muster health`.
     Health(HealthCheck),
     /// Say what a folder is: `muster explain`.
-    Explain(ExplainCommand),
+    Explain(Box<ExplainCommand>),
     /// Print this text to standard output and exit 0: `--help`, `--version`, `muster env`.
     Print(String),
 }
@@ -59,8 +59,8 @@ pub fn read(
         Parsed::Explain(asked) => {
             let command = explain::resolve(asked, &flags, environment, &mut problems);
             return match command {
-                Some(command) if problems.is_empty() => Ok(Command::Explain(command)),
-                _ => Err(ConfigError::new(problems)),
+                Some(command) if problems.is_empty() => Ok(Command::Explain(Box::new(command))),
+                _ => Err(ConfigError::of_explain(problems)),
             };
         }
         Parsed::Unknown => return Err(ConfigError::new(problems)),

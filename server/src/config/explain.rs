@@ -30,7 +30,7 @@ pub(super) fn resolve(
     let pipelines = pipelines::resolve(&sources, problems);
     let engines = engines::resolve(&sources, problems);
     let Some(path) = command.path else {
-        problems.push("muster explain DIR: a folder is to be named".to_owned());
+        problems.push("no folder is named; write muster explain DIR".to_owned());
         return None;
     };
     Some(ExplainCommand { path, output: command.output, pipelines, engines })

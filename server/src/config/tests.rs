@@ -1,6 +1,7 @@
 //! Tables over a made-up environment: the settings, and the configuration that results.
 
 mod cache;
+mod explain;
 mod grpc;
 mod health;
 mod multi_model;
