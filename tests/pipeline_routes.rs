@@ -79,6 +79,19 @@ fn token_ids_are_those_of_the_model() {
 }
 
 #[test]
+fn a_model_that_does_not_serve_is_not_answered_by_another() {
+    let flags = ["--model-control-mode=explicit", "--load-model=st-6", "--load-model=pool-cls"];
+    let server = Server::start(&repository(&["st-6", "pool-cls"]), &flags);
+    server.post("/v2/repository/models/pool-cls/unload", "").expect(200);
+    let ask = |model: &str| post(&server, "/v1/embeddings", &json!({"input": "a", "model": model}));
+    ask("text-embedding-3-small").expect(200);
+    ask("st-6").expect(200);
+    for model in ["pool-cls", "st-6/7", "st-6/99999999999999999999", "st-6/"] {
+        assert_eq!(ask(model).expect(404).json()["error"]["code"], "model_not_found", "{model}");
+    }
+}
+
+#[test]
 fn the_model_is_that_of_the_path_of_the_body_of_a_header_or_the_only_one() {
     let server = Server::start(&repository(&["st-6", "pool-cls", "sst2"]), &[]);
     let text = json!(["I am super happy right now."]);

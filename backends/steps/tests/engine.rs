@@ -134,6 +134,11 @@ fn what_is_wrong_has_its_line_its_key_and_the_nearest_name() {
         "parameter 'truncation': 'only_frist' is none of longest_first, only_first, only_second, none; did you mean \
          'only_first'?",
     );
+    for name in ["max_length", "pad_to_multiple_of"] {
+        // Rows of such a length would take all memory there is.
+        let expected = format!("parameter '{name}': 1000000000 is more than a row may have");
+        refused(&[tokenize, ("file", "sst2/tokenizer.json"), (name, "1000000000")], &expected);
+    }
     refused(&[tokenize], "parameter 'file' is missing");
     refused(
         &[tokenize, ("file", "sst2/config.json")],

@@ -171,7 +171,7 @@ fn what_is_wrong_with_a_folder_is_said_with_file_and_key() {
     check_error(
         &[("model.onnx", "-")],
         "model.onnx: there is no graph; put model.onnx, \
-        onnx/model.onnx or model.pt there, or name one by --pipeline-graph",
+        onnx/model.onnx or model.pt there, or name one as \"graph\" in muster.json",
     );
     check_error(&[("config.json", "[]")], "config.json: it is no JSON object");
     check_error(

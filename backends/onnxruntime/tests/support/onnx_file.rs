@@ -286,8 +286,8 @@ pub(crate) struct Encoder {
     pub(crate) vocabulary: u64,
 }
 
-/// A BERT without positions: `input_ids` and `attention_mask`, both INT64 `[rows, tokens]`, to `last_hidden_state`, FP32
-/// `[rows, tokens, hidden]`. A token that the mask leaves out changes no other.
+/// A BERT without positions: `input_ids` and `attention_mask`, both INT64 `[rows, tokens]`, to `last_hidden_state`,
+/// FP32 `[rows, tokens, hidden]`. A token that the mask leaves out changes no other.
 pub(crate) fn encoder(path: &Path, sizes: Encoder, seed: u64) -> std::io::Result<()> {
     let Encoder { layers, hidden, heads, vocabulary } = sizes;
     let mut graph = Graph::new(seed);

@@ -5,6 +5,9 @@ use backend::{BackendError, NamedTensor};
 use super::{call::Call, kept::MASK, settings::Settings};
 use crate::{side::Side, text::Encoded};
 
+/// Most tokens of a row that a configuration may ask for: rows of a run are all as long.
+const LONGEST: usize = 1 << 17;
+
 /// How far rows are padded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Padding {
@@ -44,6 +47,12 @@ impl Padding {
         };
         let to = settings.named("padding", &names, read)?.unwrap_or(To::Batch);
         let multiple = settings.count("pad_to_multiple_of")?.unwrap_or(1);
+        for (name, given) in [("max_length", max_length), ("pad_to_multiple_of", multiple)] {
+            if LONGEST < given {
+                let problem = format!("{given} is more than a row may have, which is {LONGEST}");
+                return Err(settings.wrong(name, problem));
+            }
+        }
         if multiple > 1 && to == To::None {
             let problem = "it needs padding, and padding is none";
             return Err(settings.wrong("pad_to_multiple_of", problem));

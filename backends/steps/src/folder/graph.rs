@@ -30,7 +30,7 @@ pub(crate) fn choose(
     let Some(graph) = found else {
         return Err(match asked {
             None => FolderError::file("model.onnx", "there is no graph").remedy(
-                "put model.onnx, onnx/model.onnx or model.pt there, or name one by --pipeline-graph",
+                "put model.onnx, onnx/model.onnx or model.pt there, or name one as \"graph\" in muster.json",
             ),
             Some(name) => {
                 let problem = format!("the graph '{name}' is not there");
@@ -45,7 +45,7 @@ pub(crate) fn choose(
     };
     notes.read(&graph);
     for other in others(dir).iter().filter(|it| **it != graph) {
-        notes.ignored(other, "another graph is used; --pipeline-graph names this one");
+        notes.ignored(other, "another graph is used; \"graph\" in muster.json names this one");
     }
     Ok(graph)
 }

@@ -127,11 +127,13 @@ async fn prepare(
     work: &Work,
     asked: Asked,
 ) -> Result<Vec<Prepared>, Error> {
-    let texts: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-    let labels = asked.candidate_labels.as_deref().unwrap_or_default();
-    let bytes = texts.saturating_add(labels.iter().map(String::len).sum());
-    // Each label makes a row of the whole text.
-    let is_short = bytes.saturating_mul(labels.len().max(1)) < AT_ONCE;
+    let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
+    let labels = asked.candidate_labels.as_deref().unwrap_or_default().len().max(1);
+    // Each label makes a row of the whole text. What is asked for may be long, too: labels, targets, a template.
+    check_rows(work.rows.max(1).saturating_mul(labels), pipeline.config.max_batch_size)?;
+    let is_short = texts.saturating_mul(labels) <= FEW
+        && bytes.saturating_mul(labels).saturating_add(asked.bytes) < AT_ONCE;
     let (pipeline, inputs) = (pipeline.clone(), work.inputs.clone());
     elsewhere_unless(is_short, move |has_left| {
         let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;

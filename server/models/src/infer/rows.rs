@@ -1,14 +1,19 @@
 //! The rows of a request on a pipeline: each is a job of its own, and what is kept of each comes back in their order.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use crate::{
     infer::next::next,
-    pipeline::{open::ServedPipeline, row_error::error, row_runs::RowJob},
+    pipeline::{
+        elsewhere::elsewhere_unless, open::ServedPipeline, row_error::error, row_runs::RowJob,
+    },
 };
 use inference::{error::Error, timings::Timings};
 use schedule::{Extent, RequestQueue, Scheduler, Submission};
 use steps::{Place, Reduced, Row, Step, Work, outputs_of_row};
+
+/// What is kept of outputs of more bytes is found on a thread for such, since it would make other clients wait.
+const LARGE: usize = 256 * 1024;
 
 /// Runs rows, each by itself, many at once; what is kept of each, in their order, and where the time went.
 ///
@@ -19,7 +24,7 @@ use steps::{Place, Reduced, Row, Step, Work, outputs_of_row};
 /// Dropping the future withdraws all rows.
 pub(super) async fn run_rows(
     scheduler: &Scheduler,
-    pipeline: &ServedPipeline,
+    pipeline: &Arc<ServedPipeline>,
     whole: &Submission,
     rows: Vec<Row>,
 ) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
@@ -62,15 +67,19 @@ pub(super) async fn run_rows(
                 let answer = async move {
                     let done = queued.answer().await?;
                     scheduler.count_text(tokens * works.len());
-                    let padding = pipeline.steps.padding_side();
-                    let reduce = |(row, (number, work)): (usize, (usize, Work))| {
-                        let place = Place { row, tokens, padding };
-                        let given = outputs_of_row(pipeline.steps.outputs(), &done.outputs, place);
-                        let reduced = given.and_then(|it| pipeline.steps.reduce(&work, &it));
-                        Ok((number, reduced.map_err(error)?))
-                    };
-                    let reduced = works.into_iter().enumerate().map(reduce);
-                    Ok::<_, Error>((reduced.collect::<Result<Vec<_>, Error>>()?, done.timings))
+                    let (outputs, pipeline) = (done.outputs, pipeline.clone());
+                    let bytes: usize = outputs.iter().map(|it| it.tensor.byte_len()).sum();
+                    let reduced = elsewhere_unless(bytes <= LARGE, move |_| {
+                        let padding = pipeline.steps.padding_side();
+                        let reduce = |(row, (number, work)): (usize, (usize, Work))| {
+                            let place = Place { row, tokens, padding };
+                            let given = outputs_of_row(pipeline.steps.outputs(), &outputs, place);
+                            let reduced = given.and_then(|it| pipeline.steps.reduce(&work, &it));
+                            Ok((number, reduced.map_err(error)?))
+                        };
+                        works.into_iter().enumerate().map(reduce).collect::<Result<Vec<_>, Error>>()
+                    });
+                    Ok::<_, Error>((reduced.await?, done.timings))
                 };
                 running.push((0, Box::pin(answer)));
             }

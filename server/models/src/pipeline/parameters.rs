@@ -18,6 +18,8 @@ pub(crate) struct Asked {
     pub(crate) parameters: Parameters,
     /// The classes of a zero-shot classification.
     pub(crate) candidate_labels: Option<Vec<String>>,
+    /// Bytes of all texts among the parameters: labels, targets, a template.
+    pub(crate) bytes: usize,
 }
 
 /// What these parameters of a request for that task mean.
@@ -27,6 +29,9 @@ pub(crate) struct Asked {
 pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<Asked, Error> {
     let mut asked = Asked::default();
     for (key, value) in parameters {
+        if let Parameter::Text(text) = value {
+            asked.bytes = asked.bytes.saturating_add(text.len());
+        }
         let value = value_of(key, value);
         match (task, &**key) {
             (Task::ZeroShotClassification, CANDIDATE_LABELS) => {

@@ -73,6 +73,17 @@ impl<'a> TextModel<'a> {
         self.pipeline.steps.max_tokens()
     }
 
+    /// Most rows of one run, and most of their tokens, padding included.
+    pub fn most_of_run(self) -> (usize, usize) {
+        match self.pipeline.rows.bounds {
+            Some(bounds) => (bounds.rows, bounds.tokens),
+            None => {
+                let rows = self.pipeline.graph.max_batch_size;
+                (rows, self.most_tokens().saturating_mul(rows.max(1)))
+            }
+        }
+    }
+
     /// Most texts of one request.
     pub fn most_texts(self) -> usize {
         self.pipeline.config.max_batch_size

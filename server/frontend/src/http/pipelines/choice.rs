@@ -122,11 +122,27 @@ async fn of_name(
         match found {
             Ok(model) => return Ok(Some(model)),
             // What has a version of another number is no model of another name.
-            Err(Error::NotFound(_)) if version.is_none() => {}
+            Err(error @ Error::NotFound(_)) if version.is_none() => {
+                // Another model's vectors would be of another space.
+                if is_known(service, name) {
+                    return Err(error);
+                }
+            }
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    match name.rsplit_once(['/', '@']) {
+        Some((known, version)) if is_known(service, known) => {
+            let (known, version) = (shown(known), shown(version));
+            Err(Error::NotFound(format!("model '{known}' has no version '{version}'")))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Is it the name of a model, which may not serve?
+fn is_known(service: &Service, name: &str) -> bool {
+    service.serving.models.names().iter().any(|it| **it == *name)
 }
 
 /// No model that serves has the task: perhaps the only one that there is has not been loaded.

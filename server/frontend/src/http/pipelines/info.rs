@@ -28,7 +28,7 @@ pub async fn info(service: &Service, path: Option<&ModelPath<'_>>, parts: &Parts
     let terms = terms(service, &model);
     let no_texts = || Error::Internal("the model takes no texts".to_owned());
     let text_model = model.text_model().ok_or_else(no_texts)?;
-    let (pooling, rows) = (text_model.pooling(), model.config.max_batch_size);
+    let (pooling, (rows, tokens)) = (text_model.pooling(), text_model.most_of_run());
     let dtype = format!("{:?}", text_model.dtype()).to_lowercase().replace("fp", "float");
     let info = Info {
         model: &model.shown_name,
@@ -37,7 +37,7 @@ pub async fn info(service: &Service, path: Option<&ModelPath<'_>>, parts: &Parts
         kind: kind(text_model, pooling.as_deref()),
         most_requests: text_model.most_texts(),
         most_tokens: text_model.most_tokens(),
-        most_batch_tokens: text_model.most_tokens().saturating_mul(rows.max(1)),
+        most_batch_tokens: tokens,
         most_batch_rows: Some(rows).filter(|it| *it > 0),
         most_texts: text_model.most_texts(),
         tokenizers: model.instances(),
