@@ -146,7 +146,8 @@ fn the_table_of_addresses_is_complete() {
         ("GET", "/v2/models/copy/trace/setting", 200),
         ("GET", "/v2/logging", 200),
         ("GET", "/v2/models/copy/infer", 405),
-        ("POST", "/v2/models/copy", 405),
+        // Of a text model it would be answered in the form of Hugging Face's hub.
+        ("POST", "/v2/models/copy", 400),
         ("GET", "/v2/repository/index", 405),
         ("GET", "/v3", 404),
         ("GET", "/v2/models/copy/other", 404),

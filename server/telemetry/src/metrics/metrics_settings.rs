@@ -151,9 +151,8 @@ fn quantiles(text: &str) -> Parse<Vec<f64>> {
 
 fn tei_names(text: &str) -> Parse<bool> {
     match text.trim() {
-        "" => Ok(false),
         "tei" => Ok(true),
-        _ => Err("'tei', or nothing for muster's and Triton's names alone".to_owned()),
+        _ => Err("'tei'; without the flag there are muster's and Triton's names alone".to_owned()),
     }
 }
 
