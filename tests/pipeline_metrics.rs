@@ -33,6 +33,7 @@ fn pipelines_are_counted() {
         (r#"muster_pipeline_inputs_refused_total{model="st-6",reason="parameter",version="1"}"#, 1),
         (r#"muster_pipeline_step_duration_us_count{model="st-6",step="prepare",version="1"}"#, 4),
         (r#"muster_pipeline_step_duration_us_count{model="st-6",step="finish",version="1"}"#, 2),
+        ("muster_pipeline_prepare_queue", 0),
     ] {
         let expected = format!("{line} {value}");
         assert!(text.lines().any(|it| it == expected), "{expected} is not in {text}");

@@ -20,6 +20,7 @@ pub mod pack;
 mod packing;
 pub mod padding;
 pub mod policy;
+pub mod prepare;
 pub mod queue;
 pub mod ragged;
 pub mod rate_limit_settings;

@@ -127,6 +127,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "max-batch-tokens",
         "max-batch-requests",
         "max-text-bytes",
+        "tokenization-workers",
         "default-prompt",
         "default-prompt-name",
         "served-model-name",

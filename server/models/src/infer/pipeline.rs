@@ -11,7 +11,7 @@ use backend::NamedTensor;
 use crate::{
     infer::{parts::Leaving, rows::run_rows},
     pipeline::{
-        elsewhere::{AT_ONCE, elsewhere_unless},
+        elsewhere::{AT_ONCE, Effort},
         inputs::{self, of_rows},
         open::ServedPipeline,
         outputs::{Counts, Outputs},
@@ -28,6 +28,7 @@ use inference::{
 };
 use schedule::{
     Scheduler, Submission,
+    prepare::Wanted,
     work::{Done, Work},
 };
 use steps::{Context, Prepared, Reduced, ResultForm, Step, TopK};
@@ -62,9 +63,9 @@ pub(super) struct Asking<'a> {
 /// Dropping the future withdraws all rows.
 pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Done, Error> {
     let Asking { task, pipeline, parameters, submission, metrics, trace } = asking;
-    let work = submission.work.clone();
+    let (work, deadline) = (submission.work.clone(), submission.deadline);
     let began = Instant::now();
-    let ready = ready(pipeline, task, &work, parameters).await;
+    let ready = ready(pipeline, task, &work, parameters, deadline).await;
     let prepare = began.elapsed();
     metrics.text_step(TextStep::Prepare, prepare);
     let (asked, prepared) = ready.inspect_err(|it| metrics.texts_refused(refusal(it)))?;
@@ -84,7 +85,8 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     leaving.end();
     let ended = Instant::now();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
-    let outputs = finish(pipeline, task, work, asked, started, reduced).await?;
+    let answering = Answering { work, asked, started, deadline };
+    let outputs = finish(pipeline, task, answering, reduced).await?;
     metrics.text_step(TextStep::Finish, ended.elapsed());
     if let Some(trace) = trace {
         trace.finished(ended);
@@ -101,9 +103,10 @@ async fn ready(
     task: Task,
     work: &Work,
     parameters: &[(Arc<str>, Parameter)],
+    deadline: Option<Instant>,
 ) -> Result<(Asked, Vec<Prepared>), Error> {
     let asked = parameters::read(task, parameters)?;
-    let prepared = prepare(pipeline, task, work, asked.clone()).await?;
+    let prepared = prepare(pipeline, task, work, asked.clone(), deadline).await?;
     if task == Task::FeatureExtraction {
         check_features(pipeline, &prepared)?;
     }
@@ -126,6 +129,7 @@ async fn prepare(
     task: Task,
     work: &Work,
     asked: Asked,
+    deadline: Option<Instant>,
 ) -> Result<Vec<Prepared>, Error> {
     let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
@@ -134,16 +138,16 @@ async fn prepare(
     check_rows(work.rows.max(1).saturating_mul(labels), pipeline.config.max_batch_size)?;
     let is_short = texts.saturating_mul(labels) <= FEW
         && bytes.saturating_mul(labels).saturating_add(asked.bytes) < AT_ONCE;
-    let (pipeline, inputs) = (pipeline.clone(), work.inputs.clone());
-    elsewhere_unless(is_short, move |has_left| {
+    let (around, inputs) = (pipeline.clone(), work.inputs.clone());
+    let prepare = move |wanted: &Wanted| {
         let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
-        let most = pipeline.config.max_batch_size;
+        let most = around.config.max_batch_size;
         check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;
         let mut rows = 0;
         let mut all = Vec::with_capacity(inputs.len());
         for (at, input) in inputs.iter().enumerate() {
-            has_left.check()?;
-            let prepared = pipeline.steps.prepare(task, &input.input(), &asked.parameters);
+            wanted.check()?;
+            let prepared = around.steps.prepare(task, &input.input(), &asked.parameters);
             let prepared = prepared.map_err(|it| of_text(at, inputs.len(), &it))?;
             rows += prepared.rows.len();
             // Windows of long texts, which only tokens can tell.
@@ -151,8 +155,8 @@ async fn prepare(
             all.push(prepared);
         }
         Ok(all)
-    })
-    .await
+    };
+    pipeline.work(Effort::short_if(is_short), deadline, prepare).await
 }
 
 /// One input whose rows run.
@@ -163,13 +167,19 @@ struct Started {
     counts: Counts,
 }
 
+/// What an answer is made of beside what came of its rows.
+struct Answering {
+    work: Work,
+    asked: Asked,
+    started: Vec<Started>,
+    deadline: Option<Instant>,
+}
+
 /// The wanted outputs, of what is left of the rows of each input.
 async fn finish(
     pipeline: &Arc<ServedPipeline>,
     task: Task,
-    work: Work,
-    asked: Asked,
-    started: Vec<Started>,
+    answering: Answering,
     reduced: Vec<Reduced>,
 ) -> Result<Vec<NamedTensor>, Error> {
     let is_short = match task {
@@ -184,8 +194,9 @@ async fn finish(
         | Task::FeatureExtraction
         | Task::SparseEmbedding => false,
     };
-    let pipeline = pipeline.clone();
-    elsewhere_unless(is_short, move |has_left| {
+    let Answering { work, asked, started, deadline } = answering;
+    let around = pipeline.clone();
+    let finish = move |wanted: &Wanted| {
         // No other reply repeats its text.
         let texts = match task {
             Task::ZeroShotClassification => inputs::texts(&work.inputs, TEXT)?,
@@ -195,15 +206,15 @@ async fn finish(
         let mut outputs = Outputs::new(&work.outputs)?;
         let mut reduced = reduced.into_iter();
         for (at, input) in started.into_iter().enumerate() {
-            has_left.check()?;
+            wanted.check()?;
             let rows = reduced.by_ref().take(input.rows).collect();
-            let reply = pipeline.steps.finish(input.context, rows).map_err(error)?;
+            let reply = around.steps.finish(input.context, rows).map_err(error)?;
             let text = texts.get(at).copied().unwrap_or_default();
             outputs.push(&reply, &ResultForm { text, is_best_only }, input.counts)?;
         }
         outputs.finish()
-    })
-    .await
+    };
+    pipeline.work(Effort::short_if(is_short), deadline, finish).await
 }
 
 /// A request is of no more rows of the graph than it may be of texts.

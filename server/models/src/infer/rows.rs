@@ -4,12 +4,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use crate::{
     infer::next::next,
-    pipeline::{
-        elsewhere::elsewhere_unless, open::ServedPipeline, row_error::error, row_runs::RowJob,
-    },
+    pipeline::{elsewhere::Effort, open::ServedPipeline, row_error::error, row_runs::RowJob},
 };
 use inference::{error::Error, timings::Timings};
-use schedule::{Extent, RequestQueue, Scheduler, Submission};
+use schedule::{Extent, RequestQueue, Scheduler, Submission, prepare::Wanted};
 use steps::{Place, Reduced, Row, Step, Work, outputs_of_row};
 
 /// What is kept of outputs of more bytes is found on a thread for such, since it would make other clients wait.
@@ -67,19 +65,23 @@ pub(super) async fn run_rows(
                 let answer = async move {
                     let done = queued.answer().await?;
                     scheduler.count_text(tokens * works.len());
-                    let (outputs, pipeline) = (done.outputs, pipeline.clone());
+                    let outputs = done.outputs;
                     let bytes: usize = outputs.iter().map(|it| it.tensor.byte_len()).sum();
-                    let reduced = elsewhere_unless(bytes <= LARGE, move |_| {
-                        let padding = pipeline.steps.padding_side();
+                    let around = pipeline.clone();
+                    let reduce_all = move |wanted: &Wanted| {
+                        let padding = around.steps.padding_side();
                         let reduce = |(row, (number, work)): (usize, (usize, Work))| {
+                            wanted.check()?;
                             let place = Place { row, tokens, padding };
-                            let given = outputs_of_row(pipeline.steps.outputs(), &outputs, place);
-                            let reduced = given.and_then(|it| pipeline.steps.reduce(&work, &it));
+                            let given = outputs_of_row(around.steps.outputs(), &outputs, place);
+                            let reduced = given.and_then(|it| around.steps.reduce(&work, &it));
                             Ok((number, reduced.map_err(error)?))
                         };
                         works.into_iter().enumerate().map(reduce).collect::<Result<Vec<_>, Error>>()
-                    });
-                    Ok::<_, Error>((reduced.await?, done.timings))
+                    };
+                    let effort = Effort::short_if(bytes <= LARGE);
+                    let reduced = pipeline.work(effort, whole.deadline, reduce_all).await?;
+                    Ok::<_, Error>((reduced, done.timings))
                 };
                 running.push((0, Box::pin(answer)));
             }

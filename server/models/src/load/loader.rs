@@ -8,7 +8,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -59,6 +59,7 @@ use crate::{
     settings::repository::Repository,
 };
 use inference::signature::Signature;
+use schedule::prepare::PreparePool;
 use telemetry::metrics::{Metrics, ModelOptions};
 
 /// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
@@ -80,6 +81,8 @@ pub struct Loader {
     pub(crate) reader: ConfigReader,
     /// How long sequences may be idle on models that do not say; `None` for Triton's second.
     sequence_idle: Option<Duration>,
+    /// Where inputs of models are prepared that take texts, once there is one.
+    pub(super) prepare_pool: OnceLock<Arc<PreparePool>>,
     /// Processors to share out; at least 1.
     pub(super) cpus: AtomicUsize,
 }
@@ -95,7 +98,7 @@ impl Loader {
         let reader = ConfigReader::default();
         let descriptions = Engines::of(&engines);
         let cpus = AtomicUsize::new(settings.cpus.get());
-        let (sequence_idle, lost_loads) = Default::default();
+        let (sequence_idle, lost_loads, prepare_pool) = Default::default();
         Loader {
             engines,
             lost_loads,
@@ -105,6 +108,7 @@ impl Loader {
             metrics,
             reader,
             sequence_idle,
+            prepare_pool,
             cpus,
         }
     }

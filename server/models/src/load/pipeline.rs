@@ -30,6 +30,7 @@ use crate::{
 use inference::signature::Signature;
 use schedule::{
     pack::{RunBounds, USUAL_ROWS},
+    prepare::PreparePool,
     row_check::RowCheck,
 };
 
@@ -82,6 +83,16 @@ impl Loader {
         Ok(tried)
     }
 
+    /// The threads for long work on inputs and answers, of all models.
+    fn prepare_pool(&self) -> Arc<PreparePool> {
+        let new = || {
+            let threads = self.settings.repository.pipelines.prepare_threads;
+            let threads = threads.unwrap_or(self.settings.cpus);
+            Arc::new(PreparePool::new(threads, self.metrics.prepare_queue()))
+        };
+        self.prepare_pool.get_or_init(new).clone()
+    }
+
     /// The pipeline that a loaded graph and its folder make, and the face of it; `None` where the graph is served as it
     /// is.
     ///
@@ -104,7 +115,8 @@ impl Loader {
         // Rows of text that are tried below may go together where others do not.
         let packs = packs(load.raw, config) || settled.is_unproved;
         let bounds = packs.then_some(most);
-        let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu };
+        let pool = self.prepare_pool();
+        let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu, pool };
         let (name, version) = (load.found.shown_name(), load.version);
         match open(dir, &loaded, &settings.pipelines)? {
             Opening::Pipeline(opened) => {

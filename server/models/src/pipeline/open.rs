@@ -1,6 +1,6 @@
 //! From a graph that serves and the folder that it lies in to a pipeline.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, path::Path};
+use std::{collections::BTreeMap, num::NonZeroUsize, path::Path, sync::Arc};
 
 use backend::ModelSpec;
 
@@ -10,7 +10,7 @@ use crate::{
     settings::pipelines::PipelineSettings,
 };
 use inference::{signature::Signature, task::Task};
-use schedule::pack::RunBounds;
+use schedule::{pack::RunBounds, prepare::PreparePool};
 use steps::{Folder, Graph, Opened, Overrides, Pipeline, Step, is_pipeline};
 
 /// What stands around the graph of a model.
@@ -25,6 +25,8 @@ pub struct ServedPipeline {
     pub(crate) rows: RowRuns,
     /// Do requests run apart where answers depend on the other rows of a run?
     pub(crate) strict_rows: bool,
+    /// Where long work on inputs and answers is done.
+    pub(crate) pool: Arc<PreparePool>,
 }
 
 impl ServedPipeline {
@@ -59,6 +61,8 @@ pub(crate) struct Loaded<'a> {
     pub(crate) bounds: Option<RunBounds>,
     /// Does it run on a GPU?
     pub(crate) is_on_gpu: bool,
+    /// Where long work on inputs and answers is done.
+    pub(crate) pool: Arc<PreparePool>,
 }
 
 /// The folder of a model without a configuration that names its engine, where it is one of a pipeline.
@@ -102,7 +106,8 @@ pub(crate) fn open(
     let rows = RowRuns::new(&steps, bounds, loaded.is_on_gpu);
     let strict_rows = folder.overrides.strict_rows.unwrap_or(false);
     let graph = signature.clone();
-    let served = ServedPipeline { steps, graph, config, rows, strict_rows };
+    let served =
+        ServedPipeline { steps, graph, config, rows, strict_rows, pool: loaded.pool.clone() };
     Ok(Opening::Pipeline(Box::new((served, face))))
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use backend::DataType;
 
 use super::{
-    elsewhere::{AT_ONCE, elsewhere_unless},
+    elsewhere::{AT_ONCE, Effort},
     open::ServedPipeline,
     row_error::of_text,
 };
 use crate::serving::served::ServedModel;
 use inference::{error::Error, task::Task};
+use schedule::prepare::Wanted;
 use steps::{Head, Step, TextToken, Tokenizing};
 
 /// Most tokens of one reply: each takes some hundred bytes.
@@ -111,23 +112,23 @@ impl<'a> TextModel<'a> {
     ) -> Result<Vec<Vec<TextToken>>, Error> {
         self.check_texts(texts.len())?;
         let is_short = texts.iter().map(String::len).sum::<usize>() < AT_ONCE;
-        let pipeline = self.pipeline.clone();
-        elsewhere_unless(is_short, move |has_left| {
+        let around = self.pipeline.clone();
+        let work = move |wanted: &Wanted| {
             let TokenizeOptions { add_special_tokens, prompt_name } = &options;
             let prompt_name = prompt_name.as_deref();
             let how = Tokenizing { add_special_tokens: *add_special_tokens, prompt_name };
             let (mut all, mut count) = (Vec::with_capacity(texts.len()), 0);
             for (at, text) in texts.iter().enumerate() {
-                has_left.check()?;
-                let tokens = pipeline.steps.tokenize(text, &how);
+                wanted.check()?;
+                let tokens = around.steps.tokenize(text, &how);
                 let tokens = tokens.map_err(|it| of_text(at, texts.len(), &it))?;
                 count += tokens.len();
                 check_tokens(count)?;
                 all.push(tokens);
             }
             Ok(all)
-        })
-        .await
+        };
+        self.pipeline.work(Effort::short_if(is_short), None, work).await
     }
 
     /// The text of each list of token ids.
@@ -147,17 +148,17 @@ impl<'a> TextModel<'a> {
         let count = lists.iter().map(Vec::len).sum();
         check_tokens(count)?;
         let is_short = count.saturating_mul(size_of::<u32>()) < AT_ONCE;
-        let pipeline = self.pipeline.clone();
-        elsewhere_unless(is_short, move |has_left| {
-            let tokenizer = pipeline.steps.tokenizer();
+        let around = self.pipeline.clone();
+        let work = move |wanted: &Wanted| {
+            let tokenizer = around.steps.tokenizer();
             let text = |(at, ids): (usize, &Vec<u32>)| {
-                has_left.check()?;
+                wanted.check()?;
                 let text = tokenizer.decode_known(ids, skip_special_tokens);
                 text.map_err(|it| of_text(at, lists.len(), &it))
             };
             lists.iter().enumerate().map(text).collect()
-        })
-        .await
+        };
+        self.pipeline.work(Effort::short_if(is_short), None, work).await
     }
 
     fn check_texts(self, given: usize) -> Result<(), Error> {

@@ -20,6 +20,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else 4096 on a CPU and 65536 on a GPU"),
     Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU"),
     Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
+    Flag::value("tokenization-workers", "", "Threads that prepare long texts for pipelines, for all models together. Default: one per processor"),
     Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt"),
     Flag::value("default-prompt-name", "", "The same by the name of one of the folder's prompts; not both"),
 ];
@@ -41,6 +42,8 @@ pub struct PipelineSettings {
     pub max_batch_requests: Option<NonZeroUsize>,
     /// Most bytes of one text; `None` where each folder says it, or 1 MiB.
     pub max_text_bytes: Option<usize>,
+    /// Threads that prepare inputs; `None`: one per processor.
+    pub prepare_threads: Option<NonZeroUsize>,
     /// What stands in front of texts where a request names no prompt.
     pub prompt: Option<String>,
     /// The name of the folder's prompt that does.
@@ -57,6 +60,7 @@ impl Default for PipelineSettings {
             max_batch_tokens: None,
             max_batch_requests: None,
             max_text_bytes: None,
+            prepare_threads: None,
             prompt: None,
             prompt_name: None,
         }
@@ -70,6 +74,7 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
     let max_batch_tokens = most("max-batch-tokens");
     let max_batch_requests = most("max-batch-requests");
     let bytes = sources.read("max-text-bytes", value::bytes_from_one, problems);
+    let prepare_threads = sources.read("tokenization-workers", value::count, problems);
     // A prompt may end in a blank, and is taken as it is.
     let prompt = sources.read("default-prompt", value::text, problems);
     let prompt_name = sources.read("default-prompt-name", value::text, problems);
@@ -87,6 +92,7 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
         max_batch_tokens,
         max_batch_requests,
         max_text_bytes: bytes.map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
+        prepare_threads,
         prompt,
         prompt_name,
     }

@@ -22,6 +22,8 @@ pub(super) struct Inner {
     pub(super) grpc: GrpcRequests,
     pub(super) connections: Gauge,
     pub(super) bytes_in_flight: Gauge,
+    /// Work on inputs and answers that no thread has begun, once there are models with such work.
+    pub(super) prepare_queue: OnceLock<Arc<Gauge>>,
     /// The cache in this process, once there is one.
     pub(super) cache: OnceLock<Arc<CacheGauges>>,
     /// Guards the last sample of the process and the machine.

@@ -69,6 +69,7 @@ impl Metrics {
             grpc: GrpcRequests::new(),
             connections: Gauge::default(),
             bytes_in_flight: Gauge::default(),
+            prepare_queue: OnceLock::new(),
             cache: OnceLock::new(),
             sampler: Mutex::new(sampler),
             gpu_sampler: Mutex::new(GpuSampler::new(sensors)),
@@ -107,6 +108,12 @@ impl Metrics {
     /// Bytes of request bodies in memory; the owner of the budget keeps it right.
     pub fn bytes_in_flight(&self) -> &Gauge {
         &self.0.bytes_in_flight
+    }
+
+    /// Pieces of work on inputs and answers that no thread has begun; the pool of these threads keeps it right. It is
+    /// shown from now on.
+    pub fn prepare_queue(&self) -> Arc<Gauge> {
+        self.0.prepare_queue.get_or_init(Arc::default).clone()
     }
 
     /// The gauges of a cache of `size` bytes in this process. They are shown from now on.

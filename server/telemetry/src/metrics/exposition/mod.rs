@@ -258,6 +258,13 @@ fn server_families(text: &mut Text, metrics: &Inner) {
         "Bytes of request bodies and replies in memory",
         metrics.bytes_in_flight.get(),
     );
+    if let Some(waiting) = metrics.prepare_queue.get() {
+        text.gauge(
+            "muster_pipeline_prepare_queue",
+            "Pieces of work on inputs and answers that no thread has begun",
+            waiting.get(),
+        );
+    }
     let version = ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     text.gauges("muster_build_info", "The version of muster", [(vec![version], 1.0)]);
 }
