@@ -31,6 +31,13 @@ pub enum TopK {
     Best(usize),
 }
 
+impl TopK {
+    /// Is the reply of a classifier its best class by itself, and no list of classes?
+    pub fn is_best_only(self) -> bool {
+        self == TopK::Default
+    }
+}
+
 /// What turns logits into scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {

@@ -1,8 +1,8 @@
 //! What a request to a model of texts has taken, as headers of its reply.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::{terms::Terms, vectors};
+use crate::{EncodedReply, terms::Terms, vectors};
 use inference::{error::Error, request::InferenceResponse, timings::Timings};
 
 /// The device that computed the answer.
@@ -17,27 +17,43 @@ const TOKENIZATION_TIME: &str = "x-tokenization-time";
 const QUEUE_TIME: &str = "x-queue-time";
 const INFERENCE_TIME: &str = "x-inference-time";
 
-/// The headers of a reply to texts of so many characters.
-///
-/// # Errors
-/// When the response does not say how many tokens they were.
-pub(crate) fn headers(
-    terms: &Terms,
-    characters: usize,
-    response: &InferenceResponse,
-) -> Result<Vec<(&'static str, String)>, Error> {
-    let mut headers = vec![
-        (TYPE, terms.device.to_owned()),
-        (CHARACTERS, characters.to_string()),
-        (TOKENS, vectors::tokens(response)?.to_string()),
-    ];
-    if let Some(Timings { queue, prepare, rows, .. }) = response.timings {
-        let millis = |time: Duration| time.as_millis().to_string();
-        headers.push((TOKENIZATION_TIME, millis(prepare)));
-        headers.push((QUEUE_TIME, millis(queue.saturating_sub(prepare))));
-        headers.push((INFERENCE_TIME, millis(rows)));
+/// What the headers of a reply need of its request.
+#[derive(Debug, Clone)]
+pub(crate) struct TextCost {
+    /// Characters of all texts of the request.
+    pub(crate) characters: usize,
+    /// The terms of the request.
+    pub(crate) terms: Arc<Terms>,
+}
+
+impl TextCost {
+    /// The reply with this JSON and the headers.
+    ///
+    /// # Errors
+    /// When the response does not say how many tokens the texts were.
+    pub(crate) fn reply(
+        &self,
+        json: Vec<u8>,
+        response: &InferenceResponse,
+    ) -> Result<EncodedReply, Error> {
+        let headers = self.headers(response)?;
+        Ok(EncodedReply { headers, ..EncodedReply::json(json) })
     }
-    Ok(headers)
+
+    fn headers(&self, response: &InferenceResponse) -> Result<Vec<(&'static str, String)>, Error> {
+        let mut headers = vec![
+            (TYPE, self.terms.device.to_owned()),
+            (CHARACTERS, self.characters.to_string()),
+            (TOKENS, vectors::tokens(response)?.to_string()),
+        ];
+        if let Some(Timings { queue, prepare, rows, .. }) = response.timings {
+            let millis = |time: Duration| time.as_millis().to_string();
+            headers.push((TOKENIZATION_TIME, millis(prepare)));
+            headers.push((QUEUE_TIME, millis(queue.saturating_sub(prepare))));
+            headers.push((INFERENCE_TIME, millis(rows)));
+        }
+        Ok(headers)
+    }
 }
 
 #[cfg(test)]
@@ -58,9 +74,8 @@ mod tests {
         let (queue, prepare, rows) = (millis(9), millis(4), millis(20));
         let timings = Timings { queue, prepare, rows, ..Timings::starting_at(Instant::now()) };
         response.timings = Some(timings);
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "gpu", prompts: Vec::new() };
-        let headers = headers(&terms, 7, &response).unwrap();
+        let terms = Arc::new(Terms { device: "gpu", ..samples::terms() });
+        let headers = TextCost { characters: 7, terms }.headers(&response).unwrap();
         let lines: Vec<String> = headers.iter().map(|(name, it)| format!("{name}: {it}")).collect();
         let expected = [
             "x-compute-type: gpu",

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use backend::NamedTensor;
 
 use crate::{
-    EncodedReply, cost,
+    EncodedReply,
+    cost::TextCost,
     json::{Reader, Token, write},
     parameter, rerank,
     sagemaker::pipeline_body,
@@ -18,7 +19,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{RESULT, RETURN_ALL_SCORES, TOKENS, TOP_K, Task},
+    task::{RESULT, TOKENS, TOP_K, Task},
 };
 
 /// What a reply needs of its request.
@@ -37,8 +38,7 @@ pub struct RowsFormat {
     is_one: bool,
     /// Does a row have a list of labels and one of scores, which become a list of objects?
     has_candidates: bool,
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// Parameters that may stand beside the inputs, as the client writes those of embedders.
@@ -91,8 +91,7 @@ pub fn decode(
     let task = asked.or(signature.of_inputs(&inputs).0).unwrap_or(own);
     beside.iter_mut().for_each(in_lower_case);
     parameters.extend(beside);
-    let has = |name: &str| parameters.iter().any(|(it, _): &(Arc<str>, Parameter)| **it == *name);
-    if task == Task::TextClassification && !has(TOP_K) && !has(RETURN_ALL_SCORES) {
+    if task == Task::TextClassification && !parameter::says_top(&parameters) {
         parameters.push((TOP_K.into(), Parameter::Text("null".into())));
     }
     let is_one = match task {
@@ -109,8 +108,7 @@ pub fn decode(
     let format = RowsFormat {
         is_one,
         has_candidates: task == Task::ZeroShotClassification,
-        characters: characters(&inputs),
-        terms,
+        cost: TextCost { characters: characters(&inputs), terms },
     };
     let request = InferenceRequest {
         inputs,
@@ -173,8 +171,7 @@ pub fn encode(
     if !format.is_one {
         out.push(b']');
     }
-    let headers = cost::headers(&format.terms, format.characters, response)?;
-    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+    format.cost.reply(out, response)
 }
 
 /// `{"labels": [..], "scores": [..]}` as `[{"label","score"}]`.
@@ -230,9 +227,7 @@ mod tests {
         asked: Option<Task>,
         body: &str,
     ) -> (InferenceRequest, HubFormat) {
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
-        decode(signature, asked, Arc::new(terms), body.as_bytes()).unwrap()
+        decode(signature, asked, Arc::new(samples::terms()), body.as_bytes()).unwrap()
     }
 
     /// What is said where each row says this.
@@ -251,6 +246,9 @@ mod tests {
         assert_eq!(samples::show(&request), "text BYTES [1,1] [\"a\"]\n");
         assert_eq!(request.parameters, [(TOP_K.into(), Parameter::Text("null".into()))]);
         assert_eq!(says(&signature, &format, &["[1]"]), "[[1]]");
+        let body = r#"{"inputs":"a","parameters":{"return_all_scores":false}}"#;
+        let parameters = read(&signature, None, body).0.parameters;
+        assert_eq!(parameters.last(), Some(&(TOP_K.into(), Parameter::Text("null".into()))));
         let body = r#"{"inputs":"a","parameters":{"top_k":1}}"#;
         assert_eq!(read(&signature, None, body).0.parameters[0].1, Parameter::Int(1));
     }
@@ -284,10 +282,8 @@ mod tests {
 
     #[test]
     fn a_model_without_texts_has_no_task() {
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         let signature = samples::model(8, &["x FP32 [1]"], &[]);
-        let error = decode(&signature, None, Arc::new(terms), b"{}").unwrap_err();
+        let error = decode(&signature, None, Arc::new(samples::terms()), b"{}").unwrap_err();
         assert!(matches!(error, Error::NoSuchTask(_)));
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    EncodedReply, cost,
+    EncodedReply,
+    cost::TextCost,
     json::{Reader, Token, write},
-    reply_id,
+    parameter, reply_id,
     terms::Terms,
     texts, usage, vectors,
 };
@@ -13,14 +14,13 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{LABEL, SCORE, TOKENS, TOP_K, Task},
+    task::{LABEL, SCORE, TOP_K, Task},
 };
 
 /// What a reply needs of its request.
 #[derive(Debug, Clone)]
 pub struct ClassifyFormat {
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// `{"input", "raw_scores"?}`.
@@ -47,23 +47,17 @@ pub fn decode(
             _ => reader.skip_value(),
         })
     })?;
-    let texts = texts.ok_or_else(|| Error::InvalidParameter {
-        name: "input".to_owned(),
-        problem: "expected the key 'input', found none".to_owned(),
-    })?;
-    let request = InferenceRequest {
-        inputs: vec![texts.input],
-        outputs: vec![LABEL.into(), SCORE.into(), TOKENS.into()],
-        task: Some(Task::TextClassification),
-        parameters: vec![
-            // All classes.
-            (TOP_K.into(), Parameter::Text("null".into())),
-            ("raw_scores".into(), Parameter::Bool(is_raw)),
-            ("truncate".into(), Parameter::Bool(terms.truncates)),
-        ],
-        ..InferenceRequest::default()
-    };
-    Ok((request, ClassifyFormat { characters: texts.characters, terms }))
+    let texts = texts.ok_or_else(|| parameter::missing("input"))?;
+    let parameters = vec![
+        // All classes.
+        (TOP_K.into(), Parameter::Text("null".into())),
+        ("raw_scores".into(), Parameter::Bool(is_raw)),
+        ("truncate".into(), Parameter::Bool(terms.truncates)),
+    ];
+    let cost = TextCost { characters: texts.characters, terms };
+    let task = Task::TextClassification;
+    let request = texts::request(task, vec![texts.input], &[LABEL, SCORE], parameters);
+    Ok((request, ClassifyFormat { cost }))
 }
 
 /// `{"object":"classify","id","model","data":[[{"score","label"}]],"usage"}`: for each text its classes, best first.
@@ -86,7 +80,7 @@ pub fn encode(
     let mut out = b"{\"object\":\"classify\",\"id\":".to_vec();
     write::string(&mut out, &reply_id::new());
     out.extend_from_slice(b",\"model\":");
-    write::string(&mut out, &format.terms.shown_name);
+    write::string(&mut out, &format.cost.terms.shown_name);
     out.extend_from_slice(b",\"data\":[");
     for _ in 0..rows {
         write::item(&mut out);
@@ -104,8 +98,7 @@ pub fn encode(
     out.push(b']');
     usage::write(&mut out, tokens);
     out.push(b'}');
-    let headers = cost::headers(&format.terms, format.characters, response)?;
-    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+    format.cost.reply(out, response)
 }
 
 #[cfg(test)]
@@ -113,11 +106,11 @@ mod tests {
     use super::*;
     use crate::samples;
     use backend::{NamedTensor, Shape, Tensor};
+    use inference::task::TOKENS;
 
     fn read(body: &str) -> Result<(InferenceRequest, ClassifyFormat), Error> {
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
-        decode(&samples::model(3, &["text BYTES [1]"], &[]), Arc::new(terms), body.as_bytes())
+        let signature = samples::model(3, &["text BYTES [1]"], &[]);
+        decode(&signature, Arc::new(samples::terms()), body.as_bytes())
     }
 
     #[test]

@@ -1,7 +1,14 @@
 //! The value of a parameter that the server passes on to the model.
 
+use std::sync::Arc;
+
 use crate::json::{Reader, Token};
-use inference::{error::Error, messages, request::Parameter};
+use inference::{
+    error::Error,
+    messages,
+    request::Parameter,
+    task::{RETURN_ALL_SCORES, TOP_K},
+};
 
 /// Most custom parameters of a request: each takes ten times its text.
 const MOST: usize = 1 << 14;
@@ -23,6 +30,25 @@ pub(crate) fn check(reader: &Reader<'_>, count: usize, name: &str) -> Result<(),
         return Err(reader.error(format_args!("{problem} {LONGEST_NAME} bytes, found {given}")));
     }
     Ok(())
+}
+
+/// Do these parameters say how many classes are wanted?
+pub(crate) fn says_top(parameters: &[(Arc<str>, Parameter)]) -> bool {
+    parameters.iter().any(|(name, value)| match &**name {
+        TOP_K => true,
+        RETURN_ALL_SCORES => *value == Parameter::Bool(true),
+        _ => false,
+    })
+}
+
+/// The error of a body without that key.
+pub(crate) fn missing(name: &str) -> Error {
+    invalid(name, format!("expected the key '{name}', found none"))
+}
+
+/// The error of a parameter with a value that is wrong.
+pub(crate) fn invalid(name: &str, problem: String) -> Error {
+    Error::InvalidParameter { name: name.to_owned(), problem }
 }
 
 /// A string, an integer, a floating-point number, or a boolean.

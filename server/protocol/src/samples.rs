@@ -8,6 +8,7 @@ use crate::{
     EncodedReply,
     elements::TensorBuilder,
     json::write::{self, BytesAs},
+    terms::Terms,
 };
 use inference::{
     request::{InferenceRequest, InferenceResponse},
@@ -30,6 +31,11 @@ pub(super) fn ports(lines: &[&str]) -> Vec<Port> {
         }
     };
     lines.iter().map(port).collect()
+}
+
+/// The terms of a request to model `m`, which runs on a processor, has no prompts, and cuts long texts.
+pub(super) fn terms() -> Terms {
+    Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() }
 }
 
 /// Version 3 of model `m`.

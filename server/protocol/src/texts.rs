@@ -1,7 +1,7 @@
 //! The texts of a request, as clients of other servers of texts send them: one text, a list of texts, the token ids of
 //! one text, or a list of those.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use backend::{DataType, NamedTensor, Shape};
 
@@ -12,7 +12,8 @@ use crate::{
 };
 use inference::{
     error::Error,
-    task::{TEXT, TOKEN_IDS},
+    request::{InferenceRequest, Parameter},
+    task::{TEXT, TOKEN_IDS, TOKENS, Task},
 };
 
 /// The texts or token ids of a request, one for each row.
@@ -44,6 +45,23 @@ pub(crate) fn read(reader: &mut Reader<'_>, most: usize) -> Result<Texts, Error>
     }
 }
 
+/// A request of that task with these inputs, for these outputs and the number of tokens.
+pub(crate) fn request(
+    task: Task,
+    inputs: Vec<NamedTensor>,
+    outputs: &[&str],
+    parameters: Vec<(Arc<str>, Parameter)>,
+) -> InferenceRequest {
+    let outputs = outputs.iter().chain(&[TOKENS]).map(|it| Arc::from(*it)).collect();
+    InferenceRequest {
+        inputs,
+        outputs,
+        task: Some(task),
+        parameters,
+        ..InferenceRequest::default()
+    }
+}
+
 /// Texts in the making.
 #[derive(Debug)]
 pub(crate) struct Column {
@@ -59,6 +77,11 @@ impl Default for Column {
 }
 
 impl Column {
+    /// How many texts.
+    pub(crate) fn count(&self) -> usize {
+        self.builder.count()
+    }
+
     /// Adds a text.
     ///
     /// # Errors
@@ -73,20 +96,16 @@ impl Column {
     /// # Errors
     /// Only when sizes overflow.
     pub(crate) fn finish(self, name: &str) -> Result<NamedTensor, Error> {
-        let shape = Shape::new(&[self.builder.count(), 1]);
-        self.finish_shaped(name, shape)
+        let rows = self.count();
+        self.finish_in(name, rows)
     }
 
-    /// The input of that name, of which all texts are one row.
+    /// The input of that name, of which the texts are so many rows.
     ///
     /// # Errors
-    /// Only when sizes overflow.
-    pub(crate) fn finish_as_row(self, name: &str) -> Result<NamedTensor, Error> {
-        let shape = Shape::new(&[1, self.builder.count()]);
-        self.finish_shaped(name, shape)
-    }
-
-    fn finish_shaped(self, name: &str, shape: Shape) -> Result<NamedTensor, Error> {
+    /// Only when sizes overflow, or they are no such rows.
+    pub(crate) fn finish_in(self, name: &str, rows: usize) -> Result<NamedTensor, Error> {
+        let shape = Shape::new(&[rows, self.count().checked_div(rows).unwrap_or(0)]);
         let tensor = self.builder.finish(shape).map_err(|it| Error::Internal(it.to_string()))?;
         Ok(NamedTensor { name: name.into(), tensor })
     }

@@ -83,7 +83,7 @@ impl Run for Classify {
         let &[rows, _] = &*logits.dims else {
             return Err(invalid(LOGITS, &format!("its shape is {:?}", logits.dims)));
         };
-        let is_best_only = matches!(self.top_k, TopK::Default);
+        let is_best_only = self.top_k.is_best_only();
         let reply = |row: usize| {
             let row = logits.row(row);
             let output = RowOutput { name: LOGITS, dims: vec![row.len()], values: row.into() };

@@ -7,7 +7,7 @@ use configuration::{
     value::{self, Parse},
 };
 use protocol::{
-    sagemaker::{Dialect, InferenceType, Options, Task},
+    sagemaker::{Dialect, InferenceType, Options, Top},
     xgboost::XgboostOptions,
 };
 
@@ -31,8 +31,8 @@ pub struct SageMakerSettings {
     /// With `auto`, whose container this one takes the place of, as far as the environment tells; `None` where a
     /// dialect is given.
     pub vendor: Option<Vendor>,
-    /// `HF_TASK`: what a pipeline of Hugging Face's is for.
-    pub task: Task,
+    /// How many classes a pipeline of the task in `HF_TASK` gives where a request leaves it open.
+    pub usual_top: Top,
     /// `--sagemaker-inference-type`: what bodies of KServe v2 are.
     pub inference_type: InferenceType,
     /// `--default-accept`: the reply's type where the client takes any.
@@ -50,7 +50,7 @@ impl SageMakerSettings {
         Options {
             dialect: self.dialect,
             vendor: self.vendor.as_ref().map(|it| it.dialect),
-            task: self.task,
+            usual_top: self.usual_top,
             inference_type: self.inference_type,
             default_accept: self.default_accept.clone(),
             batch: self.batch,
@@ -100,7 +100,9 @@ pub fn resolve(
             Some(_) => None,
             None => vendor(environment, sources),
         },
-        task: Task::of_name(&environment.variable(HF_TASK).unwrap_or_default().to_string_lossy()),
+        usual_top: Top::of_task(
+            &environment.variable(HF_TASK).unwrap_or_default().to_string_lossy(),
+        ),
         inference_type: inference_type.unwrap_or_default(),
         default_accept: sources.read("default-accept", value::media_type, problems),
         batch: sources.read("sagemaker-batch", value::boolean, problems).unwrap_or(false),

@@ -31,7 +31,7 @@ use schedule::{
     prepare::Wanted,
     work::{Done, Work},
 };
-use steps::{Context, Prepared, Reduced, ResultForm, Step, TopK};
+use steps::{Context, Prepared, Reduced, ResultForm, Step};
 use telemetry::metrics::{ModelMetrics, TextRefusal, TextStep};
 
 /// So many rows are put together by the task that asks.
@@ -202,7 +202,7 @@ async fn finish(
             Task::ZeroShotClassification => inputs::texts(&work.inputs, TEXT)?,
             _ => Vec::new(),
         };
-        let is_best_only = matches!(asked.parameters.top_k, TopK::Default);
+        let is_best_only = asked.parameters.top_k.is_best_only();
         let mut outputs = Outputs::new(&work.outputs)?;
         let mut reduced = reduced.into_iter();
         for (at, input) in started.into_iter().enumerate() {

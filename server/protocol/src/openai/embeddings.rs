@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    EncodedReply, cost,
+    EncodedReply,
+    cost::TextCost,
     json::{Reader, Token, write},
     parameter,
     terms::Terms,
@@ -14,7 +15,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{EMBEDDING, TOKENS, Task},
+    task::{EMBEDDING, Task},
 };
 
 /// The form of a reply.
@@ -22,8 +23,7 @@ use inference::{
 pub struct EmbeddingsFormat {
     /// Are vectors base64 of their bytes, and not lists of numbers?
     pub is_base64: bool,
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// `{"input", "encoding_format"?, "dimensions"?, ..}`.
@@ -70,22 +70,15 @@ pub fn decode(
             _ => reader.skip_value(),
         })
     })?;
-    let texts = texts.ok_or_else(|| Error::InvalidParameter {
-        name: "input".to_owned(),
-        problem: "expected the key 'input', found none".to_owned(),
-    })?;
+    let texts = texts.ok_or_else(|| parameter::missing("input"))?;
     let has_prompt = parameters.iter().any(|(name, _)| &**name == "prompt_name");
     let prompt = use_type.as_deref().filter(|_| !has_prompt).and_then(|it| prompt_for(&terms, it));
     parameters.extend(prompt.map(|it| ("prompt_name".into(), Parameter::Text(it.into()))));
     parameters.push(("truncate".into(), Parameter::Bool(truncates)));
-    let request = InferenceRequest {
-        inputs: vec![texts.input],
-        outputs: vec![EMBEDDING.into(), TOKENS.into()],
-        task: Some(Task::SentenceEmbedding),
-        parameters,
-        ..InferenceRequest::default()
-    };
-    Ok((request, EmbeddingsFormat { is_base64, characters: texts.characters, terms }))
+    let cost = TextCost { characters: texts.characters, terms };
+    let task = Task::SentenceEmbedding;
+    let request = texts::request(task, vec![texts.input], &[EMBEDDING], parameters);
+    Ok((request, EmbeddingsFormat { is_base64, cost }))
 }
 
 /// The prompt for texts of that `input_type`, where the model has one: that of its name, as `query`, or of what is
@@ -97,10 +90,8 @@ fn prompt_for<'a>(terms: &'a Terms, input_type: &str) -> Option<&'a str> {
 
 fn unknown_format(given: &str) -> Error {
     let given: String = given.chars().take(40).collect();
-    Error::InvalidParameter {
-        name: "encoding_format".to_owned(),
-        problem: format!("encoding_format: expected float or base64, given '{given}'"),
-    }
+    let problem = format!("encoding_format: expected float or base64, given '{given}'");
+    parameter::invalid("encoding_format", problem)
 }
 
 /// `{"object":"list","data":[{"object":"embedding","embedding":..,"index":0}],"model","usage"}`.
@@ -127,11 +118,10 @@ pub fn encode(
     }
     out.push(b']');
     write::key(&mut out, "model");
-    write::string(&mut out, &format.terms.shown_name);
+    write::string(&mut out, &format.cost.terms.shown_name);
     usage::write(&mut out, tokens);
     out.push(b'}');
-    let headers = cost::headers(&format.terms, format.characters, response)?;
-    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+    format.cost.reply(out, response)
 }
 
 #[cfg(test)]
@@ -139,12 +129,11 @@ mod tests {
     use super::*;
     use crate::samples;
     use backend::{NamedTensor, Shape, Tensor};
+    use inference::task::TOKENS;
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbeddingsFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
-        decode(&signature, Arc::new(terms), body.as_bytes())
+        decode(&signature, Arc::new(samples::terms()), body.as_bytes())
     }
 
     fn response() -> InferenceResponse {
@@ -178,8 +167,7 @@ mod tests {
     fn the_type_of_an_input_names_its_prompt_where_there_is_one() {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
         let prompts = vec!["query".to_owned()];
-        let terms = Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts };
-        let terms = Arc::new(terms);
+        let terms = Arc::new(Terms { prompts, ..samples::terms() });
         let prompt = |body: &str| {
             let (request, _) = decode(&signature, terms.clone(), body.as_bytes()).unwrap();
             let mut parameters = request.parameters.into_iter();

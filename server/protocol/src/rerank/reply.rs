@@ -1,14 +1,12 @@
 //! Rankings, in the form of the server that was asked.
 
-use std::sync::Arc;
-
 use backend::Tensor;
 
 use super::{
-    documents::texts,
+    documents::texts_of,
     ranking::{best, scores},
 };
-use crate::{EncodedReply, cost, json::write, reply_id, terms::Terms, usage, vectors};
+use crate::{EncodedReply, cost::TextCost, json::write, reply_id, usage, vectors};
 use inference::{error::Error, request::InferenceResponse, signature::Signature};
 
 /// Whose body it is, and whose reply is wanted.
@@ -42,8 +40,7 @@ pub struct RerankFormat {
     pub(super) documents: Option<Tensor>,
     /// Does the model compare vectors, and give no score for a pair?
     pub(super) is_by_vectors: bool,
-    pub(super) characters: usize,
-    pub(super) terms: Arc<Terms>,
+    pub(super) cost: TextCost,
 }
 
 impl RerankFormat {
@@ -80,7 +77,7 @@ pub fn encode(
         Style::V1 => {
             head(&mut out);
             write::key(&mut out, "model");
-            write::string(&mut out, &format.terms.shown_name);
+            write::string(&mut out, &format.cost.terms.shown_name);
             write::key(&mut out, "object");
             write::string(&mut out, "rerank");
             results(&mut out, format, &ranking);
@@ -89,8 +86,7 @@ pub fn encode(
             out.push(b'}');
         }
     }
-    let headers = cost::headers(&format.terms, format.characters, response)?;
-    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+    format.cost.reply(out, response)
 }
 
 fn head(out: &mut Vec<u8>) {
@@ -102,41 +98,42 @@ fn head(out: &mut Vec<u8>) {
 /// `"results": [{"index","relevance_score","document"?}]`.
 fn results(out: &mut Vec<u8>, format: &RerankFormat, ranking: &[(usize, f32)]) {
     write::key(out, "results");
-    out.push(b'[');
-    let documents = texts(format.documents.as_ref());
-    for &(index, score) in ranking {
-        write::item(out);
+    ranked(out, format, ranking, "relevance_score", |out, text| {
+        write::key(out, "document");
         out.push(b'{');
-        write::key(out, "index");
-        write::number(out, index as u64);
-        write::key(out, "relevance_score");
-        write::number(out, score);
-        if let Some(text) = documents.get(index) {
-            write::key(out, "document");
-            out.push(b'{');
-            write::key(out, "text");
-            write::string(out, text);
-            out.push(b'}');
-        }
+        write::key(out, "text");
+        write::string(out, text);
         out.push(b'}');
-    }
-    out.push(b']');
+    });
 }
 
 /// `[{"index","score","text"?}]`.
 fn list(out: &mut Vec<u8>, format: &RerankFormat, ranking: &[(usize, f32)]) {
+    ranked(out, format, ranking, "score", |out, text| {
+        write::key(out, "text");
+        write::string(out, text);
+    });
+}
+
+/// A list of objects, each with an index, a score under that key, and the document where the reply repeats it.
+fn ranked(
+    out: &mut Vec<u8>,
+    format: &RerankFormat,
+    ranking: &[(usize, f32)],
+    score_key: &str,
+    write_document: impl Fn(&mut Vec<u8>, &str),
+) {
     out.push(b'[');
-    let documents = texts(format.documents.as_ref());
+    let documents = texts_of(format.documents.as_ref());
     for &(index, score) in ranking {
         write::item(out);
         out.push(b'{');
         write::key(out, "index");
         write::number(out, index as u64);
-        write::key(out, "score");
+        write::key(out, score_key);
         write::number(out, score);
         if let Some(text) = documents.get(index) {
-            write::key(out, "text");
-            write::string(out, text);
+            write_document(out, text);
         }
         out.push(b'}');
     }
@@ -160,6 +157,8 @@ fn meta(out: &mut Vec<u8>, format: &RerankFormat, version: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::samples;
     use backend::{NamedTensor, Shape};
@@ -172,13 +171,7 @@ mod tests {
             most: None,
             documents: Some(documents),
             is_by_vectors: false,
-            characters: 3,
-            terms: Arc::new(Terms {
-                shown_name: "m".into(),
-                truncates: true,
-                device: "cpu",
-                prompts: Vec::new(),
-            }),
+            cost: TextCost { characters: 3, terms: Arc::new(samples::terms()) },
         }
     }
 

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use super::{
-    documents::{self, TextList},
+    documents,
     reply::{RerankFormat, Style},
 };
 use crate::{
+    cost::TextCost,
     json::{Reader, Token},
     parameter,
     terms::Terms,
+    texts::{self, Column},
 };
 use inference::{
     error::Error,
     request::{InferenceRequest, Parameter},
     signature::Signature,
-    task::{QUERY, SCORE, TEXTS, TOKENS, Task},
+    task::{QUERY, SCORE, TEXTS, Task},
 };
 
 /// Tokens of a document that are read, where a client of Cohere's second version does not say.
@@ -78,8 +80,8 @@ pub fn decode_documents(
 /// What has been read of a body.
 #[derive(Default)]
 struct Asked {
-    query: Option<TextList>,
-    documents: Option<TextList>,
+    query: Option<Column>,
+    documents: Option<Column>,
     most: Option<usize>,
     returns_documents: bool,
     parameters: Vec<(Arc<str>, Parameter)>,
@@ -149,12 +151,8 @@ fn request(
     style: Style,
     asked: Asked,
 ) -> Result<(InferenceRequest, RerankFormat), Error> {
-    let missing = |name: &str| Error::InvalidParameter {
-        name: name.to_owned(),
-        problem: format!("expected the key '{name}', found none"),
-    };
-    let query = asked.query.ok_or_else(|| missing("query"))?;
-    let documents = asked.documents.ok_or_else(|| missing(style.list()))?;
+    let query = asked.query.ok_or_else(|| parameter::missing("query"))?;
+    let documents = asked.documents.ok_or_else(|| parameter::missing(style.list()))?;
     let mut parameters = asked.parameters;
     let usual = [
         ("truncate", Parameter::Bool(terms.truncates)),
@@ -168,32 +166,22 @@ fn request(
         }
     }
     let characters = query.characters + documents.characters;
-    let (query, documents) = (query.input(QUERY, 1)?, documents.input(TEXTS, 1)?);
+    let (query, documents) = (query.finish_in(QUERY, 1)?, documents.finish_in(TEXTS, 1)?);
     let format = RerankFormat {
         style,
         most: asked.most,
         documents: asked.returns_documents.then(|| documents.tensor.clone()),
         is_by_vectors: signature.pipeline.as_ref().is_some_and(|it| it.task != Task::Rerank),
-        characters,
-        terms,
+        cost: TextCost { characters, terms },
     };
-    let request = InferenceRequest {
-        inputs: vec![query, documents],
-        outputs: vec![SCORE.into(), TOKENS.into()],
-        task: Some(Task::Rerank),
-        parameters,
-        ..InferenceRequest::default()
-    };
-    Ok((request, format))
+    let inputs = vec![query, documents];
+    Ok((texts::request(Task::Rerank, inputs, &[SCORE], parameters), format))
 }
 
 /// A count from 1 on.
 fn count(reader: &mut Reader<'_>, name: &str) -> Result<usize, Error> {
     match reader.usize()? {
-        0 => Err(Error::InvalidParameter {
-            name: name.to_owned(),
-            problem: format!("{name}: expected a count from 1 on, found 0"),
-        }),
+        0 => Err(parameter::invalid(name, format!("{name}: expected a count from 1 on, found 0"))),
         count => Ok(count),
     }
 }
@@ -209,12 +197,7 @@ mod tests {
     }
 
     fn terms() -> Arc<Terms> {
-        Arc::new(Terms {
-            shown_name: "m".into(),
-            truncates: true,
-            device: "cpu",
-            prompts: Vec::new(),
-        })
+        Arc::new(samples::terms())
     }
 
     fn parameters(request: &InferenceRequest) -> String {

@@ -2,29 +2,27 @@
 
 use std::sync::Arc;
 
-use super::{
-    documents::{self, TextList},
-    ranking::scores,
-};
+use super::{documents, ranking::scores};
 use crate::{
-    EncodedReply, cost,
+    EncodedReply,
+    cost::TextCost,
     json::{Reader, Token, write},
-    reply_id,
+    parameter, reply_id,
     terms::Terms,
+    texts::{self, Column},
     usage, vectors,
 };
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{QUERY, SCORE, TEXTS, TOKENS, Task},
+    task::{QUERY, SCORE, TEXTS, Task},
 };
 
 /// What a reply needs of its request.
 #[derive(Debug, Clone)]
 pub struct ScoreFormat {
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// `{"text_1", "text_2"}`, each a text or a list of texts.
@@ -51,11 +49,8 @@ pub fn decode(
             _ => reader.skip_value(),
         })
     })?;
-    let invalid =
-        |name: &str, problem: String| Error::InvalidParameter { name: name.to_owned(), problem };
-    let missing = |name: &str| invalid(name, format!("expected the key '{name}', found none"));
-    let first = first.ok_or_else(|| missing("text_1"))?;
-    let second = second.ok_or_else(|| missing("text_2"))?;
+    let first = first.ok_or_else(|| parameter::missing("text_1"))?;
+    let second = second.ok_or_else(|| parameter::missing("text_2"))?;
     let characters = first.characters + second.characters;
     let (one, many) = (first.count(), second.count());
     let rows = match one {
@@ -65,23 +60,19 @@ pub fn decode(
             let problem = format!(
                 "text_2: expected {one} texts, as many as of text_1, found {many}; one text_1 goes with any number"
             );
-            return Err(invalid("text_2", problem));
+            return Err(parameter::invalid("text_2", problem));
         }
     };
-    let request = InferenceRequest {
-        inputs: vec![first.input(QUERY, rows)?, second.input(TEXTS, rows)?],
-        outputs: vec![SCORE.into(), TOKENS.into()],
-        task: Some(Task::Rerank),
-        parameters: vec![
-            ("truncate".into(), Parameter::Bool(terms.truncates)),
-            ("raw_scores".into(), Parameter::Bool(false)),
-        ],
-        ..InferenceRequest::default()
-    };
-    Ok((request, ScoreFormat { characters, terms }))
+    let inputs = vec![first.finish_in(QUERY, rows)?, second.finish_in(TEXTS, rows)?];
+    let parameters = vec![
+        ("truncate".into(), Parameter::Bool(terms.truncates)),
+        ("raw_scores".into(), Parameter::Bool(false)),
+    ];
+    let request = texts::request(Task::Rerank, inputs, &[SCORE], parameters);
+    Ok((request, ScoreFormat { cost: TextCost { characters, terms } }))
 }
 
-fn read(reader: &mut Reader<'_>, most: usize) -> Result<TextList, Error> {
+fn read(reader: &mut Reader<'_>, most: usize) -> Result<Column, Error> {
     match reader.peek()? {
         Token::Array => documents::read_list(reader, most),
         _ => documents::read_one(reader),
@@ -102,7 +93,7 @@ pub fn encode(
     write::key(&mut out, "id");
     write::string(&mut out, &reply_id::new());
     out.extend_from_slice(b",\"object\":\"list\",\"model\":");
-    write::string(&mut out, &format.terms.shown_name);
+    write::string(&mut out, &format.cost.terms.shown_name);
     out.extend_from_slice(b",\"data\":[");
     for (index, score) in scores(response)?.into_iter().enumerate() {
         write::item(&mut out);
@@ -115,8 +106,7 @@ pub fn encode(
     out.push(b']');
     usage::write(&mut out, tokens);
     out.push(b'}');
-    let headers = cost::headers(&format.terms, format.characters, response)?;
-    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+    format.cost.reply(out, response)
 }
 
 #[cfg(test)]
@@ -124,11 +114,10 @@ mod tests {
     use super::*;
     use crate::samples;
     use backend::{NamedTensor, Shape, Tensor};
+    use inference::task::TOKENS;
 
     fn decoded(body: &str) -> Result<(InferenceRequest, ScoreFormat), Error> {
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
-        decode(&samples::model(3, &[], &[]), Arc::new(terms), body.as_bytes())
+        decode(&samples::model(3, &[], &[]), Arc::new(samples::terms()), body.as_bytes())
     }
 
     #[track_caller]

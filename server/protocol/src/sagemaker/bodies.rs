@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::{
     Decoded, Invocation, Options, ReplyFormat,
     habits::Tables,
-    huggingface::{self, Pipeline},
+    huggingface::{self, PipelineReply},
 };
 use crate::{
     csv,
@@ -30,7 +30,7 @@ pub(super) fn csv(
     let rows = |inputs| Decoded::rows(inputs, Media::Csv);
     match () {
         () if huggingface::is_pipeline(signature) && csv::is_headed(body, "inputs") => {
-            let envelope = ReplyFormat::HuggingFace(Pipeline::default());
+            let envelope = ReplyFormat::HuggingFace(PipelineReply::default());
             let inputs = csv::decode_table(signature, body)?;
             Ok(Decoded { envelope, ..rows(inputs) })
         }
@@ -98,7 +98,7 @@ pub(super) fn npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error>
 pub(super) fn file(
     signature: &Signature,
     kind: &str,
-    pipeline: Pipeline,
+    pipeline: PipelineReply,
     body: &Bytes,
 ) -> Result<Decoded, Error> {
     let port = rows::only_input(signature).filter(|it| {

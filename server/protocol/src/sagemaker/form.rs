@@ -7,7 +7,7 @@ use backend::NamedTensor;
 use super::{
     attributes::Attributes,
     dialect::{Dialect, InferenceType},
-    huggingface::{Pipeline, Task},
+    huggingface::{PipelineReply, Top},
 };
 use crate::{
     kserve_v2::{self, generate},
@@ -24,8 +24,8 @@ pub struct Options {
     pub dialect: Option<Dialect>,
     /// Whose container this one takes the place of: it decides where a request leaves a choice.
     pub vendor: Option<Dialect>,
-    /// What a pipeline of Hugging Face's is for (`HF_TASK`).
-    pub task: Task,
+    /// How many classes a pipeline of Hugging Face's gives where a request leaves it open.
+    pub usual_top: Top,
     /// What bodies of KServe v2 are.
     pub inference_type: InferenceType,
     /// `SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`: the type of replies to clients that accept any. Ignored where
@@ -84,9 +84,9 @@ pub enum ReplyFormat {
     /// Classes or values of examples.
     Results(tfs::Results),
     /// What Hugging Face's pipeline would say.
-    HuggingFace(Pipeline),
+    HuggingFace(PipelineReply),
     /// The same, one line of JSON per row, sent as that type.
-    HuggingFaceLines(Pipeline, Media),
+    HuggingFaceLines(PipelineReply, Media),
     /// The same as CSV, under the names of the columns.
     HuggingFaceCsv,
     /// `{"predictions": [..]}`.

@@ -1,6 +1,6 @@
 //! The table of dialects: what each container does where a request leaves a choice.
 
-use super::{Options, ReplyFormat, dialect::Dialect, huggingface::Pipeline, sniff::Kind};
+use super::{Options, ReplyFormat, dialect::Dialect, huggingface::PipelineReply, sniff::Kind};
 use crate::{
     errors::ErrorForm,
     negotiate::{self, Declared, Media},
@@ -70,7 +70,7 @@ impl Options {
             },
             Dialect::Triton => Habits { only_kserve_v2: is_named, ..plain },
             Dialect::HuggingFace => Habits {
-                envelope: Some(ReplyFormat::HuggingFace(Pipeline::default())),
+                envelope: Some(ReplyFormat::HuggingFace(PipelineReply::default())),
                 family: Some(Media::Json),
                 errors: Some(ErrorForm::Mms),
                 inputs: Some(Kind::HuggingFace),

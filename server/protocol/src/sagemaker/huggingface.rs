@@ -26,8 +26,7 @@ use inference::{
 };
 
 use inputs::{TEXT, read_inputs, takes_text};
-use pipeline::Top;
-pub use pipeline::{Pipeline, Task};
+pub use pipeline::{PipelineReply, Top};
 pub(super) use reply::{encode, encode_csv, encode_lines};
 pub(super) use task::{holds_tensors_of_graph, of_body};
 
@@ -132,7 +131,7 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
         }
     }
     let inputs = rows.finish()?;
-    let envelope = ReplyFormat::HuggingFace(Pipeline::default());
+    let envelope = ReplyFormat::HuggingFace(PipelineReply::default());
     let parameters = parameters.unwrap_or_default();
     Ok(Decoded { lines: true, parameters, ..Decoded::stated(inputs, envelope) })
 }
@@ -140,8 +139,8 @@ fn decode_documents(signature: &Signature, body: &[u8]) -> Result<Decoded, Error
 fn read(
     signature: &Signature,
     reader: &mut Reader<'_>,
-) -> Result<(Vec<NamedTensor>, Pipeline), Error> {
-    let mut pipeline = Pipeline::default();
+) -> Result<(Vec<NamedTensor>, PipelineReply), Error> {
+    let mut pipeline = PipelineReply::default();
     let (mut inputs, mut parameters) = (None, Vec::new());
     reader.object(|reader, key| match &*key {
         "inputs" => {
@@ -312,12 +311,12 @@ mod tests {
     #[test]
     fn numbers_are_nested_lists_and_texts_are_objects_by_output() {
         let tensor = Tensor::from_vec(Shape::new(&[1, 2]), vec![0.5f32, 2.0]).unwrap();
-        let reply = encode(Pipeline::default(), &texts(), &only("scores", tensor)).unwrap();
+        let reply = encode(PipelineReply::default(), &texts(), &only("scores", tensor)).unwrap();
         assert_eq!(text_of(&reply), "[[0.5,2.0]]");
         let generator = model(8, &["IN BYTES [1]"], &["generated_text BYTES []"]);
         let tensor = Tensor::from_strings(Shape::new(&[2]), ["a", "b"]).unwrap();
         let response = only("generated_text", tensor);
-        let reply = encode(Pipeline::default(), &generator, &response).unwrap();
+        let reply = encode(PipelineReply::default(), &generator, &response).unwrap();
         assert_eq!(text_of(&reply), r#"[{"generated_text":"a"},{"generated_text":"b"}]"#);
     }
 
@@ -342,7 +341,7 @@ mod tests {
     #[test]
     fn there_is_no_nan_in_the_reply() {
         let tensor = Tensor::from_vec(Shape::new(&[1, 2]), vec![0.5f32, f32::NAN]).unwrap();
-        let reply = encode(Pipeline::default(), &texts(), &only("scores", tensor));
+        let reply = encode(PipelineReply::default(), &texts(), &only("scores", tensor));
         let error = reply.unwrap_err().to_string();
         assert!(error.starts_with("output 'scores': element 1 is no finite number"), "{error}");
     }

@@ -44,7 +44,7 @@ pub use attributes::Attributes;
 pub use dialect::{Dialect, InferenceType};
 pub use form::{Invocation, Options, ReplyFormat};
 pub(crate) use huggingface::pipeline_body;
-pub use huggingface::{Pipeline, Task};
+pub use huggingface::{PipelineReply, Top};
 
 /// Is this request to be answered as XGBoost's container would, whatever is in its body?
 pub fn speaks_xgboost(options: &Options, invocation: &Invocation) -> bool {
@@ -96,9 +96,9 @@ pub fn decode(
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
         Content::Image => {
             let content_type = invocation.content_type.as_deref();
-            bodies::file(signature, content_type.unwrap_or("image/*"), Pipeline::IMAGE, &body)?
+            bodies::file(signature, content_type.unwrap_or("image/*"), PipelineReply::IMAGE, &body)?
         }
-        Content::Text => bodies::file(signature, "text/plain", Pipeline::TEXT, &body)?,
+        Content::Text => bodies::file(signature, "text/plain", PipelineReply::TEXT, &body)?,
         Content::Media(Media::Npz) => bodies::npz(signature, options, &body)?,
         Content::Media(Media::RecordIo) => objects::recordio(signature, &body)?,
         Content::Media(Media::Libsvm) => objects::libsvm(signature, options, &body)?,
@@ -230,7 +230,7 @@ fn reply_format(
     let envelope = habits.envelope.filter(of_dialect);
     let envelope = match envelope.unwrap_or_else(|| decoded.envelope.clone()) {
         ReplyFormat::HuggingFace(pipeline) => {
-            ReplyFormat::HuggingFace(pipeline.of_task(options.task))
+            ReplyFormat::HuggingFace(pipeline.or_top(options.usual_top))
         }
         other => other,
     };

@@ -279,7 +279,7 @@ fn form(
 #[test]
 fn a_dialect_decides_what_a_body_leaves_open() {
     let texts = model(8, &["x BYTES [1]"], &["y BYTES [1]"]);
-    let pipeline = ReplyFormat::HuggingFace(Pipeline::default());
+    let pipeline = ReplyFormat::HuggingFace(PipelineReply::default());
     for (dialect, list, csv, inputs) in [
         (None, ReplyFormat::Bare, ReplyFormat::Csv, pipeline.clone()),
         (Some(Dialect::Tfs), ReplyFormat::Rows, ReplyFormat::Rows, ReplyFormat::Columns),
@@ -322,7 +322,7 @@ fn the_task_of_a_pipeline_says_how_many_classes_there_are_by_default() {
         Tensor::from_vec(Shape::new(&[1, 6]), vec![0f32, 5.0, 4.0, 3.0, 2.0, 1.0]).unwrap();
     let count = |task, content_type, body: &'static str| {
         let dialect = Some(Dialect::HuggingFace);
-        let options = Options { dialect, task: Task::of_name(task), ..Options::default() };
+        let options = Options { dialect, usual_top: Top::of_task(task), ..Options::default() };
         let invocation = Invocation::read(Some(content_type), None, None).unwrap();
         let (_, format) = decode(&signature, &invocation, &options, Bytes::from(body)).unwrap();
         let reply = encode(&format, &signature, &only("y", scores.clone())).unwrap();

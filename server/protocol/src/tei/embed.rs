@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use super::inputs;
 use crate::{
-    EncodedReply, cost,
+    EncodedReply,
+    cost::TextCost,
     json::write,
     terms::Terms,
+    texts,
     vectors::{self, Vectors},
 };
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
-    task::{EMBEDDING, TOKENS, Task},
+    task::{EMBEDDING, Task},
 };
 
 /// What the reply needs of its request.
 #[derive(Debug, Clone)]
 pub struct EmbedFormat {
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// Parameters of a request beside those that all routes have.
@@ -36,14 +37,10 @@ pub fn decode(
     body: &[u8],
 ) -> Result<(InferenceRequest, EmbedFormat), Error> {
     let (texts, parameters) = inputs::read_texts(signature, &terms, PARAMETERS, body)?;
-    let request = InferenceRequest {
-        inputs: vec![texts.input],
-        outputs: vec![EMBEDDING.into(), TOKENS.into()],
-        task: Some(Task::SentenceEmbedding),
-        parameters,
-        ..InferenceRequest::default()
-    };
-    Ok((request, EmbedFormat { characters: texts.characters, terms }))
+    let cost = TextCost { characters: texts.characters, terms };
+    let task = Task::SentenceEmbedding;
+    let request = texts::request(task, vec![texts.input], &[EMBEDDING], parameters);
+    Ok((request, EmbedFormat { cost }))
 }
 
 /// `[[..]]`: a list of numbers for each text, also for one.
@@ -61,8 +58,7 @@ pub fn encode(
         vectors::write_list(&mut out, &vector);
     }
     out.push(b']');
-    let headers = cost::headers(&format.terms, format.characters, response)?;
-    Ok(EncodedReply { headers, ..EncodedReply::json(out) })
+    format.cost.reply(out, response)
 }
 
 #[cfg(test)]
@@ -70,13 +66,11 @@ mod tests {
     use super::*;
     use crate::samples;
     use backend::{NamedTensor, Shape, Tensor};
-    use inference::request::Parameter;
+    use inference::{request::Parameter, task::TOKENS};
 
     fn read(body: &str) -> Result<(InferenceRequest, EmbedFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]"], &["embedding FP32 [-1]"]);
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
-        decode(&signature, Arc::new(terms), body.as_bytes())
+        decode(&signature, Arc::new(samples::terms()), body.as_bytes())
     }
 
     #[test]

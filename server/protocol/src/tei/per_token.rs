@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use super::{inputs, results};
-use crate::{EncodedReply, terms::Terms};
+use crate::{EncodedReply, cost::TextCost, terms::Terms, texts};
 use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
-    task::{RESULT, TOKENS, Task},
+    task::{RESULT, Task},
 };
 
 /// What the reply needs of its request.
 #[derive(Debug, Clone)]
 pub struct PerTokenFormat {
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// `{"inputs", "truncate"?, "truncation_direction"?, "prompt_name"?}` of `/embed_all`.
@@ -49,14 +48,9 @@ fn decode(
     body: &[u8],
 ) -> Result<(InferenceRequest, PerTokenFormat), Error> {
     let (texts, parameters) = inputs::read_texts(signature, &terms, &["prompt_name"], body)?;
-    let request = InferenceRequest {
-        inputs: vec![texts.input],
-        outputs: vec![RESULT.into(), TOKENS.into()],
-        task: Some(task),
-        parameters,
-        ..InferenceRequest::default()
-    };
-    Ok((request, PerTokenFormat { characters: texts.characters, terms }))
+    let cost = TextCost { characters: texts.characters, terms };
+    let request = texts::request(task, vec![texts.input], &[RESULT], parameters);
+    Ok((request, PerTokenFormat { cost }))
 }
 
 /// `[[[..]]]`: for each text a vector for each token.
@@ -73,7 +67,7 @@ pub fn encode_all(
     let rows = rows.into_iter();
     let texts = rows.filter_map(|it| it.strip_prefix(b"[").and_then(|it| it.strip_suffix(b"]")));
     let texts: Vec<&[u8]> = texts.collect();
-    results::reply(results::list(&texts), response, &format.terms, format.characters)
+    format.cost.reply(results::list(&texts), response)
 }
 
 /// `[[{"index","value"}]]`: for each text the values above zero.
@@ -86,7 +80,7 @@ pub fn encode_sparse(
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
     let rows = results::rows(response)?;
-    results::reply(results::list(&rows), response, &format.terms, format.characters)
+    format.cost.reply(results::list(&rows), response)
 }
 
 #[cfg(test)]
@@ -94,6 +88,7 @@ mod tests {
     use super::*;
     use crate::samples;
     use backend::{NamedTensor, Shape, Tensor};
+    use inference::task::TOKENS;
 
     fn response(rows: &[&str]) -> InferenceResponse {
         let result = Tensor::from_strings(Shape::new(&[rows.len(), 1]), rows).unwrap();
@@ -106,12 +101,7 @@ mod tests {
     #[test]
     fn texts_are_lists_of_their_tokens() {
         let signature = samples::model(3, &["text BYTES [1]"], &[]);
-        let terms = Arc::new(Terms {
-            shown_name: "m".into(),
-            truncates: true,
-            device: "cpu",
-            prompts: Vec::new(),
-        });
+        let terms = Arc::new(samples::terms());
         let body = br#"{"inputs":["a","b"],"prompt_name":"query","normalize":true}"#;
         let (request, format) = decode_all(&signature, terms.clone(), body).unwrap();
         assert_eq!(request.task, Some(Task::FeatureExtraction));

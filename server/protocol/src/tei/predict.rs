@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{inputs, results};
 use crate::{
     EncodedReply,
+    cost::TextCost,
     json::{Reader, Token},
     rows,
     terms::Terms,
@@ -14,7 +15,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{RESULT, TEXT, TEXT_PAIR, TOKENS, TOP_K, Task},
+    task::{RESULT, TEXT, TEXT_PAIR, TOP_K, Task},
 };
 
 /// What the reply needs of its request.
@@ -22,8 +23,7 @@ use inference::{
 pub struct PredictFormat {
     /// Was it one text or one pair, and no batch?
     is_single: bool,
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// Texts, and what each is paired with, where it is: an empty text stands for none.
@@ -55,14 +55,9 @@ pub fn decode(
     if pairs.has_others {
         inputs.push(pairs.others.finish(TEXT_PAIR)?);
     }
-    let request = InferenceRequest {
-        inputs,
-        outputs: vec![RESULT.into(), TOKENS.into()],
-        task: Some(Task::TextClassification),
-        parameters,
-        ..InferenceRequest::default()
-    };
-    Ok((request, PredictFormat { is_single: pairs.is_single, characters, terms }))
+    let request = texts::request(Task::TextClassification, inputs, &[RESULT], parameters);
+    let cost = TextCost { characters, terms };
+    Ok((request, PredictFormat { is_single: pairs.is_single, cost }))
 }
 
 impl Pairs {
@@ -127,7 +122,7 @@ pub fn encode(
         (true, [only]) => only.to_vec(),
         _ => results::list(&rows),
     };
-    results::reply(reply, response, &format.terms, format.characters)
+    format.cost.reply(reply, response)
 }
 
 #[cfg(test)]
@@ -137,10 +132,8 @@ mod tests {
 
     fn read(inputs: &str) -> Result<(InferenceRequest, PredictFormat), Error> {
         let signature = samples::model(3, &["text BYTES [1]", "text_pair? BYTES [1]"], &[]);
-        let terms =
-            Terms { shown_name: "m".into(), truncates: true, device: "cpu", prompts: Vec::new() };
         let body = format!("{{\"inputs\":{inputs},\"raw_scores\":true}}");
-        decode(&signature, Arc::new(terms), body.as_bytes())
+        decode(&signature, Arc::new(samples::terms()), body.as_bytes())
     }
 
     #[track_caller]
@@ -180,6 +173,7 @@ mod tests {
     #[test]
     fn one_is_answered_by_its_classes_and_a_batch_by_a_list_of_them() {
         use backend::{NamedTensor, Shape, Tensor};
+        use inference::task::TOKENS;
         let (_, one) = read("\"a\"").unwrap();
         let (_, batch) = read("[[\"a\"]]").unwrap();
         let result = Tensor::from_strings(Shape::new(&[1, 1]), ["[1]"]).unwrap();

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{inputs, results};
+use super::inputs;
 use crate::{
     EncodedReply,
+    cost::TextCost,
     json::{Reader, Token},
     terms::Terms,
     texts::{self, Column},
@@ -14,14 +15,13 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{SCORE, SENTENCES, SOURCE_SENTENCE, TOKENS, Task},
+    task::{SCORE, SENTENCES, SOURCE_SENTENCE, Task},
 };
 
 /// What the reply needs of its request.
 #[derive(Debug, Clone)]
 pub struct SimilarityFormat {
-    characters: usize,
-    terms: Arc<Terms>,
+    cost: TextCost,
 }
 
 /// `{"inputs": {"source_sentence", "sentences"}, "parameters"?: {..}}`.
@@ -69,14 +69,9 @@ pub fn decode(
     parameters.extend(inputs::truncation(&terms, &parameters));
     parameters.push(("similarity".into(), Parameter::Text("cosine".into())));
     let characters = source.characters + sentences.characters;
-    let request = InferenceRequest {
-        inputs: vec![source.finish(SOURCE_SENTENCE)?, sentences.finish_as_row(SENTENCES)?],
-        outputs: vec![SCORE.into(), TOKENS.into()],
-        task: Some(Task::SentenceSimilarity),
-        parameters,
-        ..InferenceRequest::default()
-    };
-    Ok((request, SimilarityFormat { characters, terms }))
+    let inputs = vec![source.finish(SOURCE_SENTENCE)?, sentences.finish_in(SENTENCES, 1)?];
+    let request = texts::request(Task::SentenceSimilarity, inputs, &[SCORE], parameters);
+    Ok((request, SimilarityFormat { cost: TextCost { characters, terms } }))
 }
 
 /// `[..]`: the cosine of each.
@@ -88,12 +83,9 @@ pub fn encode(
     _: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
-    let scores =
-        response.outputs.iter().find(|it| &*it.name == SCORE).map(|it| it.tensor.to_bytes());
-    let missing = || Error::Internal(format!("the reply has no output '{SCORE}'"));
     let mut out = Vec::new();
-    vectors::write_list(&mut out, &scores.ok_or_else(missing)?);
-    results::reply(out, response, &format.terms, format.characters)
+    vectors::write_list(&mut out, &vectors::output(response, SCORE)?.to_bytes());
+    format.cost.reply(out, response)
 }
 
 #[cfg(test)]
@@ -101,12 +93,12 @@ mod tests {
     use super::*;
     use crate::samples;
     use backend::{DataType, NamedTensor, Shape, Tensor};
+    use inference::task::TOKENS;
 
     fn read(body: &str) -> Result<(InferenceRequest, SimilarityFormat), Error> {
         let inputs = ["source_sentence BYTES [1]", "sentences BYTES [-1]"];
         let signature = samples::model(3, &inputs, &[]);
-        let terms =
-            Terms { shown_name: "m".into(), truncates: false, device: "gpu", prompts: Vec::new() };
+        let terms = Terms { truncates: false, device: "gpu", ..samples::terms() };
         decode(&signature, Arc::new(terms), body.as_bytes())
     }
 

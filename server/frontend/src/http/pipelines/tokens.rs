@@ -1,5 +1,7 @@
 //! Texts to tokens and tokens to texts. No model runs for this.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::{Response, body::Incoming, http::request::Parts};
 
@@ -31,15 +33,11 @@ pub async fn tokenize(
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
-    let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
-    let Received { bytes, mut permit } = received;
-    let text_model = of(&model)?;
-    let most = text_model.most_texts();
-    take_room(&mut permit, &bytes)?;
-    let TokenizeRequest { texts, add_special_tokens, prompt_name } =
-        read(bytes, move |body| tokens::read_tokenize(body, most)).await?;
+    let (model, permit, asked) =
+        receive_and_read(service, path, parts, body, tokens::read_tokenize).await?;
+    let TokenizeRequest { texts, add_special_tokens, prompt_name } = asked;
     let options = TokenizeOptions { add_special_tokens, prompt_name };
-    let found = text_model.tokenize(texts, options).await?;
+    let found = of(&model)?.tokenize(texts, options).await?;
     let count: usize = found.iter().map(Vec::len).sum();
     let write = move || tokens::write_tokens(found.iter().map(|it| it.iter().map(shown)));
     let reply = match count.saturating_mul(TOKEN) <= LARGE {
@@ -56,15 +54,31 @@ pub async fn decode(
     parts: &Parts,
     body: &mut Incoming,
 ) -> Answer {
+    let (model, permit, asked) =
+        receive_and_read(service, path, parts, body, tokens::read_decode).await?;
+    let DecodeRequest { lists, skip_special_tokens } = asked;
+    let texts = of(&model)?.decode(lists, skip_special_tokens).await?;
+    Ok(with_room(tokens::write_texts(&texts), permit))
+}
+
+/// The model, room for its tokens, and what `read` finds in the body, which is of so many texts at most. A long body is
+/// read on the pool.
+async fn receive_and_read<T: Send + 'static>(
+    service: &Service,
+    path: Option<&ModelPath<'_>>,
+    parts: &Parts,
+    body: &mut Incoming,
+    read: fn(&[u8], usize) -> Result<T, Error>,
+) -> Result<(Arc<ServedModel>, Permit, T), Error> {
     let (model, received) = receive(service, path, Wanted::Texts, parts, body).await?;
     let Received { bytes, mut permit } = received;
-    let text_model = of(&model)?;
-    let most = text_model.most_texts();
+    let most = of(&model)?.most_texts();
     take_room(&mut permit, &bytes)?;
-    let DecodeRequest { lists, skip_special_tokens } =
-        read(bytes, move |body| tokens::read_decode(body, most)).await?;
-    let texts = text_model.decode(lists, skip_special_tokens).await?;
-    Ok(with_room(tokens::write_texts(&texts), permit))
+    let asked = match bytes.len() <= LARGE {
+        true => read(&bytes, most)?,
+        false => offload(move || read(&bytes, most)).await??,
+    };
+    Ok((model, permit, asked))
 }
 
 fn of(model: &ServedModel) -> Result<TextModel<'_>, Error> {
@@ -76,17 +90,6 @@ fn take_room(permit: &mut Permit, body: &Bytes) -> Result<(), Error> {
     match permit.grow_by(body.len().min(MOST).saturating_mul(TOKEN)) {
         true => Ok(()),
         false => Err(out_of_bytes(permit.budget())),
-    }
-}
-
-/// Reads a body: a long one on the pool.
-async fn read<T: Send + 'static>(
-    body: Bytes,
-    read: impl FnOnce(&[u8]) -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match body.len() <= LARGE {
-        true => read(&body),
-        false => offload(move || read(&body)).await?,
     }
 }
 

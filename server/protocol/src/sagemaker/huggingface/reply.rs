@@ -3,7 +3,7 @@
 use backend::{DataType, NamedTensor, Tensor};
 
 use super::{
-    pipeline::{Pipeline, Top},
+    pipeline::{PipelineReply, Top},
     result,
 };
 use crate::{
@@ -21,7 +21,7 @@ use inference::{error::Error, request::InferenceResponse, signature::Signature};
 /// # Errors
 /// When an output has a NaN or an infinity, for which this JSON has no words, or a string that is no text.
 pub(in crate::sagemaker) fn encode(
-    pipeline: Pipeline,
+    pipeline: PipelineReply,
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
@@ -45,7 +45,7 @@ pub(in crate::sagemaker) fn encode(
 /// # Errors
 /// Those of [`encode`].
 pub(in crate::sagemaker) fn encode_lines(
-    pipeline: Pipeline,
+    pipeline: PipelineReply,
     media: Media,
     signature: &Signature,
     response: &InferenceResponse,
@@ -91,7 +91,7 @@ pub(in crate::sagemaker) fn encode_csv(
 }
 
 fn classes(
-    pipeline: Pipeline,
+    pipeline: PipelineReply,
     scored: &Scored,
     signature: &Signature,
     response: &InferenceResponse,

@@ -1,6 +1,6 @@
 //! Replies of pipelines that the server itself runs: each row has written its own.
 
-use super::Pipeline;
+use super::PipelineReply;
 use crate::{EncodedReply, json::write, negotiate::Media};
 use inference::{request::InferenceResponse, task::RESULT};
 
@@ -12,7 +12,7 @@ fn rows(response: &InferenceResponse) -> Option<impl Iterator<Item = &[u8]>> {
 
 /// A list of what each row says; of one row that came by itself, that alone. `None` where rows have said nothing, as
 /// in a reply of the graph.
-pub(super) fn json(pipeline: Pipeline, response: &InferenceResponse) -> Option<EncodedReply> {
+pub(super) fn json(pipeline: PipelineReply, response: &InferenceResponse) -> Option<EncodedReply> {
     let mut out = Vec::new();
     if !pipeline.one {
         out.push(b'[');

@@ -1,22 +1,20 @@
 //! A body for a pipeline that the server itself runs: its parameters are the pipeline's.
 
-use std::sync::Arc;
-
 use backend::NamedTensor;
 
 use super::{
-    pipeline::{Pipeline, Top},
+    pipeline::{PipelineReply, Top},
     pipeline_body::{Parameters, inputs, parameters as read_parameters},
 };
 use crate::{
     json::{Reader, Token},
+    parameter::says_top,
     rows,
 };
 use inference::{
     error::Error,
-    request::Parameter,
     signature::Signature,
-    task::{CANDIDATE_LABELS, RETURN_ALL_SCORES, TEXT, TOP_K, Task},
+    task::{CANDIDATE_LABELS, TEXT, Task},
 };
 
 /// `{"inputs": .., "parameters"?: {..}}`.
@@ -27,7 +25,7 @@ pub(super) fn read(
     signature: &Signature,
     task: Task,
     reader: &mut Reader<'_>,
-) -> Result<(Vec<NamedTensor>, Pipeline, Parameters), Error> {
+) -> Result<(Vec<NamedTensor>, PipelineReply, Parameters), Error> {
     let (mut read, mut parameters, mut given) = (None, Vec::new(), Token::Array);
     reader.object(|reader, key| match &*key {
         "inputs" => {
@@ -52,7 +50,7 @@ pub(super) fn read(
         Token::Array if task == Task::FillMask => rows == Some(1),
         _ => !is_list,
     };
-    Ok((inputs, Pipeline { one, top: Top::Open }, parameters))
+    Ok((inputs, PipelineReply { one, top: Top::Open }, parameters))
 }
 
 /// Is the value at the reader an object of inputs of the graph?
@@ -74,19 +72,21 @@ pub(in crate::sagemaker) fn holds_tensors_of_graph(
 }
 
 /// The form of the reply to one text that came by itself, as a body.
-pub(in crate::sagemaker) fn of_body(signature: &Signature, inputs: &[NamedTensor]) -> Pipeline {
+pub(in crate::sagemaker) fn of_body(
+    signature: &Signature,
+    inputs: &[NamedTensor],
+) -> PipelineReply {
     let task = signature.pipeline.as_ref().map(|it| it.task);
     let is_best = task.is_some_and(|task| gives_best_class(task, inputs, &Vec::new()));
-    Pipeline { one: !is_best, ..Pipeline::TEXT }
+    PipelineReply { one: !is_best, ..PipelineReply::TEXT }
 }
 
 /// Is a row answered by one class, and no list of them?
 fn gives_best_class(task: Task, inputs: &[NamedTensor], parameters: &Parameters) -> bool {
-    let has = |name: &str| parameters.iter().any(|(it, _)| &**it == name);
-    let all_scores = (Arc::from(RETURN_ALL_SCORES), Parameter::Bool(true));
+    let has_candidates = || parameters.iter().any(|(it, _)| &**it == CANDIDATE_LABELS);
     let classifies = match task {
         Task::TextClassification | Task::Rerank => true,
-        Task::ZeroShotClassification => !has(CANDIDATE_LABELS),
+        Task::ZeroShotClassification => !has_candidates(),
         Task::TokenClassification
         | Task::QuestionAnswering
         | Task::FillMask
@@ -95,8 +95,5 @@ fn gives_best_class(task: Task, inputs: &[NamedTensor], parameters: &Parameters)
         | Task::SentenceSimilarity
         | Task::SparseEmbedding => false,
     };
-    classifies
-        && inputs.iter().any(|it| &*it.name == TEXT)
-        && !has(TOP_K)
-        && !parameters.contains(&all_scores)
+    classifies && inputs.iter().any(|it| &*it.name == TEXT) && !says_top(parameters)
 }
