@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     println!("{} (opened in {:?})", pipeline.describe(), start.elapsed());
     let parameters = Parameters { truncate: Some(true), ..Parameters::default() };
-    let task = pipeline.task().name;
+    let task = pipeline.task();
     for text in arguments {
         let run = || pipeline.prepare(task, &Input::Text(&text), &parameters);
         let tokens = run()?.tokens();

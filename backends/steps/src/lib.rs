@@ -30,6 +30,7 @@ mod step;
 mod task;
 mod tasks;
 mod text;
+mod text_pipeline;
 mod tokens;
 
 pub use context::{Context, Work};
@@ -42,8 +43,10 @@ pub use folder::{Fate, FileNote, Folder, Overrides, is_pipeline};
 pub use head::reduced::Reduced;
 pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
 pub use pipeline::{Opened, Pipeline};
-pub use reply::{Answer, Entity, Entry, Features, Fill, Label, Ranked, Reply};
-pub use request::{AnswerParameters, Function, Input, Parameters, Similarity, Strategy, TopK};
+pub use reply::{Answer, Entity, Entry, Features, Fill, Label, Object, Ranked, Reply};
+pub use request::{
+    AnswerParameters, DetectionParameters, Function, Input, Parameters, Similarity, Strategy, TopK,
+};
 pub use result::{ResultForm, result_json};
 pub use side::Side;
 pub use signature::Graph;
@@ -52,4 +55,5 @@ pub use task::{Classes, Embedder, Head, Plan};
 pub use text::{
     Detail, Encode, Encoded, Encoding, Strategy as TruncationStrategy, Tokenizer, Truncation,
 };
+pub use text_pipeline::TextPipeline;
 pub use tokens::{TextToken, Tokenizing};

@@ -8,22 +8,27 @@ use crate::{
     side::Side,
     text,
 };
-use inference::{signature::nearest, task::Task};
+use inference::{
+    signature::nearest,
+    task::{Medium, Task},
+};
 
-/// What cuts a text, in a task that may cut any. Answers to questions are found in windows of the whole context.
-const OF_CUTTING: [&str; 5] =
-    ["truncation", "truncate", "truncation_side", "truncation_direction", "max_length"];
+/// What concerns the length of a text, in a task that may cut any. Answers to questions are found in windows of the
+/// whole context.
+const OF_TEXTS: [&str; 6] =
+    ["truncation", "truncate", "truncation_side", "truncation_direction", "max_length", "padding"];
 /// What clients send for other servers, and what changes no answer.
 const PASSED_OVER: [&str; 5] =
     ["timeout", "batch_size", "use_cache", "wait_for_model", "return_tensors"];
 
 /// The names of all parameters that a task heeds.
 fn names(task: Task) -> impl Iterator<Item = &'static str> {
-    let cutting: &[&str] = match task {
-        Task::QuestionAnswering => &[],
-        _ => &OF_CUTTING,
+    let of_texts: &[&str] = match (task, task.medium()) {
+        (Task::QuestionAnswering, _) => &["padding"],
+        (_, Medium::Text) => &OF_TEXTS,
+        (_, Medium::Image | Medium::Audio) => &[],
     };
-    own_names(task).iter().chain(cutting).copied().chain(["padding"])
+    own_names(task).iter().chain(of_texts).copied()
 }
 
 /// The names of those that concern the task.
@@ -49,6 +54,10 @@ fn own_names(task: Task) -> &'static [&'static str] {
         Task::SentenceSimilarity => &["prompt_name", "similarity"],
         Task::Rerank => &["raw_scores", "function_to_apply", "prompt_name", "max_tokens_per_doc"],
         Task::SparseEmbedding => &["prompt_name"],
+        Task::ImageClassification | Task::AudioClassification => &["top_k", "function_to_apply"],
+        Task::ObjectDetection => &["threshold", "iou", "max_detections"],
+        Task::ImageFeatureExtraction => &["pool"],
+        Task::AutomaticSpeechRecognition => &[],
     }
 }
 
@@ -109,6 +118,10 @@ impl Parameters {
             "normalize" => self.normalize = given.flag()?,
             "dimensions" => self.dimensions = given.count()?,
             "prompt_name" => self.prompt_name = given.text()?,
+            "threshold" => self.detection.threshold = given.part()?,
+            "iou" => self.detection.iou = given.part()?,
+            "max_detections" => self.detection.most = given.some_count()?,
+            "pool" => self.pool = given.flag()?.unwrap_or(false),
             "similarity" => {
                 let known = "cosine, dot, euclidean, manhattan";
                 self.similarity = given.named(known, Similarity::from_name)?;
@@ -193,6 +206,12 @@ impl Given<'_> {
             Some(0) => Err(self.wrong("a count from 1 on")),
             count => Ok(count),
         }
+    }
+
+    /// A number from 0 to 1.
+    fn part(&self) -> Result<Option<f32>, RowError> {
+        let number = self.value.as_f64().filter(|it| (0.0..=1.0).contains(it));
+        self.read("a number from 0 to 1", number.map(|it| it as f32))
     }
 
     fn positive(&self, usual: usize) -> Result<usize, RowError> {

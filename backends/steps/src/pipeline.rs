@@ -1,4 +1,4 @@
-//! A folder and the signature of its graph as one thing that answers texts.
+//! A folder and the signature of its graph as one thing that answers texts, images or sounds.
 
 use std::sync::Arc;
 
@@ -7,156 +7,118 @@ use backend::NamedTensor;
 use crate::{
     context::{Context, Work},
     error::{FolderError, RowError},
-    explain::{ExplainedEnsemble, ensemble},
-    finish,
+    explain::ExplainedEnsemble,
     folder::{FileNote, Folder},
     head::reduced::Reduced,
     outputs::{GraphOutput, RowOutput},
-    parts::{Parts, SpecialTokens, prompt_tokens},
-    prepare, reduce,
     reply::Reply,
     request::{Input, Parameters},
     side::Side,
-    signature::{Graph, Inputs, Outputs},
+    signature::Graph,
     step::{GraphInput, Prepared, Step},
-    task::{Decision, Head, Plan, decide},
-    text::{Detail, Encode, TextLimits, Tokenizer, Truncation},
-    tokens::{self, TextToken, Tokenizing},
+    task::{Decision, decide},
+    text_pipeline::TextPipeline,
 };
-use inference::task::Task;
+use inference::task::{Medium, Task};
 
 /// What becomes of a folder and its graph.
 #[derive(Debug)]
 pub enum Opened {
-    /// It answers texts.
+    /// It answers texts, images or sounds.
     Pipeline(Box<Pipeline>),
     /// Its graph is served as it is, for this reason, which is worth a line of the log.
     Tensors(String),
 }
 
-/// Everything around a graph that answers texts: immutable, shared by all threads.
+/// Everything around a graph: immutable, shared by all threads.
 #[derive(Debug)]
 pub struct Pipeline {
-    parts: Parts,
+    kind: Kind,
     files: Vec<FileNote>,
-    warnings: Vec<String>,
-    tokenizer_file: String,
+}
+
+/// What differs by what the inputs are.
+#[derive(Debug)]
+enum Kind {
+    Text(Arc<TextPipeline>),
 }
 
 impl Pipeline {
-    /// From a folder that has been read, and its graph as the engine describes it. Reads `tokenizer.json`. Blocking:
-    /// some 100 ms for a large vocabulary.
+    /// From a folder that has been read, and its graph as the engine describes it. Blocking: a tokenizer takes some
+    /// 100 ms.
     ///
     /// # Errors
     /// When a file is missing or wrong, or the graph has not the inputs and outputs that the task needs.
     pub fn open(folder: &Folder, graph: &Graph<'_>) -> Result<Opened, FolderError> {
         let metadata = graph.metadata.get("task").map(String::as_str);
-        let mut task = match decide(folder, metadata)? {
-            Decision::Pipeline(task) => *task,
+        let task = match decide(folder, metadata)? {
+            Decision::Pipeline(task) => task,
             Decision::Tensors(reason) => return Ok(Opened::Tensors(reason)),
         };
-        let (file, bytes) = folder.tokenizer_bytes()?;
-        let lower_case = folder.sentence.do_lower_case;
-        let tokenizer = Tokenizer::from_bytes(&bytes, &file, lower_case)?;
-        let special = SpecialTokens::of(&folder.tokenizer_config, &folder.config, &tokenizer);
-        let inputs = Inputs::plan(graph.spec, &folder.config, special.pad, &folder.graph)?;
-        let outputs = Outputs::plan(graph.spec, &task.head, &folder.graph)?;
-        if let Some(fixed) = inputs.fixed_tokens {
-            task.max_tokens = task.max_tokens.min(fixed);
-        }
-        check_labels(folder, &task.head, &outputs)?;
-        let mut warnings = std::mem::take(&mut task.warnings);
-        warnings.extend(outputs.note.clone());
-        if !inputs.has_mask() {
-            let text = "the graph has no attention_mask: only inputs of equal length share a run";
-            warnings.push(text.to_owned());
-        }
-        let bytes = folder.overrides.max_text_bytes.unwrap_or(TextLimits::DEFAULT_BYTES);
-        let limits = TextLimits { bytes, tokens: task.max_tokens };
+        let kind = match task.medium() {
+            Medium::Text => Kind::Text(Arc::new(TextPipeline::open(folder, task, graph)?)),
+            Medium::Image | Medium::Audio => {
+                return Ok(Opened::Tensors(format!("{task} takes {}", task.medium().one())));
+            }
+        };
         let files = folder.files.clone();
-        let tokenizer = Arc::new(tokenizer);
-        let prompt_tokens = prompt_tokens(&task, &tokenizer)
-            .map_err(|error| FolderError::file(&file, error.to_string()))?;
-        let parts = Parts { task, tokenizer, inputs, outputs, limits, special, prompt_tokens };
-        let pipeline = Pipeline { parts, files, warnings, tokenizer_file: file };
-        Ok(Opened::Pipeline(Box::new(pipeline)))
+        Ok(Opened::Pipeline(Box::new(Pipeline { kind, files })))
     }
 
-    /// The task that the folder is for, and what was decided about it.
-    pub fn task(&self) -> &Plan {
-        &self.parts.task
+    /// The task that the folder is for.
+    pub fn task(&self) -> Task {
+        match &self.kind {
+            Kind::Text(text) => text.task().name,
+        }
     }
 
     /// The tasks that it answers, that of the folder first. An embedder also takes [`Task::Rerank`], by its
     /// vectors; that is not among these, so that a ranker goes before it.
     pub fn tasks(&self) -> Vec<Task> {
-        let others = self.parts.task.head.tasks().iter().copied();
-        let has_tokens = self.parts.outputs.tokens.is_some();
-        let can = |it: &Task| *it != Task::FeatureExtraction || has_tokens;
-        let mut tasks = vec![self.parts.task.name];
-        tasks.extend(others.filter(can).filter(|it| *it != self.parts.task.name));
-        tasks
+        match &self.kind {
+            Kind::Text(text) => text.tasks(),
+        }
+    }
+
+    /// What it is for texts; `None` where it takes none.
+    pub fn text(&self) -> Option<&Arc<TextPipeline>> {
+        match &self.kind {
+            Kind::Text(text) => Some(text),
+        }
     }
 
     /// Is a ranking made of vectors, since the model gives no score for a pair?
     pub fn ranks_by_vectors(&self) -> bool {
-        matches!(self.parts.task.head, Head::Embedder(_))
+        self.text().is_some_and(|it| it.ranks_by_vectors())
     }
 
-    /// The tokenizer, for routes that give tokens.
-    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
-        &self.parts.tokenizer
-    }
-
-    /// The tokens of a text, which is not cut.
-    ///
-    /// # Errors
-    /// When the text has too many bytes, no prompt has this name, or the tokenizer fails.
-    pub fn tokenize(&self, text: &str, how: &Tokenizing<'_>) -> Result<Vec<TextToken>, RowError> {
-        tokens::tokenize(&self.parts, text, how)
-    }
-
-    /// Most tokens of an input, special ones included.
-    pub fn max_tokens(&self) -> usize {
-        self.parts.task.max_tokens
-    }
-
-    /// The only length that the graph takes, where there is one: every run is padded to it.
-    pub fn fixed_tokens(&self) -> Option<usize> {
-        self.parts.inputs.fixed_tokens
-    }
-
-    /// May rows be padded? Not without a mask, unless the graph has one length only.
-    pub fn may_pad(&self) -> bool {
-        self.parts.inputs.has_mask() || self.parts.inputs.fixed_tokens.is_some()
-    }
-
-    /// On which side of a row padding stands.
-    pub fn padding_side(&self) -> Side {
-        self.parts.task.padding_side
-    }
-
-    /// A row to try the graph with: the beginning of a text, at most so many tokens. Its inputs, and its length.
-    ///
-    /// # Errors
-    /// When the tokenizer fails or gives no tokens.
-    pub fn trial_row(
-        &self,
-        text: &str,
-        tokens: usize,
-    ) -> Result<(Vec<NamedTensor>, usize), RowError> {
-        let most = tokens.min(self.max_tokens());
-        let truncation = Some(Truncation::right(most));
-        let how = Encode { add_special_tokens: true, detail: Detail::Ids, truncation };
-        let encoding = self.parts.tokenizer.encode(text, None, &how)?;
-        let first = &encoding.windows[0];
-        Ok((self.parts.inputs.row(first)?, first.ids.len()))
+    /// Names of its classes, in their order; none where it has no classes.
+    pub fn labels(&self) -> &[Arc<str>] {
+        match &self.kind {
+            Kind::Text(text) => text.task().head.classes().map_or(&[], |it| &it.labels),
+        }
     }
 
     /// Length of the vectors that it gives, where the folder or the graph says it.
     pub fn dimensions(&self) -> Option<usize> {
-        let Head::Embedder(embedder) = &self.parts.task.head else { return None };
-        self.parts.dimensions(embedder)
+        match &self.kind {
+            Kind::Text(text) => text.dimensions(),
+        }
+    }
+
+    /// The only length that the graph takes, where there is one: every run is padded to it.
+    pub fn fixed_tokens(&self) -> Option<usize> {
+        self.text().and_then(|it| it.fixed_tokens())
+    }
+
+    /// May rows be padded? Not without a mask, unless the graph has one length only.
+    pub fn may_pad(&self) -> bool {
+        self.text().is_some_and(|it| it.may_pad())
+    }
+
+    /// On which side of a row padding stands.
+    pub fn padding_side(&self) -> Side {
+        self.text().map_or(Side::Right, |it| it.padding_side())
     }
 
     /// Which files were read, passed over or missed.
@@ -169,95 +131,43 @@ impl Pipeline {
     /// # Errors
     /// Why there is none: a sentence.
     pub fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
-        ensemble(&self.parts, folder, &self.tokenizer_file)
-    }
-
-    /// The graph's own vector of a text, which is given as it is. `None`: it is made by pooling.
-    pub fn own_vector(&self) -> Option<&str> {
-        self.parts.outputs.vector.map(|at| self.parts.outputs.name(at))
+        match &self.kind {
+            Kind::Text(text) => text.explain(folder),
+        }
     }
 
     /// Lines for the log beside [`Pipeline::describe`].
     pub fn warnings(&self) -> &[String] {
-        &self.warnings
+        match &self.kind {
+            Kind::Text(text) => text.warnings(),
+        }
     }
 
     /// What was understood of the folder, in one line.
     pub fn describe(&self) -> String {
-        let head = match &self.parts.task.head {
-            Head::Classifier(classes) | Head::Entailment(classes) | Head::Tokens(classes) => {
-                let (count, function) = (classes.labels.len(), classes.function.name());
-                match &self.parts.task.head {
-                    Head::Classifier(_) => format!("{}, {function}", plural(count, "label")),
-                    _ => plural(count, "label"),
-                }
-            }
-            Head::Ranker(_, activation) => format!("{activation:?}").to_lowercase(),
-            Head::Answers => "spans of the context".to_owned(),
-            Head::Masks => plural(self.parts.tokenizer.vocabulary(), "token"),
-            Head::Embedder(embedder) => match self.parts.outputs.vector {
-                Some(_) => "vectors of the graph".to_owned(),
-                None => format!("pooling {}", embedder.pooling.name()),
-            },
-            Head::Sparse(splade) if splade.is_sum => "splade, sum".to_owned(),
-            Head::Sparse(_) => "splade, max".to_owned(),
-        };
-        let dimensions = match self.dimensions() {
-            Some(dimensions) => format!(", {dimensions} dimensions"),
-            None => String::new(),
-        };
-        let tokenizer = format!(
-            "tokenizer {} {}, at most {} tokens",
-            self.parts.tokenizer.kind(),
-            self.parts.tokenizer.vocabulary(),
-            self.parts.task.max_tokens
-        );
-        let inputs: Vec<&str> = self.parts.inputs.inputs.iter().map(|it| &*it.name).collect();
-        let inputs = inputs.join(", ");
-        format!("{}, {head}{dimensions}; {tokenizer}; graph takes {inputs}", self.parts.task.name)
+        match &self.kind {
+            Kind::Text(text) => text.describe(),
+        }
     }
-}
-
-fn plural(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    }
-}
-
-/// The graph's classes are as many as the labels.
-fn check_labels(folder: &Folder, head: &Head, outputs: &Outputs) -> Result<(), FolderError> {
-    if let Head::Ranker(classes, _) = head
-        && folder.config.has_labels
-        && classes.labels.len() != 1
-    {
-        let problem = format!("{} labels, and a ranking needs one", classes.labels.len());
-        let error = FolderError::key("config.json", "id2label", problem);
-        return Err(error.remedy("name another task, such as text-classification"));
-    }
-    let Some((classes, width)) = head.classes().zip(outputs.width) else { return Ok(()) };
-    if classes.labels.len() == width {
-        return Ok(());
-    }
-    let problem = format!("{} labels, and the graph has {width}", classes.labels.len());
-    let (file, key) = match (&folder.overrides.labels, folder.config.has_labels) {
-        (Some(_), _) => ("labels", ""),
-        (None, _) => ("config.json", "id2label"),
-    };
-    Err(FolderError::key(file, key, problem).remedy("name every class of the graph"))
 }
 
 impl Step for Pipeline {
     fn inputs(&self) -> &[GraphInput] {
-        &self.parts.inputs.inputs
+        match &self.kind {
+            Kind::Text(text) => text.inputs(),
+        }
     }
 
     fn constants(&self) -> &[NamedTensor] {
-        &self.parts.inputs.constants
+        match &self.kind {
+            Kind::Text(text) => text.constants(),
+        }
     }
 
     fn outputs(&self) -> &[GraphOutput] {
-        &self.parts.outputs.outputs
+        match &self.kind {
+            Kind::Text(text) => text.outputs(),
+        }
     }
 
     fn prepare(
@@ -266,14 +176,20 @@ impl Step for Pipeline {
         input: &Input<'_>,
         parameters: &Parameters,
     ) -> Result<Prepared, RowError> {
-        prepare::prepare(&self.parts, task, input, parameters)
+        match &self.kind {
+            Kind::Text(text) => text.prepare(task, input, parameters),
+        }
     }
 
     fn reduce(&self, work: &Work, outputs: &[RowOutput<'_>]) -> Result<Reduced, RowError> {
-        reduce::reduce(&self.parts.task.head, &self.parts.outputs, &work.0, outputs)
+        match &self.kind {
+            Kind::Text(text) => text.reduce(&work.0, outputs),
+        }
     }
 
     fn finish(&self, context: Context, rows: Vec<Reduced>) -> Result<Reply, RowError> {
-        finish::finish(&self.parts, context.0, rows)
+        match &self.kind {
+            Kind::Text(text) => text.finish(context.0, rows),
+        }
     }
 }

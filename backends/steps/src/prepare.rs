@@ -110,6 +110,10 @@ fn wrong(task: Task) -> RowError {
         | Task::FeatureExtraction
         | Task::SentenceEmbedding
         | Task::SparseEmbedding => "a text",
+        Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
+            "the file of an image"
+        }
+        Task::AudioClassification | Task::AutomaticSpeechRecognition => "the file of a sound",
     };
     RowError::Input(format!("{task} takes {form}"))
 }
@@ -129,7 +133,7 @@ fn one_row(
             texts.encode(text, pair, Strategy::LongestFirst, Detail::Ids)?
         }
         Input::Ids(ids) => texts.encode_ids(ids)?,
-        Input::Candidates(..) | Input::Sentences(..) | Input::Ranking(..) => {
+        Input::Candidates(..) | Input::Sentences(..) | Input::Ranking(..) | Input::File(_) => {
             return Err(RowError::Input("one text, or a pair of texts, is taken".to_owned()));
         }
     };

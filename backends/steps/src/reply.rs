@@ -25,12 +25,36 @@ pub enum Reply {
     Fills(Vec<Vec<Fill>>),
     /// The values above zero of a vector over the vocabulary, by index.
     Sparse(Vec<Entry>),
+    /// The objects in an image, best first.
+    Objects(Vec<Object>),
+    /// What is said in a sound.
+    Transcript(String),
 }
 
 impl Reply {
-    /// Names of classes, best first; none of other replies. `is_best_only`: the first.
+    /// Names of classes, best first, or of the class of each object; none of other replies. `is_best_only`: of
+    /// classes the first.
     pub fn labels(&self, is_best_only: bool) -> Vec<String> {
+        if let Reply::Objects(objects) = self {
+            return objects.iter().map(|it| it.label.as_ref().to_owned()).collect();
+        }
         self.classes(is_best_only).iter().map(|it| it.label.as_ref().to_owned()).collect()
+    }
+
+    /// The objects in an image; none of other replies.
+    pub fn objects(&self) -> &[Object] {
+        match self {
+            Reply::Objects(objects) => objects,
+            _ => &[],
+        }
+    }
+
+    /// What is said in a sound; nothing of other replies.
+    pub fn transcript(&self) -> &str {
+        match self {
+            Reply::Transcript(text) => text,
+            _ => "",
+        }
     }
 
     /// One number for each class, for each sentence, or for each text in the order of the request; none of other
@@ -50,12 +74,14 @@ impl Reply {
                 }
                 scores
             }
+            Reply::Objects(objects) => objects.iter().map(|it| it.score).collect(),
             Reply::Embedding(_)
             | Reply::Features(_)
             | Reply::Entities(_)
             | Reply::Answers(_)
             | Reply::Fills(_)
-            | Reply::Sparse(_) => Vec::new(),
+            | Reply::Sparse(_)
+            | Reply::Transcript(_) => Vec::new(),
         }
     }
 
@@ -83,6 +109,19 @@ pub struct Label {
     pub label: Arc<str>,
     /// Its score.
     pub score: f32,
+}
+
+/// An object in an image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object {
+    /// Name of its class.
+    pub label: Arc<str>,
+    /// Number of its class.
+    pub class: usize,
+    /// Its score.
+    pub score: f32,
+    /// Left, top, right, bottom, in pixels of the image as it was sent.
+    pub corners: [f32; 4],
 }
 
 /// Vectors of the tokens of a text, special ones included.

@@ -17,6 +17,8 @@ pub enum Input<'a> {
     Sentences(&'a str, &'a [&'a str]),
     /// A query, and the texts that are ranked by it.
     Ranking(&'a str, &'a [&'a str]),
+    /// The bytes of a file: an image, or a sound.
+    File(&'a [u8]),
 }
 
 /// How many classes a reply has.
@@ -189,6 +191,21 @@ pub struct Parameters {
     pub multi_label: bool,
     /// Question answering.
     pub answer: AnswerParameters,
+    /// Object detection.
+    pub detection: DetectionParameters,
+    /// Is the vector of the whole image wanted, and not one for each of its patches?
+    pub pool: bool,
+}
+
+/// What a request may say about the objects in an image. `None` stands for what the folder or the head has by default.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DetectionParameters {
+    /// Objects with a lower score are left out.
+    pub threshold: Option<f32>,
+    /// Of two boxes of one class that overlap by more than this part, the one with the lower score is left out.
+    pub iou: Option<f32>,
+    /// Most objects of one image.
+    pub most: Option<usize>,
 }
 
 /// What a request may say about the answers to a question.

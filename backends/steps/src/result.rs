@@ -2,7 +2,7 @@
 
 use crate::{
     python_float,
-    reply::{Answer, Entity, Fill, Label, Reply},
+    reply::{Answer, Entity, Fill, Label, Object, Reply},
 };
 
 /// A reply as JSON.
@@ -44,6 +44,8 @@ pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
                 number(out, &it.value);
             });
         }),
+        Reply::Objects(objects) => list(&mut out, objects, object_in_image),
+        Reply::Transcript(said) => object(&mut out, |out| text(out, "text", said)),
     }
     out
 }
@@ -102,6 +104,21 @@ fn fill(out: &mut String, it: &Fill) {
         integer(out, "token", it.token as usize);
         text(out, "token_str", &it.token_str);
         text(out, "sequence", &it.sequence);
+    });
+}
+
+/// Corners are whole pixels, towards zero, as the reference has them.
+fn object_in_image(out: &mut String, it: &Object) {
+    object(out, |out| {
+        score(out, it.score);
+        text(out, "label", &it.label);
+        key(out, "box");
+        object(out, |out| {
+            for (name, corner) in ["xmin", "ymin", "xmax", "ymax"].into_iter().zip(it.corners) {
+                key(out, name);
+                out.push_str(&(corner as i64).to_string());
+            }
+        });
     });
 }
 
@@ -181,6 +198,15 @@ mod tests {
             r#"{{"sequence":"a \"b\"","labels":["POSITIVE","NEGATIVE"],"scores":[0.75,{small}]}}"#
         );
         says(Reply::Candidates(labels()), &expected);
+    }
+
+    #[test]
+    fn the_corners_of_an_object_are_whole_pixels_towards_zero() {
+        let corners = [-0.9, 1.99, 30.5, 40.0];
+        let object = Object { label: "cat".into(), class: 1, score: 0.5, corners };
+        let text = r#"[{"score":0.5,"label":"cat","box":{"xmin":0,"ymin":1,"xmax":30,"ymax":40}}]"#;
+        says(Reply::Objects(vec![object]), text);
+        says(Reply::Transcript("A \"B\"".to_owned()), r#"{"text":"A \"B\""}"#);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use inference::task::Task;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
     /// It is a pipeline.
-    Pipeline(Box<Plan>),
+    Pipeline(Task),
     /// Its graph is served as it is, for this reason.
     Tensors(String),
 }
@@ -135,11 +135,11 @@ pub(crate) const USUAL_LIMIT: usize = 8192;
 /// Decides what a folder is for. `metadata` is the task in the graph's own metadata.
 ///
 /// # Errors
-/// When a task was named that there is not, or the folder contradicts itself.
+/// When a task was named that there is not.
 pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, FolderError> {
     let named = match (&folder.overrides.task, metadata) {
         (Some(name), _) => Some(task_named(name)?),
-        // A task of the metadata that is none of text is no mistake of anybody's.
+        // A task of the metadata that is none of a pipeline is no mistake of anybody's.
         (None, Some(name)) => match Task::from_name(name) {
             Some(task) => Some(task),
             None => return Ok(Decision::Tensors(format!("its graph says the task '{name}'"))),
@@ -147,26 +147,32 @@ pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, Folde
         (None, None) => None,
     };
     let asks_for_splade = folder.overrides.pooling.as_deref() == Some("splade");
-    let name = match named.or_else(|| from_modules(folder, asks_for_splade)) {
-        Some(name) => name,
+    Ok(match named.or_else(|| from_modules(folder, asks_for_splade)) {
+        Some(task) => Decision::Pipeline(task),
         None => match from_architectures(folder, asks_for_splade) {
-            Ok(name) => name,
-            Err(reason) => return Ok(Decision::Tensors(reason)),
+            Ok(task) => Decision::Pipeline(task),
+            Err(reason) => Decision::Tensors(reason),
         },
-    };
+    })
+}
+
+/// What a folder of a text model says of how its task is done.
+///
+/// # Errors
+/// When the folder contradicts itself.
+pub(crate) fn plan(folder: &Folder, task: Task) -> Result<Plan, FolderError> {
     let mut warnings = Vec::new();
     let max_tokens = longest(folder, &mut warnings);
-    let task = Plan {
-        name,
-        head: head(folder, name)?,
+    Ok(Plan {
+        name: task,
+        head: head(folder, task)?,
         prompts: prompts(folder)?,
         max_tokens,
         truncate: folder.overrides.truncate,
         truncation_side: folder.tokenizer_config.truncation_side.unwrap_or_default(),
         padding_side: folder.tokenizer_config.padding_side.unwrap_or_default(),
         warnings,
-    };
-    Ok(Decision::Pipeline(Box::new(task)))
+    })
 }
 
 fn task_named(name: &str) -> Result<Task, FolderError> {
@@ -226,8 +232,8 @@ fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, St
     }
 }
 
-fn head(folder: &Folder, name: Task) -> Result<Head, FolderError> {
-    Ok(match name {
+fn head(folder: &Folder, task: Task) -> Result<Head, FolderError> {
+    Ok(match task {
         Task::TextClassification => Head::Classifier(classes(folder)),
         Task::ZeroShotClassification => Head::Entailment(classes(folder)),
         Task::TokenClassification => Head::Tokens(classes(folder)),
@@ -240,6 +246,14 @@ fn head(folder: &Folder, name: Task) -> Result<Head, FolderError> {
         }
         Task::FeatureExtraction | Task::SentenceEmbedding | Task::SentenceSimilarity => {
             Head::Embedder(embedder(folder)?)
+        }
+        Task::ImageClassification
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction
+        | Task::AudioClassification
+        | Task::AutomaticSpeechRecognition => {
+            let problem = format!("{task} takes {}, and no text", task.medium().one());
+            return Err(FolderError::file("task", problem));
         }
     })
 }

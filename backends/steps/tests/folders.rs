@@ -98,7 +98,7 @@ fn check_task(config: &str, expect: &str) {
         spec.outputs = names.map(|it| tensor(it, DataType::Fp32, &[None, None])).into();
     }
     let found = match open_with(&dir.0, &Overrides::default(), &spec, &[]).unwrap() {
-        Opened::Pipeline(pipeline) => pipeline.task().name.name().to_owned(),
+        Opened::Pipeline(pipeline) => pipeline.task().name().to_owned(),
         Opened::Tensors(reason) => reason,
     };
     assert_eq!(found, expect);
@@ -137,7 +137,7 @@ fn what_was_said_goes_before_metadata_and_metadata_before_the_folder() {
     let task = |said: Option<&str>, metadata: &[(&str, &str)]| {
         let overrides = Overrides { task: said.map(str::to_owned), ..Overrides::default() };
         match open_with(&dir.0, &overrides, &spec(), metadata) {
-            Ok(Opened::Pipeline(pipeline)) => pipeline.task().name.name().to_owned(),
+            Ok(Opened::Pipeline(pipeline)) => pipeline.task().name().to_owned(),
             Ok(Opened::Tensors(reason)) => reason,
             Err(error) => error.to_string(),
         }
@@ -279,7 +279,7 @@ fn rows_have_the_types_of_the_graph_and_the_longest_is_the_least_limit() {
     spec.inputs.push(tensor(past, DataType::Fp32, &[None, None, None, None]));
     spec.inputs.push(tensor("use_cache_branch", DataType::Bool, &[Some(1)]));
     let pipeline = pipeline(&dir, &spec);
-    assert_eq!(pipeline.max_tokens(), 8);
+    assert_eq!(pipeline.text().unwrap().max_tokens(), 8);
     assert_eq!(&*pipeline.constants()[0].name, "use_cache_branch");
     let run = |text: &str| {
         let (task, parameters) = (Task::TextClassification, Parameters::default());
@@ -306,11 +306,14 @@ fn a_graph_of_one_length_takes_no_more_and_one_without_mask_is_not_padded() {
     spec.inputs.truncate(1);
     let unmasked = pipeline(&dir, &spec);
     assert!(!unmasked.may_pad());
-    assert_eq!(unmasked.max_tokens(), 8192);
+    assert_eq!(unmasked.text().unwrap().max_tokens(), 8192);
     assert_eq!(unmasked.warnings().len(), 2);
     spec.inputs[0].dims[1] = Some(5);
     let fixed = pipeline(&dir, &spec);
-    assert_eq!((fixed.fixed_tokens(), fixed.max_tokens(), fixed.may_pad()), (Some(5), 5, true));
+    assert_eq!(
+        (fixed.fixed_tokens(), fixed.text().unwrap().max_tokens(), fixed.may_pad()),
+        (Some(5), 5, true)
+    );
 }
 
 #[test]

@@ -30,6 +30,16 @@ pub const TOKEN_IDS: &str = "token_ids";
 pub const TOKENS: &str = "tokens";
 /// The output that says whether a text of a row was cut, given only where it is named.
 pub const TRUNCATED: &str = "truncated";
+/// The input that is the bytes of an image file for each row.
+pub const IMAGE: &str = "image";
+/// The input that is the bytes of a sound file for each row.
+pub const AUDIO: &str = "audio";
+/// The output that is the corners of each box: left, top, right, bottom, in pixels of the image as sent.
+pub const BOX: &str = "box";
+/// The output that is the number of the class of each box.
+pub const CLASS: &str = "class";
+/// The output that says how many boxes of a row count, where the others fill it up to the row with the most.
+pub const COUNT: &str = "count";
 /// The parameter that says how many classes are wanted.
 pub const TOP_K: &str = "top_k";
 /// Its older form.
@@ -37,7 +47,7 @@ pub const RETURN_ALL_SCORES: &str = "return_all_scores";
 /// The parameter with the classes of a zero-shot classification.
 pub const CANDIDATE_LABELS: &str = "candidate_labels";
 
-/// A task of text.
+/// What a pipeline does with its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Task {
@@ -51,11 +61,38 @@ pub enum Task {
     SentenceSimilarity,
     Rerank,
     SparseEmbedding,
+    ImageClassification,
+    ObjectDetection,
+    ImageFeatureExtraction,
+    AudioClassification,
+    AutomaticSpeechRecognition,
+}
+
+/// What the inputs of a task are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Medium {
+    /// Texts.
+    Text,
+    /// Image files.
+    Image,
+    /// Sound files.
+    Audio,
+}
+
+impl Medium {
+    /// One of it, with its article, as in sentences.
+    pub fn one(self) -> &'static str {
+        match self {
+            Medium::Text => "a text",
+            Medium::Image => "an image",
+            Medium::Audio => "a sound",
+        }
+    }
 }
 
 impl Task {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Task; 10] = [
+    pub const ALL: [Task; 15] = [
         Task::TextClassification,
         Task::TokenClassification,
         Task::QuestionAnswering,
@@ -66,6 +103,11 @@ impl Task {
         Task::SentenceSimilarity,
         Task::Rerank,
         Task::SparseEmbedding,
+        Task::ImageClassification,
+        Task::ObjectDetection,
+        Task::ImageFeatureExtraction,
+        Task::AudioClassification,
+        Task::AutomaticSpeechRecognition,
     ];
 
     /// The name in requests, files and logs.
@@ -81,6 +123,31 @@ impl Task {
             Task::SentenceSimilarity => "sentence-similarity",
             Task::Rerank => "rerank",
             Task::SparseEmbedding => "sparse-embedding",
+            Task::ImageClassification => "image-classification",
+            Task::ObjectDetection => "object-detection",
+            Task::ImageFeatureExtraction => "image-feature-extraction",
+            Task::AudioClassification => "audio-classification",
+            Task::AutomaticSpeechRecognition => "automatic-speech-recognition",
+        }
+    }
+
+    /// What its inputs are.
+    pub fn medium(self) -> Medium {
+        match self {
+            Task::TextClassification
+            | Task::TokenClassification
+            | Task::QuestionAnswering
+            | Task::FillMask
+            | Task::ZeroShotClassification
+            | Task::FeatureExtraction
+            | Task::SentenceEmbedding
+            | Task::SentenceSimilarity
+            | Task::Rerank
+            | Task::SparseEmbedding => Medium::Text,
+            Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
+                Medium::Image
+            }
+            Task::AudioClassification | Task::AutomaticSpeechRecognition => Medium::Audio,
         }
     }
 
@@ -91,6 +158,7 @@ impl Task {
             "ner" => "token-classification",
             "text-ranking" | "reranker" => "rerank",
             "zero-shot" => "zero-shot-classification",
+            "asr" => "automatic-speech-recognition",
             other => other,
         };
         Task::ALL.into_iter().find(|it| it.name() == alias)

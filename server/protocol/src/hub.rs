@@ -103,7 +103,12 @@ pub fn decode(
         | Task::ZeroShotClassification
         | Task::FeatureExtraction
         | Task::SentenceSimilarity
-        | Task::Rerank => !is_list,
+        | Task::Rerank
+        | Task::ImageClassification
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction
+        | Task::AudioClassification
+        | Task::AutomaticSpeechRecognition => !is_list,
     };
     let format = RowsFormat {
         is_one,

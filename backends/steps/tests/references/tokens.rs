@@ -207,7 +207,7 @@ fn tokens_of_a_text_have_their_places_in_bytes() {
     let fixture = Fixture::new("prompted");
     let pipeline = fixture.open("last_hidden_state", &[None, None, Some(32)]);
     let tokens = |text: &str, add_special_tokens, prompt_name| {
-        pipeline.tokenize(text, &Tokenizing { add_special_tokens, prompt_name })
+        pipeline.text().unwrap().tokenize(text, &Tokenizing { add_special_tokens, prompt_name })
     };
     let with_special = tokens("caf\u{e9} film", true, Some("")).unwrap();
     let [first, .., last] = with_special.as_slice() else { panic!("{with_special:?}") };
@@ -224,10 +224,10 @@ fn tokens_of_a_text_have_their_places_in_bytes() {
         assert_eq!(token.text, "caf\u{e9} film"[from..to]);
     }
     // A prompt is a part of the text.
-    let (name, prompt) = &pipeline.task().prompts.named[0];
+    let (name, prompt) = &pipeline.text().unwrap().task().prompts.named[0];
     let prompted = tokens("film", false, Some(name)).unwrap();
     assert_eq!(prompted.last().unwrap().place.map(|it| it.1), Some(prompt.len() + 4));
     assert!(tokens("film", true, Some("none such")).is_err());
-    let foreign = pipeline.tokenizer().decode_known(&[100_000], true).unwrap_err();
+    let foreign = pipeline.text().unwrap().tokenizer().decode_known(&[100_000], true).unwrap_err();
     assert!(matches!(foreign, RowError::UnknownId { id: 100_000, .. }));
 }

@@ -22,7 +22,7 @@ use crate::{
 use inference::{
     error::Error,
     request::Parameter,
-    task::{TEXT, Task},
+    task::{Medium, TEXT, Task},
     timings::Timings,
     trace::Trace,
 };
@@ -186,13 +186,18 @@ async fn finish(
         Task::TextClassification
         | Task::SentenceEmbedding
         | Task::SentenceSimilarity
-        | Task::Rerank => reduced.len() <= FEW,
+        | Task::Rerank
+        | Task::ImageClassification
+        | Task::AudioClassification
+        | Task::AutomaticSpeechRecognition => reduced.len() <= FEW,
         Task::TokenClassification
         | Task::QuestionAnswering
         | Task::FillMask
         | Task::ZeroShotClassification
         | Task::FeatureExtraction
-        | Task::SparseEmbedding => false,
+        | Task::SparseEmbedding
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction => false,
     };
     let Answering { work, asked, started, deadline } = answering;
     let around = pipeline.clone();
@@ -202,7 +207,8 @@ async fn finish(
             Task::ZeroShotClassification => inputs::texts(&work.inputs, TEXT)?,
             _ => Vec::new(),
         };
-        let is_best_only = asked.parameters.top_k.is_best_only();
+        let is_text = task.medium() == Medium::Text;
+        let is_best_only = is_text && asked.parameters.top_k.is_best_only();
         let mut outputs = Outputs::new(&work.outputs)?;
         let mut reduced = reduced.into_iter();
         for (at, input) in started.into_iter().enumerate() {

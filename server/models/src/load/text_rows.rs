@@ -39,7 +39,7 @@ pub(crate) fn try_rows(
     limit: &RunLimit,
 ) -> Option<TextRows> {
     let row = |text: &str, tokens: usize| {
-        let (inputs, tokens) = pipeline.steps.trial_row(text, tokens).ok()?;
+        let (inputs, tokens) = pipeline.steps.text()?.trial_row(text, tokens).ok()?;
         let job = pipeline.rows.job(&pipeline.steps, vec![inputs], tokens).ok()?;
         Some((job.work, tokens))
     };

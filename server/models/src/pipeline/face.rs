@@ -5,8 +5,9 @@ use backend::DataType;
 use inference::{
     signature::{Form, Pipeline, Port, Signature},
     task::{
-        CONTEXT, EMBEDDING, LABEL, QUERY, QUESTION, RESULT, SCORE, SENTENCES, SOURCE_SENTENCE,
-        TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS, TOKENS, TRUNCATED, Task,
+        AUDIO, BOX, CLASS, CONTEXT, COUNT, EMBEDDING, IMAGE, LABEL, Medium, QUERY, QUESTION,
+        RESULT, SCORE, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS, TOKENS,
+        TRUNCATED, Task,
     },
 };
 
@@ -24,10 +25,7 @@ pub(crate) fn face(
         most_rows: Some(most_inputs),
         inputs: inputs(task),
         outputs: outputs(task, dimensions),
-        on_request: vec![
-            port(TOKENS, DataType::Int64, Some(1)),
-            port(TRUNCATED, DataType::Bool, Some(1)),
-        ],
+        on_request: on_request(task),
         pipeline,
     };
     let (&task, others) = tasks.split_first()?;
@@ -55,6 +53,10 @@ fn inputs(task: Task) -> Vec<Port> {
         | Task::FeatureExtraction
         | Task::SentenceEmbedding
         | Task::SparseEmbedding => vec![text(TEXT)],
+        Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
+            vec![text(IMAGE)]
+        }
+        Task::AudioClassification | Task::AutomaticSpeechRecognition => vec![text(AUDIO)],
     }
 }
 
@@ -70,7 +72,12 @@ fn takes_ids(task: Task) -> bool {
         | Task::FillMask
         | Task::ZeroShotClassification
         | Task::SentenceSimilarity
-        | Task::Rerank => false,
+        | Task::Rerank
+        | Task::ImageClassification
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction
+        | Task::AudioClassification
+        | Task::AutomaticSpeechRecognition => false,
     }
 }
 
@@ -78,19 +85,41 @@ fn outputs(task: Task, dimensions: Option<usize>) -> Vec<Port> {
     let many = |name, dtype| port(name, dtype, None);
     let result = port(RESULT, DataType::Bytes, Some(1));
     let mut outputs = match task {
-        Task::TextClassification | Task::ZeroShotClassification => {
+        Task::TextClassification
+        | Task::ZeroShotClassification
+        | Task::ImageClassification
+        | Task::AudioClassification => {
             vec![many(LABEL, DataType::Bytes), many(SCORE, DataType::Fp32)]
         }
         Task::SentenceEmbedding => vec![port(EMBEDDING, DataType::Fp32, dimensions)],
+        Task::ObjectDetection => vec![
+            Port { dims: vec![None, Some(4)], ..many(BOX, DataType::Fp32) },
+            many(SCORE, DataType::Fp32),
+            many(CLASS, DataType::Int64),
+            many(LABEL, DataType::Bytes),
+            port(COUNT, DataType::Int64, Some(1)),
+        ],
+        Task::AutomaticSpeechRecognition => vec![text(TEXT)],
         Task::SentenceSimilarity | Task::Rerank => vec![many(SCORE, DataType::Fp32)],
         Task::TokenClassification
         | Task::QuestionAnswering
         | Task::FillMask
         | Task::FeatureExtraction
+        | Task::ImageFeatureExtraction
         | Task::SparseEmbedding => Vec::new(),
     };
     outputs.push(result);
     outputs
+}
+
+/// Outputs that are given only where they are named.
+fn on_request(task: Task) -> Vec<Port> {
+    match task.medium() {
+        Medium::Text => {
+            vec![port(TOKENS, DataType::Int64, Some(1)), port(TRUNCATED, DataType::Bool, Some(1))]
+        }
+        Medium::Image | Medium::Audio => Vec::new(),
+    }
 }
 
 fn text(name: &str) -> Port {

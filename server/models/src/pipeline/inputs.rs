@@ -5,8 +5,8 @@ use backend::NamedTensor;
 use inference::{
     error::Error,
     task::{
-        CONTEXT, QUERY, QUESTION, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS,
-        Task,
+        AUDIO, CONTEXT, IMAGE, QUERY, QUESTION, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS,
+        TOKEN_IDS, Task,
     },
 };
 use steps::Input;
@@ -20,6 +20,7 @@ pub(crate) enum Row<'a> {
     Candidates(&'a str, Vec<&'a str>),
     Sentences(&'a str, Vec<&'a str>),
     Ranking(&'a str, Vec<&'a str>),
+    File(&'a [u8]),
 }
 
 impl<'a> Row<'a> {
@@ -32,13 +33,14 @@ impl<'a> Row<'a> {
             Row::Candidates(text, labels) => Input::Candidates(text, labels),
             Row::Sentences(text, sentences) => Input::Sentences(text, sentences),
             Row::Ranking(text, texts) => Input::Ranking(text, texts),
+            Row::File(bytes) => Input::File(bytes),
         }
     }
 
     /// Rows of the graph that it makes at least.
     pub(crate) fn rows(&self) -> usize {
         match self {
-            Row::Text(_) | Row::Pair(..) | Row::Ids(_) => 1,
+            Row::Text(_) | Row::Pair(..) | Row::Ids(_) | Row::File(_) => 1,
             Row::Candidates(_, list) | Row::Sentences(_, list) | Row::Ranking(_, list) => {
                 list.len()
             }
@@ -84,11 +86,21 @@ pub(crate) fn of_rows<'a>(
         | Task::FeatureExtraction
         | Task::SentenceEmbedding
         | Task::SparseEmbedding => Ok(single(texts(inputs, TEXT)?)),
+        Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
+            Ok(files(inputs, IMAGE))
+        }
+        Task::AudioClassification | Task::AutomaticSpeechRecognition => Ok(files(inputs, AUDIO)),
     }
 }
 
 fn single(texts: Vec<&str>) -> Vec<Row<'_>> {
     texts.into_iter().map(Row::Text).collect()
+}
+
+/// The files of that input.
+fn files<'a>(inputs: &'a [NamedTensor], name: &str) -> Vec<Row<'a>> {
+    let tensors = inputs.iter().filter(|it| &*it.name == name);
+    tensors.flat_map(|it| it.tensor.strings()).map(Row::File).collect()
 }
 
 /// A list of token ids.

@@ -6,7 +6,7 @@ use backend::{BackendError, DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 
 use inference::{
     error::Error,
-    task::{EMBEDDING, LABEL, RESULT, SCORE, TOKENS, TRUNCATED},
+    task::{BOX, CLASS, COUNT, EMBEDDING, LABEL, RESULT, SCORE, TEXT, TOKENS, TRUNCATED},
 };
 use steps::{Reply, ResultForm, result_json};
 
@@ -22,8 +22,10 @@ pub(crate) struct Outputs {
 /// One output.
 struct Column {
     name: Arc<str>,
-    /// Elements of a row; `None` before the first.
-    width: Option<usize>,
+    /// Elements of each row.
+    widths: Vec<usize>,
+    /// Are rows of objects, which are filled up to the one with the most?
+    has_objects: bool,
     values: Values,
 }
 
@@ -35,6 +37,11 @@ enum Values {
     Embedding(Vec<f32>),
     Tokens(Vec<i64>),
     Truncated(Vec<bool>),
+    /// Four numbers for each object.
+    Boxes(Vec<f32>),
+    Classes(Vec<i64>),
+    Count(Vec<i64>),
+    Transcripts(Vec<String>),
 }
 
 /// What an input has become.
@@ -60,11 +67,15 @@ impl Outputs {
                 EMBEDDING => Values::Embedding(Vec::new()),
                 TOKENS => Values::Tokens(Vec::new()),
                 TRUNCATED => Values::Truncated(Vec::new()),
+                BOX => Values::Boxes(Vec::new()),
+                CLASS => Values::Classes(Vec::new()),
+                COUNT => Values::Count(Vec::new()),
+                TEXT => Values::Transcripts(Vec::new()),
                 other => {
                     return Err(Error::Internal(format!("a pipeline has no output '{other}'")));
                 }
             };
-            Ok(Column { name: name.clone(), width: None, values })
+            Ok(Column { name: name.clone(), widths: Vec::new(), has_objects: false, values })
         };
         let columns = wanted.iter().map(column).collect::<Result<_, Error>>()?;
         Ok(Outputs { columns, rows: 0 })
@@ -91,16 +102,32 @@ impl Outputs {
     /// Only when sizes overflow.
     pub(crate) fn finish(self) -> Result<Vec<NamedTensor>, Error> {
         let Outputs { columns, rows } = self;
-        let tensor = |Column { name, width, values }| {
-            let shape = Shape::new(&[rows, width.unwrap_or(0)]);
+        let tensor = |Column { name, widths, values, .. }| {
+            let width = widths.iter().copied().max().unwrap_or(0);
+            let shape = match &values {
+                Values::Boxes(_) => Shape::new(&[rows, width, 4]),
+                _ => Shape::new(&[rows, width]),
+            };
             let tensor = match values {
-                Values::Result(texts, _) | Values::Labels(texts) => {
+                Values::Result(texts, _) | Values::Transcripts(texts) => {
                     Tensor::from_strings(shape, texts)
                 }
-                Values::Scores(values) | Values::Embedding(values) => {
-                    Tensor::from_vec(shape, values)
+                Values::Labels(texts) => {
+                    Tensor::from_strings(shape, filled(texts, &widths, width, String::new()))
                 }
-                Values::Tokens(counts) => Tensor::from_vec(shape, counts),
+                Values::Scores(values) => {
+                    Tensor::from_vec(shape, filled(values, &widths, width, -1.0))
+                }
+                Values::Boxes(values) => {
+                    let (corners, _) = values.as_chunks::<4>();
+                    let filled = filled(corners.to_vec(), &widths, width, [-1.0; 4]);
+                    Tensor::from_vec(shape, filled.into_flattened())
+                }
+                Values::Classes(values) => {
+                    Tensor::from_vec(shape, filled(values, &widths, width, -1))
+                }
+                Values::Embedding(values) => Tensor::from_vec(shape, values),
+                Values::Tokens(counts) | Values::Count(counts) => Tensor::from_vec(shape, counts),
                 Values::Truncated(flags) => {
                     let bytes: Vec<u8> = flags.into_iter().map(u8::from).collect();
                     Tensor::new(DataType::Bool, shape, bytes.into())
@@ -135,8 +162,19 @@ impl Column {
             Values::Embedding(all) => add(all, reply.embedding()),
             Values::Tokens(all) => add(all, vec![counts.tokens as i64]),
             Values::Truncated(all) => add(all, vec![counts.is_truncated]),
+            Values::Boxes(all) => {
+                add(all, reply.objects().iter().flat_map(|it| it.corners).collect()) / 4
+            }
+            Values::Classes(all) => {
+                add(all, reply.objects().iter().map(|it| it.class as i64).collect())
+            }
+            Values::Count(all) => add(all, vec![reply.objects().len() as i64]),
+            Values::Transcripts(all) => add(all, vec![reply.transcript().to_owned()]),
         };
-        if *self.width.get_or_insert(width) != width {
+        self.has_objects |= matches!(reply, Reply::Objects(_));
+        let is_uneven = self.widths.last().is_some_and(|it| *it != width);
+        self.widths.push(width);
+        if is_uneven && !self.has_objects {
             let problem = format!("output '{}' differs in length between the rows", self.name);
             return Err(Error::Backend(BackendError::Execute(problem)));
         }
@@ -144,9 +182,59 @@ impl Column {
     }
 }
 
+/// Rows of equal length: `with` fills each up to `width` elements.
+fn filled<T: Clone>(values: Vec<T>, widths: &[usize], width: usize, with: T) -> Vec<T> {
+    if widths.iter().all(|it| *it == width) {
+        return values;
+    }
+    let mut rows = Vec::with_capacity(width.saturating_mul(widths.len()));
+    let mut values = values.into_iter();
+    for (row, given) in widths.iter().enumerate() {
+        rows.extend(values.by_ref().take(*given));
+        rows.resize((row + 1) * width, with.clone());
+    }
+    rows
+}
+
 /// Adds the elements of a row; how many there are.
 fn add<T>(all: &mut Vec<T>, row: Vec<T>) -> usize {
     let width = row.len();
     all.extend(row);
     width
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use steps::Object;
+
+    fn objects(classes: &[usize]) -> Reply {
+        let object = |&class: &usize| Object {
+            label: format!("c{class}").into(),
+            class,
+            score: 0.5,
+            corners: [0.0, 1.0, 2.0, class as f32],
+        };
+        Reply::Objects(classes.iter().map(object).collect())
+    }
+
+    #[test]
+    fn rows_of_objects_are_filled_up_to_the_one_with_the_most() {
+        let wanted = [BOX, CLASS, LABEL, SCORE, COUNT].map(Arc::from);
+        let mut outputs = Outputs::new(&wanted).unwrap();
+        let form = ResultForm { text: "", is_best_only: false };
+        for reply in [objects(&[7]), objects(&[]), objects(&[3, 4])] {
+            outputs.push(&reply, &form, Counts::default()).unwrap();
+        }
+        let tensors = outputs.finish().unwrap();
+        let shape = |at: usize| tensors[at].tensor.shape().dims().to_vec();
+        assert_eq!((shape(0), shape(1), shape(4)), (vec![3, 2, 4], vec![3, 2], vec![3, 1]));
+        let classes = tensors[1].tensor.as_slice_of::<i64>().unwrap();
+        assert_eq!(classes, [7, -1, -1, -1, 3, 4]);
+        let boxes = tensors[0].tensor.as_slice_of::<f32>().unwrap();
+        assert_eq!(boxes[..8], [0.0, 1.0, 2.0, 7.0, -1.0, -1.0, -1.0, -1.0]);
+        let labels: Vec<&[u8]> = tensors[2].tensor.strings().collect();
+        assert_eq!(labels, [&b"c7"[..], b"", b"", b"", b"c3", b"c4"]);
+        assert_eq!(tensors[4].tensor.as_slice_of::<i64>().unwrap(), [1, 0, 2]);
+    }
 }

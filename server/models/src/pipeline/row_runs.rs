@@ -59,7 +59,9 @@ impl RowRuns {
         let padding = steps.may_pad().then(|| padding(steps)).flatten().map(Arc::new);
         let lengths = match steps.fixed_tokens() {
             Some(tokens) => Lengths::Fixed(tokens),
-            None if is_on_gpu && padding.is_some() => Lengths::Rounded(steps.max_tokens()),
+            None if is_on_gpu && padding.is_some() => {
+                Lengths::Rounded(steps.text().map_or(1, |it| it.max_tokens()))
+            }
             None => Lengths::Own,
         };
         RowRuns { bounds, padding, lengths, alone: None }

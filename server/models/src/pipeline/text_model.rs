@@ -12,7 +12,7 @@ use super::{
 use crate::serving::served::ServedModel;
 use inference::{error::Error, task::Task};
 use schedule::prepare::Wanted;
-use steps::{Head, Step, TextToken, Tokenizing};
+use steps::{Head, Step, TextPipeline, TextToken, Tokenizing};
 
 /// Most tokens of one reply: each takes some hundred bytes.
 const MOST_TOKENS: usize = 1 << 20;
@@ -20,7 +20,8 @@ const MOST_TOKENS: usize = 1 << 20;
 /// A model that takes texts.
 #[derive(Clone, Copy)]
 pub struct TextModel<'a> {
-    pipeline: &'a Arc<ServedPipeline>,
+    pipeline: &'a ServedPipeline,
+    text: &'a Arc<TextPipeline>,
 }
 
 /// How texts become tokens.
@@ -35,43 +36,44 @@ pub struct TokenizeOptions {
 impl ServedModel {
     /// What it says of itself as a model that takes texts; `None` where it takes none.
     pub fn text_model(&self) -> Option<TextModel<'_>> {
-        self.pipeline.as_ref().map(|pipeline| TextModel { pipeline })
+        let pipeline = self.pipeline.as_deref()?;
+        pipeline.steps.text().map(|text| TextModel { pipeline, text })
     }
 }
 
 impl<'a> TextModel<'a> {
     /// What its folder is for.
     pub fn task(self) -> Task {
-        self.pipeline.steps.task().name
+        self.text.task().name
     }
 
     /// How token vectors become the vector of a text: names as `mean`, with `+` between several. `None` where it makes
     /// no vectors, or its graph makes them.
     pub fn pooling(self) -> Option<String> {
-        let Head::Embedder(embedder) = &self.pipeline.steps.task().head else { return None };
-        let is_pooled = self.pipeline.steps.own_vector().is_none();
+        let Head::Embedder(embedder) = &self.text.task().head else { return None };
+        let is_pooled = self.text.own_vector().is_none();
         is_pooled.then(|| embedder.pooling.name())
     }
 
     /// Names of its classes, in their order; none where it has no classes.
     pub fn labels(self) -> &'a [Arc<str>] {
-        let classes = self.pipeline.steps.task().head.classes();
+        let classes = self.text.task().head.classes();
         classes.map_or(&[], |it| &it.labels)
     }
 
     /// Length of its vectors, where it makes any and the folder or the graph says it.
     pub fn dimensions(self) -> Option<usize> {
-        self.pipeline.steps.dimensions()
+        self.text.dimensions()
     }
 
     /// Names of the prompts that may stand in front of a text.
     pub fn prompts(self) -> impl Iterator<Item = &'a str> {
-        self.pipeline.steps.task().prompts.named.iter().map(|(name, _)| name.as_str())
+        self.text.task().prompts.named.iter().map(|(name, _)| name.as_str())
     }
 
     /// Most tokens of an input, special ones included.
     pub fn most_tokens(self) -> usize {
-        self.pipeline.steps.max_tokens()
+        self.text.max_tokens()
     }
 
     /// Most rows of one run, and most of their tokens, padding included.
@@ -112,7 +114,7 @@ impl<'a> TextModel<'a> {
     ) -> Result<Vec<Vec<TextToken>>, Error> {
         self.check_texts(texts.len())?;
         let is_short = texts.iter().map(String::len).sum::<usize>() < AT_ONCE;
-        let around = self.pipeline.clone();
+        let steps = self.text.clone();
         let work = move |wanted: &Wanted| {
             let TokenizeOptions { add_special_tokens, prompt_name } = &options;
             let prompt_name = prompt_name.as_deref();
@@ -120,7 +122,7 @@ impl<'a> TextModel<'a> {
             let (mut all, mut count) = (Vec::with_capacity(texts.len()), 0);
             for (at, text) in texts.iter().enumerate() {
                 wanted.check()?;
-                let tokens = around.steps.tokenize(text, &how);
+                let tokens = steps.tokenize(text, &how);
                 let tokens = tokens.map_err(|it| of_text(at, texts.len(), &it))?;
                 count += tokens.len();
                 check_tokens(count)?;
@@ -148,9 +150,9 @@ impl<'a> TextModel<'a> {
         let count = lists.iter().map(Vec::len).sum();
         check_tokens(count)?;
         let is_short = count.saturating_mul(size_of::<u32>()) < AT_ONCE;
-        let around = self.pipeline.clone();
+        let steps = self.text.clone();
         let work = move |wanted: &Wanted| {
-            let tokenizer = around.steps.tokenizer();
+            let tokenizer = steps.tokenizer();
             let text = |(at, ids): (usize, &Vec<u32>)| {
                 wanted.check()?;
                 let text = tokenizer.decode_known(ids, skip_special_tokens);

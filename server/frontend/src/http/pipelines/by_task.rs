@@ -47,7 +47,12 @@ pub async fn by_task(
             Task::TokenClassification
             | Task::QuestionAnswering
             | Task::FillMask
-            | Task::ZeroShotClassification,
+            | Task::ZeroShotClassification
+            | Task::ImageClassification
+            | Task::ObjectDetection
+            | Task::ImageFeatureExtraction
+            | Task::AudioClassification
+            | Task::AutomaticSpeechRecognition,
         )
         | None => {
             let name = &model.shown_name;

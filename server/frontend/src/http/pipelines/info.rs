@@ -59,6 +59,12 @@ fn kind<'a>(model: TextModel<'a>, pooling: Option<&'a str>) -> ModelKind<'a> {
             ModelKind::Classifier(labels())
         }
         Task::Rerank => ModelKind::Reranker(labels()),
-        task @ (Task::QuestionAnswering | Task::FillMask) => ModelKind::Other(task.name()),
+        task @ (Task::QuestionAnswering
+        | Task::FillMask
+        | Task::ImageClassification
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction
+        | Task::AudioClassification
+        | Task::AutomaticSpeechRecognition) => ModelKind::Other(task.name()),
     }
 }

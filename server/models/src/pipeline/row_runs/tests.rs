@@ -37,7 +37,8 @@ const INPUTS: [&str; 2] = ["input_ids", "attention_mask"];
 
 /// The job of a text of so many tokens.
 fn job(runs: &RowRuns, steps: &Pipeline, tokens: usize) -> RowJob {
-    let (inputs, length) = steps.trial_row(&"so happy ".repeat(40), tokens).unwrap();
+    let (inputs, length) =
+        steps.text().unwrap().trial_row(&"so happy ".repeat(40), tokens).unwrap();
     assert_eq!(length, tokens);
     runs.job(steps, vec![inputs], tokens).unwrap()
 }
@@ -78,7 +79,7 @@ fn on_a_gpu_there_are_few_lengths_and_none_that_the_graph_does_not_take() {
     let runs = RowRuns::new(&steps, Some(BOUNDS), true);
     let lengths = [5, 9, 17, 33].map(|it| job(&runs, &steps, it).length);
     assert_eq!(lengths, [8, 16, 24, 48]);
-    let most = steps.max_tokens();
+    let most = steps.text().unwrap().max_tokens();
     assert_eq!(job(&runs, &steps, most).length, most);
 }
 
@@ -90,7 +91,7 @@ fn strict_rows_of_one_length_are_a_job_that_no_other_joins() {
     let runs = runs.strict();
     assert_eq!(runs.rows_of_job([5, 5, 6, 5].into_iter()), 2);
     assert_eq!(runs.rows_of_job([5; 100].into_iter()), USUAL_ROWS);
-    let row = |text: &str| steps.trial_row(text, 5).unwrap().0;
+    let row = |text: &str| steps.text().unwrap().trial_row(text, 5).unwrap().0;
     let rows = vec![row("so happy so happy"), row("a sad night was that")];
     let together = runs.job(&steps, rows, 5).unwrap();
     assert_eq!(together.work.rows, 2);

@@ -93,7 +93,12 @@ fn gives_best_class(task: Task, inputs: &[NamedTensor], parameters: &Parameters)
         | Task::FeatureExtraction
         | Task::SentenceEmbedding
         | Task::SentenceSimilarity
-        | Task::SparseEmbedding => false,
+        | Task::SparseEmbedding
+        | Task::ImageClassification
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction
+        | Task::AudioClassification
+        | Task::AutomaticSpeechRecognition => false,
     };
     classifies && inputs.iter().any(|it| &*it.name == TEXT) && !says_top(parameters)
 }
