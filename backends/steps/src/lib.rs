@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod context;
+pub mod detect;
 mod engine;
 mod error;
 mod explain;
