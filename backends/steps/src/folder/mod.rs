@@ -8,9 +8,11 @@ mod modules;
 pub(crate) mod notes;
 mod overrides;
 mod pooling;
+mod python_literal;
 mod read;
 mod sentence;
 mod tokenizer_config;
+mod ultralytics;
 
 pub use config::{Config, ProblemType};
 pub use dense::{Activation, Dense, Residual};
@@ -21,3 +23,4 @@ pub use pooling::{Pooling, PoolingMode, Splade};
 pub use read::{Folder, is_pipeline};
 pub use sentence::Sentence;
 pub use tokenizer_config::TokenizerConfig;
+pub use ultralytics::Ultralytics;
