@@ -1,6 +1,6 @@
-//! What operators say of pipelines: models that take texts where their graph takes tensors.
+//! What operators say of pipelines: models that take texts, images or sounds where their graph takes tensors.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, path::PathBuf};
 
 use configuration::{
     Flag, Sources,
@@ -9,6 +9,15 @@ use configuration::{
 
 /// Most inputs of one request where nothing is said.
 const MOST_INPUTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
+
+/// Most pixels of one image where nothing is said.
+const MOST_PIXELS: u64 = 50_000_000;
+
+/// Seconds of the longest sound where nothing is said.
+const LONGEST_SOUND: u32 = 300;
+
+/// The library for JPEG that is used where the system has it.
+pub const USUAL_JPEG_LIBRARY: &str = "libturbojpeg.so.0";
 
 /// The flags of this part.
 #[rustfmt::skip]
@@ -21,6 +30,9 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU"),
     Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
     Flag::value("tokenization-workers", "", "Threads that prepare long texts for pipelines, for all models together. Default: one per processor"),
+    Flag::value("max-image-pixels", "50000000", "Most pixels of one image, by what its header says; a larger one is refused before it is decoded"),
+    Flag::value("max-audio-seconds", "300", "Seconds of the longest sound; a longer one is refused, by its header and while it is decoded"),
+    Flag::value("jpeg-library", "", "The library that decodes JPEG, of libjpeg-turbo's interface: a name or a path; none for the decoder inside. Default: libturbojpeg.so.0 where the system has it, else the decoder inside"),
     Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt"),
     Flag::value("default-prompt-name", "", "The same by the name of one of the folder's prompts; not both"),
 ];
@@ -44,10 +56,27 @@ pub struct PipelineSettings {
     pub max_text_bytes: Option<usize>,
     /// Threads that prepare inputs; `None`: one per processor.
     pub prepare_threads: Option<NonZeroUsize>,
+    /// Most pixels of one image.
+    pub max_image_pixels: u64,
+    /// Seconds of the longest sound.
+    pub max_audio_seconds: u32,
+    /// What decodes JPEG.
+    pub jpeg_library: JpegLibrary,
     /// What stands in front of texts where a request names no prompt.
     pub prompt: Option<String>,
     /// The name of the folder's prompt that does.
     pub prompt_name: Option<String>,
+}
+
+/// What decodes JPEG.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JpegLibrary {
+    /// [`USUAL_JPEG_LIBRARY`] where the system has it, else the decoder inside.
+    Usual,
+    /// The library of that name or path. Without it no model that takes images is loaded.
+    At(PathBuf),
+    /// The decoder inside.
+    Inside,
 }
 
 impl Default for PipelineSettings {
@@ -61,6 +90,9 @@ impl Default for PipelineSettings {
             max_batch_requests: None,
             max_text_bytes: None,
             prepare_threads: None,
+            max_image_pixels: MOST_PIXELS,
+            max_audio_seconds: LONGEST_SOUND,
+            jpeg_library: JpegLibrary::Usual,
             prompt: None,
             prompt_name: None,
         }
@@ -75,6 +107,9 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
     let max_batch_requests = most("max-batch-requests");
     let bytes = sources.read("max-text-bytes", value::bytes_from_one, problems);
     let prepare_threads = sources.read("tokenization-workers", value::count, problems);
+    let pixels = sources.read("max-image-pixels", value::count, problems);
+    let seconds = sources.read("max-audio-seconds", seconds_of_sound, problems);
+    let jpeg_library = sources.read("jpeg-library", jpeg_library, problems);
     // A prompt may end in a blank, and is taken as it is.
     let prompt = sources.read("default-prompt", value::text, problems);
     let prompt_name = sources.read("default-prompt-name", value::text, problems);
@@ -93,6 +128,9 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
         max_batch_requests,
         max_text_bytes: bytes.map(|it| usize::try_from(it).unwrap_or(usize::MAX)),
         prepare_threads,
+        max_image_pixels: pixels.map_or(MOST_PIXELS, |it| it.get() as u64),
+        max_audio_seconds: seconds.unwrap_or(LONGEST_SOUND),
+        jpeg_library: jpeg_library.unwrap_or(JpegLibrary::Usual),
         prompt,
         prompt_name,
     }
@@ -103,5 +141,34 @@ fn auto_or_off(text: &str) -> Parse<bool> {
         "auto" => Ok(true),
         "off" => Ok(false),
         _ => Err("auto or off".to_owned()),
+    }
+}
+
+fn seconds_of_sound(text: &str) -> Parse<u32> {
+    let seconds = text.parse().ok().filter(|it| 0 < *it);
+    seconds.ok_or_else(|| "a whole number of seconds above 0".to_owned())
+}
+
+fn jpeg_library(text: &str) -> Parse<JpegLibrary> {
+    match text {
+        "none" => Ok(JpegLibrary::Inside),
+        path => Ok(JpegLibrary::At(value::path(path)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_for_jpeg_is_the_usual_one_the_named_one_or_none() {
+        assert_eq!(PipelineSettings::default().jpeg_library, JpegLibrary::Usual);
+        assert_eq!(jpeg_library("none"), Ok(JpegLibrary::Inside));
+        let named = JpegLibrary::At(PathBuf::from("/opt/libturbojpeg.so"));
+        assert_eq!(jpeg_library("/opt/libturbojpeg.so"), Ok(named));
+        assert_eq!(seconds_of_sound("60"), Ok(60));
+        for wrong in ["0", "-1", "1.5", "5000000000"] {
+            assert!(seconds_of_sound(wrong).is_err(), "{wrong}");
+        }
     }
 }
