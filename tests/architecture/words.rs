@@ -108,9 +108,11 @@ const WORDS: &[(&str, &[&str])] = &[
             "server/models/src/stores/listing.rs",
             "server/models/src/repository/file_stamps.rs",
             "server/models/src/load/loader.rs",
+            "server/models/src/load/version_load.rs",
             "server/models/src/serving/content_hash.rs",
             // When a model was loaded, for lists of models.
             "server/models/src/load/ensemble.rs",
+            "server/models/src/load/making.rs",
             "server/models/src/serving/served.rs",
             "backends/onnxruntime/src/cache",
             "backends/onnxruntime/src/model.rs",

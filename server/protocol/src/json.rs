@@ -6,15 +6,19 @@
 //! itself: the stack does not grow with the input. Every error says where it is, twice: as a path
 //! (`inputs[0].shape`) and as an offset in bytes.
 
+mod keys;
+mod path;
 mod plain;
 mod reader;
 mod skip;
 mod tensor;
 mod text;
+mod token;
 pub mod write;
 
-pub use reader::{MAX_DEPTH, Mark, Place, Reader, Token};
+pub use reader::{MAX_DEPTH, Mark, Place, Reader};
 pub use tensor::BytesForm;
+pub use token::Token;
 
 #[cfg(test)]
 mod tests;

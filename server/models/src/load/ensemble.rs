@@ -11,11 +11,8 @@ use crate::{
         raw,
     },
     load::{
-        files::read_labels,
-        load_log::Warnings,
-        loader::{Load, Loader},
-        placement::Plan,
-        strict_rows::strict_rows,
+        files::read_labels, load_log::Warnings, loader::Loader, placement::Plan,
+        strict_rows::strict_rows, version_load::Load,
     },
     pipeline::open::folder_of,
     repository::local::FoundModel,

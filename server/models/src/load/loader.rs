@@ -1,5 +1,5 @@
-//! From a found model to one that serves: read its configuration, load it, complete and check the
-//! configuration against it, make and warm its instances, publish.
+//! What loads models: it reads their configurations, chooses their engines, plans where they run, and supervises the
+//! load.
 
 use std::{
     collections::BTreeMap,
@@ -14,59 +14,38 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use backend::{Backend, BackendError, Model, ModelSource};
-use bytes::Bytes;
+use backend::Backend;
 
 use crate::{
     config::{
         choose::{self, Completion, EngineChoice, choose},
-        complete::{Completed, Defaults, RowsKnown, complete},
         engines::Engines,
         ensemble::is_ensemble,
-        hints::hints,
-        misspelt::misspelt_parameters,
         pbtxt::ConfigReader,
         raw,
         reach::{beyond_the_model, of_others},
-        unapplied::unapplied,
     },
     load::{
-        create_error::{CreateError, said_by_content},
-        extra_inputs::ExtraInputs,
-        files::{bytes_of, config_file, files_of, model_of_plan, read_labels},
-        instances,
+        create_error::CreateError,
+        files::{bytes_of, config_file, files_of},
         load_error::LoadError,
-        load_limit,
         load_log::{self, Warnings},
         load_settings::LoadSettings,
         load_watch::LoadWatch,
         lost_loads::LostLoads,
-        options::{
-            engine_options, first_response_ms, gpu_accelerators, in_one_thread, op_libraries,
-        },
+        options::{engine_options, in_one_thread},
         placement::{NoGpus, Plan},
-        scheduler::{InstanceSet, dispatch},
-        strict_rows::strict_rows,
+        version_load::Load,
     },
-    repository::{
-        denied::cannot,
-        local::{FoundModel, repository_of},
-    },
-    serving::{
-        manager::ModelManager,
-        served::{Planned, ServedModel},
-    },
+    repository::{denied::cannot, local::FoundModel},
+    serving::{manager::ModelManager, served::ServedModel},
     settings::repository::Repository,
 };
-use inference::signature::Signature;
 use schedule::prepare::PreparePool;
-use telemetry::metrics::{Metrics, ModelOptions};
+use telemetry::metrics::Metrics;
 
 /// Below that many bytes of files threads inside a run gain little, and those of several hundred models are thousands.
 const SMALL: u64 = 16 << 20;
-
-/// `max_batch_size` of a model that can batch where no setting says, as in Triton.
-const MAX_BATCH_SIZE: usize = 4;
 
 /// Loads models, and keeps none of them.
 pub struct Loader {
@@ -80,7 +59,7 @@ pub struct Loader {
     pub(super) metrics: Metrics,
     pub(crate) reader: ConfigReader,
     /// How long sequences may be idle on models that do not say; `None` for Triton's second.
-    sequence_idle: Option<Duration>,
+    pub(super) sequence_idle: Option<Duration>,
     /// Where inputs of models are prepared that take texts, once there is one.
     pub(super) prepare_pool: OnceLock<Arc<PreparePool>>,
     /// Processors to share out; at least 1.
@@ -288,158 +267,6 @@ impl Loader {
         options
     }
 
-    /// Loads the model and makes its instances as planned.
-    fn make(
-        &self,
-        load: &Load<'_>,
-        plan: &Plan,
-        warnings: &mut Warnings<'_>,
-    ) -> Result<ServedModel, CreateError> {
-        let Load { found, raw, version, choice, .. } = *load;
-        let source = ModelSource {
-            name: found.name.clone(),
-            path: model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
-            directory: found.dir.clone(),
-            repository: repository_of(found, &self.settings.repository.from),
-            options: self.options_here(load, plan, warnings),
-            default_threads: plan.threads,
-            placements: plan.placements(),
-            accelerators: raw.map(gpu_accelerators).unwrap_or_default(),
-            hints: raw.map(hints).unwrap_or_default(),
-            op_libraries: raw.map(|it| op_libraries(it, &found.dir)).unwrap_or_default(),
-            stop: Arc::default(),
-        };
-        let repository = &self.settings.repository;
-        let limit =
-            load_limit::of_engine(repository.load_limit, plan.uses_gpus(), bytes_of(load.path));
-        let loaded = load.watch.during(limit, &source.stop, || load.engine.load(&source));
-        let loaded = loaded.map_err(BackendError::from)?;
-        load_limit::check(limit, &source.stop)?;
-        let model = loaded.map_err(|it| said_by_content(it, &source, choice))?;
-        let mut settled = self.settle_merging(load, plan, &*model)?;
-        // Before anything else can fail: they may say why it does.
-        let completed = &mut settled.completed;
-        completed.warnings.iter().for_each(|it| warnings.warn(it));
-        let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);
-        misspelt.iter().for_each(|it| warnings.warn(it));
-        if raw.is_some_and(|it| !it.cc_model_filenames.is_empty()) && !plan.uses_gpus() {
-            warnings.warn("cc_model_filenames is ignored, as no instance runs on a GPU");
-        }
-        let description = self.descriptions.description(&choice.backend);
-        let accelerates = !source.accelerators.is_empty() && description.has_gpu_accelerators;
-        if accelerates && !plan.uses_gpus() {
-            warnings.warn(
-                "optimization.execution_accelerators.gpu_execution_accelerator is ignored, as no instance \
-                 runs on a GPU",
-            );
-        }
-        let unapplied =
-            unapplied(raw, &completed.raw, choice, &self.descriptions, &self.settings.defaults);
-        if !unapplied.is_empty() {
-            let model = &found.name;
-            tracing::info!(model, version, "not applied to it: {}", unapplied.join(", "));
-        }
-        let mut signature =
-            self.signature(load, &*model, plan, &mut settled.completed, settled.has_parts)?;
-        let opened = self.open_pipeline(load, &*model, &signature, plan, &mut settled, warnings)?;
-        if opened.is_none() && settled.is_unproved {
-            self.settle_unproved(load, &*model, &mut settled)?;
-            signature =
-                self.signature(load, &*model, plan, &mut settled.completed, settled.has_parts)?;
-        }
-        if let Some(warning) = &settled.warning {
-            warnings.warn(warning);
-        }
-        let completed = settled.completed;
-        let rows = opened.as_ref().map(|(pipeline, _)| pipeline.rows.clone());
-        let extra = ExtraInputs::of(&completed.config, &found.dir)?;
-        let run_limit = repository.load_run_limit;
-        let warm_up = instances::WarmUp {
-            dir: &found.dir,
-            extra: &extra,
-            run_limit,
-            limit,
-            watch: load.watch,
-        };
-        let (slots, times) = instances::make(
-            &model,
-            &completed.config,
-            &signature,
-            plan,
-            warm_up,
-            settled.instance,
-        )?;
-        let answers_zeros = times.mean(1).is_some();
-        let limiter = self.settings.rate_limiter.as_ref();
-        let is_limited = completed.config.instance_groups.iter().any(|it| it.limits.is_some());
-        if is_limited && limiter.is_none() {
-            warnings.warn(
-                "instance_group.rate_limiter is ignored, as rate limiting is off (--rate-limit)",
-            );
-        }
-        let slots = instances::limit(slots, &completed.config, plan, limiter)?;
-        let config = completed.config;
-        let options = ModelOptions {
-            tags: config.metric_tags.clone(),
-            gpu_uuid: self.only_gpu(plan),
-            namespace: Some(found.id().namespace.to_string()).filter(|it| !it.is_empty()),
-            first_response_ms: first_response_ms(&config),
-        };
-        let metrics = self.metrics.model(found.shown_name(), version, &options);
-        let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
-        let row_check = settled.row_check;
-        let runs = InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows };
-        let dispatch = dispatch(runs, &config, &signature, &self.settings, metrics.clone());
-        let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
-        self.warn_caching(&config, warnings);
-        if config.response_cache && self.settings.has_cache {
-            metrics.has_cache();
-        }
-        let content_hash = self.content_hash(load, &config, &config_json);
-        let (pipeline, signature) = match opened {
-            Some((pipeline, face)) => (Some(Arc::new(pipeline)), Arc::new(face)),
-            None => (None, signature),
-        };
-        let config_message = completed.raw;
-        let (used, bytes, files) = Default::default();
-        Ok(ServedModel {
-            signature,
-            shown_name: found.shown_name().into(),
-            config,
-            config_json,
-            config_message,
-            pipeline,
-            dispatch,
-            metrics,
-            content_hash,
-            answers_zeros,
-            loaded: SystemTime::now(),
-            planned: Planned { cpus: load.cpus, keeps_state },
-            used,
-            bytes,
-            files,
-        })
-    }
-
-    /// What clients see of the graph.
-    fn signature(
-        &self,
-        load: &Load<'_>,
-        model: &dyn Model,
-        plan: &Plan,
-        completed: &mut Completed,
-        has_parts: bool,
-    ) -> Result<Arc<Signature>, String> {
-        completed.show_instances(&plan.groups);
-        let mut labels = model.spec().map(|it| it.labels.clone()).unwrap_or_default();
-        labels.extend(read_labels(&completed.config, &load.found.dir)?);
-        let mut signature = completed.config.signature(load.version, &labels);
-        let strict = strict_rows(load.raw, self.settings.defaults.strict_max_batch_size);
-        let whole = (!has_parts).then_some(completed.config.max_batch_size);
-        signature.most_rows = signature.most_rows.or(strict).or(whole);
-        Ok(Arc::new(signature))
-    }
-
     fn choose_engine(
         &self,
         found: &FoundModel,
@@ -451,49 +278,9 @@ impl Loader {
         choose(raw, found, &self.descriptions, self.completion()).map_err(|it| it.to_string())
     }
 
-    fn completion(&self) -> Completion {
+    pub(super) fn completion(&self) -> Completion {
         if self.settings.repository.auto_complete { Completion::On } else { Completion::Off }
     }
-
-    pub(super) fn complete(
-        &self,
-        load: &Load<'_>,
-        model: &dyn Model,
-        rows: RowsKnown,
-    ) -> Result<Completed, String> {
-        let Load { found, raw, choice, .. } = *load;
-        let defaults = Defaults {
-            max_batch_size: self
-                .settings
-                .repository
-                .default_max_batch_size(&choice.backend)
-                .or(self.settings.defaults.max_batch_size)
-                .unwrap_or(MAX_BATCH_SIZE),
-            dynamic_batching: self.settings.defaults.dynamic_batching,
-            queue_delay: self.settings.defaults.queue_delay.unwrap_or_default(),
-            max_queue_size: self.settings.defaults.max_queue_size.map_or(0, NonZeroUsize::get),
-            completion: self.completion(),
-            sequence_idle: self.sequence_idle.unwrap_or(Defaults::default().sequence_idle),
-            rows,
-        };
-        complete(raw, &found.name, choice, &self.descriptions, model.spec(), &defaults)
-            .map_err(|it| it.to_string())
-    }
-}
-
-/// One model version on its way.
-pub(super) struct Load<'a> {
-    pub(super) found: &'a FoundModel,
-    pub(super) raw: Option<&'a raw::ModelConfig>,
-    pub(super) version: u64,
-    pub(super) path: &'a Path,
-    pub(super) choice: &'a EngineChoice,
-    pub(super) engine: &'a dyn Backend,
-    pub(super) options: BTreeMap<String, String>,
-    pub(super) started: SystemTime,
-    /// Processors to share out.
-    pub(super) cpus: NonZeroUsize,
-    pub(super) watch: &'a LoadWatch,
 }
 
 #[cfg(test)]

@@ -20,10 +20,11 @@ use crate::{
         create_error::CreateError,
         instances::on_device,
         load_watch::PhaseLimit,
-        loader::{Load, Loader},
+        loader::Loader,
         placement::Plan,
         proof::{Proof, is_due, prove},
         run_limit::{self, RunLimit},
+        version_load::Load,
     },
     pipeline::open::folder_of,
 };

@@ -10,9 +10,10 @@ use crate::{
         gpu_limit,
         load_error::LoadError,
         load_log::Warnings,
-        loader::{Load, Loader},
+        loader::Loader,
         options::gpu_share,
         placement::{NoGpus, Places, Plan, plan},
+        version_load::Load,
     },
 };
 use machine::gpus::Gpu;

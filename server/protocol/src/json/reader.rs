@@ -1,47 +1,19 @@
 //! A pull reader of JSON.
 
-use std::{borrow::Cow, collections::HashSet, fmt};
+use std::{borrow::Cow, fmt};
 
 use smallvec::SmallVec;
 
+use super::{
+    keys::Seen,
+    path::{Step, error},
+    token::Token,
+};
 use crate::number::{self, Excerpt, Fault, Number};
 use inference::{error::Error, messages};
 
 /// Deepest nesting that is read. What lies deeper is refused.
 pub const MAX_DEPTH: usize = 100;
-
-/// What sort of value stands next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Token {
-    Object,
-    Array,
-    String,
-    /// A number, or one of the bare words.
-    Number,
-    Bool,
-    Null,
-}
-
-impl fmt::Display for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Token::Object => "an object",
-            Token::Array => "an array",
-            Token::String => "a string",
-            Token::Number => "a number",
-            Token::Bool => "a boolean",
-            Token::Null => "null",
-        })
-    }
-}
-
-/// One step from a value to one inside it.
-#[derive(Debug, Clone)]
-pub(super) enum Step<'a> {
-    Key(Cow<'a, str>),
-    Index(usize),
-}
 
 /// A place that a reader can come back to: the beginning of a value, and its path.
 #[derive(Debug, Clone)]
@@ -418,49 +390,5 @@ impl<'a> Reader<'a> {
             Some(byte) if byte == bracket => Ok(true),
             _ => Err(self.expected(what)),
         }
-    }
-}
-
-#[cold]
-fn error(path: &[Step<'_>], offset: usize, problem: impl fmt::Display) -> Error {
-    let separator = if path.is_empty() { "" } else { ": " };
-    Error::InvalidRequest(format!("{}{separator}{problem}, at byte {offset}", Path(path)))
-}
-
-/// A path as text: `inputs[0].shape`.
-struct Path<'p, 'a>(&'p [Step<'a>]);
-
-impl fmt::Display for Path<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Key(key) if i == 0 => write!(f, "{}", Excerpt(key))?,
-                Step::Key(key) => write!(f, ".{}", Excerpt(key))?,
-                Step::Index(index) => write!(f, "[{index}]")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The keys of one object so far: a short list, then a set, so that many keys stay linear.
-#[derive(Default)]
-struct Seen<'a> {
-    few: SmallVec<[Cow<'a, str>; 8]>,
-    /// Made when it is needed: most objects have few keys.
-    many: Option<HashSet<Cow<'a, str>>>,
-}
-
-impl<'a> Seen<'a> {
-    /// `false` when the key is there already.
-    fn insert(&mut self, key: Cow<'a, str>) -> bool {
-        if self.few.contains(&key) {
-            return false;
-        }
-        if self.few.len() < self.few.inline_size() {
-            self.few.push(key);
-            return true;
-        }
-        self.many.get_or_insert_default().insert(key)
     }
 }

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use backend::Shape;
 
-use super::reader::{Reader, Step};
+use super::{path::Step, reader::Reader};
 use crate::{
     elements::{Booleans, Column, Strings, TensorBuilder},
     expansion::{self, SPELLED, UNCOUNTED},

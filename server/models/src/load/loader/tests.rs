@@ -3,13 +3,15 @@
 use std::sync::{Mutex, MutexGuard};
 
 use backend::{
-    BackendError, Batch, DataType, Device, Instance, ModelSpec, NamedTensor, Placement, Stop,
-    TensorSpec,
+    BackendError, Batch, DataType, Device, Instance, Model, ModelSource, ModelSpec, NamedTensor,
+    Placement, Stop, TensorSpec,
 };
 
 use super::*;
 use crate::{
     load::{
+        extra_inputs::ExtraInputs,
+        instances, load_limit,
         load_settings::LoadSettings,
         placement::{Places, plan},
     },

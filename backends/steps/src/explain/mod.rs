@@ -1,0 +1,12 @@
+//! A pipeline as the ensemble of steps that does the same by hand. Others use [`ensemble()`] and
+//! the values that it gives.
+
+mod ensemble;
+mod explained;
+mod head;
+mod source;
+
+pub(crate) use ensemble::ensemble;
+pub use explained::{
+    ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
+};
