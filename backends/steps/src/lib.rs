@@ -41,7 +41,7 @@ pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
 pub use folder::{Fate, FileNote, Folder, Overrides, is_pipeline};
-pub use head::reduced::Reduced;
+pub use head::{ctc::spell, reduced::Reduced};
 pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
 pub use pipeline::{Opened, Pipeline};
 pub use reply::{Answer, Entity, Entry, Features, Fill, Label, Object, Ranked, Reply};

@@ -1,6 +1,7 @@
 //! A folder as Hugging Face's libraries save it, as plain values. Its graph and its tokenizer are not opened.
 
 mod config;
+mod ctc;
 mod dense;
 pub(crate) mod document;
 mod graph;
@@ -15,6 +16,7 @@ mod tokenizer_config;
 mod ultralytics;
 
 pub use config::{Config, ProblemType};
+pub use ctc::CtcVocabulary;
 pub use dense::{Activation, Dense, Residual};
 pub use modules::{Link, Modules};
 pub use notes::{Fate, FileNote};

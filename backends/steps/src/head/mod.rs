@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod classify;
+pub(crate) mod ctc;
 pub(crate) mod dense;
 pub(crate) mod embed;
 pub(crate) mod entail;

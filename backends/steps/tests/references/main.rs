@@ -1,5 +1,5 @@
-//! What the references say of tiny folders: tokens, classes, rankings, vectors and boxes. The rows are fed with the
-//! outputs that the reference had, so that no engine is needed.
+//! What the references say of tiny folders: tokens, classes, rankings, vectors, boxes and speech. The rows are fed
+//! with the outputs that the reference had, so that no engine is needed.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod bank;
@@ -7,5 +7,6 @@ mod boxes;
 mod classes;
 mod fixture;
 mod spans;
+mod speech;
 mod tokens;
 mod vectors;
