@@ -13,6 +13,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("backend", &[]),
     ("pytorch_abi", &[]),
     ("identity", &["backend"]),
+    ("image", &[]),
     ("onnxruntime", &["backend"]),
     ("pytorch", &["backend", "pytorch_abi"]),
     ("muster_pytorch", &["pytorch_abi"]),

@@ -34,6 +34,7 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "serde_json::",
         &[
+            "backends/image/src",
             "server/models/src",
             "server/telemetry/src/capture",
             "server/hosting/src/emf",
@@ -67,7 +68,7 @@ const WORDS: &[(&str, &[&str])] = &[
     ("tracing_subscriber::", &["server/telemetry/src/logging"]),
     ("mio::", &["server/loadgen/src"]),
     ("ort::", &["backends/onnxruntime/src"]),
-    ("libloading::", &["backends/pytorch/src/native"]),
+    ("libloading::", &["backends/image/src/jpeg", "backends/pytorch/src/native"]),
     ("onnxruntime::", &["server/src/main.rs"]),
     ("pytorch::", &["server/src/main.rs"]),
     ("identity::", &["server/src/main.rs"]),
@@ -84,6 +85,7 @@ const WORDS: &[(&str, &[&str])] = &[
     (
         "std::env",
         &[
+            "backends/image/src/jpeg/library.rs",
             "server/configuration/src/environment.rs",
             "server/src/main.rs",
             "backends/onnxruntime/src",
@@ -121,7 +123,14 @@ const WORDS: &[(&str, &[&str])] = &[
     ("ClockId::RealtimeCoarse", &["server/telemetry/src/metrics/model.rs"]),
     ("ClockId::Realtime", &[]),
     ("Utc::now", &[]),
-    ("unsafe {", &["backends/onnxruntime/src", "backends/pytorch/src/native"]),
+    (
+        "unsafe {",
+        &[
+            "backends/image/src/jpeg/turbo.rs",
+            "backends/onnxruntime/src",
+            "backends/pytorch/src/native",
+        ],
+    ),
 ];
 
 /// What code that calls itself pure does not say.

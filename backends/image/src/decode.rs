@@ -1,0 +1,78 @@
+//! Bytes of an image to pixels that stand upright.
+
+use crate::{
+    bmp,
+    error::ImageError,
+    format::Format,
+    gif,
+    guard::guarded,
+    header::Header,
+    jpeg::{self, JpegDecoder, JpegLibrary, LibraryError},
+    limits::Limits,
+    orient::upright,
+    png,
+    rgb::Rgb,
+    tiff, webp,
+};
+
+/// Reads the header of an image.
+///
+/// # Errors
+///
+/// The format is unknown, or the header is broken or of a kind that is not decoded.
+pub fn header(bytes: &[u8]) -> Result<Header, ImageError> {
+    match Format::of(bytes).ok_or(ImageError::UnknownFormat)? {
+        Format::Jpeg => jpeg::header(bytes),
+        Format::Png => png::header(bytes),
+        Format::WebP => webp::header(bytes),
+        Format::Gif => gif::header(bytes),
+        Format::Bmp => bmp::header(bytes),
+        Format::Tiff => tiff::header(bytes),
+    }
+}
+
+/// Decodes images of all formats. Shared by all threads.
+#[derive(Debug)]
+pub struct Decoder {
+    jpeg: JpegDecoder,
+}
+
+impl Decoder {
+    /// Looks for the library that decodes JPEG. May read files.
+    ///
+    /// # Errors
+    ///
+    /// A library was named, and cannot be opened.
+    pub fn open(library: &JpegLibrary) -> Result<Decoder, LibraryError> {
+        Ok(Decoder { jpeg: JpegDecoder::open(library)? })
+    }
+
+    /// What decodes JPEG: `libjpeg-turbo 2.1.5`, `zune-jpeg`.
+    pub fn jpeg(&self) -> &str {
+        self.jpeg.name()
+    }
+
+    /// Are pixels of JPEG the same as Pillow's, OpenCV's and torchvision's?
+    pub fn is_exact(&self) -> bool {
+        self.jpeg.is_exact()
+    }
+
+    /// The pixels of an image, upright. Blocks for as long as decoding takes.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no image, break its format, or exceed the limits, which are asked before anything is allocated.
+    pub fn decode(&self, bytes: &[u8], limits: &Limits) -> Result<Rgb, ImageError> {
+        let header = header(bytes)?;
+        header.check(limits)?;
+        let decoded = guarded(header.format, || match header.format {
+            Format::Jpeg => self.jpeg.decode(bytes, &header),
+            Format::Png => png::decode(bytes, &header),
+            Format::WebP => webp::decode(bytes, &header),
+            Format::Gif => gif::decode(bytes, &header),
+            Format::Bmp => bmp::decode(bytes, &header),
+            Format::Tiff => tiff::decode(bytes, &header),
+        })?;
+        Ok(upright(decoded, header.orientation))
+    }
+}

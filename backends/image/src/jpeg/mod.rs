@@ -1,0 +1,14 @@
+//! JPEG: by libjpeg-turbo where it is found at run time, else by zune-jpeg.
+//!
+//! libjpeg-turbo gives the bytes that Pillow, OpenCV and torchvision give, since all of them use it. `turbo` is the one
+//! file with unsafe code.
+
+mod decoder;
+mod library;
+mod markers;
+mod turbo;
+mod zune;
+
+pub(crate) use decoder::JpegDecoder;
+pub use library::{JpegLibrary, LibraryError};
+pub(crate) use markers::header;

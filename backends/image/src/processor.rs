@@ -1,0 +1,113 @@
+//! An image processor as plain values, and what it makes of an image.
+
+use crate::{
+    crop::Crop,
+    error::ImageError,
+    filter::Filter,
+    pixels::{OutputShape, Pixels},
+    resize_pillow::resize,
+    rgb::Rgb,
+    size::SizeRule,
+    values::Values,
+};
+
+/// What is done with each image. It is immutable and shared by all threads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Processor {
+    /// The name of its class, without a suffix.
+    pub name: String,
+    /// The first step. `None`: the image keeps its size.
+    pub resize: Option<(SizeRule, Filter)>,
+    /// The steps behind it, in this order.
+    pub crops: Vec<Crop>,
+    /// Bytes to numbers.
+    pub values: Values,
+    /// The last step.
+    pub pad: Pad,
+}
+
+/// Zeros to the right and below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pad {
+    /// None.
+    None,
+    /// To the largest image of a batch, with a mask. An image alone is its own largest.
+    ToLargest,
+    /// To this size.
+    To {
+        /// Of the result.
+        height: u32,
+        /// Of the result.
+        width: u32,
+        /// Is there a mask of the pixels that are no padding?
+        mask: bool,
+    },
+}
+
+impl Processor {
+    /// The shape of the values: fixed, or dependent on the image.
+    pub fn output(&self) -> OutputShape {
+        let cropped = self.crops.last().map(|it| (it.height, it.width));
+        let resized = self.resize.and_then(|(rule, _)| rule.fixed());
+        let size = match self.pad {
+            Pad::To { height, width, .. } => Some((height, width)),
+            Pad::None | Pad::ToLargest => cropped.or(resized),
+        };
+        size.map_or(OutputShape::Varies, |(height, width)| {
+            OutputShape::Fixed([3, height as usize, width as usize])
+        })
+    }
+
+    /// The size of the values of an image of this size. It says before any work what the work needs.
+    pub fn target(&self, height: u32, width: u32) -> (u32, u32) {
+        if let OutputShape::Fixed([_, height, width]) = self.output() {
+            return (height as u32, width as u32);
+        }
+        self.resize.map_or((height, width), |(rule, _)| rule.target(height, width))
+    }
+
+    /// The values of an image.
+    ///
+    /// # Errors
+    ///
+    /// The image cannot be brought to a size of at least one pixel, or becomes larger than the padding.
+    pub fn apply(&self, image: &Rgb) -> Result<Pixels, ImageError> {
+        let wrong = |problem: String| ImageError::Shape {
+            width: image.width,
+            height: image.height,
+            problem,
+        };
+        let mut current = match self.resize {
+            None => image.clone(),
+            Some((rule, filter)) => {
+                let (height, width) = rule.target(image.height, image.width);
+                if height == 0 || width == 0 {
+                    return Err(wrong(format!("it would become {width} x {height} pixels")));
+                }
+                resize(image, width, height, filter)
+            }
+        };
+        for crop in &self.crops {
+            current = crop.apply(&current);
+        }
+        let (height, width) = match self.pad {
+            Pad::None | Pad::ToLargest => (current.height, current.width),
+            Pad::To { height, width, .. } => (height, width),
+        };
+        if current.height > height || current.width > width {
+            let Rgb { width: has_width, height: has_height, .. } = current;
+            return Err(wrong(format!(
+                "it becomes {has_width} x {has_height} pixels, and is to be filled up to {width} x {height}"
+            )));
+        }
+        let has_mask = matches!(self.pad, Pad::ToLargest | Pad::To { mask: true, .. });
+        let (height, width) = (height as usize, width as usize);
+        Ok(Pixels {
+            shape: [3, height, width],
+            values: self.values.planes(&current, height, width),
+            mask: has_mask.then_some([current.height as usize, current.width as usize]),
+            size: [image.height as usize, image.width as usize],
+            placement: None,
+        })
+    }
+}

@@ -1,0 +1,181 @@
+//! The first page of a TIFF, of a list of kinds: grey, RGB, palette and CMYK, not compressed or without loss.
+
+use std::io::Cursor;
+
+use tiff::{
+    ColorType,
+    decoder::{Decoder, DecodingResult, Limits},
+};
+
+use crate::{
+    cmyk,
+    error::ImageError,
+    exif::{self, Entry, Numbers},
+    format::Format,
+    header::Header,
+    palette::samples,
+    rgb::Rgb,
+};
+
+const WIDTH: u16 = 256;
+const HEIGHT: u16 = 257;
+const BITS: u16 = 258;
+const COMPRESSION: u16 = 259;
+const PHOTOMETRIC: u16 = 262;
+const SAMPLES: u16 = 277;
+const COLOR_MAP: u16 = 320;
+/// The kind of colours that are indices of a palette.
+const INDICES: u32 = 3;
+
+fn broken(problem: impl ToString) -> ImageError {
+    ImageError::broken(Format::Tiff, problem)
+}
+
+fn unsupported(problem: impl ToString) -> ImageError {
+    ImageError::unsupported(Format::Tiff, problem)
+}
+
+pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
+    let (numbers, first) = Numbers::new(bytes).ok_or_else(|| broken("it has no header"))?;
+    let (mut size, mut bits, mut samples) = ((0, 0), 1_u64, 1_u64);
+    for entry in numbers.entries(first) {
+        let value = || value(numbers, entry).ok_or_else(|| broken(format!("tag {}", entry.tag)));
+        match entry.tag {
+            WIDTH => size.0 = value()?,
+            HEIGHT => size.1 = value()?,
+            BITS => bits = value()?.into(),
+            SAMPLES => samples = value()?.into(),
+            COMPRESSION => match value()? {
+                // None, LZW, Deflate by both of its numbers, PackBits.
+                1 | 5 | 8 | 32946 | 32773 => {}
+                other => return Err(unsupported(format!("compression {other}"))),
+            },
+            _ => {}
+        }
+    }
+    if bits > 16 || samples > 8 {
+        return Err(unsupported(format!("{samples} samples of {bits} bits")));
+    }
+    Header::new(Format::Tiff, size, exif::orientation(bytes), 2 * (bits * samples).div_ceil(8))
+}
+
+/// The first number of an entry.
+fn value(numbers: Numbers<'_>, entry: Entry) -> Option<u32> {
+    match (entry.kind, entry.count) {
+        (3, 1 | 2) => numbers.u16(entry.at).map(u32::from),
+        (3, _) => numbers.u16(numbers.u32(entry.at)? as usize).map(u32::from),
+        (4, 1) => numbers.u32(entry.at),
+        _ => None,
+    }
+}
+
+/// The place of a palette: where the kind of colours is written, and 16 bits for each channel of each index.
+struct Palette {
+    kind_at: usize,
+    colours: Vec<u16>,
+}
+
+/// The palette of a file that has one.
+fn palette(bytes: &[u8]) -> Option<Palette> {
+    let (numbers, first) = Numbers::new(bytes)?;
+    let entry = |tag| numbers.entries(first).find(|it| it.tag == tag);
+    let kind = entry(PHOTOMETRIC).filter(|it| value(numbers, *it) == Some(INDICES))?;
+    let map = entry(COLOR_MAP).filter(|it| it.kind == 3 && it.count <= 3 * 256)?;
+    let at = numbers.u32(map.at)? as usize;
+    let colours = (0..map.count as usize).map(|it| numbers.u16(at + it * 2));
+    Some(Palette { kind_at: kind.at, colours: colours.collect::<Option<_>>()? })
+}
+
+pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
+    let Some(palette) = palette(bytes) else {
+        return converted(read(bytes, header)?, header, None);
+    };
+    // The decoder knows no palettes. It is given the indices as shades of grey.
+    let mut bytes = bytes.to_vec();
+    let kind = if bytes[0] == b'I' { [1, 0] } else { [0, 1] };
+    bytes[palette.kind_at..][..2].copy_from_slice(&kind);
+    converted(read(&bytes, header)?, header, Some(&palette.colours))
+}
+
+/// Samples as the decoder gives them.
+enum Raw {
+    Bytes(Vec<u8>),
+    Words(Vec<u16>),
+}
+
+fn read(bytes: &[u8], header: &Header) -> Result<(ColorType, Raw), ImageError> {
+    let most = usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX);
+    let mut limits = Limits::default();
+    (limits.decoding_buffer_size, limits.intermediate_buffer_size) = (most, most);
+    let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(broken)?.with_limits(limits);
+    if decoder.dimensions().map_err(broken)? != (header.width, header.height) {
+        return Err(broken("its size is not the one of its header"));
+    }
+    let color = decoder.colortype().map_err(broken)?;
+    let raw = match decoder.read_image().map_err(broken)? {
+        DecodingResult::U8(bytes) => Raw::Bytes(bytes),
+        DecodingResult::U16(words) => Raw::Words(words),
+        _ => return Err(unsupported("samples that are no unsigned numbers of at most 16 bits")),
+    };
+    Ok((color, raw))
+}
+
+fn converted(
+    (color, raw): (ColorType, Raw),
+    header: &Header,
+    palette: Option<&[u16]>,
+) -> Result<Rgb, ImageError> {
+    let mut out = Rgb::new(header.width, header.height);
+    let stride = out.stride();
+    let channels = usize::from(color.num_samples());
+    match (color, raw) {
+        (ColorType::Gray(bits @ (1 | 2 | 4 | 8)), Raw::Bytes(raw)) => {
+            let line = (header.width as usize * usize::from(bits)).div_ceil(8);
+            let scale = 255 / ((1_u32 << bits) - 1) as u8;
+            let colour = |index: u8| match palette {
+                None => [index * scale; 3],
+                Some(palette) => [0, 1, 2].map(|channel| {
+                    let at = channel * (palette.len() / 3) + usize::from(index);
+                    palette.get(at).map_or(0, |it| (it >> 8) as u8)
+                }),
+            };
+            for (row, raw) in out.pixels.chunks_exact_mut(stride).zip(raw.chunks(line)) {
+                for (pixel, value) in row.chunks_exact_mut(3).zip(samples(raw, bits.into())) {
+                    pixel.copy_from_slice(&colour(value));
+                }
+            }
+        }
+        (ColorType::Gray(16), Raw::Words(raw)) => {
+            for (pixel, value) in out.pixels.chunks_exact_mut(3).zip(raw) {
+                pixel.fill(u8::try_from(value).unwrap_or(255));
+            }
+        }
+        (ColorType::CMYK(8), Raw::Bytes(raw)) => {
+            for (pixel, raw) in out.pixels.chunks_exact_mut(3).zip(raw.chunks_exact(4)) {
+                pixel.copy_from_slice(&cmyk::rgb([raw[0], raw[1], raw[2], raw[3]]));
+            }
+        }
+        (ColorType::RGB(8) | ColorType::RGBA(8), Raw::Bytes(raw)) => {
+            for (pixel, raw) in out.pixels.chunks_exact_mut(3).zip(raw.chunks_exact(channels)) {
+                pixel.copy_from_slice(&raw[..3]);
+            }
+        }
+        (
+            ColorType::GrayA(8) | ColorType::Multiband { bit_depth: 8, num_samples: 2 },
+            Raw::Bytes(raw),
+        ) => {
+            for (pixel, raw) in out.pixels.chunks_exact_mut(3).zip(raw.chunks_exact(2)) {
+                pixel.fill(raw[0]);
+            }
+        }
+        (ColorType::RGB(16) | ColorType::RGBA(16), Raw::Words(raw)) => {
+            for (pixel, raw) in out.pixels.chunks_exact_mut(3).zip(raw.chunks_exact(channels)) {
+                for (value, word) in pixel.iter_mut().zip(raw) {
+                    *value = (word >> 8) as u8;
+                }
+            }
+        }
+        _ => return Err(unsupported(format!("{color:?}"))),
+    }
+    Ok(out)
+}

@@ -1,0 +1,90 @@
+//! Bytes of pixels to the numbers that a graph takes, by a table of 256 numbers for each channel.
+
+use crate::rgb::Rgb;
+
+/// How a byte becomes a number before it is normalised.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rescale {
+    /// It stays the number that it is.
+    None,
+    /// Multiplied in 64 bits, then rounded to 32; then `offset` is added in 32 bits.
+    Factor {
+        /// Usually 1/255.
+        factor: f64,
+        /// Usually zero; EfficientNet has -1.
+        offset: f32,
+    },
+    /// Divided by 255 in 32 bits, as torchvision does.
+    DivideBy255,
+}
+
+/// Which channel comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelOrder {
+    /// Red, green, blue.
+    Rgb,
+    /// Blue, green, red.
+    Bgr,
+}
+
+/// The table from bytes to numbers.
+#[derive(Clone, PartialEq)]
+pub struct Values {
+    /// By the channel of the output.
+    tables: Box<[[f32; 256]; 3]>,
+    order: ChannelOrder,
+}
+
+impl std::fmt::Debug for Values {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ends = self.tables.each_ref().map(|it| (it[0], it[255]));
+        write!(out, "Values({:?}, {ends:?})", self.order)
+    }
+}
+
+impl Values {
+    /// Each of `normalize` is a mean and a deviation for each channel of the output, applied one behind the other.
+    pub fn new(
+        rescale: Rescale,
+        normalize: &[([f32; 3], [f32; 3])],
+        order: ChannelOrder,
+    ) -> Values {
+        let mut tables = Box::new([[0.0; 256]; 3]);
+        for (channel, table) in tables.iter_mut().enumerate() {
+            for (byte, value) in table.iter_mut().enumerate() {
+                let rescaled = match rescale {
+                    Rescale::None => byte as f32,
+                    Rescale::Factor { factor, offset } => (byte as f64 * factor) as f32 + offset,
+                    Rescale::DivideBy255 => byte as f32 / 255.0,
+                };
+                *value = normalize.iter().fold(rescaled, |it, (mean, deviation)| {
+                    (it - mean[channel]) / deviation[channel]
+                });
+            }
+        }
+        Values { tables, order }
+    }
+
+    /// The numbers of an image as `[3, height, width]`, put into the upper left of zeros of `height` x `width`.
+    pub(crate) fn planes(&self, image: &Rgb, height: usize, width: usize) -> Vec<f32> {
+        let mut out = vec![0.0; 3 * height * width];
+        let (stride, columns) = (image.stride().max(1), image.width as usize);
+        let (first, rest) = out.split_at_mut(height * width);
+        let (second, third) = rest.split_at_mut(height * width);
+        let (red, green, blue) = match self.order {
+            ChannelOrder::Rgb => (0, 1, 2),
+            ChannelOrder::Bgr => (2, 1, 0),
+        };
+        for (y, row) in image.pixels.chunks_exact(stride).enumerate() {
+            let at = y * width..y * width + columns;
+            let planes =
+                first[at.clone()].iter_mut().zip(&mut second[at.clone()]).zip(&mut third[at]);
+            for (pixel, ((first, second), third)) in row.chunks_exact(3).zip(planes) {
+                *first = self.tables[0][usize::from(pixel[red])];
+                *second = self.tables[1][usize::from(pixel[green])];
+                *third = self.tables[2][usize::from(pixel[blue])];
+            }
+        }
+        out
+    }
+}
