@@ -46,6 +46,8 @@ pub struct ModelSpec {
     pub outputs: Vec<TensorSpec>,
     /// Names of classes by output, in their order, where the file says them.
     pub labels: BTreeMap<Arc<str>, Arc<[String]>>,
+    /// What the file says about itself, by key: what exporters write beside the graph.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// What the configuration says of one input or output: all an engine has where its files do not say it.

@@ -167,6 +167,7 @@ fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
 fn spec(session: &Session, path: &Path, served: &[TensorHint]) -> Result<ModelSpec, BackendError> {
     let failed = |error| error::of_load(path, &error);
     let mut spec = ModelSpec::default();
+    spec.metadata = session.metadata().map_err(failed)?;
     for port in session.inputs().map_err(failed)? {
         spec.inputs.push(tensor(port, "input", false, path)?);
     }

@@ -7,6 +7,7 @@ mod support;
 
 use std::{
     env, fs,
+    io::Write,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -73,6 +74,22 @@ fn answers_are_the_same_bit_by_bit_without_a_cache_at_the_first_load_and_at_late
         }
         assert!(entry(&cache).join("weights.bin").is_file());
     }
+}
+
+#[test]
+fn what_a_file_says_about_itself_is_known_at_the_first_load_and_at_later_ones() {
+    let folder = Folder::new("muster-metadata");
+    let (model, cache) = (folder.0.join("model.onnx"), folder.0.join("cache"));
+    dense(&model, 5, 1024, 1).unwrap();
+    // An entry of `metadata_props`, field 14 of the file: key and value.
+    let entry = b"\x72\x0e\x0a\x04task\x12\x06detect";
+    fs::OpenOptions::new().append(true).open(&model).unwrap().write_all(entry).unwrap();
+    for engine in [engine(), engine_with_cache(&cache), engine_with_cache(&cache)] {
+        let model = engine.load(&source(model.clone(), &[])).unwrap();
+        let metadata = &model.spec().unwrap().metadata;
+        assert_eq!(metadata.get("task").map(String::as_str), Some("detect"));
+    }
+    assert_eq!(names(&cache).len(), 1);
 }
 
 #[test]

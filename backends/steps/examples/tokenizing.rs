@@ -1,9 +1,9 @@
 //! What it costs to make rows of a folder's texts: `tokenizing DIR TEXT...`, microseconds for each text.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::time::Instant;
 
 use backend::{DataType, ModelSpec, TensorSpec};
-use backend_steps::{Folder, Graph, Input, Opened, Overrides, Parameters, Pipeline, Step};
+use backend_steps::{Folder, Input, Opened, Overrides, Parameters, Pipeline, Step};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -22,10 +22,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             spec("logits", DataType::Fp32, 2),
             spec("last_hidden_state", DataType::Fp32, 3),
         ],
-        labels: Default::default(),
+        ..ModelSpec::default()
     };
     let start = Instant::now();
-    let opened = Pipeline::open(&folder, &Graph { spec: &spec, metadata: &BTreeMap::new() })?;
+    let opened = Pipeline::open(&folder, &spec)?;
     let pipeline = match opened {
         Opened::Pipeline(pipeline) => pipeline,
         Opened::Tensors(reason) => return Err(reason.into()),

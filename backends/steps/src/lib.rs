@@ -50,7 +50,6 @@ pub use request::{
 };
 pub use result::{ResultForm, result_json};
 pub use side::Side;
-pub use signature::Graph;
 pub use step::{GraphInput, Prepared, Row, RowShape, Step};
 pub use task::{Classes, Embedder, Head, Plan};
 pub use text::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::NamedTensor;
+use backend::{ModelSpec, NamedTensor};
 
 use crate::{
     context::{Context, Work},
@@ -14,7 +14,6 @@ use crate::{
     reply::Reply,
     request::{Input, Parameters},
     side::Side,
-    signature::Graph,
     step::{GraphInput, Prepared, Step},
     task::{Decision, decide},
     text_pipeline::TextPipeline,
@@ -49,14 +48,14 @@ impl Pipeline {
     ///
     /// # Errors
     /// When a file is missing or wrong, or the graph has not the inputs and outputs that the task needs.
-    pub fn open(folder: &Folder, graph: &Graph<'_>) -> Result<Opened, FolderError> {
-        let metadata = graph.metadata.get("task").map(String::as_str);
+    pub fn open(folder: &Folder, spec: &ModelSpec) -> Result<Opened, FolderError> {
+        let metadata = spec.metadata.get("task").map(String::as_str);
         let task = match decide(folder, metadata)? {
             Decision::Pipeline(task) => task,
             Decision::Tensors(reason) => return Ok(Opened::Tensors(reason)),
         };
         let kind = match task.medium() {
-            Medium::Text => Kind::Text(Arc::new(TextPipeline::open(folder, task, graph)?)),
+            Medium::Text => Kind::Text(Arc::new(TextPipeline::open(folder, task, spec)?)),
             Medium::Image | Medium::Audio => {
                 return Ok(Opened::Tensors(format!("{task} takes {}", task.medium().one())));
             }

@@ -1,6 +1,6 @@
 //! The inputs and outputs of a graph: what fills each input, and which outputs a task reads.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
 
@@ -12,15 +12,6 @@ use crate::{
     task::Head,
     text::Encoded,
 };
-
-/// A graph as its engine describes it.
-#[derive(Debug, Clone, Copy)]
-pub struct Graph<'a> {
-    /// Its inputs and outputs, the dimension of rows included.
-    pub spec: &'a ModelSpec,
-    /// What its file says about itself, by key. Empty where the engine does not know.
-    pub metadata: &'a BTreeMap<String, String>,
-}
 
 /// What fills an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

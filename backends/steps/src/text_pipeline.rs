@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::NamedTensor;
+use backend::{ModelSpec, NamedTensor};
 
 use crate::{
     context::{ContextKind, WorkKind},
@@ -17,7 +17,7 @@ use crate::{
     reply::Reply,
     request::{Input, Parameters},
     side::Side,
-    signature::{Graph, Inputs, Outputs},
+    signature::{Inputs, Outputs},
     step::{GraphInput, Prepared},
     task::{Head, Plan, plan},
     text::{Detail, Encode, TextLimits, Tokenizer, Truncation},
@@ -42,15 +42,15 @@ impl TextPipeline {
     pub(crate) fn open(
         folder: &Folder,
         task: Task,
-        graph: &Graph<'_>,
+        spec: &ModelSpec,
     ) -> Result<TextPipeline, FolderError> {
         let mut task = plan(folder, task)?;
         let (file, bytes) = folder.tokenizer_bytes()?;
         let lower_case = folder.sentence.do_lower_case;
         let tokenizer = Tokenizer::from_bytes(&bytes, &file, lower_case)?;
         let special = SpecialTokens::of(&folder.tokenizer_config, &folder.config, &tokenizer);
-        let inputs = Inputs::plan(graph.spec, &folder.config, special.pad, &folder.graph)?;
-        let outputs = Outputs::plan(graph.spec, &task.head, &folder.graph)?;
+        let inputs = Inputs::plan(spec, &folder.config, special.pad, &folder.graph)?;
+        let outputs = Outputs::plan(spec, &task.head, &folder.graph)?;
         if let Some(fixed) = inputs.fixed_tokens {
             task.max_tokens = task.max_tokens.min(fixed);
         }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
@@ -10,8 +9,8 @@ use std::{
 
 use backend::{DataType, ModelSpec, TensorSpec};
 use backend_steps::{
-    ExplainedFile, ExplainedValue, Folder, FolderError, Graph, Input, Opened, Overrides,
-    Parameters, Pipeline, RowError, Step, is_pipeline,
+    ExplainedFile, ExplainedValue, Folder, FolderError, Input, Opened, Overrides, Parameters,
+    Pipeline, RowError, Step, is_pipeline,
 };
 use inference::task::Task;
 
@@ -60,7 +59,7 @@ fn spec() -> ModelSpec {
     ModelSpec {
         inputs: ["input_ids", "attention_mask"].map(|it| tensor(it, DataType::Int64, pair)).into(),
         outputs: vec![tensor("logits", DataType::Fp32, pair)],
-        labels: Default::default(),
+        ..ModelSpec::default()
     }
 }
 
@@ -72,8 +71,8 @@ fn open_with(
 ) -> Result<Opened, FolderError> {
     let folder = Folder::read(dir, overrides)?;
     let owned = |it: &(&str, &str)| (it.0.to_owned(), it.1.to_owned());
-    let metadata: BTreeMap<String, String> = metadata.iter().map(owned).collect();
-    Pipeline::open(&folder, &Graph { spec, metadata: &metadata })
+    let metadata = metadata.iter().map(owned).collect();
+    Pipeline::open(&folder, &ModelSpec { metadata, ..spec.clone() })
 }
 
 fn pipeline(dir: &Dir, spec: &ModelSpec) -> Pipeline {

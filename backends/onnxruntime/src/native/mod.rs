@@ -6,6 +6,7 @@
 
 mod arena;
 mod heap;
+mod metadata;
 mod provider;
 mod session;
 mod table;

@@ -1,6 +1,7 @@
 //! A session: made from a file and settings, asked for its inputs and outputs, run.
 
 use std::{
+    collections::BTreeMap,
     ffi::{CStr, CString, c_char, c_int, c_void},
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -12,7 +13,7 @@ use backend::Stop;
 use ort::{AsPointer, logging::LogLevel, session::RunOptions, sys};
 
 use super::{
-    arena,
+    arena, metadata,
     provider::append,
     table::{Native, Result, check, made},
 };
@@ -164,6 +165,12 @@ impl Session {
             table.SessionGetOutputName,
             table.SessionGetOutputTypeInfo,
         )
+    }
+
+    /// What the file says about itself beside its graph.
+    pub(crate) fn metadata(&self) -> Result<BTreeMap<String, String>> {
+        // SAFETY: the session is alive.
+        unsafe { metadata::read(&self.runtime.native, self.pointer.as_ptr()) }
     }
 
     fn ports(&self, count_of: CountOf, name_of: NameOf, type_of: TypeOf) -> Result<Vec<Port>> {

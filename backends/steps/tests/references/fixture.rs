@@ -1,14 +1,13 @@
 //! A folder of `tests/fixtures/pipelines` with what the reference says of it.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
 
 use backend::{DataType, ModelSpec, TensorSpec};
-use backend_steps::{Folder, Graph, Opened, Overrides, Pipeline, RowOutput};
+use backend_steps::{Folder, Opened, Overrides, Pipeline, RowOutput};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
@@ -94,10 +93,9 @@ pub fn open(folder: &Folder, outputs: &[(&str, &[Option<usize>])]) -> Pipeline {
     let spec = ModelSpec {
         inputs: inputs.map(|it| spec(it, DataType::Int64, &[None, None])).to_vec(),
         outputs: outputs.iter().map(|(name, dims)| spec(name, DataType::Fp32, dims)).collect(),
-        labels: BTreeMap::new(),
+        ..ModelSpec::default()
     };
-    let graph = Graph { spec: &spec, metadata: &BTreeMap::new() };
-    match Pipeline::open(folder, &graph).unwrap() {
+    match Pipeline::open(folder, &spec).unwrap() {
         Opened::Pipeline(pipeline) => *pipeline,
         Opened::Tensors(reason) => panic!("served as tensors: {reason}"),
     }

@@ -1,6 +1,6 @@
 //! From a graph that serves and the folder that it lies in to a pipeline.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, path::Path, sync::Arc};
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
 use backend::ModelSpec;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 use inference::{signature::Signature, task::Task};
 use schedule::{pack::RunBounds, prepare::PreparePool};
-use steps::{Folder, Graph, Opened, Overrides, Pipeline, Step, is_pipeline};
+use steps::{Folder, Opened, Overrides, Pipeline, Step, is_pipeline};
 
 /// What stands around the graph of a model.
 pub struct ServedPipeline {
@@ -137,9 +137,7 @@ pub(crate) fn around(
         ..Overrides::default()
     };
     let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
-    // What the file says of its task is not known to engines.
-    let metadata = BTreeMap::new();
-    let opened = Pipeline::open(&folder, &Graph { spec, metadata: &metadata });
+    let opened = Pipeline::open(&folder, spec);
     let steps = match opened.map_err(|it| it.to_string())? {
         Opened::Pipeline(steps) => *steps,
         Opened::Tensors(reason) => return Ok(Around::Tensors(reason)),

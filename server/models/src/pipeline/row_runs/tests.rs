@@ -1,9 +1,9 @@
 //! Rows of a folder of the fixtures, as graphs of several kinds take them.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 use backend::{DataType, ModelSpec, TensorSpec};
-use steps::{Folder, Graph, Opened, Overrides};
+use steps::{Folder, Opened, Overrides};
 
 use super::*;
 
@@ -24,10 +24,9 @@ fn pipeline(inputs: &[&str], tokens: Option<usize>) -> Pipeline {
     let spec = ModelSpec {
         inputs: inputs.iter().map(|it| tensor(it, DataType::Int64, &pair)).collect(),
         outputs: vec![tensor("last_hidden_state", DataType::Fp32, &[None, tokens, Some(32)])],
-        labels: Default::default(),
+        ..ModelSpec::default()
     };
-    let metadata = BTreeMap::new();
-    match Pipeline::open(&folder, &Graph { spec: &spec, metadata: &metadata }).unwrap() {
+    match Pipeline::open(&folder, &spec).unwrap() {
         Opened::Pipeline(pipeline) => *pipeline,
         Opened::Tensors(reason) => panic!("{reason}"),
     }
