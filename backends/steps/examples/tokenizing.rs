@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use backend::{DataType, ModelSpec, TensorSpec};
-use backend_steps::{Folder, Input, Opened, Overrides, Parameters, Pipeline, Step};
+use backend_steps::{Dir, Folder, Input, Opened, Overrides, Parameters, Pipeline, Step};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let dir = arguments.next().ok_or("the first argument is a folder")?;
-    let folder = Folder::read(dir.as_ref(), &Overrides::default())?;
+    let folder = Folder::read(&Dir::alone(dir.as_ref()), &Overrides::default())?;
     let spec = |name: &str, dtype, rank| TensorSpec {
         name: name.into(),
         dtype,

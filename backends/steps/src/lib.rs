@@ -40,7 +40,7 @@ pub use error::{FolderError, RowError};
 pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
-pub use folder::{Fate, FileNote, Folder, Overrides, is_pipeline};
+pub use folder::{Dir, Fate, FileNote, Folder, Overrides, is_pipeline};
 pub use head::{ctc::spell, reduced::Reduced};
 pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
 pub use pipeline::{Opened, Pipeline};

@@ -157,6 +157,25 @@ fn what_is_wrong_has_its_line_its_key_and_the_nearest_name() {
 }
 
 #[test]
+fn a_link_out_of_the_repository_is_not_followed() {
+    let (repository, other) = (Repository::new(&[]), Repository::new(&[("two.txt", "A\nB\n")]));
+    let secret = other.0.join("m/two.txt");
+    let (own, linked) = (repository.0.join("m/two.txt"), repository.0.join("linked"));
+    std::os::unix::fs::symlink(&secret, own).unwrap();
+    let loaded = |labels: &str| {
+        let source = repository.source(&[("step", "classify"), ("labels", labels)]);
+        Steps.load(&source).map(|_| ()).map_err(|it| it.to_string())
+    };
+    let error = loaded("two.txt").unwrap_err();
+    assert!(error.contains("parameter 'labels': two.txt: its link leads to "), "{error}");
+    std::os::unix::fs::symlink(other.0.join("m"), repository.0.join("m/sub")).unwrap();
+    assert!(loaded("sub/two.txt").unwrap_err().contains("its link leads to "));
+    // The directory of another model may lie elsewhere.
+    std::os::unix::fs::symlink(other.0.join("m"), linked).unwrap();
+    assert_eq!(loaded("linked/two.txt"), Ok(()));
+}
+
+#[test]
 fn labels_are_as_many_as_the_classes() {
     let repository = Repository::new(&[("three.txt", "A\nB\nC\n"), ("gap.txt", "A\n\nB\n")]);
     let hint = TensorHint {
@@ -357,4 +376,64 @@ fn ports_have_the_type_that_the_configuration_says() {
     let made = run(&source, &[texts("text", &[1, 1], &["a film"])], &["input_ids"]).unwrap();
     assert_eq!(made[0].dtype(), DataType::Int32);
     assert!(made[0].as_slice_of::<i32>().unwrap().len() > 2);
+}
+
+#[test]
+fn places_past_a_text_are_refused_by_row() {
+    let repository = Repository::new(&[("two.txt", "O\nX\n")]);
+    let text = texts("text", &[2, 1], &["four", "four"]);
+    let usual = [("step", "entities"), ("labels", "two.txt"), ("file", "ner/tokenizer.json")];
+    let entities = |offsets: [i64; 4]| {
+        let inputs = [
+            numbers("logits", &[2, 1, 2], vec![0.0f32, 1.0, 0.0, 1.0]),
+            numbers("offsets", &[2, 1, 2], offsets.to_vec()),
+            numbers("input_ids", &[2, 1], vec![5i64, 5]),
+            numbers("special_tokens_mask", &[2, 1], vec![0i64, 0]),
+            text.clone(),
+        ];
+        run(&repository.source(&usual), &inputs, &["result"]).map(|it| strings(&it[0]))
+    };
+    assert!(entities([0, 4, 1, 2]).unwrap()[1].contains(r#""start":1,"end":2"#));
+    for (places, shown) in
+        [([0, 4, 1, 5], "1..5"), ([0, 4, 3, 2], "3..2"), ([0, 4, -1, 2], "-1..2")]
+    {
+        let error = entities(places).unwrap_err();
+        let expected =
+            format!("'offsets': row 1: token 0 is at {shown}, and the text has 4 characters");
+        assert!(error.contains(&expected), "{error}");
+    }
+    let answer = |last: i64| {
+        let inputs = [
+            numbers("start_logits", &[1, 3], vec![0.0f32, 0.0, 9.0]),
+            numbers("end_logits", &[1, 3], vec![0.0f32, 0.0, 9.0]),
+            // The second token is one of a question, which is longer.
+            numbers("offsets", &[1, 3, 2], vec![0i64, 0, 70, 80, 0, last]),
+            numbers("word_ids", &[1, 3], vec![-1i64, -1, 0]),
+            texts("text_pair", &[1, 1], &["four"]),
+        ];
+        run(&repository.source(&[("step", "answer")]), &inputs, &["result"])
+    };
+    assert!(strings(&answer(4).unwrap()[0])[0].contains(r#""answer":"four""#));
+    let error = answer(5).unwrap_err();
+    assert!(error.contains("row 0: token 2 is at 0..5, and the text has 4 characters"), "{error}");
+}
+
+#[test]
+fn lengths_that_leave_no_room_for_a_text_keep_a_step_from_loading() {
+    let tokenize = [("step", "tokenize"), ("file", "sst2/tokenizer.json")];
+    refused(
+        &[tokenize[0], tokenize[1], ("max_length", "2")],
+        "parameter 'max_length': 2 leaves no room for a text: the tokenizer adds 2 tokens of its own; it is 3 or more",
+    );
+    let repository = Repository::new(&[]);
+    let loaded = |parameters: &[(&str, &str)]| {
+        let mut source = repository.source(&[&tokenize[..], parameters].concat());
+        source.hints.is_unbatched = true;
+        Steps.load(&source).map(|_| ()).map_err(|it| it.to_string())
+    };
+    let error = loaded(&[("max_length", "64"), ("stride", "64")]).unwrap_err();
+    assert!(error.contains("cannot share 64; it is at most 61"), "{error}");
+    assert!(loaded(&[("max_length", "64"), ("stride", "62")]).is_err());
+    assert_eq!(loaded(&[("max_length", "64"), ("stride", "61")]), Ok(()));
+    assert_eq!(loaded(&[("max_length", "1"), ("add_special_tokens", "false")]), Ok(()));
 }

@@ -9,15 +9,15 @@ use std::{
 
 use backend::{DataType, ModelSpec, TensorSpec};
 use backend_steps::{
-    ExplainedFile, ExplainedValue, Folder, FolderError, Input, Opened, Overrides, Parameters,
+    Dir, ExplainedFile, ExplainedValue, Folder, FolderError, Input, Opened, Overrides, Parameters,
     Pipeline, RowError, Step, is_pipeline,
 };
 use inference::task::Task;
 
 /// A folder of its own that is removed with this.
-struct Dir(PathBuf);
+struct TestFolder(PathBuf);
 
-impl Drop for Dir {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).expect("the folder was made by this test");
     }
@@ -31,11 +31,11 @@ const TOKENIZER: &str = r#"{"version": "1.0", "truncation": {"direction": "Right
   "vocab": {"[PAD]": 0, "[UNK]": 1, "a": 2, "b": 3}}}"#;
 
 /// A folder with a graph, a tokenizer and these files.
-fn folder(files: &[(&str, &str)]) -> Dir {
+fn folder(files: &[(&str, &str)]) -> TestFolder {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("muster-folders-{}-{number}", std::process::id());
-    let dir = Dir(std::env::temp_dir().join(name));
+    let dir = TestFolder(std::env::temp_dir().join(name));
     let usual = [("model.onnx", ""), ("tokenizer.json", TOKENIZER)];
     for (file, text) in usual.iter().chain(files) {
         let path = dir.0.join(file);
@@ -69,13 +69,13 @@ fn open_with(
     spec: &ModelSpec,
     metadata: &[(&str, &str)],
 ) -> Result<Opened, FolderError> {
-    let folder = Folder::read(dir, overrides)?;
+    let folder = Folder::read(&Dir::alone(dir), overrides)?;
     let owned = |it: &(&str, &str)| (it.0.to_owned(), it.1.to_owned());
     let metadata = metadata.iter().map(owned).collect();
     Pipeline::open(&folder, &ModelSpec { metadata, ..spec.clone() })
 }
 
-fn pipeline(dir: &Dir, spec: &ModelSpec) -> Pipeline {
+fn pipeline(dir: &TestFolder, spec: &ModelSpec) -> Pipeline {
     match open_with(&dir.0, &Overrides::default(), spec, &[]).unwrap() {
         Opened::Pipeline(pipeline) => *pipeline,
         Opened::Tensors(reason) => panic!("served as tensors: {reason}"),
@@ -226,7 +226,7 @@ fn weights_that_are_a_pickle_or_of_another_shape_are_refused() {
         format!("2_Dense/pytorch_model.bin: it is a pickle, which could run any code; {remedy}");
     check_error(&files(&[("2_Dense/pytorch_model.bin", "x")]), &text);
     let dir = folder(&files(&[("2_Dense/model.safetensors", "x")]));
-    let error = Folder::read(&dir.0, &Overrides::default()).unwrap_err().to_string();
+    let error = Folder::read(&Dir::alone(&dir.0), &Overrides::default()).unwrap_err().to_string();
     assert!(error.starts_with("2_Dense/model.safetensors: it is no safetensors:"), "{error}");
 }
 
@@ -329,7 +329,8 @@ fn a_graph_is_chosen_by_its_name_or_variant() {
     let dir = folder(&[CLASSIFIER, ("onnx/model_fp16.onnx", ""), ("onnx/model.onnx", "")]);
     let graph = |name: Option<&str>| {
         let graph = name.map(str::to_owned);
-        let folder = Folder::read(&dir.0, &Overrides { graph, ..Overrides::default() });
+        let folder =
+            Folder::read(&Dir::alone(&dir.0), &Overrides { graph, ..Overrides::default() });
         folder.map(|it| it.graph).map_err(|error| error.to_string())
     };
     assert_eq!(graph(None).unwrap(), "model.onnx");
@@ -344,7 +345,7 @@ fn a_graph_is_chosen_by_its_name_or_variant() {
 #[test]
 fn a_pipeline_is_explained_as_the_steps_around_its_graph() {
     let dir = folder(&[CLASSIFIER]);
-    let read = Folder::read(&dir.0, &Overrides::default()).unwrap();
+    let read = Folder::read(&Dir::alone(&dir.0), &Overrides::default()).unwrap();
     let explained = pipeline(&dir, &spec()).explain(&read).unwrap();
     let file = |name: &str| ExplainedValue::Files(vec![ExplainedFile::File(name.to_owned())]);
     let text = |text: &str| ExplainedValue::Text(text.to_owned());
@@ -388,7 +389,7 @@ fn an_ensemble_has_the_types_of_its_graph() {
     let mut spec = spec();
     spec.inputs.iter_mut().for_each(|it| it.dtype = DataType::Int32);
     spec.outputs = vec![tensor("last_hidden_state", DataType::Fp32, &[None, None, Some(4)])];
-    let folder = Folder::read(&dir.0, &Overrides::default()).unwrap();
+    let folder = Folder::read(&Dir::alone(&dir.0), &Overrides::default()).unwrap();
     let explained = pipeline(&dir, &spec).explain(&folder).unwrap();
     let int32 = |name: &str| (name.to_owned(), DataType::Int32);
     let types: Vec<_> = explained.members.iter().map(|it| it.types.clone()).collect();
@@ -397,4 +398,16 @@ fn an_ensemble_has_the_types_of_its_graph() {
     let steps: Vec<_> =
         explained.members.iter().map(|it| it.step.as_ref().map(|it| it.0)).collect();
     assert_eq!(steps, [Some("tokenize"), None, Some("pool")]);
+}
+
+#[test]
+fn a_link_out_of_the_folder_is_not_followed() {
+    let (dir, other) = (folder(&[CLASSIFIER]), folder(&[("secret", "{}")]));
+    std::os::unix::fs::symlink(other.0.join("secret"), dir.0.join("tokenizer_config.json"))
+        .unwrap();
+    let error = Folder::read(&Dir::alone(&dir.0), &Overrides::default()).unwrap_err().to_string();
+    assert!(error.starts_with("tokenizer_config.json: its link leads to "), "{error}");
+    // Both lie in a repository.
+    let both = dir.0.parent().unwrap();
+    Folder::read(&Dir::new(&dir.0, both), &Overrides::default()).unwrap();
 }

@@ -87,6 +87,7 @@ impl Run for Answers {
         let result = |(number, context): (usize, &&str)| {
             call.check()?;
             let of_text = if self.is_unbatched { 0..rows } else { number..number + 1 };
+            let characters = context.chars().count();
             let (mut windows, mut allowed, mut spans) = (Vec::new(), Vec::new(), Vec::new());
             for row in of_text.filter(|it| kept.count(*it) > 0) {
                 let words = kept.select(row, words.row(row), 1);
@@ -101,9 +102,12 @@ impl Run for Answers {
                     probabilities(&RowOutput { name, dims, values }, &may)
                 };
                 spans.push((scores(START, start.row(row))?, scores(END, end.row(row))?));
+                let places = kept.select(row, places.row(row), 2);
+                // Those of the question are places in another text.
+                let of_context = |token: usize| words.get(token).is_some_and(Option::is_some);
                 windows.push(Encoded {
                     ids: vec![0; words.len()],
-                    offsets: offsets(&kept.select(row, places.row(row), 2))?,
+                    offsets: offsets(&places, (row, characters), of_context)?,
                     sequences: words.iter().map(|it| it.map(|_| 1)).collect(),
                     words,
                     ..Encoded::default()

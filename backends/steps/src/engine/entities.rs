@@ -84,16 +84,18 @@ impl Run for Entities {
         }
         let result = |(number, text): (usize, &&str)| {
             call.check()?;
+            let characters = text.chars().count();
             let window = |row: usize| {
                 let id = |it: &i64| {
                     u32::try_from(*it).map_err(|_| invalid(IDS, &format!("{it} is no id")))
                 };
                 let ids = kept.select(row, ids.row(row), 1);
                 let special = kept.select(row, special.row(row), 1);
+                let places = kept.select(row, places.row(row), 2);
                 Ok(Encoded {
                     ids: ids.iter().map(id).collect::<Result<_, _>>()?,
                     is_special: special.iter().map(|it| *it != 0).collect(),
-                    offsets: offsets(&kept.select(row, places.row(row), 2))?,
+                    offsets: offsets(&places, (row, characters), |_| true)?,
                     ..Encoded::default()
                 })
             };

@@ -1,15 +1,16 @@
 //! The files that parameters name: in the model's directory, or in that of another model of the same repository.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use backend::BackendError;
 
 use super::settings::Settings;
+use crate::folder::Dir;
 
 /// A file or folder that is there.
 pub(super) struct Place {
     /// The folder that it lies in.
-    pub(super) dir: PathBuf,
+    pub(super) dir: Dir,
     /// Its own name there.
     pub(super) name: String,
 }
@@ -39,6 +40,7 @@ pub(super) fn find(settings: &Settings<'_>, key: &str, name: &str) -> Result<Pla
         );
         return Err(settings.wrong(key, problem));
     }
+    let first = Path::new(name).components().next();
     let source = settings.source;
     let of_others = source.repository.as_ref().filter(|_| name.contains('/'));
     let mut places = std::iter::once(&source.directory).chain(of_others).map(|it| it.join(name));
@@ -54,5 +56,14 @@ pub(super) fn find(settings: &Settings<'_>, key: &str, name: &str) -> Result<Pla
     };
     let dir = found.parent().unwrap_or(&source.directory).to_owned();
     let name = found.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Place { dir, name })
+    let root = source.repository.as_ref().unwrap_or(&source.directory);
+    let mut allowed = Dir::new(&source.directory, root);
+    // The directory of another model may be a link, as the model's own may.
+    let model = source.repository.as_ref().zip(first);
+    if let Some(model) = model.map(|(repository, it)| repository.join(it))
+        && found.starts_with(&model)
+    {
+        allowed.allow(&model);
+    }
+    Ok(Place { dir: allowed.at(&dir), name })
 }

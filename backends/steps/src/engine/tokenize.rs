@@ -68,6 +68,13 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
         let problem = "windows are several rows of one text; write max_batch_size: 0";
         return Err(settings.wrong("stride", problem));
     }
+    let adds_special = settings.flag("add_special_tokens")?.unwrap_or(true);
+    let special = match adds_special {
+        // A template is that of second texts.
+        true => vocabulary.tokenizer.special(settings.text("template").is_some()),
+        false => 0,
+    };
+    check_room(settings, special, max_length, truncation)?;
     let template = match settings.text("template") {
         None => None,
         Some(text) => match text.split_once("{}") {
@@ -86,7 +93,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
         limits: TextLimits { bytes, tokens: max_length },
         truncation,
         padding,
-        adds_special: settings.flag("add_special_tokens")?.unwrap_or(true),
+        adds_special,
         prompt: settings.text("prompt").filter(|it| !it.is_empty()).map(str::to_owned),
         template,
         is_unbatched,
@@ -131,6 +138,35 @@ fn truncation(
         (None, Some(_)) => Err(settings.wrong("stride", "windows are cut, and truncation is none")),
         (None, None) => Ok(None),
         (Some(strategy), stride) => Ok(Some(Truncation { max_length, strategy, side, stride })),
+    }
+}
+
+/// Refuses lengths with which no text, or no text that is cut, could be taken. The tokenizer adds so many `special`
+/// tokens to each.
+fn check_room(
+    settings: &Settings<'_>,
+    special: usize,
+    max_length: usize,
+    truncation: Option<Truncation>,
+) -> Result<(), BackendError> {
+    let room = max_length.saturating_sub(special);
+    if room == 0 {
+        let problem = format!(
+            "{max_length} leaves no room for a text: the tokenizer adds {special} tokens of its own; it is {} or more",
+            special + 1
+        );
+        return Err(settings.wrong("max_length", problem));
+    }
+    match truncation.and_then(|it| it.stride) {
+        Some(stride) if room <= stride => {
+            let problem = format!(
+                "windows of {room} tokens, which is max_length {max_length} less {special} that the tokenizer adds, \
+                 cannot share {stride}; it is at most {}",
+                room - 1
+            );
+            Err(settings.wrong("stride", problem))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -25,14 +25,26 @@ pub(super) fn same_tokens(
     Ok(())
 }
 
-/// Pairs of places in a text.
+/// Places of the tokens of a row in a text of so many characters. Of tokens that are not `of_text` they mean nothing.
 ///
 /// # Errors
-/// When one is negative.
-pub(super) fn offsets(values: &[i64]) -> Result<Vec<(usize, usize)>, BackendError> {
-    let place = |it: i64| {
-        usize::try_from(it).map_err(|_| invalid("offsets", &format!("{it} is no place in a text")))
+/// When one is negative, or leads past the text.
+pub(super) fn offsets(
+    values: &[i64],
+    (row, characters): (usize, usize),
+    of_text: impl Fn(usize) -> bool,
+) -> Result<Vec<(usize, usize)>, BackendError> {
+    let place = |(token, [from, to]): (usize, &[i64; 2])| {
+        if !of_text(token) {
+            return Ok((0, 0));
+        }
+        let pair = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
+        pair.filter(|(from, to)| from <= to && *to <= characters).ok_or_else(|| {
+            let problem = format!(
+                "row {row}: token {token} is at {from}..{to}, and the text has {characters} characters"
+            );
+            invalid("offsets", &problem)
+        })
     };
-    let pairs = values.as_chunks::<2>().0.iter();
-    pairs.map(|[from, to]| Ok((place(*from)?, place(*to)?))).collect()
+    values.as_chunks::<2>().0.iter().enumerate().map(place).collect()
 }

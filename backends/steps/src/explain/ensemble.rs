@@ -192,7 +192,7 @@ impl Source<'_> {
             files.extend((!layers.is_empty()).then(|| "modules.json".to_owned()));
             files.extend(layers);
         }
-        files.retain(|it| self.folder.dir.join(it).exists());
+        files.retain(|it| self.folder.dir.path().join(it).exists());
         let mut seen = std::collections::BTreeSet::new();
         files.retain(|it| seen.insert(it.clone()));
         files

@@ -65,7 +65,7 @@ impl Source<'_> {
     /// The file with the names of the classes.
     pub(super) fn labels(&self) -> &'static str {
         let is_given = self.folder.overrides.labels.is_some();
-        let is_there = self.folder.dir.join(CONFIG).is_file();
+        let is_there = self.folder.dir.path().join(CONFIG).is_file();
         if is_given || !is_there { LABELS } else { CONFIG }
     }
 }

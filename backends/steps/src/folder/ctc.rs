@@ -1,10 +1,10 @@
 //! `vocab.json` and what `tokenizer_config.json` says of it: how the classes of a frame of speech are spelt.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use super::document::Document;
+use super::{dir::Dir, document::Document};
 use crate::error::FolderError;
 
 /// The spelling of classes, and which of them stand for "nothing" and for a blank.
@@ -35,7 +35,7 @@ impl CtcVocabulary {
     ///
     /// # Errors
     /// When the vocabulary is missing, or a file is wrong.
-    pub fn read(dir: &Path, vocabulary: &str) -> Result<CtcVocabulary, FolderError> {
+    pub fn read(dir: &Dir, vocabulary: &str) -> Result<CtcVocabulary, FolderError> {
         let given = Document::read(dir, vocabulary)?.ok_or_else(|| {
             FolderError::file(vocabulary, "it is missing")
                 .remedy("write it once: AutoProcessor.from_pretrained(d).save_pretrained(d)")

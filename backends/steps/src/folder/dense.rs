@@ -1,11 +1,10 @@
 //! `<n>_Dense`: its configuration, and its weights in `model.safetensors`.
 
-use std::path::Path;
-
 use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors};
 
 use super::{
+    dir::Dir,
     document::{Document, read_bytes},
     notes::Notes,
 };
@@ -73,7 +72,7 @@ impl Dense {
     ///
     /// # Errors
     /// When a file is missing, says something else than the other, or has an activation that is not known.
-    pub(crate) fn read(dir: &Path, folder: &str, notes: &mut Notes) -> Result<Dense, FolderError> {
+    pub(crate) fn read(dir: &Dir, folder: &str, notes: &mut Notes) -> Result<Dense, FolderError> {
         let file = format!("{folder}/config.json");
         let document = Document::read(dir, &file)?;
         let document = document.ok_or_else(|| FolderError::file(&*file, "it is missing"))?;
@@ -101,7 +100,7 @@ impl Dense {
         let pickle = format!("{folder}/pytorch_model.bin");
         let Some(bytes) = read_bytes(dir, &file)? else {
             let mut error = FolderError::file(&*file, "it is missing");
-            if dir.join(&pickle).exists() {
+            if dir.path().join(&pickle).exists() {
                 error = FolderError::file(&*pickle, "it is a pickle, which could run any code");
             }
             return Err(error.remedy(
@@ -109,7 +108,7 @@ impl Dense {
             ));
         };
         notes.read(&file);
-        if dir.join(&pickle).exists() {
+        if dir.path().join(&pickle).exists() {
             notes.ignored(&pickle, "its weights are in model.safetensors");
         }
         let wrong = |error| FolderError::file(&*file, format!("it is no safetensors: {error}"));

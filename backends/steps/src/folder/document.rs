@@ -1,13 +1,10 @@
 //! A JSON file of a folder: read within bounds, and asked for keys with errors that name file and key.
 
-use std::{
-    fs,
-    io::{self, Read},
-    path::Path,
-};
+use std::{fs, io::Read};
 
 use serde_json::{Map, Value};
 
+use super::dir::Dir;
 use crate::error::FolderError;
 
 /// The longest file that is read.
@@ -26,16 +23,14 @@ pub(crate) struct Document {
 /// The bytes of a file; `None` where there is none.
 ///
 /// # Errors
-/// When it is too long or cannot be read.
-pub(crate) fn read_bytes(dir: &Path, file: &str) -> Result<Option<Vec<u8>>, FolderError> {
-    let open = match fs::File::open(dir.join(file)) {
-        Ok(open) => open,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(FolderError::file(file, format!("cannot be read: {error}"))),
-    };
+/// When it is too long or cannot be read, or is a link that leads out of where it may.
+pub(crate) fn read_bytes(dir: &Dir, file: &str) -> Result<Option<Vec<u8>>, FolderError> {
+    let Some(place) = dir.place(file)? else { return Ok(None) };
+    let unreadable = |error| FolderError::file(file, format!("cannot be read: {error}"));
+    let open = fs::File::open(place).map_err(unreadable)?;
     let mut bytes = Vec::new();
     let read = open.take(LONGEST_FILE + 1).read_to_end(&mut bytes);
-    read.map_err(|error| FolderError::file(file, format!("cannot be read: {error}")))?;
+    read.map_err(unreadable)?;
     if bytes.len() as u64 > LONGEST_FILE {
         let problem = format!("it is longer than {} MiB", LONGEST_FILE >> 20);
         return Err(FolderError::file(file, problem));
@@ -47,7 +42,7 @@ pub(crate) fn read_bytes(dir: &Path, file: &str) -> Result<Option<Vec<u8>>, Fold
 ///
 /// # Errors
 /// When it cannot be read, is no JSON, or lies too deep.
-pub(crate) fn read_value(dir: &Path, file: &str) -> Result<Option<Value>, FolderError> {
+pub(crate) fn read_value(dir: &Dir, file: &str) -> Result<Option<Value>, FolderError> {
     let Some(bytes) = read_bytes(dir, file)? else { return Ok(None) };
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| FolderError::file(file, format!("it is no JSON: {error}")))?;
@@ -71,7 +66,7 @@ impl Document {
     ///
     /// # Errors
     /// When it cannot be read or is no JSON object.
-    pub(crate) fn read(dir: &Path, file: &str) -> Result<Option<Document>, FolderError> {
+    pub(crate) fn read(dir: &Dir, file: &str) -> Result<Option<Document>, FolderError> {
         match read_value(dir, file)? {
             None => Ok(None),
             Some(Value::Object(keys)) => Ok(Some(Document { file: file.to_owned(), keys })),

@@ -3,6 +3,7 @@
 mod config;
 mod ctc;
 mod dense;
+mod dir;
 pub(crate) mod document;
 mod graph;
 mod modules;
@@ -18,6 +19,7 @@ mod ultralytics;
 pub use config::{Config, ProblemType};
 pub use ctc::CtcVocabulary;
 pub use dense::{Activation, Dense, Residual};
+pub use dir::Dir;
 pub use modules::{Link, Modules};
 pub use notes::{Fate, FileNote};
 pub use overrides::Overrides;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     dense::Dense,
+    dir::Dir,
     document::{Document, read_value},
     notes::Notes,
     pooling::{Pooling, Splade},
@@ -51,7 +52,7 @@ impl Modules {
     ///
     /// # Errors
     /// When a module is not known or stands where it cannot, or one of its files is wrong.
-    pub(crate) fn read(dir: &Path, notes: &mut Notes) -> Result<Option<Modules>, FolderError> {
+    pub(crate) fn read(dir: &Dir, notes: &mut Notes) -> Result<Option<Modules>, FolderError> {
         let Some(value) = read_value(dir, FILE)? else { return Ok(None) };
         notes.read(FILE);
         let Value::Array(entries) = value else {
@@ -81,13 +82,7 @@ impl Modules {
         Ok(Some(modules))
     }
 
-    fn add(
-        &mut self,
-        name: &str,
-        path: &str,
-        dir: &Path,
-        notes: &mut Notes,
-    ) -> Result<(), Refusal> {
+    fn add(&mut self, name: &str, path: &str, dir: &Dir, notes: &mut Notes) -> Result<(), Refusal> {
         let document = |notes: &mut Notes| -> Result<Document, FolderError> {
             let file = format!("{path}/config.json");
             let document = Document::read(dir, &file)?;

@@ -1,8 +1,6 @@
 //! What flags, parameters and `muster.json` say over what a folder says.
 
-use std::path::Path;
-
-use super::{document::Document, notes::Notes};
+use super::{dir::Dir, document::Document, notes::Notes};
 use crate::error::FolderError;
 
 /// What was said over the folder. `None`: the folder decides.
@@ -49,7 +47,7 @@ impl Overrides {
     ///
     /// # Errors
     /// When the file has a key that is not known, or a value that it cannot have.
-    pub(crate) fn over_file(self, dir: &Path, notes: &mut Notes) -> Result<Overrides, FolderError> {
+    pub(crate) fn over_file(self, dir: &Dir, notes: &mut Notes) -> Result<Overrides, FolderError> {
         let Some(file) = Document::read(dir, FILE)? else { return Ok(self) };
         notes.read(FILE);
         if let Some(key) = file.keys().find(|it| !KEYS.contains(it)) {

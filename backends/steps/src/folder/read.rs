@@ -1,9 +1,10 @@
 //! All files of a folder at once.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{
     config::Config,
+    dir::Dir,
     document::{Document, read_bytes},
     graph,
     modules::Modules,
@@ -18,7 +19,7 @@ use crate::error::FolderError;
 #[derive(Debug, Clone)]
 pub struct Folder {
     /// Where it is.
-    pub dir: PathBuf,
+    pub dir: Dir,
     /// The graph, relative to the folder.
     pub graph: String,
     /// `config.json`.
@@ -58,7 +59,7 @@ pub fn is_pipeline(dir: &Path) -> bool {
     if !graph::is_there(dir) {
         return false;
     }
-    let names_architecture = || match Document::read(dir, "config.json") {
+    let names_architecture = || match Document::read(&Dir::alone(dir), "config.json") {
         Ok(config) => config.is_some_and(|it| it.get("architectures").is_some()),
         // What is wrong with it is said when the folder is read.
         Err(_) => dir.join("tokenizer.json").is_file(),
@@ -70,11 +71,11 @@ impl Folder {
     /// Reads the files of `dir`. Blocking.
     ///
     /// # Errors
-    /// When a file is wrong, or the graph is missing.
-    pub fn read(dir: &Path, overrides: &Overrides) -> Result<Folder, FolderError> {
+    /// When a file is wrong or lies elsewhere, or the graph is missing.
+    pub fn read(dir: &Dir, overrides: &Overrides) -> Result<Folder, FolderError> {
         let mut notes = Notes::default();
         let overrides = overrides.clone().over_file(dir, &mut notes)?;
-        let graph = graph::choose(dir, overrides.graph.as_deref(), &mut notes)?;
+        let graph = graph::choose(dir.path(), overrides.graph.as_deref(), &mut notes)?;
         let modules = Modules::read(dir, &mut notes)?;
         // Before version 2 of sentence-transformers the files of the first module had a folder of their own.
         let first = modules.as_ref().map_or("", |it| it.first.as_str()).to_owned();
@@ -95,19 +96,19 @@ impl Folder {
         let tokenizer_config = TokenizerConfig::from_documents(tokenizer.as_ref(), map.as_ref())?;
         let sentence = Sentence::read(dir, &first, &mut notes)?;
         let places = [format!("{first}tokenizer.json"), "tokenizer.json".to_owned()];
-        let tokenizer = places.into_iter().find(|it| dir.join(it).is_file());
+        let tokenizer = places.into_iter().find(|it| dir.path().join(it).is_file());
         match &tokenizer {
             Some(file) => notes.read(file),
             None => notes.missing("tokenizer.json"),
         }
-        for file in VOCABULARIES.iter().filter(|it| dir.join(it).exists()) {
+        for file in VOCABULARIES.iter().filter(|it| dir.path().join(it).exists()) {
             notes.ignored(file, "the tokenizer is read from tokenizer.json");
         }
-        for (file, reason) in FOREIGN.iter().filter(|it| dir.join(it.0).exists()) {
+        for (file, reason) in FOREIGN.iter().filter(|it| dir.path().join(it.0).exists()) {
             notes.ignored(file, reason);
         }
         Ok(Folder {
-            dir: dir.to_owned(),
+            dir: dir.clone(),
             graph,
             config,
             tokenizer_config,
@@ -128,7 +129,7 @@ impl Folder {
         if let Some(bytes) = read_bytes(&self.dir, &file)? {
             return Ok((file, bytes));
         }
-        let other = VOCABULARIES.iter().find(|it| self.dir.join(it).exists());
+        let other = VOCABULARIES.iter().find(|it| self.dir.path().join(it).exists());
         let problem = match other {
             Some(other) => format!("it is missing, and {other} alone is not enough"),
             None => "it is missing".to_owned(),

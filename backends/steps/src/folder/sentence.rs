@@ -1,8 +1,6 @@
 //! The files that sentence-transformers keeps beside its modules: limits of the first module, prompts, similarity.
 
-use std::path::Path;
-
-use super::{document::Document, notes::Notes};
+use super::{dir::Dir, document::Document, notes::Notes};
 use crate::{error::FolderError, request::Similarity};
 
 /// What the files say.
@@ -39,11 +37,7 @@ impl Sentence {
     ///
     /// # Errors
     /// When a key has a value that it cannot have.
-    pub(crate) fn read(
-        dir: &Path,
-        first: &str,
-        notes: &mut Notes,
-    ) -> Result<Sentence, FolderError> {
+    pub(crate) fn read(dir: &Dir, first: &str, notes: &mut Notes) -> Result<Sentence, FolderError> {
         let mut result = Sentence::default();
         for name in FIRST_MODULE {
             let file = format!("{first}{name}");

@@ -14,7 +14,7 @@ use tokenizers::{
 
 use super::{
     encoded::{Detail, Encode, Encoded, Encoding},
-    truncate::Truncation,
+    truncate::{Truncation, pieces, too_many_windows},
 };
 use crate::{
     error::{FolderError, RowError},
@@ -31,6 +31,13 @@ pub struct Tokenizer {
     /// Ids from zero on, added tokens included.
     vocabulary: usize,
 }
+
+/// Fewest and most bytes of a text that are split at once to count its tokens.
+const SHORTEST_PIECE: usize = 4096;
+const LONGEST_PIECE: usize = 1 << 16;
+
+/// Tokens that a piece may have by being cut from its text.
+const TOKENS_OF_A_CUT: usize = 8;
 
 /// The first text of several pairs, split.
 #[derive(Debug, Clone)]
@@ -89,6 +96,9 @@ impl Tokenizer {
         how: &Encode,
     ) -> Result<Encoding, RowError> {
         let failed = |error: tokenizers::Error| RowError::Tokenizer(error.to_string());
+        for text in std::iter::once(text).chain(pair) {
+            self.check_windows(text, how)?;
+        }
         let first = encode(&self.bare, text, how.detail).map_err(failed)?;
         let second = pair.map(|it| encode(&self.bare, it, how.detail)).transpose();
         self.finish(first, second.map_err(failed)?, how)
@@ -113,9 +123,29 @@ impl Tokenizer {
         second: &str,
         how: &Encode,
     ) -> Result<Encoding, RowError> {
+        self.check_windows(second, how)?;
         let second = encode(&self.bare, second, how.detail);
         let second = second.map_err(|error| RowError::Tokenizer(error.to_string()))?;
         self.finish(first.0.clone(), Some(second), how)
+    }
+
+    /// Refuses a text with more windows than are taken after as much of it as shows that. A text that is taken
+    /// although it is long is split twice.
+    fn check_windows(&self, text: &str, how: &Encode) -> Result<(), RowError> {
+        let most = how.truncation.and_then(|it| it.most_in_windows());
+        // A token has at least a byte.
+        let Some(most) = most.filter(|it| *it < text.len()) else { return Ok(()) };
+        let mut tokens: usize = 0;
+        for piece in pieces(text, most.clamp(SHORTEST_PIECE, LONGEST_PIECE)) {
+            let split = encode(&self.bare, piece, Detail::Ids);
+            let split = split.map_err(|error| RowError::Tokenizer(error.to_string()))?;
+            // Where a text is cut, tokens may be there that the whole text has not.
+            tokens = tokens.saturating_add(split.len().saturating_sub(TOKENS_OF_A_CUT));
+            if most < tokens {
+                return Err(too_many_windows());
+            }
+        }
+        Ok(())
     }
 
     /// The tokens that these ids are. Special ones are added where none is there.

@@ -5,6 +5,9 @@ use crate::{error::RowError, side::Side};
 /// Windows of one text, each of which is a row in memory.
 const MOST_WINDOWS: usize = 256;
 
+/// So far from where a piece of a text may end a blank is looked for.
+const NEARBY: usize = 64;
+
 /// Which of two texts is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
@@ -48,6 +51,12 @@ impl Truncation {
     pub fn right(max_length: usize) -> Truncation {
         let (strategy, side) = (Strategy::LongestFirst, Side::Right);
         Truncation { max_length, strategy, side, stride: None }
+    }
+
+    /// Most tokens of a text that becomes windows, whatever the other text is; `None` where it loses what is too much.
+    pub(super) fn most_in_windows(&self) -> Option<usize> {
+        let step = self.max_length.saturating_sub(self.stride?);
+        Some(step.saturating_mul(MOST_WINDOWS - 1).saturating_add(self.max_length))
     }
 
     /// The tokens that stay of the first and of the second text, of which there are `lengths`.
@@ -95,6 +104,31 @@ impl Truncation {
         }
         Ok(kept)
     }
+}
+
+/// The error of a text of more tokens than that.
+pub(super) fn too_many_windows() -> RowError {
+    RowError::Truncation(format!("the text has more than {MOST_WINDOWS} windows"))
+}
+
+/// A text in pieces of at least so many bytes but for the last, cut in front of blanks where there are any nearby.
+pub(super) fn pieces(text: &str, bytes: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let from = rest.ceil_char_boundary(bytes.max(1));
+        let until = rest.ceil_char_boundary(from.saturating_add(NEARBY));
+        let end = match rest[from..until].find(char::is_whitespace) {
+            Some(at) => from + at,
+            None if until == rest.len() => until,
+            None => from,
+        };
+        let (piece, others) = rest.split_at(end);
+        rest = others;
+        Some(piece)
+    })
 }
 
 /// Fails where windows of `window` tokens would not move on, or would be too many.
@@ -181,6 +215,25 @@ mod tests {
         let error = Truncation::right(2).keep((1, None), 3).unwrap_err().to_string();
         let text = "a limit of 2 tokens leaves no room: the model adds 3 of its own";
         assert_eq!(error, text);
+    }
+
+    #[test]
+    fn pieces_end_in_front_of_blanks_and_between_characters() {
+        let all: Vec<&str> = pieces("one two three", 2).collect();
+        assert_eq!(all, ["one", " two", " three"]);
+        let long = "é".repeat(200);
+        let all: Vec<&str> = pieces(&long, 101).collect();
+        assert_eq!(all.iter().map(|it| it.len()).collect::<Vec<_>>(), [102, 102, 102, 94]);
+        assert_eq!(pieces("", 1).count(), 0);
+    }
+
+    #[test]
+    fn the_most_tokens_of_windows_are_those_that_are_taken() {
+        let windows = Truncation { stride: Some(4), ..Truncation::right(10) };
+        let most = windows.most_in_windows().unwrap();
+        assert_eq!(windows.keep((most, None), 0), Ok((10, None)));
+        assert!(windows.keep((most + 1, None), 0).is_err());
+        assert_eq!(Truncation::right(10).most_in_windows(), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use backend::{DataType, ModelSpec, TensorSpec};
-use backend_steps::{Folder, Opened, Overrides, Pipeline, RowOutput};
+use backend_steps::{Dir, Folder, Opened, Overrides, Pipeline, RowOutput};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ impl Fixture {
 
     /// The pipeline, with a graph that takes ids, mask and types and gives this output.
     pub fn open(&self, output: &str, dims: &[Option<usize>]) -> Pipeline {
-        let folder = Folder::read(&self.dir, &Overrides::default()).unwrap();
+        let folder = Folder::read(&Dir::alone(&self.dir), &Overrides::default()).unwrap();
         open(&folder, &[(output, dims)])
     }
 

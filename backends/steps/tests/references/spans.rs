@@ -1,7 +1,7 @@
 //! Entities, answers, masks, candidate labels, sparse vectors and vectors of tokens.
 
 use backend_steps::{
-    Folder, Input, Overrides, Parameters, Pipeline, Reply, RowError, RowOutput, Step,
+    Dir, Folder, Input, Overrides, Parameters, Pipeline, Reply, RowError, RowOutput, Step,
 };
 use inference::task::Task;
 use serde_json::Value;
@@ -121,7 +121,7 @@ fn answers_are_those_of_4_57() {
 
 fn check_answers(name: &str) {
     let fixture = Fixture::new(name);
-    let folder = Folder::read(fixture.dir(), &Overrides::default()).unwrap();
+    let folder = Folder::read(&Dir::alone(fixture.dir()), &Overrides::default()).unwrap();
     let pair: &[Option<usize>] = &[None, None];
     let pipeline = open(&folder, &[("start_logits", pair), ("end_logits", pair)]);
     let of = (Task::QuestionAnswering, ["start_logits", "end_logits"].as_slice());

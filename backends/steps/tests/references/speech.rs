@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use backend_steps::{folder::CtcVocabulary, spell};
+use backend_steps::{Dir, folder::CtcVocabulary, spell};
 use serde_json::Value;
 
 use crate::fixture::{output, root};
@@ -19,7 +19,7 @@ fn spellings_are_those_of_the_tokenizer() {
     for line in lines {
         let folder = line["folder"].as_str().unwrap();
         let dir = root().join("spellings").join(folder);
-        let vocabulary = CtcVocabulary::read(&dir, "vocab.json").unwrap();
+        let vocabulary = CtcVocabulary::read(&Dir::alone(&dir), "vocab.json").unwrap();
         let text = spell(&output("logits", &line["logits"]), &vocabulary).unwrap();
         assert_eq!(text, line["text"], "{folder}");
     }
@@ -27,7 +27,8 @@ fn spellings_are_those_of_the_tokenizer() {
 
 #[test]
 fn texts_of_speech_are_those_of_the_pipeline() {
-    let vocabulary = CtcVocabulary::read(&root().join("speech/folder"), "vocab.json").unwrap();
+    let vocabulary =
+        CtcVocabulary::read(&Dir::alone(&root().join("speech/folder")), "vocab.json").unwrap();
     for line in lines("speech") {
         let logits = output("logits", &line["rows"][0]["logits"]);
         assert_eq!(spell(&logits, &vocabulary).unwrap(), line["reply"]["text"], "{}", line["case"]);
@@ -36,7 +37,8 @@ fn texts_of_speech_are_those_of_the_pipeline() {
 
 #[test]
 fn a_vocabulary_that_is_not_there_is_named() {
-    let error = CtcVocabulary::read(&root().join("sst2/folder"), "vocab.json").unwrap_err();
+    let error =
+        CtcVocabulary::read(&Dir::alone(&root().join("sst2/folder")), "vocab.json").unwrap_err();
     let text = "vocab.json: it is missing; write it once: \
                 AutoProcessor.from_pretrained(d).save_pretrained(d)";
     assert_eq!(error.to_string(), text);

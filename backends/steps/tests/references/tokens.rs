@@ -119,6 +119,27 @@ fn offsets_in_bytes_and_in_characters_mean_the_same() {
     }
 }
 
+#[test]
+fn a_text_of_too_many_windows_is_refused_before_all_of_it_is_split() {
+    for kind in KINDS {
+        let tokenizer = tokenizer(kind);
+        let windows = |stride| {
+            let truncation = Some(Truncation { stride: Some(stride), ..Truncation::right(64) });
+            Encode { truncation, ..WHOLE }
+        };
+        let text = "some words, ".repeat(80_000);
+        let error = tokenizer.encode(&text, None, &windows(32)).unwrap_err().to_string();
+        assert_eq!(error, "the text has more than 256 windows", "{kind}");
+        let pair = tokenizer.encode("a", Some(&text), &windows(32)).unwrap_err().to_string();
+        assert_eq!(pair, error, "{kind}");
+        // One that is taken is the same as without a look at its pieces.
+        let text = "some words, ".repeat(400);
+        let encoding = tokenizer.encode(&text, None, &windows(8)).unwrap();
+        let whole = tokenizer.encode(&text, None, &WHOLE).unwrap();
+        assert_eq!(encoding.windows[0].ids[1..30], whole.windows[0].ids[1..30], "{kind}");
+    }
+}
+
 fn cut(tokenizer: &Tokenizer, case: &Value, stride: Option<usize>) -> Result<Encoding, RowError> {
     let name = |key: &str| case[key].as_str().unwrap();
     let truncation = case.get("max_length").map(|length| Truncation {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use backend::{Backend, ModelSource, ModelSpec};
-use steps::{ExplainedEnsemble, FileNote};
+use steps::{Dir, ExplainedEnsemble, FileNote};
 
 use crate::{
     config::{
@@ -22,8 +22,8 @@ use crate::{
         merging::describes_tensors,
     },
     pipeline::open::{Around, around, folder_of},
-    repository::local::{FoundModel, scan_path},
-    settings::pipelines::PipelineSettings,
+    repository::local::{FoundModel, repository_of, scan_path},
+    settings::{pipelines::PipelineSettings, repository::ModelsFrom},
 };
 
 /// Why a directory cannot be explained: a sentence.
@@ -100,7 +100,7 @@ pub fn explain(
         meaning: Meaning::Refused(reason.clone()),
     });
     let mut all: Vec<Explained> = refused.collect();
-    let explainer = Explainer { engines, descriptions: &descriptions, settings };
+    let explainer = Explainer { path, engines, descriptions: &descriptions, settings };
     for model in found.models.values() {
         let meaning = explainer.meaning(model).unwrap_or_else(Meaning::Refused);
         all.push(Explained { name: model.name.clone(), meaning });
@@ -112,6 +112,8 @@ pub fn explain(
 }
 
 struct Explainer<'a> {
+    /// Where the models are.
+    path: &'a Path,
     engines: &'a [Arc<dyn Backend>],
     descriptions: &'a Engines,
     settings: &'a PipelineSettings,
@@ -149,6 +151,12 @@ impl Explainer<'_> {
         self.folder(found, dir, spec, &choice.backend)
     }
 
+    /// A folder, and where links in it may lead.
+    fn dir_of(&self, found: &FoundModel, dir: &Path) -> Dir {
+        let root = repository_of(found, &ModelsFrom::Path(self.path.to_owned()));
+        Dir::new(dir, root.as_ref().unwrap_or(&found.dir))
+    }
+
     fn folder(
         &self,
         found: &FoundModel,
@@ -159,13 +167,13 @@ impl Explainer<'_> {
         if !batches(spec, &raw::ModelConfig::default()) {
             return Ok(Meaning::Tensors("its graph has no batch dimension".to_owned()));
         }
-        let (folder, steps) = match around(dir, spec, self.settings)? {
+        let (folder, steps) = match around(&self.dir_of(found, dir), spec, self.settings)? {
             Around::Steps(both) => *both,
             Around::Tensors(reason) => return Ok(Meaning::Tensors(reason)),
         };
         let ensemble = steps.explain(&folder).and_then(|plan| {
             let graph_model = format!("{}_graph", found.name);
-            let configs = config_files(&found.name, backend, &folder.dir, &plan)?;
+            let configs = config_files(&found.name, backend, folder.dir.path(), &plan)?;
             Ok(Ensemble { configs, plan, graph_model, graph: folder.graph.clone() })
         });
         Ok(Meaning::Pipeline(Box::new(ExplainedFolder {

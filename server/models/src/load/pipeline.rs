@@ -26,6 +26,7 @@ use crate::{
         version_load::Load,
     },
     pipeline::open::{Loaded, Opening, ServedPipeline, open},
+    repository::local::repository_of,
     settings::pipelines::PipelineSettings,
 };
 use inference::signature::Signature;
@@ -34,6 +35,7 @@ use schedule::{
     prepare::PreparePool,
     row_check::RowCheck,
 };
+use steps::Dir;
 
 /// Most tokens of a run on processors, padding included: larger runs cost more for each token.
 const TOKENS_ON_CPU: usize = 4096;
@@ -119,7 +121,9 @@ impl Loader {
         let pool = self.prepare_pool();
         let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu, pool };
         let (name, version) = (load.found.shown_name(), load.version);
-        match open(dir, &loaded, &settings.pipelines)? {
+        let from = &settings.from;
+        let root = repository_of(load.found, from).unwrap_or_else(|| load.found.dir.clone());
+        match open(&Dir::new(dir, &root), &loaded, &settings.pipelines)? {
             Opening::Pipeline(opened) => {
                 let (mut pipeline, mut face) = *opened;
                 let tried = self.try_rows(load, plan, model, settled, &pipeline)?;

@@ -11,7 +11,7 @@ use crate::{
 };
 use inference::{signature::Signature, task::Task};
 use schedule::{pack::RunBounds, prepare::PreparePool};
-use steps::{Folder, Opened, Overrides, Pipeline, Step, is_pipeline};
+use steps::{Dir, Folder, Opened, Overrides, Pipeline, Step, is_pipeline};
 
 /// What stands around the graph of a model.
 pub struct ServedPipeline {
@@ -76,7 +76,7 @@ pub(crate) fn folder_of<'a>(model_dir: &'a Path, version: &'a Path) -> Option<&'
 /// # Errors
 /// What is missing or wrong in the folder: file, key and remedy.
 pub(crate) fn open(
-    dir: &Path,
+    dir: &Dir,
     loaded: &Loaded<'_>,
     settings: &PipelineSettings,
 ) -> Result<Opening, String> {
@@ -124,7 +124,7 @@ pub(crate) enum Around {
 /// # Errors
 /// What is missing or wrong in the folder: file, key and remedy.
 pub(crate) fn around(
-    dir: &Path,
+    dir: &Dir,
     spec: &ModelSpec,
     settings: &PipelineSettings,
 ) -> Result<Around, String> {

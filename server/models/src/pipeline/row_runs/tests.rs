@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use backend::{DataType, ModelSpec, TensorSpec};
-use steps::{Folder, Opened, Overrides};
+use steps::{Dir, Folder, Opened, Overrides};
 
 use super::*;
 
@@ -12,7 +12,8 @@ const BOUNDS: RunBounds = RunBounds { rows: 8, tokens: 512 };
 /// The pipeline of a graph with these inputs, which takes so many tokens, or any number.
 fn pipeline(inputs: &[&str], tokens: Option<usize>) -> Pipeline {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/pipelines");
-    let folder = Folder::read(&root.join("st-6/folder"), &Overrides::default()).unwrap();
+    let folder =
+        Folder::read(&Dir::alone(&root.join("st-6/folder")), &Overrides::default()).unwrap();
     let tensor = |name: &str, dtype, dims: &[Option<usize>]| TensorSpec {
         name: name.into(),
         dtype,
