@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backend::{DataType, NamedTensor};
 
-use crate::task::Task;
+use crate::task::{AUDIO, IMAGE, Medium, Task};
 
 /// The face of one model version.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,6 +146,20 @@ impl Signature {
             }
         }
         tasks
+    }
+
+    /// What the model takes; `None` where it takes tensors.
+    pub fn medium(&self) -> Option<Medium> {
+        self.pipeline.as_ref().map(|it| it.task.medium())
+    }
+
+    /// Is the input of that name the bytes of image or sound files?
+    pub fn takes_files(&self, name: &str) -> bool {
+        match self.medium() {
+            Some(Medium::Image) => name == IMAGE,
+            Some(Medium::Audio) => name == AUDIO,
+            Some(Medium::Text) | None => false,
+        }
     }
 
     /// The shape that a client writes for this port, as text: `[-1,30]`, the batch dimension included.

@@ -2,7 +2,7 @@
 
 use crate::{
     expansion::{self, Separators},
-    json::{Reader, Token},
+    json::{Reader, Token, begins_with_bracket},
 };
 use inference::{error::Error, signature::Signature};
 
@@ -24,8 +24,12 @@ pub fn model_name(body: &[u8]) -> Result<Option<String>, Error> {
     Ok(name)
 }
 
-/// Bytes that decoding a body of texts takes at most beside the body.
+/// Bytes that decoding a body of texts, or of a file, takes at most beside the body.
 pub fn expanded(signature: &Signature, body: &[u8], loose: usize) -> usize {
+    if !begins_with_bracket(body) {
+        // A file becomes a string, with its length in front of it; other bodies are refused.
+        return body.len().saturating_add(expansion::of_ports(signature));
+    }
     expansion::of_rows(signature, Separators::Document, body, loose)
 }
 

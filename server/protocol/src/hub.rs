@@ -1,5 +1,6 @@
 //! Bodies and replies of Hugging Face's hub, as its own client sends and reads them: those of the pipelines, but with
-//! all classes of a text, with an object for each candidate label, and with parameters beside the inputs.
+//! all classes of a text, with an object for each candidate label, and with parameters beside the inputs. Images and
+//! sounds come as files, or as base64 where there are parameters.
 //! Source: <https://huggingface.co/docs/inference-providers/tasks>.
 
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use backend::NamedTensor;
 use crate::{
     EncodedReply,
     cost::TextCost,
-    json::{Reader, Token, write},
+    json::{self, Reader, Token, write},
+    medium,
+    negotiate::{self, Declared},
     parameter, rerank,
     sagemaker::pipeline_body,
     terms::Terms,
@@ -19,7 +22,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{RESULT, TOKENS, TOP_K, Task},
+    task::{Medium, RESULT, TOKENS, TOP_K, Task},
 };
 
 /// What a reply needs of its request.
@@ -38,12 +41,71 @@ pub struct RowsFormat {
     is_one: bool,
     /// Does a row have a list of labels and one of scores, which become a list of objects?
     has_candidates: bool,
-    cost: TextCost,
+    /// What its texts are; `None` where its inputs are files.
+    cost: Option<TextCost>,
 }
 
 /// Parameters that may stand beside the inputs, as the client writes those of embedders.
 const BESIDE: [&str; 5] =
     ["truncate", "truncation_direction", "normalize", "prompt_name", "dimensions"];
+
+/// Is a body the file of an image or a sound, or perhaps one, and no JSON?
+pub fn is_file(content_type: Option<&str>, body: &[u8]) -> bool {
+    match negotiate::declared(content_type) {
+        _ if json::begins_with_bracket(body) => false,
+        Declared::File | Declared::Nothing => true,
+        _ => medium::of_bytes(body).is_some(),
+    }
+}
+
+/// The medium of a file, by its type or its first bytes.
+pub fn medium_of(content_type: Option<&str>, body: &[u8]) -> Option<Medium> {
+    content_type.and_then(medium::of_type).or_else(|| medium::of_bytes(body))
+}
+
+/// A body under that content type, of that task or of the model's own: a file, or JSON.
+///
+/// # Errors
+/// Those of [`decode`]; [`Error::UnsupportedMediaType`] where the model does not take such files.
+pub fn decode_body(
+    signature: &Signature,
+    asked: Option<Task>,
+    content_type: Option<&str>,
+    terms: Arc<Terms>,
+    body: &[u8],
+) -> Result<(InferenceRequest, HubFormat), Error> {
+    let takes_files = signature.medium().is_some_and(|it| it != Medium::Text);
+    let may_be_file = takes_files || medium_of(content_type, body).is_some();
+    match may_be_file && is_file(content_type, body) {
+        true => decode_file(signature, asked, content_type, body),
+        false => decode(signature, asked, terms, body),
+    }
+}
+
+/// A file by itself.
+fn decode_file(
+    signature: &Signature,
+    asked: Option<Task>,
+    content_type: Option<&str>,
+    body: &[u8],
+) -> Result<(InferenceRequest, HubFormat), Error> {
+    if let Some(given) = medium_of(content_type, body) {
+        medium::check(signature, given, medium::described(given))?;
+    }
+    let port = signature.inputs.iter().find(|it| signature.takes_files(&it.name));
+    let port = port.ok_or_else(|| {
+        let problem = format!("model '{}' takes no images and no sounds", signature.model);
+        Error::UnsupportedMediaType(problem)
+    })?;
+    let request = InferenceRequest {
+        inputs: vec![medium::input(signature, port, body)?],
+        outputs: vec![RESULT.into()],
+        task: asked,
+        ..InferenceRequest::default()
+    };
+    let format = RowsFormat { is_one: true, has_candidates: false, cost: None };
+    Ok((request, HubFormat::Rows(format)))
+}
 
 /// `{"inputs", "parameters"?}` of that task, or of the model's own; `{"query", "texts"}` of a model that ranks.
 ///
@@ -110,14 +172,18 @@ pub fn decode(
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => !is_list,
     };
-    let format = RowsFormat {
-        is_one,
-        has_candidates: task == Task::ZeroShotClassification,
-        cost: TextCost { characters: characters(&inputs), terms },
+    let (cost, outputs) = match task.medium() {
+        Medium::Text => {
+            let cost = TextCost { characters: characters(&inputs), terms };
+            (Some(cost), vec![RESULT.into(), TOKENS.into()])
+        }
+        Medium::Image | Medium::Audio => (None, vec![RESULT.into()]),
     };
+    let has_candidates = task == Task::ZeroShotClassification;
+    let format = RowsFormat { is_one, has_candidates, cost };
     let request = InferenceRequest {
         inputs,
-        outputs: vec![RESULT.into(), TOKENS.into()],
+        outputs,
         task: asked,
         parameters,
         ..InferenceRequest::default()
@@ -176,7 +242,10 @@ pub fn encode(
     if !format.is_one {
         out.push(b']');
     }
-    format.cost.reply(out, response)
+    match &format.cost {
+        Some(cost) => cost.reply(out, response),
+        None => Ok(EncodedReply::json(out)),
+    }
 }
 
 /// `{"labels": [..], "scores": [..]}` as `[{"label","score"}]`.
@@ -283,6 +352,34 @@ mod tests {
         let (request, format) = read(&signature, None, body);
         assert_eq!(request.inputs.len(), 2);
         assert_eq!(says(&signature, &format, &["[0.5,1.0]"]), "[0.5,1.0]");
+    }
+
+    #[test]
+    fn a_file_is_a_body_and_is_answered_by_itself() {
+        let jpeg = b"\xff\xd8\xff\xe0";
+        let image = samples::image_model();
+        let read = |content_type, body: &[u8]| {
+            let terms = Arc::new(samples::terms());
+            decode_body(&image, None, content_type, terms, body)
+        };
+        let said = r#"[{"label":"tiger","score":0.9}]"#;
+        for content_type in [Some("image/png"), Some("application/octet-stream"), None] {
+            let (request, format) = read(content_type, jpeg).unwrap();
+            assert_eq!(request.inputs[0].tensor.strings().next(), Some(&jpeg[..]));
+            assert_eq!(request.outputs, [RESULT.into()]);
+            assert_eq!(says(&image, &format, &[said]), said);
+        }
+        let body = br#"{"inputs":"/9j/4A==","parameters":{"top_k":1}}"#;
+        let (request, format) = read(Some("application/json"), body).unwrap();
+        assert_eq!(request.inputs[0].tensor.strings().next(), Some(&jpeg[..]));
+        assert_eq!(says(&image, &format, &[said]), said);
+        let error = read(Some("audio/wav"), b"RIFF\x04\0\0\0WAVE").unwrap_err().to_string();
+        assert!(error.contains("model 'm' takes an image"), "{error}");
+        let texts = model(Task::TextClassification, &["text BYTES [1]"], None);
+        let terms = || Arc::new(samples::terms());
+        let error = decode_body(&texts, None, Some("image/png"), terms(), jpeg).unwrap_err();
+        assert!(error.to_string().contains("model 'm' takes a text"), "{error}");
+        assert!(decode_body(&texts, None, None, terms(), br#"{"inputs":"a"}"#).is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! itself: the stack does not grow with the input. Every error says where it is, twice: as a path
 //! (`inputs[0].shape`) and as an offset in bytes.
 
+mod file;
 mod keys;
 mod path;
 mod plain;
@@ -19,6 +20,11 @@ pub mod write;
 pub use reader::{MAX_DEPTH, Mark, Place, Reader};
 pub use tensor::BytesForm;
 pub use token::Token;
+
+/// Does the body begin as a JSON object or array?
+pub fn begins_with_bracket(body: &[u8]) -> bool {
+    matches!(body.trim_ascii_start().first(), Some(b'{' | b'['))
+}
 
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ pub mod json;
 pub mod kserve_v2;
 pub mod libsvm;
 pub mod matrix;
+pub mod medium;
 pub mod negotiate;
 pub mod npy;
 pub mod npz;

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use crate::medium;
 use inference::error::Error;
 
 /// Triton's type for KServe v2 with raw tensors behind the JSON part, without its parameter.
@@ -150,8 +151,7 @@ pub fn declared(content_type: Option<&str>) -> Declared {
     }
     match Media::from_name(name) {
         Some(media) => Declared::As(media),
-        None if in_kind(name, "image") || in_kind(name, "audio") => Declared::File,
-        None if name.eq_ignore_ascii_case("application/x-image") => Declared::File,
+        None if medium::of_type(name).is_some() => Declared::File,
         None if TEXTS.iter().any(|it| it.eq_ignore_ascii_case(name)) => Declared::Text,
         None => Declared::Unknown,
     }
@@ -298,11 +298,6 @@ fn in_range(media: Media, range: &str) -> bool {
         }
         None => false,
     }
-}
-
-/// Does the type begin with this word and a slash?
-fn in_kind(name: &str, kind: &str) -> bool {
-    name.split_once('/').is_some_and(|(it, _)| it.eq_ignore_ascii_case(kind))
 }
 
 /// The type without its parameters.

@@ -48,7 +48,7 @@ pub(super) fn read_list(
     };
     // In one go: a call per row would cost more than the elements, where these are scalars.
     let mut builder = TensorBuilder::new(values.dtype, None);
-    let shape = reader.shaped_elements(&mut builder, BytesForm::TextOrBase64)?;
+    let shape = reader.shaped_elements(&mut builder, form_of(signature, values))?;
     let tensor = finish(values, builder, shape)?;
     let shaped = match list {
         List::Rows => shapes::as_rows(signature, values, tensor.tensor),
@@ -71,7 +71,7 @@ pub(super) fn read_columns(
         None => true,
     };
     let mut columns = match (named, only_input(signature)) {
-        (false, Some(port)) => vec![(port, read_value(port, reader)?)],
+        (false, Some(port)) => vec![(port, read_value(signature, port, reader)?)],
         _ => read_named(signature, reader)?,
     };
     for (port, column) in &mut columns {
@@ -163,8 +163,9 @@ impl<'s> RowBuilder<'s> {
 
     fn push_value(&mut self, port: &'s Port, reader: &mut Reader<'_>) -> Result<(), Error> {
         let start = reader.mark();
+        let form = form_of(self.signature, port);
         if let Some(column) = self.columns.iter_mut().find(|it| it.port.name == port.name) {
-            let shape = reader.shaped_elements(&mut column.builder, BytesForm::TextOrBase64)?;
+            let shape = reader.shaped_elements(&mut column.builder, form)?;
             column.rows += 1;
             if shape != column.shape {
                 let expected = &column.shape;
@@ -179,7 +180,7 @@ impl<'s> RowBuilder<'s> {
             return Err(reader.error_about(&start, problem));
         }
         let mut builder = TensorBuilder::new(port.dtype, None);
-        let shape = reader.shaped_elements(&mut builder, BytesForm::TextOrBase64)?;
+        let shape = reader.shaped_elements(&mut builder, form)?;
         self.columns.push(Column { port, builder, shape, rows: 1 });
         Ok(())
     }
@@ -220,21 +221,33 @@ fn read_named<'s>(
     let mut columns = Vec::new();
     reader.object(|reader, key| {
         let port = input(signature, reader, &key)?;
-        columns.push((port, read_value(port, reader)?));
+        columns.push((port, read_value(signature, port, reader)?));
         Ok(())
     })?;
     Ok(columns)
 }
 
-fn read_value(port: &Port, reader: &mut Reader<'_>) -> Result<NamedTensor, Error> {
+fn read_value(
+    signature: &Signature,
+    port: &Port,
+    reader: &mut Reader<'_>,
+) -> Result<NamedTensor, Error> {
     let mut builder = TensorBuilder::new(port.dtype, None);
-    let shape = reader.shaped_elements(&mut builder, BytesForm::TextOrBase64)?;
+    let shape = reader.shaped_elements(&mut builder, form_of(signature, port))?;
     finish(port, builder, shape)
 }
 
 fn finish(port: &Port, builder: TensorBuilder, shape: Shape) -> Result<NamedTensor, Error> {
     let tensor = builder.finish(shape).map_err(|it| Error::input(&*port.name, it.to_string()))?;
     Ok(NamedTensor { name: port.name.clone(), tensor })
+}
+
+/// How the elements of an input of bytes stand in JSON.
+pub(super) fn form_of(signature: &Signature, port: &Port) -> BytesForm {
+    match signature.takes_files(&port.name) {
+        true => BytesForm::File,
+        false => BytesForm::TextOrBase64,
+    }
 }
 
 /// The input that a value without a name belongs to: the only one, or the only one that is required.

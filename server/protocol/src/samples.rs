@@ -1,6 +1,6 @@
 //! For tests: signatures in one line, requests and responses as text, golden files.
 
-use std::{fmt::Write, path::Path};
+use std::{fmt::Write, path::Path, sync::Arc};
 
 use backend::{DataType, NamedTensor, Shape, Tensor};
 
@@ -12,7 +12,8 @@ use crate::{
 };
 use inference::{
     request::{InferenceRequest, InferenceResponse},
-    signature::{Port, Signature},
+    signature::{Pipeline, Port, Signature},
+    task::Task,
 };
 
 /// Ports from `name TYPE dims`, for example `x FP32 [-1,3]`; a question mark after the name makes it optional,
@@ -52,6 +53,24 @@ pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) ->
         on_request: Vec::new(),
         pipeline: None,
     }
+}
+
+/// The same as a pipeline of that task.
+pub(super) fn pipeline(task: Task, inputs: &[&str], outputs: &[&str]) -> Signature {
+    let pipeline = Pipeline { task, forms: Vec::new(), row_independent: true };
+    Signature { pipeline: Some(Arc::new(pipeline)), ..model(8, inputs, outputs) }
+}
+
+/// A pipeline that says which classes an image has.
+pub(super) fn image_model() -> Signature {
+    let outputs = ["label BYTES [-1]", "score FP32 [-1]", "result BYTES [1]"];
+    pipeline(Task::ImageClassification, &["image BYTES [1]"], &outputs)
+}
+
+/// A pipeline that says what is said in a sound.
+pub(super) fn sound_model() -> Signature {
+    let outputs = ["text BYTES [1]", "result BYTES [1]"];
+    pipeline(Task::AutomaticSpeechRecognition, &["audio BYTES [1]"], &outputs)
 }
 
 /// A response of that many rows: element `i` is `i / 2`, `i`, `i` odd, or the string `s<i>`.

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use backend::Shape;
 
-use super::{path::Step, reader::Reader};
+use super::{file, path::Step, reader::Reader};
 use crate::{
     elements::{Booleans, Column, Strings, TensorBuilder},
     expansion::{self, SPELLED, UNCOUNTED},
@@ -20,6 +20,8 @@ pub enum BytesForm {
     Text,
     /// Strings, or `{"b64": "..."}` with standard base64 for any bytes.
     TextOrBase64,
+    /// Files: base64 as a string, which may begin as a `data:` address, or as `{"b64": "..."}`.
+    File,
 }
 
 impl<'a> Reader<'a> {
@@ -144,12 +146,14 @@ impl Sink for StringSink<'_> {
     fn reserve(&mut self, _: usize) {}
 
     fn take(&mut self, reader: &mut Reader<'_>, room: usize, _: usize) -> Result<usize, Error> {
-        let base64 = self.form == BytesForm::TextOrBase64 && reader.next_byte() == Some(b'{');
+        let is_object = reader.next_byte() == Some(b'{');
         let start = self.strings.begin();
-        if base64 {
-            reader.base64_into(&mut self.strings.0)?;
-        } else {
-            reader.string_into(&mut self.strings.0)?;
+        let out = &mut self.strings.0;
+        match self.form {
+            BytesForm::TextOrBase64 if is_object => reader.base64_into(out, plain_base64)?,
+            BytesForm::File if is_object => reader.base64_into(out, file::bytes_into)?,
+            BytesForm::File => reader.decoded_into(out, file::bytes_into)?,
+            BytesForm::Text | BytesForm::TextOrBase64 => reader.string_into(out)?,
         }
         if room > 0 {
             self.strings.end(start).map_err(|problem| reader.error(problem))?;
@@ -160,21 +164,32 @@ impl Sink for StringSink<'_> {
     }
 }
 
+/// Appends the bytes that a string stands for, or says what is wrong with it.
+type Decode = fn(&str, &mut Vec<u8>) -> Result<(), String>;
+
+fn plain_base64(text: &str, out: &mut Vec<u8>) -> Result<(), String> {
+    STANDARD.decode_vec(text, out).map_err(|problem| format!("not base64: {problem}"))
+}
+
 impl Reader<'_> {
     /// Appends the bytes of `{"b64": "..."}`.
-    fn base64_into(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn base64_into(&mut self, out: &mut Vec<u8>, decode: Decode) -> Result<(), Error> {
         let mut given = false;
         self.object(|reader, key| {
             if key != "b64" {
                 return Err(reader.error(format_args!("expected the one key 'b64', found '{key}'")));
             }
-            let at = reader.place();
-            let text = reader.string()?;
             given = true;
-            let decoded = STANDARD.decode_vec(text.as_bytes(), out);
-            decoded.map_err(|problem| reader.error_from(at, format_args!("not base64: {problem}")))
+            reader.decoded_into(out, decode)
         })?;
         if given { Ok(()) } else { Err(self.error("expected the key 'b64', found none")) }
+    }
+
+    /// Appends the bytes of the string that stands here.
+    fn decoded_into(&mut self, out: &mut Vec<u8>, decode: Decode) -> Result<(), Error> {
+        let at = self.place();
+        let text = self.string()?;
+        decode(&text, out).map_err(|problem| self.error_from(at, problem))
     }
 }
 

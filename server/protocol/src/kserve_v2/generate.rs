@@ -96,10 +96,17 @@ impl Decoding<'_> {
         if self.request.inputs.iter().any(|it| it.name == port.name) {
             return Err(reader.error(messages::input_exists(key)));
         }
-        check_token(reader, port.dtype)?;
+        // A file has no form as text: it is base64, as a string or as `{"b64": ".."}`.
+        let form = match self.signature.takes_files(key) {
+            true => BytesForm::File,
+            false => BytesForm::Text,
+        };
+        if form == BytesForm::Text {
+            check_token(reader, port.dtype)?;
+        }
         let place = reader.place();
         let mut builder = TensorBuilder::new(port.dtype, None);
-        let given = reader.shaped_elements(&mut builder, BytesForm::Text)?;
+        let given = reader.shaped_elements(&mut builder, form)?;
         if given.dims().len() > 1 {
             let expected = "expected one value or a flat array, found nested arrays";
             return Err(reader.error_from(place, expected));
@@ -258,6 +265,18 @@ mod tests {
         ];
         assert_eq!(shown, expected);
         assert!(request.sequence.is_some_and(|it| it.end && !it.start));
+    }
+
+    #[test]
+    fn a_file_is_base64() {
+        let image = crate::samples::image_model();
+        let read = |body: &str| decode(&image, body.as_bytes()).map(|it| it.inputs);
+        for body in [r#"{"image":"/9j/"}"#, r#"{"image":{"b64":"/9j/"}}"#] {
+            let inputs = read(body).unwrap_or_else(|it| panic!("{it:?}"));
+            assert_eq!(inputs[0].tensor.strings().next(), Some(&b"\xff\xd8\xff"[..]));
+        }
+        let error = read(r#"{"image":"a.jpg"}"#).unwrap_err().error.to_string();
+        assert!(error.starts_with("image: expected the bytes of a file as base64"), "{error}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
     huggingface::{self, PipelineReply},
 };
 use crate::{
-    csv,
+    csv, medium,
     negotiate::{self, Media},
     npy, npz, rows, shapes, tfs,
 };
@@ -93,8 +93,7 @@ pub(super) fn npy(signature: &Signature, body: &Bytes) -> Result<Decoded, Error>
     Ok(Decoded::whole(inputs, Media::Npy))
 }
 
-/// The bytes of an image, a sound or a text as the one element of a row. What is in them is the model's business:
-/// nothing is unpacked here.
+/// The bytes of an image, a sound or a text as the one element of a row.
 pub(super) fn file(
     signature: &Signature,
     kind: &str,
@@ -113,15 +112,7 @@ pub(super) fn file(
             negotiate::supported()
         )));
     };
-    if u32::try_from(body.len()).is_err() {
-        let problem = format!("expected a file below 4 GiB, given {} bytes", body.len());
-        return Err(Error::input(&*port.name, problem));
-    }
-    let rows = signature.batches().then_some(1);
-    let shape: Shape = rows.into_iter().chain(port.dims.iter().map(|_| 1)).collect();
-    let tensor = Tensor::from_strings(shape, [body])
-        .map_err(|problem| Error::input(&*port.name, problem.to_string()))?;
-    let inputs = vec![NamedTensor { name: port.name.clone(), tensor }];
+    let inputs = vec![medium::input(signature, port, body)?];
     if signature.pipeline.is_some() {
         let envelope = ReplyFormat::HuggingFace(huggingface::of_body(signature, &inputs));
         return Ok(Decoded { envelope, ..Decoded::whole(inputs, Media::Json) });

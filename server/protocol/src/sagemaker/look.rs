@@ -8,11 +8,13 @@ use super::{
 use backend::DataType;
 
 use crate::{
+    json::begins_with_bracket,
     kserve_v2::generate,
-    negotiate::{self, Declared},
+    medium,
+    negotiate::{self, Declared, Media},
     rows, shapes, tfs,
 };
-use inference::{error::Error, signature::Signature};
+use inference::{error::Error, signature::Signature, task::Medium};
 
 /// What a body is.
 pub(super) enum Found {
@@ -62,7 +64,7 @@ pub(super) fn look(
         return Ok(Found::KserveV2(Some(header)));
     }
     // AWS's own examples send KServe v2 under other types: its content decides.
-    let json = sniff::is_json(body).then(|| json::look(signature, options, body));
+    let json = begins_with_bracket(body).then(|| json::look(signature, options, body));
     match json {
         Some(Ok(Kind::KserveV2)) => return Ok(Found::KserveV2(None)),
         Some(_) if options.habits().only_kserve_v2 => return Ok(Found::KserveV2(None)),
@@ -74,14 +76,56 @@ pub(super) fn look(
         _ => {}
     }
     let content = match invocation.declared {
+        declared if signature.medium().is_some_and(|it| it != Medium::Text) => {
+            of_file_model(signature, declared, content_type, body)?
+        }
         Declared::As(media) => Content::Media(media),
-        Declared::File => Content::Image,
+        Declared::File => {
+            let named = medium::of_type(content_type).unwrap_or(Medium::Image);
+            medium::check(signature, named, &medium::named(content_type))?;
+            Content::File
+        }
         Declared::Text if takes_texts(signature) => Content::Text,
         Declared::Text => sniff::sniff(body),
-        Declared::Nothing | Declared::Binary { .. } => sniff::sniff(body),
+        Declared::Nothing | Declared::Binary { .. } => {
+            if let Some(found) = medium::of_bytes(body) {
+                medium::check(signature, found, medium::described(found))?;
+            }
+            sniff::sniff(body)
+        }
         Declared::Unknown | Declared::Malformed => {
             return Err(negotiate::unsupported(content_type));
         }
     };
     Ok(Found::Other(content, json))
+}
+
+/// What a body is for a pipeline of images or sounds: JSON, or a file.
+///
+/// # Errors
+/// [`Error::UnsupportedMediaType`] where it is neither.
+fn of_file_model(
+    signature: &Signature,
+    declared: Declared,
+    content_type: &str,
+    body: &[u8],
+) -> Result<Content, Error> {
+    let taken = signature.medium().unwrap_or(Medium::Image);
+    let refused = || medium::refusal(signature, taken, &medium::named(content_type));
+    match declared {
+        Declared::As(media @ (Media::Json | Media::JsonLines(_))) => Ok(Content::Media(media)),
+        Declared::File if medium::of_type(content_type) == Some(taken) => Ok(Content::File),
+        Declared::Nothing | Declared::Binary { .. } if begins_with_bracket(body) => {
+            Ok(Content::Media(Media::Json))
+        }
+        // What else it is, if no file of the medium, its decoder says.
+        Declared::Nothing | Declared::Binary { .. } => {
+            if let Some(found) = medium::of_bytes(body) {
+                medium::check(signature, found, medium::described(found))?;
+            }
+            Ok(Content::File)
+        }
+        Declared::As(_) | Declared::File | Declared::Text => Err(refused()),
+        Declared::Unknown | Declared::Malformed => Err(negotiate::unsupported(content_type)),
+    }
 }

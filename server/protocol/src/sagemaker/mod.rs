@@ -94,7 +94,7 @@ pub fn decode(
         }
         Content::Media(Media::Csv) => bodies::csv(signature, invocation, options, &body)?,
         Content::Media(Media::Npy) => bodies::npy(signature, &body)?,
-        Content::Image => {
+        Content::File => {
             let content_type = invocation.content_type.as_deref();
             bodies::file(signature, content_type.unwrap_or("image/*"), PipelineReply::IMAGE, &body)?
         }
@@ -159,7 +159,7 @@ pub fn expanded(
         Content::Media(Media::Libsvm) => libsvm::expanded(signature, body),
         Content::Media(Media::Binary) | Content::Other => 0,
         // The file becomes a string, with its length in front of it.
-        Content::Image | Content::Text => body.len().saturating_add(expansion::of_ports(signature)),
+        Content::File | Content::Text => body.len().saturating_add(expansion::of_ports(signature)),
     }
 }
 
@@ -320,5 +320,7 @@ fn under_binary_type(mut reply: EncodedReply) -> EncodedReply {
     reply
 }
 
+#[cfg(test)]
+mod file_tests;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,14 @@
 //! What a body is whose content type says nothing, from its first bytes.
 
-use crate::{negotiate::Media, npy, recordio};
+use crate::{json, medium, negotiate::Media, npy, recordio};
 
 /// What a body looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// That format.
     Media(Media),
-    /// An image.
-    Image,
+    /// The file of an image or a sound.
+    File,
     /// A text, for a model that takes texts.
     Text,
     /// None of these: perhaps a tensor without any frame.
@@ -49,34 +49,16 @@ const LINES: usize = 16;
 /// What this body is.
 pub(super) fn sniff(body: &[u8]) -> Content {
     match body {
-        _ if is_json(body) => Content::Media(Media::Json),
+        _ if json::begins_with_bracket(body) => Content::Media(Media::Json),
         _ if body.starts_with(npy::MAGIC) => Content::Media(Media::Npy),
         _ if body.starts_with(ZIP) => Content::Media(Media::Npz),
-        _ if is_image(body) => Content::Image,
+        _ if medium::of_bytes(body).is_some() => Content::File,
         _ if body.starts_with(&recordio::MAGIC) => Content::Media(Media::RecordIo),
         _ => match text(body) {
             Some(text) if is_libsvm(text) => Content::Media(Media::Libsvm),
             Some(_) => Content::Media(Media::Csv),
             None => Content::Other,
         },
-    }
-}
-
-/// Does the body begin as a JSON object or array?
-pub(super) fn is_json(body: &[u8]) -> bool {
-    matches!(body.trim_ascii_start().first(), Some(b'{' | b'['))
-}
-
-/// PNG, JPEG, GIF, WebP, TIFF or BMP.
-fn is_image(body: &[u8]) -> bool {
-    const BEGINNINGS: [&[u8]; 6] =
-        [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*"];
-    let length = u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes();
-    match body {
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => true,
-        // Two letters alone would be too little: the length of the file follows them.
-        [b'B', b'M', a, b, c, d, ..] => [*a, *b, *c, *d] == length,
-        _ => BEGINNINGS.iter().any(|it| body.starts_with(it)),
     }
 }
 
@@ -119,16 +101,8 @@ mod tests {
         check(b"\x93NUMPY\x01\x00", Content::Media(Media::Npy));
         check(b"PK\x03\x04..", Content::Media(Media::Npz));
         check(b"\x0a\x23\xd7\xce\x01", Content::Media(Media::RecordIo));
-        let images: [&[u8]; 6] = [
-            b"\x89PNG\r\n\x1a\n.",
-            b"\xff\xd8\xff\xe0",
-            b"GIF89a",
-            b"RIFF....WEBPVP8 ",
-            b"MM\0*",
-            b"BM\x08\0\0\0..",
-        ];
-        for image in images {
-            check(image, Content::Image);
+        for file in [&b"\x89PNG\r\n\x1a\n."[..], b"RIFF....WAVEfmt ", b"OggS\0\x02"] {
+            check(file, Content::File);
         }
         check(b"BMW,VW\n", Content::Media(Media::Csv));
         check(b"RIFF", Content::Media(Media::Csv));

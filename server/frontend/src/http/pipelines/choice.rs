@@ -7,15 +7,20 @@ use hyper::HeaderMap;
 
 use crate::http::service::{Service, TARGET_MODEL, text};
 use ::models::ServedModel;
-use inference::{error::Error, task::Task};
+use inference::{
+    error::Error,
+    task::{Medium, Task},
+};
 
 /// What a model must do to answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
     /// That task.
     Task(Task),
-    /// Any task of texts.
+    /// Any task of texts; also one of files, whose bodies may be JSON, too.
     Texts,
+    /// Any task of images, or of sounds.
+    Files(Medium),
 }
 
 impl Wanted {
@@ -23,6 +28,7 @@ impl Wanted {
         match self {
             Wanted::Task(task) => model.signature.tasks().contains(&task),
             Wanted::Texts => model.signature.pipeline.is_some(),
+            Wanted::Files(medium) => model.signature.medium() == Some(medium),
         }
     }
 }
@@ -32,6 +38,8 @@ impl std::fmt::Display for Wanted {
         match self {
             Wanted::Task(task) => task.fmt(f),
             Wanted::Texts => f.write_str("texts"),
+            Wanted::Files(Medium::Audio) => f.write_str("sounds"),
+            Wanted::Files(Medium::Image | Medium::Text) => f.write_str("images"),
         }
     }
 }
@@ -157,7 +165,7 @@ async fn none(
     }
     Err(Error::NoSuchTask(match wanted {
         Wanted::Task(task) => format!("no model does {task}"),
-        Wanted::Texts => "no model takes texts".to_owned(),
+        Wanted::Texts | Wanted::Files(_) => format!("no model takes {wanted}"),
     }))
 }
 

@@ -2,15 +2,19 @@
 
 use std::time::Instant;
 
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 
 use super::{
     choice::Wanted,
     cost::add_times,
     inference::{Operation, run},
-    received::receive,
+    received::receive_json_or_file,
 };
-use crate::http::{answer::Answer, router::ModelPath, service::Service};
+use crate::http::{
+    answer::Answer,
+    router::ModelPath,
+    service::{Service, text},
+};
 use ::inference::task::Task;
 use protocol::hub;
 
@@ -24,11 +28,14 @@ pub async fn answer(
 ) -> Answer {
     let began = Instant::now();
     let wanted = asked.map_or(Wanted::Texts, Wanted::Task);
-    let (model, received) = receive(service, path, wanted, parts, body).await?;
+    let (model, received) = receive_json_or_file(service, path, wanted, parts, body).await?;
+    let content_type = text(&parts.headers, &CONTENT_TYPE).map(str::to_owned);
     let own = model.signature.pipeline.as_ref().map(|it| it.task);
     let operation = Operation {
         task: asked.or(own).unwrap_or(Task::TextClassification),
-        decode: move |signature: &_, terms, body: &[u8]| hub::decode(signature, asked, terms, body),
+        decode: move |signature: &_, terms, body: &[u8]| {
+            hub::decode_body(signature, asked, content_type.as_deref(), terms, body)
+        },
         encode: hub::encode,
     };
     let mut response = run(service, model, parts, received, operation).await?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hyper::{body::Incoming, http::request::Parts};
+use hyper::{body::Incoming, header::CONTENT_TYPE, http::request::Parts};
 
 use super::choice::{Wanted, check, choose};
 use crate::{
@@ -11,11 +11,16 @@ use crate::{
         intake::{self, Received},
         offload::{LARGE, offload},
     },
-    http::{answer::find, encoding, router::ModelPath, service::Service},
+    http::{
+        answer::find,
+        encoding,
+        router::ModelPath,
+        service::{Service, text},
+    },
 };
 use inference::error::Error;
 use models::ServedModel;
-use protocol::body_model::model_name;
+use protocol::{body_model::model_name, hub};
 
 /// Receives the body, and finds the model: that of the address, else the one that the body, a header or what is wanted
 /// chooses.
@@ -35,11 +40,46 @@ pub async fn receive(
         return Ok((model, whole(service, parts, body).await?));
     }
     let received = whole(service, parts, body).await?;
-    let (received, name) = match received.bytes.len() <= LARGE {
-        true => look(received)?,
-        false => offload(move || look(received)).await??,
+    let (received, name) = named(received).await?;
+    Ok((choose(service, wanted, name.as_deref(), &parts.headers).await?, received))
+}
+
+/// The same for a body that may be a file: then no model is named, and one that takes such files is wanted.
+///
+/// # Errors
+/// Those of [`receive`].
+pub async fn receive_json_or_file(
+    service: &Service,
+    path: Option<&ModelPath<'_>>,
+    wanted: Wanted,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Result<(Arc<ServedModel>, Received), Error> {
+    if path.is_some() {
+        return receive(service, path, wanted, parts, body).await;
+    }
+    let content_type = text(&parts.headers, &CONTENT_TYPE);
+    let received = whole(service, parts, body).await?;
+    let (wanted, received, name) = match hub::is_file(content_type, &received.bytes) {
+        true => {
+            let medium = hub::medium_of(content_type, &received.bytes).map(Wanted::Files);
+            let wanted = if wanted == Wanted::Texts { medium.unwrap_or(wanted) } else { wanted };
+            (wanted, received, None)
+        }
+        false => {
+            let (received, name) = named(received).await?;
+            (wanted, received, name)
+        }
     };
     Ok((choose(service, wanted, name.as_deref(), &parts.headers).await?, received))
+}
+
+/// The body and the model that it names.
+async fn named(received: Received) -> Result<(Received, Option<String>), Error> {
+    match received.bytes.len() <= LARGE {
+        true => look(received),
+        false => offload(move || look(received)).await?,
+    }
 }
 
 /// The whole body, inflated.

@@ -1,0 +1,164 @@
+//! Images and sounds as bodies of `/invocations`, and in JSON.
+
+use backend::{Shape, Tensor};
+use bytes::Bytes;
+
+use super::*;
+use crate::samples::{body as text_of, image_model, only, pipeline, show, sound_model};
+use inference::{error::Kind, task::Task};
+
+const JPEG: &[u8] = b"\xff\xd8\xff\xe0 and more";
+/// The same in base64.
+const BASE64: &str = "/9j/4CBhbmQgbW9yZQ==";
+const WAV: &[u8] = b"RIFF\x04\0\0\0WAVE";
+
+fn ask(
+    signature: &Signature,
+    content_type: &str,
+    accept: &str,
+    body: &[u8],
+) -> Result<(InferenceRequest, ReplyFormat), Error> {
+    let invocation = Invocation::read(Some(content_type), Some(accept), None).unwrap();
+    decode(signature, &invocation, &Options::default(), Bytes::copy_from_slice(body))
+}
+
+/// The images that are read of a body.
+#[track_caller]
+fn images(content_type: &str, body: &[u8]) -> Vec<Vec<u8>> {
+    let (request, _) = ask(&image_model(), content_type, "", body).unwrap();
+    let [input] = request.inputs.as_slice() else { panic!("{:?}", request.inputs) };
+    assert_eq!(&*input.name, "image");
+    let rows = input.tensor.elements();
+    assert_eq!(input.tensor.shape(), &Shape::new(&[rows, 1]));
+    input.tensor.strings().map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn a_file_is_an_input_under_any_of_its_types_and_under_none() {
+    for content_type in [
+        "image/jpeg",
+        "image/png",
+        "application/x-image",
+        "application/octet-stream",
+        "application/x-www-form-urlencoded",
+        "",
+    ] {
+        assert_eq!(images(content_type, JPEG), [JPEG], "{content_type}");
+    }
+    // What it is, its decoder says.
+    assert_eq!(images("application/octet-stream", b"neither"), [b"neither"]);
+    for content_type in ["audio/wav", "audio/x-flac", "audio/mpeg", "application/x-audio", ""] {
+        let (request, _) = ask(&sound_model(), content_type, "", WAV).unwrap();
+        assert_eq!(request.inputs[0].tensor.strings().next(), Some(WAV), "{content_type}");
+        assert_eq!(&*request.inputs[0].name, "audio");
+    }
+}
+
+#[test]
+fn files_in_json_are_base64() {
+    let json = "application/json";
+    let read = |body: &str| images(json, body.replace('@', BASE64).as_bytes());
+    for one in [
+        r#"{"inputs": "@"}"#,
+        r#"{"inputs": "data:image/jpeg;base64,@"}"#,
+        r#"{"inputs": {"b64": "@"}}"#,
+        r#"{"inputs": {"image": "@"}, "parameters": {"top_k": 3}}"#,
+        r#"{"instances": [{"b64": "@"}]}"#,
+        r#"{"instances": [{"image": {"b64": "@"}}]}"#,
+        r#"{"instances": ["@"]}"#,
+        r#"{"image": "@"}"#,
+        r#"["@"]"#,
+    ] {
+        assert_eq!(read(one), [JPEG], "{one}");
+    }
+    for two in [
+        r#"{"inputs": ["@", "data:;base64,@"]}"#,
+        r#"{"inputs": [{"b64": "@"}, {"b64": "@"}]}"#,
+        r#"{"instances": [{"image": {"b64": "@"}}, {"image": {"b64": "@"}}]}"#,
+    ] {
+        assert_eq!(read(two), [JPEG, JPEG], "{two}");
+    }
+    let lines = format!("{{\"inputs\":\"{BASE64}\"}}\n{{\"inputs\":\"{BASE64}\"}}\n");
+    assert_eq!(images("application/jsonlines", lines.as_bytes()), [JPEG, JPEG]);
+    let (request, _) = ask(
+        &image_model(),
+        json,
+        "",
+        format!(r#"{{"inputs":"{BASE64}","parameters":{{"top_k":3}}}}"#).as_bytes(),
+    )
+    .unwrap();
+    assert_eq!(&*request.parameters[0].0, "top_k");
+}
+
+#[test]
+fn a_model_of_texts_takes_strings_as_they_are() {
+    let texts = pipeline(Task::TextClassification, &["text BYTES [1]"], &["result BYTES [1]"]);
+    let (request, _) = ask(&texts, "application/json", "", br#"{"inputs": "/9j/"}"#).unwrap();
+    assert_eq!(show(&request), "text BYTES [1,1] [\"/9j/\"]\n");
+}
+
+#[track_caller]
+fn refused(signature: &Signature, content_type: &str, body: &[u8], kind: Kind, part: &str) {
+    let error = ask(signature, content_type, "", body).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert!(text.contains(part), "{text}");
+}
+
+#[test]
+fn what_is_no_base64_is_refused_with_its_place() {
+    let wrong = |body: &[u8], part| {
+        refused(&image_model(), "application/json", body, Kind::InvalidArgument, part);
+    };
+    wrong(br#"{"inputs": "tiger.jpg"}"#, "inputs: expected the bytes of a file as base64: Invalid");
+    wrong(br#"{"inputs": ["/9j/", "?"]}"#, "inputs[1]: expected the bytes of a file as base64");
+    wrong(br#"{"inputs": "https://x/y.jpg"}"#, "nothing is fetched for a request");
+    wrong(br#"{"inputs": {"b64": "s3://x/y.jpg"}}"#, "nothing is fetched for a request");
+    wrong(br#"{"inputs": ""}"#, "found an empty string");
+    wrong(br#"{"inputs": 5}"#, "inputs: expected a string");
+}
+
+#[test]
+fn a_body_of_another_medium_is_refused_with_what_the_model_takes() {
+    let unsupported = |signature: &Signature, content_type, body: &[u8], part| {
+        refused(signature, content_type, body, Kind::UnsupportedMediaType, part);
+    };
+    let (image, sound) = (image_model(), sound_model());
+    let texts = pipeline(Task::TextClassification, &["text BYTES [1]"], &["result BYTES [1]"]);
+    unsupported(&image, "text/plain", b"a tiger", "model 'm' takes an image; send image/*");
+    unsupported(&image, "text/csv", b"inputs\na\n", "model 'm' takes an image");
+    unsupported(&image, "audio/wav", WAV, "content type 'audio/wav': model 'm' takes an image");
+    unsupported(&image, "", WAV, "the body is the file of a sound: model 'm' takes an image");
+    unsupported(&image, "application/x-npy", b"\x93NUMPY", "model 'm' takes an image");
+    unsupported(&sound, "image/png", JPEG, "model 'm' takes a sound; send audio/*");
+    unsupported(&texts, "image/jpeg", JPEG, "model 'm' takes a text; send text/plain");
+    unsupported(&texts, "", JPEG, "the body is the file of an image: model 'm' takes a text");
+}
+
+#[test]
+fn the_reply_is_what_the_pipeline_says_of_the_file() {
+    let says = |content_type: &str, accept: &str, body: &[u8], rows: &[&str]| {
+        let (_, format) = ask(&image_model(), content_type, accept, body).unwrap();
+        let result = Tensor::from_strings(Shape::new(&[rows.len(), 1]), rows).unwrap();
+        text_of(&encode(&format, &image_model(), &only("result", result)).unwrap())
+    };
+    let one = r#"[{"label":"tiger","score":0.9}]"#;
+    assert_eq!(says("image/jpeg", "", JPEG, &[one]), one);
+    let body = format!(r#"{{"inputs":"{BASE64}"}}"#);
+    assert_eq!(says("application/json", "", body.as_bytes(), &[one]), one);
+    let two = format!(r#"{{"inputs":["{BASE64}","{BASE64}"]}}"#);
+    let both = format!("[{one},{one}]");
+    assert_eq!(says("application/json", "", two.as_bytes(), &[one, one]), both);
+    assert_eq!(says("image/jpeg", "application/jsonlines", JPEG, &[one]), format!("{one}\n"));
+}
+
+#[test]
+fn decoding_takes_no_more_than_was_announced() {
+    let body = format!(r#"{{"inputs":"{}"}}"#, "A".repeat(1 << 16));
+    let invocation = Invocation::read(Some("application/json"), None, None).unwrap();
+    let options = Options::default();
+    let room = expanded(&image_model(), &invocation, &options, body.as_bytes(), 0);
+    let (request, _) = ask(&image_model(), "application/json", "", body.as_bytes()).unwrap();
+    let taken: usize = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    assert!(taken <= room && room <= 5 * body.len(), "{taken} {room}");
+}
