@@ -59,6 +59,7 @@ fn scheduler(way: &Way, run: Duration) -> Scheduler {
         spin: way.spin,
         row_check: RowCheck::Off,
         packing: None,
+        keep_costs: None,
         run_limit: RunLimit::Auto,
         watchdog: Arc::default(),
         niceness: NICENESS,

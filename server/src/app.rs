@@ -115,7 +115,8 @@ impl App {
         let loader = Loader::new(engines, settings, manager.clone(), metrics.clone())
             // Keeps the state of a session for the whole life of the session, where the model names no idle time of
             // its own.
-            .keeping_sequences(config.sessions.map(|it| it.life));
+            .keeping_sequences(config.sessions.map(|it| it.life))
+            .keeping_costs(config.engines.model_cache_dir.clone());
         let loader = Arc::new(loader);
         let control = control(&config, loader, manager.clone())
             .map_err(|it| AppError::Models(it.to_string()))?;

@@ -17,6 +17,11 @@ pub trait Backend: Send + Sync {
     /// Loads one model version. Blocking.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError>;
 
+    /// The version of the library that it works with; `None` where it has none, or has loaded no model yet.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
     /// Gives memory back to the system that models have freed and the process still holds. Called when a model
     /// is gone. Blocking, some 10 ms.
     fn give_back_memory(&self) {}

@@ -164,6 +164,10 @@ impl Backend for OnnxRuntime {
         Ok(Arc::new(model::OnnxModel::load(runtime, source, self.cache.as_ref())?))
     }
 
+    fn version(&self) -> Option<String> {
+        library::opened().map(|_| ort::info().to_owned())
+    }
+
     fn give_back_memory(&self) {
         if let Some(runtime) = library::opened()
             && let Err(error) = shrink::shrink_common_arena(&runtime)

@@ -7,7 +7,7 @@ use crate::{
 
 /// A reply as JSON.
 pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
-    let mut out = String::new();
+    let mut out = String::with_capacity(room(reply));
     match reply {
         Reply::Labels(labels) => match (form.is_best_only, labels.first()) {
             (true, Some(best)) => label(&mut out, best),
@@ -48,6 +48,16 @@ pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
         Reply::Transcript(said) => object(&mut out, |out| text(out, "text", said)),
     }
     out
+}
+
+/// Bytes that the JSON of a reply of many numbers takes, most of them of 17 digits; some for any other.
+fn room(reply: &Reply) -> usize {
+    const NUMBER: usize = 23;
+    match reply {
+        Reply::Embedding(values) | Reply::Similarities(values) => 2 + NUMBER * values.len(),
+        Reply::Features(features) => 6 + 2 * features.tokens + NUMBER * features.values.len(),
+        _ => 64,
+    }
 }
 
 /// What of the request stands in the reply, or decides its form.
@@ -142,15 +152,18 @@ fn number(out: &mut String, value: &f32) {
 }
 
 fn string(out: &mut String, value: &str) {
-    out.push_str(&serde_json::Value::from(value).to_string());
+    // Writing a text to a buffer cannot fail.
+    out.push_str(&serde_json::to_string(value).unwrap_or_default());
 }
 
+/// The name of a field, which needs no escapes.
 fn key(out: &mut String, name: &str) {
     if !out.ends_with('{') {
         out.push(',');
     }
-    string(out, name);
-    out.push(':');
+    out.push('"');
+    out.push_str(name);
+    out.push_str("\":");
 }
 
 fn object(out: &mut String, fields: impl FnOnce(&mut String)) {

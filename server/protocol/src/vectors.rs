@@ -47,12 +47,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = f32> {
 
 /// A vector as a list of numbers.
 pub(crate) fn write_list(out: &mut Vec<u8>, vector: &[u8]) {
-    out.push(b'[');
-    for number in numbers(vector) {
-        write::item(out);
-        write::number(out, number);
-    }
-    out.push(b']');
+    write::numbers_of(out, numbers(vector));
 }
 
 /// A vector as the base64 of its bytes, between quotes.

@@ -1,6 +1,6 @@
 //! How long does a run of so many rows of so many tokens take? A table, learned from every run. Plain data.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 /// Numbers of rows that have a cell.
 const ROWS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -23,6 +23,12 @@ const STEEPNESS: f32 = 8.0;
 
 /// How much of what a cell knows is left after another run.
 const KEPT: f32 = 0.9;
+
+/// No run differs by more doublings from what is assumed: it would take 10^-13 or 10^13 times as long.
+const MOST_DIFFERENCE: f32 = 43.0;
+
+/// More than the weights of any number of runs come to.
+const MOST_WEIGHT: f32 = 2.0 / (1.0 - KEPT);
 
 /// Run times by rows and length.
 ///
@@ -54,6 +60,10 @@ impl Default for CostTable {
 fn assumed(rows: usize, length: usize) -> f32 {
     ((TOKENS_OF_A_RUN + (rows * length) as f32) * SECONDS_OF_A_TOKEN).log2()
 }
+
+/// The same of each cell.
+static ASSUMED: LazyLock<[[f32; LENGTHS.len()]; ROWS.len()]> =
+    LazyLock::new(|| ROWS.map(|rows| LENGTHS.map(|length| assumed(rows, length))));
 
 /// Where a number lies between two cells: the first of them, and how far it is to the second.
 #[derive(Clone, Copy)]
@@ -184,12 +194,36 @@ impl CostTable {
         self.rise();
     }
 
+    /// What it has learned: of each cell by how much runs differ from what is assumed, and their weight.
+    pub fn cells(&self) -> impl Iterator<Item = [f32; 2]> {
+        let cells = self.differences.iter().flatten().zip(self.weights.iter().flatten());
+        cells.map(|(difference, weight)| [*difference, *weight])
+    }
+
+    /// The table that has learned this. `None` where it is not what [`CostTable::cells`] gives.
+    pub fn of_cells(cells: &[[f32; 2]]) -> Option<CostTable> {
+        let is_possible =
+            |it: &[f32; 2]| it[0].abs() <= MOST_DIFFERENCE && 0.0 < it[1] && it[1] <= MOST_WEIGHT;
+        if cells.len() != ROWS.len() * LENGTHS.len() || !cells.iter().all(is_possible) {
+            return None;
+        }
+        let mut table = CostTable { runs: 1, ..CostTable::default() };
+        for (row, cells) in cells.chunks(LENGTHS.len()).enumerate() {
+            for (column, [difference, weight]) in cells.iter().enumerate() {
+                table.differences[row][column] = *difference;
+                table.weights[row][column] = *weight;
+            }
+        }
+        table.rise();
+        Some(table)
+    }
+
     fn rise(&mut self) {
         let mut above = [f32::NEG_INFINITY; LENGTHS.len()];
-        for (row, rows) in ROWS.into_iter().enumerate() {
+        for (row, assumed) in ASSUMED.iter().enumerate() {
             let mut before = f32::NEG_INFINITY;
-            for (column, length) in LENGTHS.into_iter().enumerate() {
-                let own = assumed(rows, length) + self.differences[row][column];
+            for (column, assumed) in assumed.iter().enumerate() {
+                let own = assumed + self.differences[row][column];
                 before = own.max(before).max(above[column]);
                 above[column] = before;
             }
@@ -327,6 +361,29 @@ mod tests {
             assert!(before.iter().zip(&column).all(|(a, b)| *a <= b * 1.000_001), "{length}");
             before = column;
         }
+    }
+
+    #[test]
+    fn what_was_learned_can_be_kept() {
+        let table = taught(&[(1, 8), (2, 16), (32, 64), (3, 100)], 200);
+        let cells: Vec<[f32; 2]> = table.cells().collect();
+        let kept = CostTable::of_cells(&cells).unwrap();
+        for (rows, length) in [(1, 8), (5, 70), (256, 20_000)] {
+            assert_eq!(kept.seconds(rows, length), table.seconds(rows, length));
+        }
+        assert!(0 < kept.runs());
+    }
+
+    #[test]
+    fn what_cannot_have_been_learned_is_no_table() {
+        let cells: Vec<[f32; 2]> = taught(&[(1, 8)], 1).cells().collect();
+        assert!(CostTable::of_cells(&cells[1..]).is_none());
+        for wrong in [[f32::NAN, 1.0], [1.0, f32::INFINITY], [44.0, 1.0], [1.0, 0.0], [0.0, -1.0]] {
+            let mut cells = cells.clone();
+            cells[7] = wrong;
+            assert!(CostTable::of_cells(&cells).is_none(), "{wrong:?}");
+        }
+        assert!(CostTable::of_cells(&CostTable::default().cells().collect::<Vec<_>>()).is_none());
     }
 
     #[test]

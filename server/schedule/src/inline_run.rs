@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    packing::Packing,
     policy::{BatchPolicy, Decision, Pending, decide},
     queue::Job,
     reply::Reply,
@@ -50,19 +51,25 @@ impl Shared {
         now: Instant,
     ) -> Option<InlineRun> {
         let threshold = self.settings.caller_runs_below;
+        let costs = state.queue.packing().map(Packing::costs).filter(|_| 0 < pending.length);
+        let is_fast = match costs {
+            None => state.times.are_below(pending.rows, threshold),
+            Some(it) => 0 < it.runs() && it.time(pending.rows, pending.length) < threshold,
+        };
         if threshold.is_zero()
             || self.order.is_some()
-            || !state.times.are_below(pending.rows, threshold)
+            || !is_fast
             || !state.queue.runs_at_once(pending, now)
         {
             return None;
         }
-        let most_rows = state.queue.batching().max_rows;
-        let gains = state.times.mean(1).is_some_and(|it| COALESCE_ABOVE <= it);
         let alone = |state: &mut State, slot: Slot| {
             state.runs.begin_in_place(slot.stop(), now);
             InlineRun::Alone(slot)
         };
+        let most_rows = state.queue.batching().max_rows;
+        // Those that would join a row of a text may be longer than it.
+        let gains = costs.is_none() && state.times.mean(1).is_some_and(|it| COALESCE_ABOVE <= it);
         if most_rows <= pending.rows || !gains {
             return state.idle.pop().map(|it| alone(state, it));
         }
@@ -82,11 +89,12 @@ impl Shared {
         Some(alone(state, slot))
     }
 
-    /// Runs one job on the calling task. `None` where it took so long that it was stopped.
+    /// Runs one job of that length on the calling task. `None` where it took so long that it was stopped.
     pub(super) fn run_inline(
         self: &Arc<Self>,
         mut slot: Slot,
         work: &Work,
+        length: usize,
     ) -> Option<Result<Done, Error>> {
         let mut observed = Observed::default();
         let (mut time, stop) = (None, slot.stop().clone());
@@ -97,22 +105,23 @@ impl Shared {
                 (other, _) => observed.take(&other),
             });
         let ran_out = observed.has_halved(&answers);
+        let size = (work.rows, length);
         let was_stopped = match observed.times.is_empty() {
-            true => self.give_back(slot, work.rows, time.as_slice(), ran_out),
+            true => self.give_back(slot, size, time.as_slice(), ran_out),
             false => {
                 observed.times.extend(time);
-                self.give_back(slot, work.rows, &observed.times, ran_out)
+                self.give_back(slot, size, &observed.times, ran_out)
             }
         };
         let answer = answers.pop().unwrap_or_else(|| Err(Error::Internal("no answer".into())));
         (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
-    /// Ends runs in place. The times are those of one execution each. Were they stopped?
+    /// Ends runs in place, of so many rows of that length. The times are those of one execution each. Were they stopped?
     fn give_back(
         self: &Arc<Self>,
         mut slot: Slot,
-        rows: usize,
+        (rows, length): (usize, usize),
         times: &[Timings],
         ran_out: Option<usize>,
     ) -> bool {
@@ -123,10 +132,17 @@ impl Shared {
             slot.renew_stop();
             // The next ones are for the workers, until the model has shown that it is fast again.
             state.times.record(rows, took);
+            state.queue.learn_run(rows, length, took);
         }
         state.learn(times);
         for time in times {
             state.learn_occupancy(time.batch_rows, time.infer);
+        }
+        if let [time] = times
+            && 0 < length
+        {
+            state.queue.learn_run(time.batch_rows, length, time.infer);
+            self.metrics.text_run(time.batch_rows, length);
         }
         if ran_out.is_some() || (state.memory_rows().is_some() && !times.is_empty()) {
             self.learn_memory(&mut state, ran_out, Instant::now());
@@ -261,7 +277,8 @@ impl<'a> Leading<'a> {
             let works: Vec<&Work> = jobs.iter().map(|it| &it.work).collect();
             self.shared.sample(&mut self.shared.lock(), &works, &answers);
         }
-        let was_stopped = self.shared.give_back(slot, self.pending.rows, &observed.times, ran_out);
+        let was_stopped =
+            self.shared.give_back(slot, (self.pending.rows, 0), &observed.times, ran_out);
         self.answer_all(jobs, answers, was_stopped)
     }
 

@@ -11,6 +11,13 @@ const TYPICAL_TOKENS: usize = 512;
 /// A job that others have been preferred to becomes the first after so many times what all that waits takes.
 const PATIENCE: u32 = 2;
 
+/// All of the first so many runs teach what they cost.
+const FIRST: u64 = 64;
+
+/// Of later ones that are shorter than this, one of so many.
+const SHORT: Duration = Duration::from_micros(500);
+const FEW: u64 = 8;
+
 /// Rows of unequal length in one queue.
 #[derive(Debug, Clone)]
 pub struct Packing {
@@ -19,13 +26,20 @@ pub struct Packing {
     costs: CostTable,
     /// Rows that wait, by the cell of their length.
     waiting: [usize; CostTable::LENGTHS],
+    /// Runs so far.
+    seen: u64,
 }
 
 impl Packing {
     /// Nothing waits, and nothing is known.
     pub fn new(bounds: RunBounds) -> Packing {
         let (costs, waiting) = (CostTable::default(), [0; CostTable::LENGTHS]);
-        Packing { configured: bounds, bounds, costs, waiting }
+        Packing { configured: bounds, bounds, costs, waiting, seen: 0 }
+    }
+
+    /// The same, where this is known of what runs cost.
+    pub fn knowing(self, costs: CostTable) -> Packing {
+        Packing { costs, ..self }
     }
 
     /// What a run may be.
@@ -60,9 +74,13 @@ impl Packing {
         *waiting = waiting.saturating_sub(1);
     }
 
-    /// Takes in a run.
+    /// Takes in a run. Of many that are short only some: to learn from one takes microseconds.
     pub fn learn(&mut self, rows: usize, length: usize, took: Duration) {
-        self.costs.record(rows, length, took);
+        self.seen += 1;
+        let is_due = self.seen <= FIRST || SHORT <= took || self.seen.is_multiple_of(FEW);
+        if is_due {
+            self.costs.record(rows, length, took);
+        }
     }
 
     /// About how long one instance takes for all that waits. `None` before the first run.
@@ -155,6 +173,18 @@ mod tests {
     fn after_twice_the_time_of_all_that_waits_any_job_goes_before() {
         check(&[(0, Some(1), None), (1, None, Some(21)), (2, None, Some(25))], 2);
         check(&[(0, None, None), (1, None, Some(19))], 0);
+    }
+
+    #[test]
+    fn of_many_short_runs_one_of_eight_teaches_what_they_cost() {
+        let mut packing = Packing::new(RunBounds { rows: 32, tokens: 4096 });
+        let runs = |packing: &Packing| packing.costs().runs();
+        (0..FIRST).for_each(|_| packing.learn(1, 8, Duration::from_micros(5)));
+        assert_eq!(runs(&packing), FIRST);
+        (0..80).for_each(|_| packing.learn(1, 8, Duration::from_micros(5)));
+        assert_eq!(runs(&packing), FIRST + 10);
+        (0..80).for_each(|_| packing.learn(1, 8, MS));
+        assert_eq!(runs(&packing), FIRST + 90);
     }
 
     #[test]

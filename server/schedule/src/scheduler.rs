@@ -53,6 +53,8 @@ pub struct Submission {
 pub enum Extent {
     /// All of it.
     Whole,
+    /// All of it as the model sees it, which may run in place. Whoever has made it of the request counts its failure.
+    Made,
     /// Its first part. Parts are never run by the calling task, which has other clients, and their failures are counted
     /// by whoever puts them together.
     FirstPart,
@@ -82,7 +84,7 @@ impl Scheduler {
             settings.default_level,
             settings.hold,
         );
-        let queue = queue.packed(settings.packing.map(Packing::new));
+        let queue = queue.packed(settings.packing.clone());
         let order = settings.preserve_ordering.then(Arc::default);
         let state = Mutex::new(State::new(queue, slots, times));
         let (changed, ended) = (Condvar::new(), Condvar::new());
@@ -215,11 +217,16 @@ impl RequestQueue for Scheduler {
 
     fn close(&self) {
         let mut state = self.shared.lock();
+        let is_first = !state.closing;
+        let learned = state.queue.packing().map(Packing::costs).filter(|_| is_first).cloned();
         // Both at once: a worker that sees the end of the queue must not leave what is held back.
         (state.closing, state.flushing) = (true, true);
         self.shared.hints.update(&state);
         drop(state);
         self.flush();
+        if let Some((keep, costs)) = self.shared.settings.keep_costs.as_ref().zip(learned) {
+            keep.0(&costs);
+        }
     }
 
     fn wait_closed(&self, patience: Duration) -> usize {
@@ -290,13 +297,13 @@ impl Shared {
         let mut state = self.lock();
         self.check_open(&state, deadline, now)?;
         let inline = match extent {
-            Extent::Whole => self.inline_place(&mut state, pending, now),
+            Extent::Whole | Extent::Made => self.inline_place(&mut state, pending, now),
             Extent::FirstPart | Extent::LaterPart => None,
         };
         let joining = match inline {
             Some(InlineRun::Alone(slot)) => {
                 drop(state);
-                if let Some(answer) = self.run_inline(slot, &work) {
+                if let Some(answer) = self.run_inline(slot, &work, length) {
                     return answer.map(Entered::Ran);
                 }
                 // It is made again by a worker.
@@ -331,7 +338,9 @@ impl Shared {
             None => {
                 let ticket = match extent {
                     Extent::LaterPart => Ok(state.queue.push_admitted(priority, job)),
-                    Extent::Whole | Extent::FirstPart => state.queue.push(priority, job),
+                    Extent::Whole | Extent::Made | Extent::FirstPart => {
+                        state.queue.push(priority, job)
+                    }
                 };
                 let ticket = ticket.map_err(|limit| self.queue_full(limit, priority))?;
                 self.hints.update(&state);

@@ -1,10 +1,11 @@
 //! How the requests of one model version are scheduled. Plain data.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     admission::LongestStay,
-    pack::RunBounds,
+    cost::CostTable,
+    packing::Packing,
     policy::BatchPolicy,
     queue::QueuePolicy,
     row_check::RowCheck,
@@ -32,8 +33,10 @@ pub struct Settings {
     pub caller_runs_below: Duration,
     /// Longest that a worker without work looks for some before it sleeps. Zero: it sleeps at once.
     pub spin: Duration,
-    /// What a run of rows of unequal length may be, where they run together; `None` where they do not.
-    pub packing: Option<RunBounds>,
+    /// How rows of unequal length run together; `None` where they do not.
+    pub packing: Option<Packing>,
+    /// Gets what was learned of the cost of their runs when the queue closes.
+    pub keep_costs: Option<KeepCosts>,
     /// What becomes of the model when its rows turn out to depend on each other.
     pub row_check: RowCheck,
     /// How long a run may take.
@@ -42,6 +45,16 @@ pub struct Settings {
     pub watchdog: Arc<Watchdog>,
     /// Niceness of worker threads above that of the process.
     pub niceness: i32,
+}
+
+/// Takes what was learned of the cost of runs. Blocking: it may write a file.
+#[derive(Clone)]
+pub struct KeepCosts(pub Arc<dyn Fn(&CostTable) + Send + Sync>);
+
+impl fmt::Debug for KeepCosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeepCosts")
+    }
 }
 
 /// What it is by default: the threads that talk to clients go before those of models, so that health checks are

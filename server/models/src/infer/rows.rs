@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
+use backend::NamedTensor;
+
 use crate::{
     infer::next::next,
     pipeline::{elsewhere::Effort, open::ServedPipeline, row_error::error, row_runs::RowJob},
 };
 use inference::{error::Error, timings::Timings};
-use schedule::{Extent, RequestQueue, Scheduler, Submission, prepare::Wanted};
+use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, prepare::Wanted};
 use steps::{Place, Reduced, Row, Step, Work, outputs_of_row};
 
 /// What is kept of outputs of more bytes is found on a thread for such, since it would make other clients wait.
@@ -24,8 +26,13 @@ pub(super) async fn run_rows(
     scheduler: &Scheduler,
     pipeline: &Arc<ServedPipeline>,
     whole: &Submission,
-    rows: Vec<Row>,
+    mut rows: Vec<Row>,
 ) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
+    if rows.len() == 1
+        && let Some(row) = rows.pop()
+    {
+        return run_row(scheduler, pipeline, whole, row).await;
+    }
     let mut rows: Vec<(usize, Row)> = rows.into_iter().enumerate().collect();
     // Of a request with more rows than are queued at once, rows of like length are to meet.
     rows.sort_by_key(|(_, row)| row.tokens);
@@ -64,24 +71,10 @@ pub(super) async fn run_rows(
             for (queued, (tokens, works)) in queued.into_iter().zip(kept) {
                 let answer = async move {
                     let done = queued.answer().await?;
-                    scheduler.count_text(tokens * works.len());
-                    let outputs = done.outputs;
-                    let bytes: usize = outputs.iter().map(|it| it.tensor.byte_len()).sum();
-                    let around = pipeline.clone();
-                    let reduce_all = move |wanted: &Wanted| {
-                        let padding = around.steps.padding_side();
-                        let reduce = |(row, (number, work)): (usize, (usize, Work))| {
-                            wanted.check()?;
-                            let place = Place { row, tokens, padding };
-                            let given = outputs_of_row(around.steps.outputs(), &outputs, place);
-                            let reduced = given.and_then(|it| around.steps.reduce(&work, &it));
-                            Ok((number, reduced.map_err(error)?))
-                        };
-                        works.into_iter().enumerate().map(reduce).collect::<Result<Vec<_>, Error>>()
-                    };
-                    let effort = Effort::short_if(bytes <= LARGE);
-                    let reduced = pipeline.work(effort, whole.deadline, reduce_all).await?;
-                    Ok::<_, Error>((reduced, done.timings))
+                    let timings = done.timings;
+                    let ran = Ran { outputs: done.outputs, tokens, works };
+                    let reduced = reduce(scheduler, pipeline, ran, whole.deadline).await?;
+                    Ok::<_, Error>((reduced, timings))
                 };
                 running.push((0, Box::pin(answer)));
             }
@@ -94,4 +87,54 @@ pub(super) async fn run_rows(
         reduced.extend(rows_of_job);
         timings = Some(timings.map_or(took, |sum| sum.beside(took)));
     }
+}
+
+/// The same for the only row of a request, which runs on the calling task where it is known to be fast.
+async fn run_row(
+    scheduler: &Scheduler,
+    pipeline: &Arc<ServedPipeline>,
+    whole: &Submission,
+    row: Row,
+) -> Result<(Vec<Reduced>, Option<Timings>), Error> {
+    let (tokens, works) = (row.tokens, vec![(0, row.work)]);
+    let job = pipeline.rows.job(&pipeline.steps, vec![row.inputs], tokens)?;
+    let RowJob { work, shape_key, length } = job;
+    let submission = Submission { work, shape_key, length, extent: Extent::Made, ..*whole };
+    let done = scheduler.submit_with_slot(submission, Some(ReplySlot::unordered())).await?;
+    let ran = Ran { outputs: done.outputs, tokens, works };
+    let reduced = reduce(scheduler, pipeline, ran, whole.deadline).await?;
+    Ok((reduced.into_iter().map(|(_, it)| it).collect(), Some(done.timings)))
+}
+
+/// A job of rows of one length that has run.
+struct Ran {
+    outputs: Vec<NamedTensor>,
+    tokens: usize,
+    /// The number of each row, and what is to be kept of it.
+    works: Vec<(usize, Work)>,
+}
+
+/// Counts its rows; what is kept of each, with its number.
+async fn reduce(
+    scheduler: &Scheduler,
+    pipeline: &Arc<ServedPipeline>,
+    ran: Ran,
+    deadline: Option<Instant>,
+) -> Result<Vec<(usize, Reduced)>, Error> {
+    let Ran { outputs, tokens, works } = ran;
+    scheduler.count_text(tokens * works.len());
+    let bytes: usize = outputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let around = pipeline.clone();
+    let reduce_all = move |wanted: &Wanted| {
+        let padding = around.steps.padding_side();
+        let reduce = |(row, (number, work)): (usize, (usize, Work))| {
+            wanted.check()?;
+            let place = Place { row, tokens, padding };
+            let given = outputs_of_row(around.steps.outputs(), &outputs, place);
+            let reduced = given.and_then(|it| around.steps.reduce(&work, &it));
+            Ok((number, reduced.map_err(error)?))
+        };
+        works.into_iter().enumerate().map(reduce).collect()
+    };
+    pipeline.work(Effort::short_if(bytes <= LARGE), deadline, reduce_all).await
 }

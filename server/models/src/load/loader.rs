@@ -6,7 +6,7 @@ use std::{
     fs,
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -62,6 +62,8 @@ pub struct Loader {
     pub(super) sequence_idle: Option<Duration>,
     /// Where inputs of models are prepared that take texts, once there is one.
     pub(super) prepare_pool: OnceLock<Arc<PreparePool>>,
+    /// Where it is kept what runs of texts cost; `None` for nowhere.
+    pub(super) costs: Option<PathBuf>,
     /// Processors to share out; at least 1.
     pub(super) cpus: AtomicUsize,
 }
@@ -77,7 +79,7 @@ impl Loader {
         let reader = ConfigReader::default();
         let descriptions = Engines::of(&engines);
         let cpus = AtomicUsize::new(settings.cpus.get());
-        let (sequence_idle, lost_loads, prepare_pool) = Default::default();
+        let (sequence_idle, lost_loads, prepare_pool, costs) = Default::default();
         Loader {
             engines,
             lost_loads,
@@ -88,6 +90,7 @@ impl Loader {
             reader,
             sequence_idle,
             prepare_pool,
+            costs,
             cpus,
         }
     }
@@ -95,6 +98,11 @@ impl Loader {
     /// The same, whose models keep idle sequences for so long where their configurations do not say.
     pub fn keeping_sequences(self, idle: Option<Duration>) -> Loader {
         Loader { sequence_idle: idle, ..self }
+    }
+
+    /// The same, which keeps what runs of texts cost in that folder, where there is one.
+    pub fn keeping_costs(self, folder: Option<PathBuf>) -> Loader {
+        Loader { costs: folder, ..self }
     }
 
     /// From now on models are planned for so many processors.

@@ -134,8 +134,9 @@ impl Loader {
         };
         let metrics = self.metrics.model(found.shown_name(), version, &options);
         let (keeps_state, uses_gpus) = (model.keeps_state(), plan.uses_gpus());
-        let row_check = settled.row_check;
-        let runs = InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows };
+        let (row_check, kept) = (settled.row_check, settled.kept);
+        let runs =
+            InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows, kept };
         let dispatch = dispatch(runs, &config, &signature, &self.settings, metrics.clone());
         let config_json: Bytes = self.reader.to_json(&completed.raw).to_string().into();
         self.warn_caching(&config, warnings);

@@ -19,6 +19,7 @@ use crate::{
     load::{
         create_error::CreateError,
         instances::on_device,
+        kept_costs::KeptCosts,
         load_watch::PhaseLimit,
         loader::Loader,
         placement::Plan,
@@ -43,6 +44,8 @@ pub(super) struct Settled {
     pub(super) is_unproved: bool,
     /// What becomes of the model when its rows turn out to depend on each other after all.
     pub(super) row_check: RowCheck,
+    /// Where it is kept what runs of texts cost, if it is.
+    pub(super) kept: Option<KeptCosts>,
 }
 
 impl Loader {
@@ -92,6 +95,7 @@ impl Loader {
                 has_parts: false,
                 is_unproved: false,
                 row_check,
+                kept: None,
             });
         }
         let device = plan.devices.first().copied();
@@ -103,6 +107,7 @@ impl Loader {
                 has_parts: true,
                 is_unproved: false,
                 row_check,
+                kept: None,
             });
         };
         let signature = completed.config.signature(load.version, &BTreeMap::new());
@@ -146,6 +151,7 @@ impl Loader {
                 has_parts: true,
                 is_unproved: false,
                 row_check,
+                kept: None,
             });
         };
         if load.raw.is_some_and(is_told_to_merge) {
@@ -163,6 +169,7 @@ impl Loader {
                 has_parts: true,
                 is_unproved: false,
                 row_check,
+                kept: None,
             });
         }
         let merged = matches!(completed.config.scheduling, Scheduling::Dynamic(_));
@@ -186,6 +193,7 @@ impl Loader {
             has_parts: false,
             is_unproved: merged,
             row_check,
+            kept: None,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::{BackendError, Model};
+use backend::{BackendError, Device, Model};
 
 use crate::{
     config::{
@@ -15,7 +15,9 @@ use crate::{
     },
     load::{
         create_error::CreateError,
+        files::model_path,
         instances::on_device,
+        kept_costs::KeptCosts,
         load_log::Warnings,
         load_watch::PhaseLimit,
         loader::Loader,
@@ -23,6 +25,7 @@ use crate::{
         placement::Plan,
         run_limit::{self, RunLimit},
         text_rows::{TextRows, try_rows},
+        trial_runs::{Trials, trial_runs},
         version_load::Load,
     },
     pipeline::open::{Loaded, Opening, ServedPipeline, open},
@@ -30,10 +33,12 @@ use crate::{
     settings::pipelines::PipelineSettings,
 };
 use inference::signature::Signature;
+use machine::Machine;
 use schedule::{
     pack::{RunBounds, USUAL_ROWS},
     prepare::PreparePool,
     row_check::RowCheck,
+    run_memory::tokens_that_fit,
 };
 use steps::Dir;
 
@@ -43,11 +48,14 @@ const TOKENS_ON_CPU: usize = 4096;
 /// The same on a GPU.
 const TOKENS_ON_GPU: usize = 65_536;
 
+/// All runs of a model at the same time take at most one of so many parts of the memory that there is.
+const MEMORY_PART: u64 = 4;
+
 /// Most rows of a run on a GPU.
 const ROWS_ON_GPU: usize = 128;
 
 impl Loader {
-    /// Tries rows of text where they would share runs.
+    /// Tries rows of text where they would share runs, and what their runs take.
     fn try_rows(
         &self,
         load: &Load<'_>,
@@ -55,11 +63,12 @@ impl Loader {
         model: &dyn Model,
         settled: &mut Settled,
         pipeline: &ServedPipeline,
-    ) -> Result<Option<TextRows>, CreateError> {
-        let Some(device) = plan.devices.first().copied() else { return Ok(None) };
+    ) -> Result<Tried, CreateError> {
+        let Some(device) = plan.devices.first().copied() else { return Ok(Tried::default()) };
         if pipeline.rows.bounds.is_none() || model.keeps_state() {
-            return Ok(None);
+            return Ok(Tried::default());
         }
+        let costs = settled.kept.as_ref().and_then(KeptCosts::read);
         let instance = match settled.instance.take() {
             Some(instance) => instance,
             None => model.instantiate(device).map_err(|it| on_device(device, it))?,
@@ -69,8 +78,15 @@ impl Loader {
         let limit = RunLimit::start(run_limit, device)?;
         let rows = || {
             let mut instance = instance;
-            let tried = try_rows(&mut *instance, pipeline, &limit);
-            (instance, tried)
+            let rows = try_rows(&mut *instance, pipeline, &limit);
+            let trials = match (&rows, device) {
+                (Some(TextRows::Independent | TextRows::Rounded(..)), Device::Cpu) => {
+                    trial_runs(&mut *instance, pipeline, &limit, costs)
+                }
+                // A GPU takes long for each new length, and its memory is not that of the process.
+                _ => Ok(Trials { costs: costs.unwrap_or_default(), memory: Vec::new() }),
+            };
+            (instance, rows, trials)
         };
         let tried = load
             .watch
@@ -78,12 +94,28 @@ impl Loader {
             .map_err(BackendError::from)?;
         limit.check()?;
         let (name, version) = (&load.found.name, load.version);
-        let Ok((instance, tried)) = tried else {
-            return Ok(Some(TextRows::Mixed("the engine panicked when it was tried".to_owned())));
+        let Ok((instance, rows, trials)) = tried else {
+            let rows = TextRows::Mixed("the engine panicked when it was tried".to_owned());
+            return Ok(Tried { rows: Some(rows), trials: Trials::default() });
         };
-        tracing::debug!(model = name, version, ?tried, "rows of text were tried");
+        // What fails for made-up texts may do well with those of clients.
+        let trials = trials.unwrap_or_else(|error| {
+            tracing::debug!(model = name, version, %error, "runs of text cannot be tried");
+            Trials::default()
+        });
+        let memory = &trials.memory;
+        tracing::debug!(model = name, version, ?rows, ?memory, "rows of text were tried");
         settled.instance = Some(instance);
-        Ok(tried)
+        Ok(Tried { rows, trials })
+    }
+
+    /// Where the costs of runs of this graph are kept; `None` where nothing is.
+    fn kept_costs(&self, load: &Load<'_>, plan: &Plan) -> Option<KeptCosts> {
+        let folder = self.costs.as_deref()?;
+        let graph = model_path(load.path, load.choice);
+        let version = load.engine.version().unwrap_or_default();
+        let engine = format!("{} {version}", load.choice.backend);
+        KeptCosts::new(folder, &graph, &engine, plan.threads.get())
     }
 
     /// The threads for long work on inputs and answers, of all models.
@@ -126,10 +158,16 @@ impl Loader {
         match open(&Dir::new(dir, &root), &loaded, &settings.pipelines)? {
             Opening::Pipeline(opened) => {
                 let (mut pipeline, mut face) = *opened;
-                let tried = self.try_rows(load, plan, model, settled, &pipeline)?;
-                if let Some(found) = settle_rows(tried, settled, &mut pipeline, &mut face) {
+                settled.kept = pipeline.rows.bounds.and_then(|_| self.kept_costs(load, plan));
+                let Tried { rows, trials } =
+                    self.try_rows(load, plan, model, settled, &pipeline)?;
+                if let Some(found) = settle_rows(rows, settled, &mut pipeline, &mut face) {
                     warnings.warn(&found);
                 }
+                let instances = plan.devices.len().max(1) as u64;
+                let memory = Machine::read().memory.unwrap_or(u64::MAX);
+                let kept = settled.kept.as_ref();
+                settle_runs(trials, memory / MEMORY_PART / instances, kept, &mut pipeline);
                 pipeline.warnings().iter().for_each(|it| warnings.warn(it));
                 tracing::info!(model = name, version, "{}", pipeline.describe());
                 Ok(Some((pipeline, face)))
@@ -144,6 +182,29 @@ impl Loader {
             }
         }
     }
+}
+
+/// What trying the rows of a pipeline has shown.
+#[derive(Default)]
+struct Tried {
+    /// `None` where not even one row could be run, or none was tried.
+    rows: Option<TextRows>,
+    trials: Trials,
+}
+
+/// Has the runs of a pipeline no more tokens than the memory is for, unless it is written how many they have, and keeps
+/// what they cost.
+fn settle_runs(trials: Trials, room: u64, kept: Option<&KeptCosts>, pipeline: &mut ServedPipeline) {
+    if let Some(bounds) = &mut pipeline.rows.bounds
+        && let Some(longest) = pipeline.steps.text().map(|it| it.max_tokens())
+        && !pipeline.has_token_bound
+    {
+        bounds.tokens = tokens_that_fit(&trials.memory, room, longest, bounds.tokens);
+    }
+    if let Some(kept) = kept.filter(|_| 0 < trials.costs.runs()) {
+        kept.write(&trials.costs);
+    }
+    pipeline.rows.costs = Arc::new(trials.costs);
 }
 
 /// Has the rows of a pipeline run as trying them has shown that they may. What operators should know.

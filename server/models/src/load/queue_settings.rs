@@ -33,6 +33,7 @@ pub(crate) fn scheduler_settings(config: &ModelConfig, server: &LoadSettings) ->
         spin: server.scheduling.spin,
         row_check: RowCheck::Off,
         packing: None,
+        keep_costs: None,
         run_limit: server.scheduling.run_limit,
         watchdog: server.watchdog.clone(),
         niceness: niceness(config.priority),

@@ -5,16 +5,16 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     config::model::{ModelConfig, Scheduling},
     load::{
-        extra_inputs::ExtraInputs, load_settings::LoadSettings, queue_settings::scheduler_settings,
-        sequence_settings,
+        extra_inputs::ExtraInputs, kept_costs::KeptCosts, load_settings::LoadSettings,
+        queue_settings::scheduler_settings, sequence_settings,
     },
     pipeline::row_runs::RowRuns,
     serving::served::Dispatch,
 };
 use inference::signature::Signature;
 use schedule::{
-    Scheduler, learn::RunTimes, row_check::RowCheck, run::RunContext, sequence::SequenceScheduler,
-    slot::Slot,
+    Scheduler, cost::CostTable, learn::RunTimes, packing::Packing, row_check::RowCheck,
+    run::RunContext, sequence::SequenceScheduler, slot::Slot,
 };
 use telemetry::metrics::ModelMetrics;
 
@@ -34,6 +34,8 @@ pub(crate) struct InstanceSet {
     pub(crate) row_check: RowCheck,
     /// How the rows of its texts run, where it takes texts.
     pub(crate) rows: Option<RowRuns>,
+    /// Where it is kept what they cost, if it is.
+    pub(crate) kept: Option<KeptCosts>,
 }
 
 /// The engine of a model that has been loaded.
@@ -44,7 +46,7 @@ pub(crate) fn dispatch(
     server: &LoadSettings,
     metrics: ModelMetrics,
 ) -> Dispatch {
-    let InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows } = runs;
+    let InstanceSet { extra, slots, times, keeps_state, uses_gpus, row_check, rows, kept } = runs;
     if let (Scheduling::Sequences(batching), ExtraInputs::Sequences(wiring)) =
         (&config.scheduling, &extra)
     {
@@ -67,7 +69,9 @@ pub(crate) fn dispatch(
     };
     let mut settings = scheduler_settings(config, server);
     settings.row_check = row_check;
-    settings.packing = rows.and_then(|it| it.bounds);
+    settings.packing =
+        rows.and_then(|it| Some(Packing::new(it.bounds?).knowing(CostTable::clone(&it.costs))));
+    settings.keep_costs = kept.map(|it| it.at_end());
     if uses_gpus || slots.iter().any(|it| it.limit().is_some()) {
         // A thread that waits for a GPU, or for resources, is not one on which clients should wait.
         settings.caller_runs_below = Duration::ZERO;

@@ -102,7 +102,8 @@ fn apart(one: &RowOutput<'_>, other: &RowOutput<'_>) -> f64 {
     apart.fold(0.0, |most: f64, it| if it.is_nan() { f64::INFINITY } else { most.max(it) })
 }
 
-fn run(
+/// Runs rows of unequal length together.
+pub(crate) fn run(
     instance: &mut dyn Instance,
     pipeline: &ServedPipeline,
     limit: &RunLimit,

@@ -27,6 +27,8 @@ pub struct ServedPipeline {
     pub(crate) strict_rows: bool,
     /// Where long work on inputs and answers is done.
     pub(crate) pool: Arc<PreparePool>,
+    /// Is it written how many tokens a run may have?
+    pub(crate) has_token_bound: bool,
 }
 
 impl ServedPipeline {
@@ -106,8 +108,9 @@ pub(crate) fn open(
     let rows = RowRuns::new(&steps, bounds, loaded.is_on_gpu);
     let strict_rows = folder.overrides.strict_rows.unwrap_or(false);
     let graph = signature.clone();
-    let served =
-        ServedPipeline { steps, graph, config, rows, strict_rows, pool: loaded.pool.clone() };
+    let has_token_bound = tokens.is_some();
+    let pool = loaded.pool.clone();
+    let served = ServedPipeline { steps, graph, config, rows, strict_rows, has_token_bound, pool };
     Ok(Opening::Pipeline(Box::new((served, face))))
 }
 

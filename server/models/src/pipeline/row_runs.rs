@@ -30,6 +30,8 @@ pub(crate) struct RowRuns {
     pub(crate) lengths: Lengths,
     /// Numbers of jobs that run alone; `None` where rows run with those of others.
     pub(crate) alone: Option<Arc<AtomicU64>>,
+    /// What their runs cost, as far as it was known at load.
+    pub(crate) costs: Arc<CostTable>,
 }
 
 /// To which lengths rows are filled up before they wait. They are filled up further to the longest of their run.
@@ -64,7 +66,7 @@ impl RowRuns {
             }
             None => Lengths::Own,
         };
-        RowRuns { bounds, padding, lengths, alone: None }
+        RowRuns { bounds, padding, lengths, alone: None, costs: Arc::default() }
     }
 
     /// The same, whose rows run with rows of their own length and request only.

@@ -26,7 +26,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say"),
     Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says"),
     Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline"),
-    Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else 4096 on a CPU and 65536 on a GPU"),
+    Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else what fits a quarter of the memory, at most 4096 on a CPU and 65536 on a GPU"),
     Flag::value("max-batch-requests", "0", "Most texts of one run of a pipeline. 0: the max_batch_size that its configuration says, else 32 on a CPU and 128 on a GPU"),
     Flag::value("max-text-bytes", "", "Most bytes of one text. Default: what muster.json in the folder says, else 1 MiB"),
     Flag::value("tokenization-workers", "", "Threads that prepare long texts for pipelines, for all models together. Default: one per processor"),

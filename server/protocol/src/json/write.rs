@@ -186,6 +186,13 @@ fn numbers<T: Number>(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
     });
 }
 
+/// Appends a list of numbers.
+pub fn numbers_of<T: Number>(out: &mut Vec<u8>, values: impl Iterator<Item = T>) {
+    out.push(b'[');
+    run(out, values, &mut [0; BLOCK]);
+    out.push(b']');
+}
+
 /// As [`numbers`], one by one: zmij puts a double together in a buffer of its own.
 fn doubles(out: &mut Vec<u8>, tensor: &Tensor, dims: &[usize]) {
     out.reserve(length(tensor));

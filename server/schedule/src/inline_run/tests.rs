@@ -8,7 +8,10 @@ use std::sync::Mutex;
 use super::*;
 use crate::{
     admission::LongestStay,
+    cost::CostTable,
     learn::RunTimes,
+    pack::RunBounds,
+    packing::Packing,
     policy::BatchPolicy,
     queue::QueuePolicy,
     row_check::RowCheck,
@@ -42,6 +45,11 @@ struct Fast {
 impl Fast {
     /// One instance whose runs are known to take `took`, in batches of up to 4 rows.
     fn new(took: Duration) -> Fast {
+        Fast::packed(took, None)
+    }
+
+    /// The same, whose rows run together as this says.
+    fn packed(took: Duration, packing: Option<Packing>) -> Fast {
         let batches = Arc::new(Mutex::new(Vec::new()));
         let echo = batches.clone();
         let make: Arc<MakeInstance> = Arc::new(move || Ok(Box::new(Echo(echo.clone()))));
@@ -59,7 +67,8 @@ impl Fast {
             caller_runs_below: Duration::from_secs(10),
             spin: Duration::ZERO,
             row_check: RowCheck::Off,
-            packing: None,
+            packing,
+            keep_costs: None,
             run_limit: crate::RunLimit::Auto,
             watchdog: Arc::default(),
             niceness: NICENESS,
@@ -82,6 +91,15 @@ impl Fast {
 
     /// Submits one row in a task of its own; the answer's value.
     fn spawn(&self, value: f32) -> JoinHandle<Result<f32, Error>> {
+        self.spawn_as(value, 0, Extent::Whole)
+    }
+
+    fn spawn_as(
+        &self,
+        value: f32,
+        length: usize,
+        extent: Extent,
+    ) -> JoinHandle<Result<f32, Error>> {
         let scheduler = self.scheduler.clone();
         tokio::spawn(async move {
             let tensor = Tensor::from_vec(Shape::new(&[1]), vec![value]).unwrap();
@@ -92,11 +110,11 @@ impl Fast {
                 work,
                 accepted: Instant::now(),
                 shape_key: 0,
-                length: 0,
+                length,
                 priority: 0,
                 queue_timeout: None,
                 deadline,
-                extent: Extent::Whole,
+                extent,
             };
             let done = scheduler.submit(submission).await?;
             let bytes = done.outputs[0].tensor.to_bytes();
@@ -171,4 +189,33 @@ async fn a_client_that_leaves_before_the_run_takes_its_row_along() {
     assert_eq!(leading.await.unwrap().unwrap(), 1.0);
     assert_eq!(joining.await.unwrap().unwrap(), 2.0);
     assert_eq!(fast.batches().iter().sum::<usize>(), 2);
+}
+
+#[tokio::test]
+async fn a_row_of_a_text_runs_in_place_where_one_of_its_length_is_fast() {
+    let costs = |seconds: u64| {
+        let mut costs = CostTable::default();
+        costs.record(1, 8, Duration::from_millis(1));
+        costs.record(1, 512, Duration::from_secs(seconds));
+        let packing = Packing::new(RunBounds { rows: 8, tokens: 4096 });
+        Fast::packed(Duration::from_secs(100), Some(packing.knowing(costs)))
+    };
+    let workers = |fast: &Fast| fast.scheduler.shared.lock().threads;
+    let fast = costs(100);
+    for (length, threads) in [(8, 0), (9, 0), (512, 1)] {
+        assert_eq!(fast.spawn_as(1.0, length, Extent::Made).await.unwrap().unwrap(), 1.0);
+        assert_eq!(workers(&fast), threads, "{length} tokens");
+    }
+    // Each run teaches what the next one takes.
+    let runs = |it: &Fast| it.scheduler.shared.lock().queue.packing().unwrap().costs().runs();
+    assert_eq!(runs(&fast), 5);
+    // Nothing is known.
+    let packing = Packing::new(RunBounds { rows: 8, tokens: 4096 });
+    let fast = Fast::packed(Duration::from_millis(1), Some(packing));
+    fast.spawn_as(1.0, 8, Extent::Made).await.unwrap().unwrap();
+    assert_eq!(workers(&fast), 1);
+    // Parts never run in place.
+    let fast = costs(1);
+    fast.spawn_as(1.0, 8, Extent::FirstPart).await.unwrap().unwrap();
+    assert_eq!(workers(&fast), 1);
 }

@@ -93,6 +93,7 @@ impl Model {
             spin: Duration::ZERO,
             row_check: RowCheck::Off,
             packing: None,
+            keep_costs: None,
             run_limit: RunLimit::Fixed(Duration::from_secs(3600)),
             watchdog: Arc::default(),
             niceness: NICENESS,

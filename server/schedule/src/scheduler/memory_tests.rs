@@ -64,6 +64,7 @@ fn setup(fits: usize, hold: usize, splits: bool, in_place: bool) -> Setup {
         spin: Duration::ZERO,
         row_check: RowCheck::StopMerging,
         packing: None,
+        keep_costs: None,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
         niceness: NICENESS,

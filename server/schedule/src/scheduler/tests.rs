@@ -71,6 +71,7 @@ fn settings() -> Settings {
         spin: Duration::ZERO,
         row_check: RowCheck::Off,
         packing: None,
+        keep_costs: None,
         run_limit: crate::RunLimit::Auto,
         watchdog: Arc::default(),
         niceness: NICENESS,

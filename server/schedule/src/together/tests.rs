@@ -11,9 +11,9 @@ use backend::{
 
 use super::*;
 use crate::{
-    NICENESS, RunLimit, Settings, admission::LongestStay, learn::RunTimes, pack::RunBounds,
-    padding::Padding, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck,
-    run::RunContext, slot::Slot, work::Work,
+    KeepCosts, NICENESS, RunLimit, Settings, admission::LongestStay, learn::RunTimes,
+    pack::RunBounds, packing::Packing, padding::Padding, policy::BatchPolicy, queue::QueuePolicy,
+    row_check::RowCheck, run::RunContext, slot::Slot, work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
 
@@ -36,6 +36,13 @@ impl Instance for Echo {
 }
 
 fn scheduler(runs: &Arc<Mutex<Vec<Vec<i64>>>>) -> Scheduler {
+    scheduler_that_keeps(runs, None)
+}
+
+fn scheduler_that_keeps(
+    runs: &Arc<Mutex<Vec<Vec<i64>>>>,
+    keep_costs: Option<KeepCosts>,
+) -> Scheduler {
     let settings = Settings {
         model: "m".into(),
         batching: BatchPolicy::eager(4),
@@ -47,7 +54,8 @@ fn scheduler(runs: &Arc<Mutex<Vec<Vec<i64>>>>) -> Scheduler {
         caller_runs_below: Duration::ZERO,
         spin: Duration::ZERO,
         row_check: RowCheck::Off,
-        packing: Some(RunBounds { rows: 8, tokens: 64 }),
+        packing: Some(Packing::new(RunBounds { rows: 8, tokens: 64 })),
+        keep_costs,
         run_limit: RunLimit::Auto,
         watchdog: Arc::default(),
         niceness: NICENESS,
@@ -134,4 +142,20 @@ async fn a_closed_queue_takes_no_row() {
     scheduler.close();
     let refused = scheduler.submit_together(vec![row(&[1], Extent::LaterPart)]).err();
     assert!(matches!(refused, Some(Error::ShuttingDown)));
+}
+
+#[tokio::test]
+async fn what_runs_cost_is_kept_once_when_the_queue_closes() {
+    use crate::RequestQueue;
+    let kept: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let keep = kept.clone();
+    let keep = KeepCosts(Arc::new(move |it| keep.lock().unwrap().push(it.runs())));
+    let scheduler = scheduler_that_keeps(&Arc::default(), Some(keep));
+    for queued in scheduler.submit_together(rows(&[&[1], &[2, 3]])).unwrap() {
+        queued.answer().await.unwrap();
+    }
+    assert!(kept.lock().unwrap().is_empty());
+    scheduler.close();
+    drop(scheduler);
+    assert_eq!(*kept.lock().unwrap(), [1]);
 }
