@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     multi_model,
-    pipelines::{self, add_folders},
+    pipelines::{self, add_folders, fixtures},
     steps::sentiment,
     support::{Repository, Server, root, skip},
 };
@@ -66,7 +66,7 @@ fn run(command: &mut Command) -> Result<String, String> {
 /// The file of `tests/clients` that lists the packages of a script.
 fn packages(script: &str) -> &'static str {
     match script {
-        "aws_boto3.py" | "aws_cli.py" => "requirements-aws.txt",
+        "aws_boto3.py" | "aws_cli.py" | "pipelines_boto3.py" => "requirements-aws.txt",
         "locust_load.py" => "requirements-locust.txt",
         "kserve_client.py" => "requirements-kserve.txt",
         "mlserver_client.py" => "requirements-mlserver.txt",
@@ -90,11 +90,15 @@ fn check(script: &str, arguments: impl FnOnce(&Server) -> Vec<String>) {
 
 /// The same with further flags of the server.
 fn check_with(script: &str, flags: &[&str], arguments: impl FnOnce(&Server) -> Vec<String>) {
-    let repository = Repository::of(&["type_fp32", "type_string", "two_outputs"])
-        .copy("digits", "model_repository/digits")
-        .copy("fraud", "model_repository/fraud");
     let flags = [&["--sagemaker-default-model=fraud"][..], flags].concat();
-    check_on(&repository, &flags, script, arguments);
+    check_on(&tensors(), &flags, script, arguments);
+}
+
+/// Models that take tensors.
+fn tensors() -> Repository {
+    Repository::of(&["type_fp32", "type_string", "two_outputs"])
+        .copy("digits", "model_repository/digits")
+        .copy("fraud", "model_repository/fraud")
 }
 
 /// The same over these models, with no flags but these.
@@ -215,23 +219,33 @@ fn requests_sends_csv_and_numpy_arrays_as_users_of_sagemaker_do() {
     check("invocations.py", |server| vec![format!("http://{}", server.sagemaker())]);
 }
 
-/// Runs a script against a server that stands in for SageMaker's runtime: URL, spool.
-fn check_runtime(script: &str) {
+/// Runs a script against a server over these models that stands in for SageMaker's runtime: URL, spool.
+fn check_runtime(script: &str, repository: &Repository, default: &str) {
     let spool = Repository::new();
-    let flag = format!("--async-spool={}", spool.at(""));
-    check_with(script, &["--aws-facade", &flag], |server| {
+    let flags = [
+        "--aws-facade",
+        &format!("--async-spool={}", spool.at("")),
+        &format!("--sagemaker-default-model={default}"),
+    ];
+    check_on(repository, &flags, script, |server| {
         vec![format!("http://{}", server.sagemaker()), spool.at("")]
     });
 }
 
 #[test]
 fn boto3_invokes_endpoints_streams_replies_and_reads_results_from_a_spool() {
-    check_runtime("aws_boto3.py");
+    check_runtime("aws_boto3.py", &tensors(), "fraud");
 }
 
 #[test]
 fn the_command_line_of_aws_invokes_endpoints() {
-    check_runtime("aws_cli.py");
+    check_runtime("aws_cli.py", &tensors(), "fraud");
+}
+
+#[test]
+fn boto3_and_the_command_line_of_aws_send_texts() {
+    let models = ["sst2", "st-6", "ner", "question-answering", "zero-shot"];
+    check_runtime("pipelines_boto3.py", &pipelines::repository(&models), "sst2");
 }
 
 #[test]
@@ -239,6 +253,16 @@ fn locust_puts_load_on_an_endpoint_and_no_request_fails() {
     check_with("locust_load.py", &["--aws-facade"], |server| {
         let payload = r#"{"instances": [[1, 2, 3]]}"#;
         [&format!("http://{}", server.sagemaker()), "type_fp32", payload].map(str::to_owned).into()
+    });
+}
+
+#[test]
+fn locust_sends_texts_and_no_request_fails() {
+    let texts = fixtures().join("corpus.txt").display().to_string();
+    let repository = pipelines::repository(&["sst2"]);
+    check_on(&repository, &["--aws-facade"], "locust_load.py", |server| {
+        let url = format!("http://{}", server.sagemaker());
+        vec!["--hf".to_owned(), url, "sst2".to_owned(), texts]
     });
 }
 

@@ -4,10 +4,13 @@ calls `invoke_endpoint` of boto3 without retries, and each call is a request of 
 Usage: REGION=us-east-1 CONTENT_TYPE=application/json PAYLOAD='..' locust -f locust_load.py -H https://my-ep --headless ..
 
 The endpoint's name is the last part of the host. Where the calls go is boto3's business: set
-AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME for a server that is not AWS's. Run with an interpreter instead, it checks itself:
-`locust_load.py URL ENDPOINT PAYLOAD` has four users for some seconds, and fails where one request does.
+AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME for a server that is not AWS's. TEXTS=FILE in place of PAYLOAD sends each line of a
+file in turn, as Hugging Face's container takes texts. Run with an interpreter instead, it checks itself:
+`locust_load.py URL ENDPOINT PAYLOAD`, or `locust_load.py --hf URL ENDPOINT FILE`, has four users for some seconds, and
+fails where one request does. SECONDS says how many.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -17,6 +20,17 @@ import time
 REGION = os.environ.get("REGION", "us-east-1")
 CONTENT_TYPE = os.environ.get("CONTENT_TYPE", "application/json")
 PAYLOAD = os.environ.get("PAYLOAD", "")
+TEXTS = os.environ.get("TEXTS")
+
+
+def payloads():
+    """The bodies of all calls, without end."""
+    if TEXTS is None:
+        return itertools.repeat(PAYLOAD)
+    with open(TEXTS) as file:
+        lines = [line for line in map(str.strip, file) if line]
+    return itertools.cycle([json.dumps({"inputs": line, "parameters": {"truncation": True}}) for line in lines])
+
 
 if __name__ != "__main__":
     import boto3
@@ -29,6 +43,7 @@ if __name__ != "__main__":
         def __init__(self, host, environment):
             self.endpoint = host.rstrip("/").split("/")[-1]
             self.request = environment.events.request
+            self.payloads = payloads()
             config = Config(retries={"max_attempts": 0, "mode": "standard"})
             self.runtime = boto3.client("sagemaker-runtime", region_name=REGION, config=config)
 
@@ -44,7 +59,7 @@ if __name__ != "__main__":
             started = time.perf_counter()
             try:
                 response = self.runtime.invoke_endpoint(
-                    EndpointName=self.endpoint, Body=PAYLOAD, ContentType=CONTENT_TYPE
+                    EndpointName=self.endpoint, Body=next(self.payloads), ContentType=CONTENT_TYPE
                 )
                 event["response"] = response["Body"].read()
                 event["response_length"] = len(event["response"])
@@ -68,19 +83,21 @@ if __name__ != "__main__":
 
 
 def main():
-    url, endpoint, payload = sys.argv[1:4]
+    sends_texts = sys.argv[1] == "--hf"
+    url, endpoint, payload = sys.argv[1 + sends_texts : 4 + sends_texts]
     environment = os.environ | {
         "REGION": "us-east-1",
         "CONTENT_TYPE": "application/json",
-        "PAYLOAD": payload,
+        "TEXTS" if sends_texts else "PAYLOAD": payload,
         "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": url,
         "AWS_ACCESS_KEY_ID": "x",
         "AWS_SECRET_ACCESS_KEY": "y",
         "AWS_EC2_METADATA_DISABLED": "true",
     }
-    users = ["--headless", "-u", "4", "-r", "4", "-t", "4s", "--json", "--exit-code-on-error", "1"]
+    seconds = int(os.environ.get("SECONDS", "4"))
+    users = ["--headless", "-u", "4", "-r", "4", "-t", f"{seconds}s", "--json", "--exit-code-on-error", "1"]
     whole = [sys.executable, "-m", "locust", "-f", __file__, "-H", f"https://{endpoint}", *users]
-    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=seconds + 116)
     assert done.returncode == 0, done.stderr
     (statistics,) = json.loads(done.stdout)
     count, failures = statistics["num_requests"], statistics["num_failures"]
