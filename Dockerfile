@@ -89,6 +89,7 @@ RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/usr/lib/locale /im
  && ln -s /opt/muster/muster program/usr/bin/tensorflow_model_server \
  && ln -s /opt/muster/muster program/usr/bin/tf_serving_entrypoint.sh \
  && ln -s /opt/muster/muster program/usr/local/bin/tritonserver \
+ && ln -s /opt/muster/muster program/usr/local/bin/text-embeddings-router \
  && ln -s /opt/muster/muster program/opt/tritonserver/bin/tritonserver \
  && if [ -z "$GPU" ]; then \
         mkdir -p libraries/opt/muster/licenses/onnxruntime \

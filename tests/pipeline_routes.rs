@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     pipelines::repository,
-    support::{Client, Page, Reply, Server, post_head, wait_for, wait_queued},
+    support::{Client, Page, Reply, Server, Start, post_head, wait_for, wait_queued},
 };
 
 fn post(server: &Server, path: &str, body: &Value) -> Reply {
@@ -360,6 +360,45 @@ fn who_has_no_token_is_told_so_in_the_words_of_the_server() {
     assert_eq!(post(&server, "/embed", &json!({"inputs": "a"})).expect(401).body, b"");
     let headers = [("authorization", "Bearer a-token-of-one-client")];
     server.client().post("/embed", &headers, r#"{"inputs":"a"}"#).expect(200);
+}
+
+#[test]
+fn a_command_line_of_text_embeddings_inference_serves_its_model() {
+    let repository = repository(&["st-6"]);
+    let server = Start::command(&[
+        "--model-id",
+        &repository.at("st-6"),
+        "--port",
+        "0",
+        "--prometheus-port=0",
+        "--api-key=swordfish",
+        "--max-client-batch-size",
+        "2",
+    ])
+    .run();
+    assert_eq!(server.address("grpc"), None);
+    let ask = |texts: &[&str]| {
+        let headers = [("authorization", "Bearer swordfish")];
+        server.client().post("/embed", &headers, json!({"inputs": texts}).to_string())
+    };
+    assert_eq!(ask(&["a", "b"]).expect(200).json().as_array().unwrap().len(), 2);
+    assert_eq!(ask(&["a", "b", "c"]).expect(422).json()["error_type"], "Validation");
+    post(&server, "/embed", &json!({"inputs": "a"})).expect(401);
+    assert_eq!(server.get("/health").status, 200);
+    assert!(server.get("/metrics").expect(200).text().contains("\nte_request_count"));
+}
+
+#[test]
+fn texts_and_token_ids_in_one_list_are_refused_in_the_words_of_the_server() {
+    let server = Server::start(&repository(&["st-6"]), &[]);
+    for mixed in [json!(["a", [1, 2]]), json!([[1, 2], "a"]), json!([1, "a"]), json!(["a", 1])] {
+        let reply = post(&server, "/embed", &json!({"inputs": mixed})).expect(422).json();
+        assert_eq!(reply["error_type"], "Validation", "{mixed}");
+        let reply = post(&server, "/v1/embeddings", &json!({"input": mixed})).expect(400).json();
+        assert_eq!(reply["error"]["type"], "invalid_request_error", "{mixed}");
+        let text = reply["error"]["message"].as_str().unwrap();
+        assert!(text.contains("expected a string") || text.contains("token ids"), "{text}");
+    }
 }
 
 #[test]

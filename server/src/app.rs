@@ -98,7 +98,8 @@ impl App {
             let problem = |it| AppError::File(format!("--auth-tokens-file {it}"));
             TokenFile::open(path).map(Arc::new).map_err(problem)
         });
-        let tokens = tokens.transpose()?;
+        let only = config.access.api_key.clone().map(|it| Arc::new(TokenFile::of(it)));
+        let tokens = tokens.transpose()?.or(only);
         let acceptor = |files: &TlsFiles, protocol| Acceptor::new(files.clone(), &[protocol]);
         let tls = config.tls.as_ref().map(|it| acceptor(&it.files, "http/1.1"));
         let tls = tls.transpose().map_err(AppError::File)?;

@@ -15,6 +15,7 @@ use clap::{
 use crate::{
     compat::{
         tensorflow_command::{self, TensorFlow},
+        text_embeddings_command::{self, TextEmbeddings},
         triton_command,
     },
     flags::{Flag, FlagTable, Takes},
@@ -55,6 +56,8 @@ pub struct Serve {
     pub rehearsed: bool,
     /// Called as `tensorflow_model_server`.
     pub tensorflow: Option<TensorFlow>,
+    /// Called as `text-embeddings-router`, or with its `--model-id`.
+    pub text_embeddings: Option<TextEmbeddings>,
 }
 
 /// `muster health`.
@@ -93,16 +96,18 @@ pub fn parse(mut args: Vec<OsString>, flags: &FlagTable, problems: &mut Vec<Stri
     }
     let triton = word || is_triton(args.first());
     let (tensorflow, spelled) = tensorflow_command::take(&mut args, problems).unzip();
+    let (text_embeddings, of_texts) =
+        text_embeddings_command::take(&mut args, flags, problems).unzip();
     loop {
         let error = match command(flags).try_get_matches_from(&args) {
             Ok(matches) => {
                 return match interpret(&matches, flags, problems) {
                     Parsed::Serve(mut serve) => {
                         // Of two spellings of one setting muster's own counts.
-                        let others = spelled.into_iter().flatten();
+                        let others = spelled.into_iter().chain(of_texts).flatten();
                         let all: Vec<Typed> = others.chain(serve.settings).collect();
                         serve.settings = all;
-                        Parsed::Serve(Serve { triton, tensorflow, ..serve })
+                        Parsed::Serve(Serve { triton, tensorflow, text_embeddings, ..serve })
                     }
                     other => other,
                 };

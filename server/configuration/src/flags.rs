@@ -11,8 +11,8 @@ pub struct Flag {
     pub default: &'static str,
     /// For `--help`.
     pub help: &'static str,
-    /// Is its text a secret after the first `=`?
-    pub is_secret: bool,
+    /// What of its text is never shown.
+    pub secrecy: Secrecy,
 }
 
 /// How a setting is given.
@@ -26,25 +26,41 @@ pub enum Takes {
     Switch,
 }
 
+/// What of a flag's text is never shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secrecy {
+    /// Nothing: all of it may be shown.
+    None,
+    /// What stands behind the first `=`, or `:` where there is none.
+    BehindName,
+    /// All of it.
+    Whole,
+}
+
 impl Flag {
     /// `--name value`. The default is empty where there is none, or where it depends.
     pub const fn value(name: &'static str, default: &'static str, help: &'static str) -> Flag {
-        Flag { name, takes: Takes::Value, default, help, is_secret: false }
+        Flag { name, takes: Takes::Value, default, help, secrecy: Secrecy::None }
     }
 
     /// `--name value`, any number of times.
     pub const fn many(name: &'static str, help: &'static str) -> Flag {
-        Flag { name, takes: Takes::Many, default: "", help, is_secret: false }
+        Flag { name, takes: Takes::Many, default: "", help, secrecy: Secrecy::None }
     }
 
     /// `--name` alone is true; without it the setting is false.
     pub const fn switch(name: &'static str, help: &'static str) -> Flag {
-        Flag { name, takes: Takes::Switch, default: "false", help, is_secret: false }
+        Flag { name, takes: Takes::Switch, default: "false", help, secrecy: Secrecy::None }
     }
 
     /// The same, with a text of which nothing after the first `=` is ever shown.
     pub const fn with_secret(self) -> Flag {
-        Flag { is_secret: true, ..self }
+        Flag { secrecy: Secrecy::BehindName, ..self }
+    }
+
+    /// The same, whose whole text is never shown.
+    pub const fn secret(self) -> Flag {
+        Flag { secrecy: Secrecy::Whole, ..self }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{ffi::OsString, fmt};
 
+use crate::flags::Secrecy;
+
 /// Where a value came from. Its text goes in front of the value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
@@ -26,14 +28,14 @@ pub struct Given {
     pub text: String,
     /// Where it came from.
     pub origin: Origin,
-    /// Is the text a secret after the first `=`? [`Sources`](crate::Sources) knows it from the flag.
-    pub(crate) is_secret: bool,
+    /// What of the text is a secret. [`Sources`](crate::Sources) knows it from the flag.
+    pub(crate) secrecy: Secrecy,
 }
 
 impl Given {
     /// A text for a setting.
     pub fn new(name: &'static str, text: String, origin: Origin) -> Given {
-        Given { name, text, origin, is_secret: false }
+        Given { name, text, origin, secrecy: Secrecy::None }
     }
 
     /// What of its text may be shown.
@@ -43,13 +45,12 @@ impl Given {
 
     /// What of another text that says the same may be shown: all of it, or what stands before a secret.
     pub fn shown_of<'a>(&self, text: &'a str) -> &'a str {
-        if !self.is_secret {
-            return text;
-        }
-        match text.find('=').or_else(|| text.find(':')) {
-            Some(end) => text.get(..=end).unwrap_or_default(),
-            None => "",
-        }
+        let end = match self.secrecy {
+            Secrecy::None => return text,
+            Secrecy::BehindName => text.find('=').or_else(|| text.find(':')),
+            Secrecy::Whole => None,
+        };
+        end.and_then(|it| text.get(..=it)).unwrap_or_default()
     }
 }
 
@@ -62,6 +63,7 @@ impl fmt::Display for Given {
             Origin::Triton => write!(f, "--{} '{text}' (default of tritonserver)", self.name),
             Origin::Own(variable) => write!(f, "{variable}='{text}' (environment)"),
             Origin::Foreign(variable, text) => {
+                let text = self.shown_of(text);
                 write!(f, "{variable}='{text}' (environment, for --{})", self.name)
             }
         }

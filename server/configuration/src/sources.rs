@@ -3,7 +3,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use crate::{
-    flags::FlagTable,
+    flags::{FlagTable, Secrecy},
     given::{Given, Origin},
     report::Notice,
     value::{Parse, boolean},
@@ -84,7 +84,7 @@ impl<'a> Sources<'a> {
     pub fn offer(&mut self, given: Vec<Given>) {
         let mut by_name: HashMap<&'static str, Vec<Given>> = HashMap::new();
         for mut it in given {
-            it.is_secret = self.flags.flag(it.name).is_some_and(|it| it.is_secret);
+            it.secrecy = self.flags.flag(it.name).map_or(Secrecy::None, |it| it.secrecy);
             by_name.entry(it.name).or_default().push(it);
         }
         for (name, given) in by_name {

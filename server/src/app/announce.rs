@@ -36,7 +36,7 @@ pub(super) fn administration(config: &ServerConfig) {
     let access = &config.access;
     let reason = &access.remote_administration.reason;
     match access.remote_administration.is_allowed {
-        _ if access.tokens_file.is_some() => {
+        _ if access.has_tokens() => {
             tracing::info!(
                 "administration (load, unload, shared memory, trace, log) needs a token"
             );
@@ -84,9 +84,9 @@ fn curl(
         true => "curl -sk https",
         false => "curl -s http",
     };
-    let token = match config.access.tokens_file {
-        Some(_) => " -H 'Authorization: Bearer <token>'",
-        None => "",
+    let token = match config.access.has_tokens() {
+        true => " -H 'Authorization: Bearer <token>'",
+        false => "",
     };
     Some(match (port_of("http"), port_of("sagemaker")) {
         (Some(port), _) => {

@@ -227,6 +227,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "http-tls-client-ca",
         "http-tls-ports",
         "auth-tokens-file",
+        "api-key",
         "allow-remote-administration",
         "auth-open",
         "http-restricted-api",
@@ -325,7 +326,7 @@ pub(super) fn table() -> FlagTable {
 
 #[cfg(test)]
 mod tests {
-    use configuration::compat::{sagemaker, tensorflow_command};
+    use configuration::compat::{sagemaker, tensorflow_command, text_embeddings_command};
 
     use super::*;
 
@@ -364,7 +365,8 @@ mod tests {
     #[test]
     fn every_flag_means_settings_that_exist() {
         let flags = table();
-        for (flag, names) in tensorflow_command::meant_settings() {
+        let of_texts = text_embeddings_command::meant_settings();
+        for (flag, names) in tensorflow_command::meant_settings().chain(of_texts) {
             for name in names {
                 assert!(flags.flag(name).is_some(), "{flag}: --{name}");
             }

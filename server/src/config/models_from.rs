@@ -43,7 +43,8 @@ pub(super) fn models_from(
         }
         return (ModelsFrom::Named(named), false);
     }
-    if let Some(path) = &serve.path {
+    let model_id = serve.text_embeddings.as_ref().and_then(|it| it.model(environment, problems));
+    if let Some(path) = serve.path.as_ref().or(model_id.as_ref()) {
         let remote = path.to_str().filter(|it| StoreUrl::is_one(it));
         let typed = sources
             .last("model-repository")
@@ -60,7 +61,14 @@ pub(super) fn models_from(
             }
             return (ModelsFrom::Repositories(vec![path.clone()]), false);
         } else if environment.kind_of(path).is_none() {
-            problems.push(format!("the model '{}' does not exist", path.display()));
+            let hub = match model_id {
+                Some(_) => {
+                    "; nothing is fetched from a hub: put its files into a directory, and name that with \
+                     --model-id or MODEL_ID"
+                }
+                None => "",
+            };
+            problems.push(format!("the model '{}' does not exist{hub}", path.display()));
         }
         return (ModelsFrom::Path(path.clone()), false);
     }

@@ -7,6 +7,7 @@ mod health;
 mod multi_model;
 mod sagemaker;
 mod tensorflow;
+mod text_embeddings;
 mod trace;
 mod vertex;
 

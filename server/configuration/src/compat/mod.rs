@@ -1,5 +1,5 @@
-//! The words of other servers: variables of the containers that muster replaces, the command line of TensorFlow
-//! Serving, and the names and defaults of Triton.
+//! The words of other servers: variables of the containers that muster replaces, the command lines of TensorFlow
+//! Serving and of Text Embeddings Inference, and the names and defaults of Triton.
 
 mod common;
 mod container;
@@ -10,6 +10,7 @@ pub mod sagemaker;
 mod spelling;
 mod tensorflow;
 pub mod tensorflow_command;
+pub mod text_embeddings_command;
 mod toolkits;
 mod torchserve;
 mod triton;

@@ -6,12 +6,13 @@ use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
-use inference::access::{Categories, Category, Forwarding, Restriction, overlap};
+use inference::access::{Categories, Category, Forwarding, Restriction, Scope, Tokens, overlap};
 
 /// The flags of this part.
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("auth-tokens-file", "", "File of lines '<scope> <token>', the scope one of metrics, inference, admin: every request needs a token. Read again when it changes"),
+    Flag::value("api-key", "", "One token of scope inference, in place of a file of them: every request needs it, as 'Authorization: Bearer <token>'").secret(),
     Flag::value("allow-remote-administration", "", "Answer requests that load or unload models, share memory, or concern trace and log settings to clients on other machines, too, without tokens. Default: in containers, where an address such as --http-address is given, on hosting platforms, and called as another server"),
     Flag::value("auth-open", "health", "Categories of requests, as --http-restricted-api has them, that need no token, with commas between them; none for no category"),
     Flag::many("http-restricted-api", "<category>[,<category>..]:<header>=<value>: requests of these categories need this header. Categories: health, metadata, inference, shared-memory, model-config, model-repository, statistics, trace, logging, metrics").with_secret(),
@@ -25,6 +26,8 @@ pub const FLAGS: &[Flag] = &[
 pub struct AccessSettings {
     /// `--auth-tokens-file`: the tokens of clients; `None` where every client may ask.
     pub tokens_file: Option<PathBuf>,
+    /// `--api-key`: the only token; `None` where there is a file, or every client may ask.
+    pub api_key: Option<Tokens>,
     /// `--auth-open`: the requests that need no token.
     pub open: Categories,
     /// `--allow-remote-administration`.
@@ -42,6 +45,13 @@ pub struct WireAccess {
     pub restrictions: Vec<Restriction>,
     /// `--http-header-forward-pattern`, `--grpc-header-forward-pattern`.
     pub forwarding: Option<Forwarding>,
+}
+
+impl AccessSettings {
+    /// Does a request need a token?
+    pub fn has_tokens(&self) -> bool {
+        self.tokens_file.is_some() || self.api_key.is_some()
+    }
 }
 
 /// May clients on other machines administrate without a token?
@@ -89,8 +99,15 @@ pub fn resolve(
     problems: &mut Vec<String>,
 ) -> AccessSettings {
     let open = sources.read("auth-open", open, problems);
+    let tokens_file = sources.read("auth-tokens-file", value::path, problems);
+    let api_key = sources.read("api-key", |it| Tokens::one(Scope::Inference, it), problems);
+    if tokens_file.is_some() && api_key.is_some() {
+        problems
+            .push("--auth-tokens-file and --api-key: expected one of them, given both".to_owned());
+    }
     AccessSettings {
-        tokens_file: sources.read("auth-tokens-file", value::path, problems),
+        tokens_file,
+        api_key,
         open: open.unwrap_or(Categories::only(&[Category::Health])),
         remote_administration: remote_administration(sources, place, problems),
         http: wire(sources, "http-restricted-api", "http-header-forward-pattern", problems),

@@ -11,7 +11,7 @@ use crate::error::Error;
 const SHORTEST: usize = 16;
 
 /// The tokens that are known, and what each allows.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokens(Vec<(Scope, Secret)>);
 
 impl Tokens {
@@ -50,6 +50,17 @@ impl Tokens {
         match tokens.is_empty() {
             true => Err("expected at least one line '<scope> <token>'".to_owned()),
             false => Ok(Tokens(tokens)),
+        }
+    }
+
+    /// One token, which is as long as its owner has made it.
+    ///
+    /// # Errors
+    /// What is expected of it.
+    pub fn one(scope: Scope, token: &str) -> Result<Tokens, String> {
+        match !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic()) {
+            true => Ok(Tokens(vec![(scope, Secret::new(token.as_bytes()))])),
+            false => Err("characters of ASCII without blanks".to_owned()),
         }
     }
 
