@@ -10,6 +10,7 @@ use super::{
 
 /// The crates of this repository, lowest first, and which others each may import.
 const IMPORTS: &[(&str, &[&str])] = &[
+    ("audio", &[]),
     ("backend", &[]),
     ("pytorch_abi", &[]),
     ("identity", &["backend"]),

@@ -42,6 +42,7 @@ const WORDS: &[(&str, &[&str])] = &[
             "backends/steps/src",
         ],
     ),
+    ("symphonia::", &["backends/audio/src/packets.rs"]),
     ("tokenizers::", &["backends/steps/src/text/tokenize.rs"]),
     ("safetensors::", &["backends/steps/src/folder/dense.rs"]),
     ("chrono::", &["server/telemetry/src/capture", "server/protocol/src/sagemaker/session.rs"]),
