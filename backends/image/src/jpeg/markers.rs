@@ -25,6 +25,9 @@ fn broken(problem: impl ToString) -> ImageError {
     ImageError::broken(Format::Jpeg, problem)
 }
 
+/// The marker of the end.
+const END: u8 = 0xD9;
+
 /// A segment behind its marker.
 struct Segment<'a> {
     marker: u8,
@@ -43,7 +46,7 @@ fn segment(bytes: &[u8], at: usize) -> Option<Segment<'_>> {
         match *bytes.get(at + 1)? {
             // Filling, a byte of data, and markers without a segment.
             0xFF | 0 | 1 | 0xD0..=0xD8 => at += 1,
-            0xD9 => return None,
+            END => return Some(Segment { marker: END, data: &[], at, end: at + 2 }),
             marker => {
                 let length =
                     usize::from(u16::from_be_bytes([*bytes.get(at + 2)?, *bytes.get(at + 3)?]));
@@ -91,6 +94,7 @@ pub(super) fn frame(bytes: &[u8]) -> Result<Frame, ImageError> {
             0xE1 if orientation.is_none() => {
                 orientation = segment.data.strip_prefix(b"Exif\0\0").map(exif::orientation);
             }
+            END => break,
             _ => {}
         }
         at = segment.end;
@@ -107,16 +111,19 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
     Header::new(Format::Jpeg, (frame.width, frame.height), frame.orientation, held)
 }
 
-/// Refuses a file of very many scans. Reads all of the file, and allocates nothing.
+/// Refuses a file of very many scans, and one without an end, as Pillow does. Reads all of it, and allocates nothing.
 pub(super) fn check_scans(bytes: &[u8], frame: &Frame) -> Result<(), ImageError> {
     let mut at = frame.scan;
     let mut scans = 0;
     while let Some(segment) = segment(bytes, at) {
+        if segment.marker == END {
+            return Ok(());
+        }
         scans += usize::from(segment.marker == 0xDA);
         if scans > MOST_SCANS {
             return Err(ImageError::TooManyScans { limit: MOST_SCANS });
         }
         at = segment.end;
     }
-    Ok(())
+    Err(broken("it ends too soon"))
 }
