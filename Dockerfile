@@ -24,7 +24,7 @@ RUN find . -type f ! -name '*.rs' ! -name Cargo.toml ! -name Cargo.lock ! -name 
 
 FROM rust:1-slim-bookworm AS tools
 RUN apt-get update \
- && apt-get install -y --no-install-recommends g++ locales python3 python3-pip \
+ && apt-get install -y --no-install-recommends g++ libturbojpeg0 locales python3 python3-pip \
  && rm -rf /var/lib/apt/lists/*
 # The locale that ONNX models of texts ask for. They change the case of letters and sort nothing: the order of the
 # locale `C` takes 2.6 MB less.
@@ -81,7 +81,10 @@ RUN find . -name '*.rs' -exec touch {} + \
 # Two trees that are laid over the runtime image: libraries, which stay the same for many versions, and the program.
 # Everybody may read all of it, whatever the umask was under which the sources were checked out.
 ARG RUNTIME
-RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/usr/lib/locale /image/program/opt/muster && cd /image \
+RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/opt/muster/licenses/libjpeg-turbo \
+        /image/libraries/usr/lib/locale /image/program/opt/muster && cd /image \
+ && cp -L /usr/lib/*/libturbojpeg.so.0 libraries/opt/muster/lib/ \
+ && cp /usr/share/doc/libturbojpeg0/copyright libraries/opt/muster/licenses/libjpeg-turbo/ \
  && cp -R /locale/en_US.utf8 libraries/usr/lib/locale/ \
  && cp /target/release/muster /source/LICENSE program/opt/muster/ \
  && ln -s opt/muster/muster program/muster \

@@ -1,4 +1,4 @@
-//! What an image costs on a processor, whatever else runs: decoding, resizing by filter and size, values, and all of it.
+//! What an image costs on a processor, whatever else runs: decoding, resizing by filter and size, values, all of it.
 //!
 //!     cargo bench -p backend-image --bench image
 //!

@@ -25,6 +25,9 @@ pub mod letterbox;
 mod limits;
 mod orient;
 mod palette;
+mod passes;
+#[cfg(target_arch = "x86_64")]
+mod passes_x86;
 mod pixels;
 mod png;
 mod processor;
@@ -36,6 +39,7 @@ mod tiff;
 mod timm;
 mod values;
 mod webp;
+mod weights;
 
 pub use crop::{Crop, CropRounding};
 pub use decode::{Decoder, header};

@@ -8,8 +8,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 33 million pixels, which is 8K video.
+    /// 50 million pixels, which is more than cameras of telephones write by default.
     fn default() -> Limits {
-        Limits { max_pixels: 7680 * 4320 }
+        Limits { max_pixels: 50_000_000 }
     }
 }

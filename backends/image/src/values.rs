@@ -71,18 +71,22 @@ impl Values {
         let (stride, columns) = (image.stride().max(1), image.width as usize);
         let (first, rest) = out.split_at_mut(height * width);
         let (second, third) = rest.split_at_mut(height * width);
-        let (red, green, blue) = match self.order {
-            ChannelOrder::Rgb => (0, 1, 2),
-            ChannelOrder::Bgr => (2, 1, 0),
-        };
-        for (y, row) in image.pixels.chunks_exact(stride).enumerate() {
-            let at = y * width..y * width + columns;
+        let [mut first, mut second, mut third] =
+            [first, second, third].map(|it| it.chunks_mut(width));
+        let [red, green, blue] = &*self.tables;
+        for row in image.pixels.chunks_exact(stride) {
+            let rows = [&mut first, &mut second, &mut third].map(Iterator::next);
+            let [Some(first), Some(second), Some(third)] = rows else { break };
             let planes =
-                first[at.clone()].iter_mut().zip(&mut second[at.clone()]).zip(&mut third[at]);
-            for (pixel, ((first, second), third)) in row.chunks_exact(3).zip(planes) {
-                *first = self.tables[0][usize::from(pixel[red])];
-                *second = self.tables[1][usize::from(pixel[green])];
-                *third = self.tables[2][usize::from(pixel[blue])];
+                first[..columns].iter_mut().zip(&mut second[..columns]).zip(&mut third[..columns]);
+            for (pixel, ((first, second), third)) in row.as_chunks::<3>().0.iter().zip(planes) {
+                let [a, b, c] = match self.order {
+                    ChannelOrder::Rgb => *pixel,
+                    ChannelOrder::Bgr => [pixel[2], pixel[1], pixel[0]],
+                };
+                *first = red[usize::from(a)];
+                *second = green[usize::from(b)];
+                *third = blue[usize::from(c)];
             }
         }
         out
