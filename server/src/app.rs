@@ -123,12 +123,13 @@ impl App {
             .map_err(|it| AppError::Models(it.to_string()))?;
         let limits = &config.limits;
         let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
+        let budget = Budget::new(bytes);
         let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
         let cache = config.cache.as_ref().map(|it| Arc::new(Cache::new(it, &metrics)));
         let serving = Serving {
             models: manager,
             control: Arc::new(control),
-            inference: Inference::new(cache.clone(), Some(tracing.clone())),
+            inference: Inference::new(cache.clone(), Some(tracing.clone())).within(budget.clone()),
             control_threads: Default::default(),
             request_ids: Default::default(),
             memory: Arc::new(SharedMemory::new(config.clients.shared_memory)),
@@ -136,7 +137,7 @@ impl App {
             log,
             metrics,
             drain: Drain::default(),
-            bytes: Budget::new(bytes),
+            bytes: budget,
             settings: ServingSettings {
                 server_name: config.id.as_str().into(),
                 request_timeout: config.scheduling.request_timeout,

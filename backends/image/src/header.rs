@@ -46,7 +46,12 @@ impl Header {
         u64::from(self.width) * u64::from(self.height)
     }
 
-    pub(crate) fn check(&self, limits: &Limits) -> Result<(), ImageError> {
+    /// Compares it with the limits.
+    ///
+    /// # Errors
+    ///
+    /// The header promises more pixels than are allowed.
+    pub fn check(&self, limits: &Limits) -> Result<(), ImageError> {
         if self.pixels() > limits.max_pixels {
             return Err(ImageError::TooManyPixels {
                 width: self.width,

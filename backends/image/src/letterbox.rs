@@ -45,6 +45,12 @@ impl Letterbox {
         }
     }
 
+    /// Height and width of the input, which that of an image of any size does not exceed.
+    pub fn most(&self) -> (u32, u32) {
+        let whole = |side: u32| self.stride.map_or(side, |stride| side.next_multiple_of(stride));
+        (whole(self.height), whole(self.width))
+    }
+
     /// The values of an image.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! What is remembered of an input between the calls of a step. Opaque to the server.
 
 use crate::{
+    detect::Thresholds,
     folder::Activation,
     head::{
         answer::Question,
@@ -32,6 +33,21 @@ pub(crate) enum WorkKind {
     Fills(MaskWork),
     /// A sparse vector.
     Sparse,
+    /// The boxes around the objects in an image.
+    Objects(ObjectWork),
+    /// The vectors of an image.
+    ImageFeatures,
+}
+
+/// What brings boxes back from the input of a graph to the image as it was sent. Sizes are width and height.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ObjectWork {
+    /// Of the image as it was sent.
+    pub(crate) sent: [u32; 2],
+    /// Of the input of the graph.
+    pub(crate) input: [u32; 2],
+    /// What a box must have.
+    pub(crate) thresholds: Thresholds,
 }
 
 /// What `finish` needs to know of one input.
@@ -62,4 +78,8 @@ pub(crate) enum ContextKind {
     Candidates(Candidates),
     /// A sparse vector.
     Sparse,
+    /// The objects in an image.
+    Objects,
+    /// The vectors of an image, or the one of the whole of it.
+    ImageFeatures { is_pooled: bool },
 }

@@ -59,7 +59,7 @@ pub(crate) fn finish(
         ContextKind::Features => match only(rows)? {
             Reduced::Tokens { width, values } => {
                 let tokens = values.len().checked_div(width).unwrap_or(0);
-                Ok(Reply::Features(Features { tokens, width, values }))
+                Ok(Reply::Features(Features { tokens, width, values, pooled: Vec::new() }))
             }
             _ => Err(foreign()),
         },
@@ -100,6 +100,7 @@ pub(crate) fn finish(
             }
             _ => Err(foreign()),
         },
+        ContextKind::Objects | ContextKind::ImageFeatures { .. } => Err(foreign()),
     }
 }
 
@@ -124,9 +125,12 @@ fn only(rows: Vec<Reduced>) -> Result<Reduced, RowError> {
 fn values(row: Reduced) -> Result<Vec<f32>, RowError> {
     match row {
         Reduced::Values(values) => Ok(values),
-        Reduced::Tokens { .. } | Reduced::Span { .. } | Reduced::Fills(_) | Reduced::Sparse(_) => {
-            Err(foreign())
-        }
+        Reduced::Tokens { .. }
+        | Reduced::Span { .. }
+        | Reduced::Fills(_)
+        | Reduced::Sparse(_)
+        | Reduced::Objects(_)
+        | Reduced::Features { .. } => Err(foreign()),
     }
 }
 

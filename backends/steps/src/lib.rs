@@ -33,6 +33,7 @@ mod tasks;
 mod text;
 mod text_pipeline;
 mod tokens;
+mod vision;
 
 pub use context::{Context, Work};
 pub use engine::Steps;
@@ -42,6 +43,7 @@ pub use explain::{
 };
 pub use folder::{Dir, Fate, FileNote, Folder, Overrides, is_pipeline};
 pub use head::{ctc::spell, reduced::Reduced};
+pub use image::JpegLibrary;
 pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};
 pub use pipeline::{Opened, Pipeline};
 pub use reply::{Answer, Entity, Entry, Features, Fill, Label, Object, Ranked, Reply};

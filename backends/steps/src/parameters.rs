@@ -55,7 +55,7 @@ fn own_names(task: Task) -> &'static [&'static str] {
         Task::Rerank => &["raw_scores", "function_to_apply", "prompt_name", "max_tokens_per_doc"],
         Task::SparseEmbedding => &["prompt_name"],
         Task::ImageClassification | Task::AudioClassification => &["top_k", "function_to_apply"],
-        Task::ObjectDetection => &["threshold", "iou", "max_detections"],
+        Task::ObjectDetection => &["threshold", "confidence", "iou", "max_detections", "agnostic"],
         Task::ImageFeatureExtraction => &["pool"],
         Task::AutomaticSpeechRecognition => &[],
     }
@@ -118,9 +118,10 @@ impl Parameters {
             "normalize" => self.normalize = given.flag()?,
             "dimensions" => self.dimensions = given.count()?,
             "prompt_name" => self.prompt_name = given.text()?,
-            "threshold" => self.detection.threshold = given.part()?,
+            "threshold" | "confidence" => self.detection.threshold = given.part()?,
             "iou" => self.detection.iou = given.part()?,
             "max_detections" => self.detection.most = given.some_count()?,
+            "agnostic" => self.detection.agnostic = given.flag()?,
             "pool" => self.pool = given.flag()?.unwrap_or(false),
             "similarity" => {
                 let known = "cosine, dot, euclidean, manhattan";

@@ -8,7 +8,7 @@ use crate::{
     context::{Context, Work},
     error::{FolderError, RowError},
     explain::ExplainedEnsemble,
-    folder::{FileNote, Folder},
+    folder::{FileNote, Folder, Overrides, Ultralytics},
     head::reduced::Reduced,
     outputs::{GraphOutput, RowOutput},
     reply::Reply,
@@ -17,6 +17,7 @@ use crate::{
     step::{GraphInput, Prepared, Step},
     task::{Decision, decide},
     text_pipeline::TextPipeline,
+    vision::ImagePipeline,
 };
 use inference::task::{Medium, Task};
 
@@ -40,6 +41,7 @@ pub struct Pipeline {
 #[derive(Debug)]
 enum Kind {
     Text(Arc<TextPipeline>),
+    Image(Box<ImagePipeline>),
 }
 
 impl Pipeline {
@@ -56,7 +58,8 @@ impl Pipeline {
         };
         let kind = match task.medium() {
             Medium::Text => Kind::Text(Arc::new(TextPipeline::open(folder, task, spec)?)),
-            Medium::Image | Medium::Audio => {
+            Medium::Image => Kind::Image(Box::new(ImagePipeline::open(folder, task, spec)?)),
+            Medium::Audio => {
                 return Ok(Opened::Tensors(format!("{task} takes {}", task.medium().one())));
             }
         };
@@ -64,10 +67,29 @@ impl Pipeline {
         Ok(Opened::Pipeline(Box::new(Pipeline { kind, files })))
     }
 
+    /// From a graph without a folder, whose metadata says what it is for; `None` where it does not.
+    ///
+    /// # Errors
+    /// When its metadata is wrong, or says something that its inputs and outputs contradict.
+    pub fn of_graph(
+        overrides: &Overrides,
+        spec: &ModelSpec,
+    ) -> Result<Option<Opened>, FolderError> {
+        let file = "the graph";
+        let Some(said) = Ultralytics::read(file, &spec.metadata)? else { return Ok(None) };
+        let opened = ImagePipeline::of_ultralytics(file, &said, overrides, spec)?;
+        let pipeline = |image| {
+            let kind = Kind::Image(Box::new(image));
+            Opened::Pipeline(Box::new(Pipeline { kind, files: Vec::new() }))
+        };
+        Ok(Some(opened.map_or_else(Opened::Tensors, pipeline)))
+    }
+
     /// The task that the folder is for.
     pub fn task(&self) -> Task {
         match &self.kind {
             Kind::Text(text) => text.task().name,
+            Kind::Image(image) => image.task(),
         }
     }
 
@@ -76,6 +98,7 @@ impl Pipeline {
     pub fn tasks(&self) -> Vec<Task> {
         match &self.kind {
             Kind::Text(text) => text.tasks(),
+            Kind::Image(image) => vec![image.task()],
         }
     }
 
@@ -83,6 +106,7 @@ impl Pipeline {
     pub fn text(&self) -> Option<&Arc<TextPipeline>> {
         match &self.kind {
             Kind::Text(text) => Some(text),
+            Kind::Image(_) => None,
         }
     }
 
@@ -95,6 +119,7 @@ impl Pipeline {
     pub fn labels(&self) -> &[Arc<str>] {
         match &self.kind {
             Kind::Text(text) => text.task().head.classes().map_or(&[], |it| &it.labels),
+            Kind::Image(image) => image.labels(),
         }
     }
 
@@ -102,6 +127,7 @@ impl Pipeline {
     pub fn dimensions(&self) -> Option<usize> {
         match &self.kind {
             Kind::Text(text) => text.dimensions(),
+            Kind::Image(image) => image.dimensions(),
         }
     }
 
@@ -132,6 +158,7 @@ impl Pipeline {
     pub fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
         match &self.kind {
             Kind::Text(text) => text.explain(folder),
+            Kind::Image(_) => Err("an image model has no steps by hand".to_owned()),
         }
     }
 
@@ -139,6 +166,7 @@ impl Pipeline {
     pub fn warnings(&self) -> &[String] {
         match &self.kind {
             Kind::Text(text) => text.warnings(),
+            Kind::Image(_) => &[],
         }
     }
 
@@ -146,6 +174,7 @@ impl Pipeline {
     pub fn describe(&self) -> String {
         match &self.kind {
             Kind::Text(text) => text.describe(),
+            Kind::Image(image) => image.describe(),
         }
     }
 }
@@ -154,18 +183,21 @@ impl Step for Pipeline {
     fn inputs(&self) -> &[GraphInput] {
         match &self.kind {
             Kind::Text(text) => text.inputs(),
+            Kind::Image(image) => &image.inputs.inputs,
         }
     }
 
     fn constants(&self) -> &[NamedTensor] {
         match &self.kind {
             Kind::Text(text) => text.constants(),
+            Kind::Image(_) => &[],
         }
     }
 
     fn outputs(&self) -> &[GraphOutput] {
         match &self.kind {
             Kind::Text(text) => text.outputs(),
+            Kind::Image(image) => &image.outputs.outputs,
         }
     }
 
@@ -177,18 +209,28 @@ impl Step for Pipeline {
     ) -> Result<Prepared, RowError> {
         match &self.kind {
             Kind::Text(text) => text.prepare(task, input, parameters),
+            Kind::Image(image) => image.prepare(task, input, parameters),
+        }
+    }
+
+    fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError> {
+        match &self.kind {
+            Kind::Text(_) => Ok(0),
+            Kind::Image(image) => image.bytes_to_prepare(input),
         }
     }
 
     fn reduce(&self, work: &Work, outputs: &[RowOutput<'_>]) -> Result<Reduced, RowError> {
         match &self.kind {
             Kind::Text(text) => text.reduce(&work.0, outputs),
+            Kind::Image(image) => image.reduce(&work.0, outputs),
         }
     }
 
     fn finish(&self, context: Context, rows: Vec<Reduced>) -> Result<Reply, RowError> {
         match &self.kind {
             Kind::Text(text) => text.finish(context.0, rows),
+            Kind::Image(image) => image.finish(context.0, rows),
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Reply {
     Fills(Vec<Vec<Fill>>),
     /// The values above zero of a vector over the vocabulary, by index.
     Sparse(Vec<Entry>),
+    /// The vector of a whole image.
+    Pooled(Vec<f32>),
     /// The objects in an image, best first.
     Objects(Vec<Object>),
     /// What is said in a sound.
@@ -76,6 +78,7 @@ impl Reply {
             }
             Reply::Objects(objects) => objects.iter().map(|it| it.score).collect(),
             Reply::Embedding(_)
+            | Reply::Pooled(_)
             | Reply::Features(_)
             | Reply::Entities(_)
             | Reply::Answers(_)
@@ -85,10 +88,11 @@ impl Reply {
         }
     }
 
-    /// The vector of a text; empty of other replies.
+    /// The vector of a text or of an image; empty of other replies.
     pub fn embedding(&self) -> Vec<f32> {
         match self {
-            Reply::Embedding(values) => values.clone(),
+            Reply::Embedding(values) | Reply::Pooled(values) => values.clone(),
+            Reply::Features(features) => features.pooled.clone(),
             _ => Vec::new(),
         }
     }
@@ -124,7 +128,7 @@ pub struct Object {
     pub corners: [f32; 4],
 }
 
-/// Vectors of the tokens of a text, special ones included.
+/// Vectors of the tokens of a text, special ones included, or of the patches of an image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Features {
     /// Tokens.
@@ -133,6 +137,8 @@ pub struct Features {
     pub width: usize,
     /// The vectors one behind the other.
     pub values: Vec<f32>,
+    /// The vector of a whole image; empty of a text, and where the graph gives none.
+    pub pooled: Vec<f32>,
 }
 
 /// A text of a ranking.

@@ -206,6 +206,8 @@ pub struct DetectionParameters {
     pub iou: Option<f32>,
     /// Most objects of one image.
     pub most: Option<usize>,
+    /// Do boxes of different classes displace each other?
+    pub agnostic: Option<bool>,
 }
 
 /// What a request may say about the answers to a question.

@@ -21,6 +21,11 @@ pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
             list(&mut out, &rows, |out, row| list(out, row, number));
             out.push(']');
         }
+        Reply::Pooled(values) => {
+            out.push('[');
+            list(&mut out, values, number);
+            out.push(']');
+        }
         Reply::Similarities(values) => list(&mut out, values, number),
         Reply::Ranking(ranked) => list(&mut out, ranked, |out, it| {
             object(out, |out| {
@@ -225,7 +230,8 @@ mod tests {
     #[test]
     fn vectors_are_lists() {
         says(Reply::Embedding(vec![0.5, -1.0]), "[0.5,-1.0]");
-        let features = Features { tokens: 2, width: 2, values: vec![0.0, 1.0, 2.0, 3.0] };
+        let features =
+            Features { tokens: 2, width: 2, values: vec![0.0, 1.0, 2.0, 3.0], pooled: Vec::new() };
         says(Reply::Features(features), "[[[0.0,1.0],[2.0,3.0]]]");
         says(Reply::Ranking(vec![Ranked { index: 1, score: 0.5 }]), r#"[{"index":1,"score":0.5}]"#);
         says(Reply::Sparse(vec![Entry { index: 7, value: 2.0 }]), r#"[{"index":7,"value":2.0}]"#);

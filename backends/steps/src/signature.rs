@@ -148,7 +148,7 @@ impl Inputs {
         let fill = |(input, &source): (&GraphInput, &Source)| {
             let tensor = match &input.shape {
                 RowShape::Fixed(dims) => Tensor::zeros(input.dtype, Shape::new(dims)),
-                RowShape::Tokens { .. } => {
+                RowShape::Tokens { .. } | RowShape::Varying => {
                     let (shape, values) = (Shape::new(&[length]), values(source));
                     match input.dtype {
                         DataType::Int32 => {

@@ -40,6 +40,13 @@ pub trait Step: Send + Sync {
         parameters: &Parameters,
     ) -> Result<Prepared, RowError>;
 
+    /// Most bytes that [`Step::prepare`] holds for this input at one time, beside the input: what is decoded, and the
+    /// row. Of a text nothing that counts. Reads no more than the head of a file.
+    ///
+    /// # Errors
+    /// When the input cannot be taken, such as an image with too many pixels.
+    fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError>;
+
     /// What is kept of the outputs of one row, which come in the order of [`Step::outputs`], without padding.
     ///
     /// # Errors
@@ -74,6 +81,8 @@ pub enum RowShape {
     },
     /// The same shape for every row, whatever its length. Never padded.
     Fixed(Vec<usize>),
+    /// A shape of the row's own. Only rows of equal shapes share a run.
+    Varying,
 }
 
 /// One input of a request, ready for the graph.
@@ -89,6 +98,12 @@ impl Prepared {
     /// Tokens of all rows, special ones included.
     pub fn tokens(&self) -> usize {
         self.rows.iter().map(|it| it.tokens).sum()
+    }
+
+    /// Bytes of all rows.
+    pub fn bytes(&self) -> usize {
+        let inputs = self.rows.iter().flat_map(|it| &it.inputs);
+        inputs.map(|it| it.tensor.byte_len()).sum()
     }
 
     /// Rows that were cut.

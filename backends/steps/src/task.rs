@@ -114,16 +114,11 @@ impl Head {
 }
 
 /// Suffixes of architectures that this server does not run as pipelines, and what they are.
-const OTHERS: [(&str, &str); 12] = [
+const OTHERS: [(&str, &str); 7] = [
     ("ForCausalLM", "it generates text"),
     ("ForConditionalGeneration", "it generates text"),
     ("LMHeadModel", "it generates text"),
-    ("ForImageClassification", "its inputs are images"),
-    ("ForImageClassificationWithTeacher", "its inputs are images"),
-    ("ForObjectDetection", "its inputs are images"),
-    ("ForSemanticSegmentation", "its inputs are images"),
-    ("ForCTC", "its inputs are sounds"),
-    ("ForAudioClassification", "its inputs are sounds"),
+    ("ForSemanticSegmentation", "masks of an image have no pipeline"),
     ("ForMultipleChoice", "multiple choice has no pipeline"),
     ("ForNextSentencePrediction", "prediction of the next sentence has no pipeline"),
     ("ForPreTraining", "it is for training"),
@@ -224,7 +219,22 @@ fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, St
             false => Task::FillMask,
         });
     }
+    if is("ForImageClassification") || is("ForImageClassificationWithTeacher") {
+        return Ok(Task::ImageClassification);
+    }
+    if is("ForObjectDetection") {
+        return Ok(Task::ObjectDetection);
+    }
+    if is("ForCTC") {
+        return Ok(Task::AutomaticSpeechRecognition);
+    }
+    if is("ForAudioClassification") {
+        return Ok(Task::AudioClassification);
+    }
     let has_head = architecture.contains("For");
+    if !has_head && folder.tokenizer.is_none() && folder.preprocesses_images() {
+        return Ok(Task::ImageFeatureExtraction);
+    }
     match (has_head, &folder.tokenizer) {
         (false, Some(_)) => Ok(Task::SentenceEmbedding),
         (false, None) => Err(format!("{architecture} has no tokenizer.json")),
@@ -258,7 +268,8 @@ fn head(folder: &Folder, task: Task) -> Result<Head, FolderError> {
     })
 }
 
-fn classes(folder: &Folder) -> Classes {
+/// The classes of a folder, and what makes scores of their logits.
+pub(crate) fn classes(folder: &Folder) -> Classes {
     let config = &folder.config;
     let labels: Vec<Arc<str>> = match &folder.overrides.labels {
         Some(labels) => labels.iter().map(|it| it.as_str().into()).collect(),

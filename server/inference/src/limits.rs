@@ -30,6 +30,11 @@ impl Budget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Units that can be taken in all.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Units that can still be taken at present.
     pub fn left(&self) -> usize {
         self.limit.saturating_sub(self.used())

@@ -80,6 +80,15 @@ pub enum Medium {
 }
 
 impl Medium {
+    /// What one of it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Medium::Text => "text",
+            Medium::Image => "image",
+            Medium::Audio => "sound",
+        }
+    }
+
     /// One of it, with its article, as in sentences.
     pub fn one(self) -> &'static str {
         match self {

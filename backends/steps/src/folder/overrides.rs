@@ -1,5 +1,7 @@
 //! What flags, parameters and `muster.json` say over what a folder says.
 
+use image::JpegLibrary;
+
 use super::{dir::Dir, document::Document, notes::Notes};
 use crate::error::FolderError;
 
@@ -24,12 +26,20 @@ pub struct Overrides {
     pub max_text_bytes: Option<usize>,
     /// Most padded tokens of a run. Passed on to the batcher.
     pub max_batch_tokens: Option<usize>,
+    /// The least score of an object in an image.
+    pub threshold: Option<f32>,
+    /// Most pixels of one image. `None`: 50 million.
+    pub max_image_pixels: Option<u64>,
+    /// What decodes JPEG.
+    pub jpeg_library: JpegLibrary,
+    /// Most seconds of one sound. `None`: 300.
+    pub max_audio_seconds: Option<u32>,
     /// Do requests of a graph run apart whose answers depend on the other rows of a run? Passed on to the batcher.
     pub strict_rows: Option<bool>,
 }
 
 const FILE: &str = "muster.json";
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "task",
     "graph",
     "pooling",
@@ -37,6 +47,7 @@ const KEYS: [&str; 10] = [
     "prompt",
     "prompt_name",
     "labels",
+    "threshold",
     "max_text_bytes",
     "max_batch_tokens",
     "strict_rows",
@@ -57,6 +68,10 @@ impl Overrides {
             };
             return Err(file.error(key, format!("no such key; {hint}")));
         }
+        let threshold = file.number("threshold")?;
+        if threshold.is_some_and(|it| !(0.0..=1.0).contains(&it)) {
+            return Err(file.error("threshold", "it is no number from 0 to 1"));
+        }
         let text = |key: &str| file.text(key).map(|it| it.map(str::to_owned));
         Ok(Overrides {
             task: self.task.or(text("task")?),
@@ -68,6 +83,10 @@ impl Overrides {
             labels: self.labels.or(file.texts("labels")?),
             max_text_bytes: self.max_text_bytes.or(file.count("max_text_bytes")?),
             max_batch_tokens: self.max_batch_tokens.or(file.count("max_batch_tokens")?),
+            threshold: self.threshold.or(threshold.map(|it| it as f32)),
+            max_image_pixels: self.max_image_pixels,
+            jpeg_library: self.jpeg_library,
+            max_audio_seconds: self.max_audio_seconds,
             strict_rows: self.strict_rows.or(file.flag("strict_rows")?),
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{
     config::Config,
     dir::Dir,
-    document::{Document, read_bytes},
+    document::{Document, read_bytes, read_value},
     graph,
     modules::Modules,
     notes::{FileNote, Notes},
@@ -34,10 +34,14 @@ pub struct Folder {
     pub overrides: Overrides,
     /// `tokenizer.json`, relative to the folder; `None` where there is none.
     pub tokenizer: Option<String>,
+    /// `preprocessor_config.json` or `processor_config.json`, with its name.
+    pub preprocessor: Option<(String, serde_json::Value)>,
     /// Which files were read, passed over or missed.
     pub files: Vec<FileNote>,
 }
 
+/// What says how an image or a sound is prepared, the first that is there wins.
+const PREPROCESSORS: [&str; 2] = ["preprocessor_config.json", "processor_config.json"];
 /// Vocabularies that are no tokenizer by themselves.
 const VOCABULARIES: [&str; 5] =
     ["vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model"];
@@ -79,6 +83,14 @@ impl Folder {
         let modules = Modules::read(dir, &mut notes)?;
         // Before version 2 of sentence-transformers the files of the first module had a folder of their own.
         let first = modules.as_ref().map_or("", |it| it.first.as_str()).to_owned();
+        let mut preprocessor = None;
+        for file in PREPROCESSORS {
+            if let Some(value) = read_value(dir, file)? {
+                notes.read(file);
+                preprocessor = Some((file.to_owned(), value));
+                break;
+            }
+        }
         let mut document = |name: &str| -> Result<Option<Document>, FolderError> {
             for file in [format!("{first}{name}"), name.to_owned()] {
                 if let Some(document) = Document::read(dir, &file)? {
@@ -116,7 +128,16 @@ impl Folder {
             sentence,
             overrides,
             tokenizer,
+            preprocessor,
             files: notes.finish(),
+        })
+    }
+
+    /// Does it say how images are prepared?
+    pub(crate) fn preprocesses_images(&self) -> bool {
+        self.preprocessor.as_ref().is_some_and(|(_, value)| {
+            let keys = ["image_processor_type", "image_processor", "image_mean", "do_resize"];
+            keys.iter().any(|it| value.get(it).is_some())
         })
     }
 

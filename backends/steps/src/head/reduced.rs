@@ -1,5 +1,7 @@
 //! What is left of the outputs of one row when it leaves the thread of the model.
 
+use crate::detect::Detection;
+
 /// The outcome of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reduced {
@@ -23,4 +25,15 @@ pub enum Reduced {
     Fills(Vec<Vec<(u32, f32)>>),
     /// Values above zero and their indices.
     Sparse(Vec<(u32, f32)>),
+    /// The objects in an image.
+    Objects(Vec<Detection>),
+    /// The vectors of an image.
+    Features {
+        /// Dimensions of the vectors of its patches.
+        dims: Vec<usize>,
+        /// Those vectors.
+        values: Vec<f32>,
+        /// The vector of the whole image; empty where the graph gives none.
+        pooled: Vec<f32>,
+    },
 }

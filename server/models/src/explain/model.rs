@@ -12,7 +12,6 @@ use crate::{
     config::{
         choose::{Completion, Found, choose},
         engines::Engines,
-        fit::batches,
         pbtxt::ConfigReader,
         raw,
     },
@@ -21,7 +20,7 @@ use crate::{
         files::{files_of, model_path},
         merging::describes_tensors,
     },
-    pipeline::open::{Around, around, folder_of},
+    pipeline::open::{Around, Origin, Steps, around, folder_of},
     repository::local::{FoundModel, repository_of, scan_path},
     settings::{pipelines::PipelineSettings, repository::ModelsFrom},
 };
@@ -129,11 +128,7 @@ impl Explainer<'_> {
         let Some((_, path)) = found.versions.last_key_value() else {
             return Err("it has no version".to_owned());
         };
-        let Some(dir) = folder_of(&found.dir, path) else {
-            return tensors(
-                "no config.json with architectures, and no modules.json, lies beside its graph",
-            );
-        };
+        let dir = folder_of(&found.dir, path);
         let files = files_of(path, self.descriptions)?;
         let place = Found { model: &found.name, directory: path, files: &files };
         let choice = choose(raw.as_ref(), place, self.descriptions, Completion::On)
@@ -148,7 +143,9 @@ impl Explainer<'_> {
         let Some(spec) = model.spec() else {
             return tensors("the engine does not describe its inputs");
         };
-        self.folder(found, dir, spec, &choice.backend)
+        let dir = dir.map(|it| self.dir_of(found, it));
+        let origin = dir.as_ref().map_or(Origin::Graph, Origin::Folder);
+        self.around(found, origin, spec, &choice.backend)
     }
 
     /// A folder, and where links in it may lead.
@@ -157,21 +154,30 @@ impl Explainer<'_> {
         Dir::new(dir, root.as_ref().unwrap_or(&found.dir))
     }
 
-    fn folder(
+    fn around(
         &self,
         found: &FoundModel,
-        dir: &Path,
+        origin: Origin<'_>,
         spec: &ModelSpec,
         backend: &str,
     ) -> Result<Meaning, String> {
-        if !batches(spec, &raw::ModelConfig::default()) {
-            return Ok(Meaning::Tensors("its graph has no batch dimension".to_owned()));
-        }
-        let (folder, steps) = match around(&self.dir_of(found, dir), spec, self.settings)? {
-            Around::Steps(both) => *both,
-            Around::Tensors(reason) => return Ok(Meaning::Tensors(reason)),
+        let Steps { steps, folder, .. } = match around(origin, spec, self.settings)? {
+            Some(Around::Steps(steps)) => *steps,
+            Some(Around::Tensors(reason)) => return Ok(Meaning::Tensors(reason)),
+            None => {
+                let reason =
+                    "no config.json with architectures, and no modules.json, lies beside its graph";
+                return Ok(Meaning::Tensors(reason.to_owned()));
+            }
         };
-        let ensemble = steps.explain(&folder).and_then(|plan| {
+        let dir = match origin {
+            Origin::Folder(dir) => dir.path(),
+            Origin::Graph => &found.dir,
+        };
+        let no_folder = || "its graph has no folder".to_owned();
+        let folder = folder.as_ref().ok_or_else(no_folder);
+        let ensemble = folder.and_then(|folder| {
+            let plan = steps.explain(folder)?;
             let graph_model = format!("{}_graph", found.name);
             let configs = config_files(&found.name, backend, folder.dir.path(), &plan)?;
             Ok(Ensemble { configs, plan, graph_model, graph: folder.graph.clone() })

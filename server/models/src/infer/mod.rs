@@ -20,6 +20,7 @@ use crate::{
 };
 use inference::{
     error::Error,
+    limits::Budget,
     request::{InferenceRequest, InferenceResponse},
     signature::Signature,
     task::Task,
@@ -35,6 +36,8 @@ pub struct Inference {
     cache: Option<Arc<Cache>>,
     /// Where requests that an ensemble makes are traced; `None` where none are.
     tracing: Option<Arc<Tracing>>,
+    /// Of which decoded images and sounds take their bytes; `None` where they are not counted.
+    bytes: Option<Arc<Budget>>,
 }
 
 /// What came out of a model.
@@ -80,7 +83,13 @@ impl Call<'_> {
 impl Inference {
     /// With a cache of answers and traces of what ensembles do, or without.
     pub fn new(cache: Option<Arc<Cache>>, tracing: Option<Arc<Tracing>>) -> Inference {
-        Inference { cache, tracing }
+        Inference { cache, tracing, bytes: None }
+    }
+
+    /// The same, whose decoded images and sounds take their bytes of that budget.
+    #[must_use]
+    pub fn within(self, bytes: Arc<Budget>) -> Inference {
+        Inference { bytes: Some(bytes), ..self }
     }
 
     /// Runs one request on one model.
@@ -185,8 +194,16 @@ impl Inference {
                 let (task, pipeline) = found.ok_or_else(no_texts)?;
                 let (parameters, submission) = (&request.parameters[..], call.submission());
                 let metrics = &model.metrics;
-                let asking =
-                    pipeline::Asking { task, pipeline, parameters, submission, metrics, trace };
+                let bytes = self.bytes.as_ref();
+                let asking = pipeline::Asking {
+                    task,
+                    pipeline,
+                    parameters,
+                    submission,
+                    bytes,
+                    metrics,
+                    trace,
+                };
                 Box::pin(pipeline::run(scheduler, asking)).await?
             }
             Dispatch::Batches(scheduler) if 0 < most_rows && fitting < rows => {

@@ -16,11 +16,13 @@ use crate::{
         open::ServedPipeline,
         outputs::{Counts, Outputs},
         parameters::{self, Asked},
-        row_error::{error, of_text},
+        room::Room,
+        row_error::{error, of_input},
     },
 };
 use inference::{
     error::Error,
+    limits::Budget,
     request::Parameter,
     task::{Medium, TEXT, Task},
     timings::Timings,
@@ -49,6 +51,8 @@ pub(super) struct Asking<'a> {
     pub(super) parameters: &'a [(Arc<str>, Parameter)],
     /// Its texts, checked; the rest is that of each of its rows.
     pub(super) submission: Submission,
+    /// Of which decoded files take their bytes.
+    pub(super) bytes: Option<&'a Arc<Budget>>,
     /// Of the model.
     pub(super) metrics: &'a ModelMetrics,
     pub(super) trace: Option<&'a Trace>,
@@ -62,13 +66,15 @@ pub(super) struct Asking<'a> {
 /// # Cancel safety
 /// Dropping the future withdraws all rows.
 pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Done, Error> {
-    let Asking { task, pipeline, parameters, submission, metrics, trace } = asking;
+    let Asking { task, pipeline, parameters, submission, bytes, metrics, trace } = asking;
     let (work, deadline) = (submission.work.clone(), submission.deadline);
     let began = Instant::now();
-    let ready = ready(pipeline, task, &work, parameters, deadline).await;
+    let room = bytes.map(Room::of);
+    let ready = ready(pipeline, task, &work, parameters, room, deadline).await;
     let prepare = began.elapsed();
     metrics.text_step(TextStep::Prepare, prepare);
-    let (asked, prepared) = ready.inspect_err(|it| metrics.texts_refused(refusal(it)))?;
+    // What was decided covers the rows until they have run.
+    let (asked, prepared, room) = ready.inspect_err(|it| metrics.texts_refused(refusal(it)))?;
     if let Some(trace) = trace {
         trace.prepared(began);
         trace.queued(&work.inputs);
@@ -83,6 +89,7 @@ pub(super) async fn run(scheduler: &Scheduler, asking: Asking<'_>) -> Result<Don
     let leaving = Leaving::new(scheduler, submission.accepted);
     let done = run_rows(scheduler, pipeline, &submission, rows).await;
     leaving.end();
+    drop(room);
     let ended = Instant::now();
     let (reduced, timings) = scheduler.count_parts(done, submission.accepted)?;
     let answering = Answering { work, asked, started, deadline };
@@ -103,14 +110,15 @@ async fn ready(
     task: Task,
     work: &Work,
     parameters: &[(Arc<str>, Parameter)],
+    room: Option<Room>,
     deadline: Option<Instant>,
-) -> Result<(Asked, Vec<Prepared>), Error> {
+) -> Result<(Asked, Vec<Prepared>, Option<Room>), Error> {
     let asked = parameters::read(task, parameters)?;
-    let prepared = prepare(pipeline, task, work, asked.clone(), deadline).await?;
+    let (prepared, room) = prepare(pipeline, task, work, asked.clone(), room, deadline).await?;
     if task == Task::FeatureExtraction {
         check_features(pipeline, &prepared)?;
     }
-    Ok((asked, prepared))
+    Ok((asked, prepared, room))
 }
 
 /// Under which reason a refusal is counted.
@@ -129,16 +137,18 @@ async fn prepare(
     task: Task,
     work: &Work,
     asked: Asked,
+    mut room: Option<Room>,
     deadline: Option<Instant>,
-) -> Result<Vec<Prepared>, Error> {
+) -> Result<(Vec<Prepared>, Option<Room>), Error> {
     let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
     let labels = asked.candidate_labels.as_deref().unwrap_or_default().len().max(1);
     // Each label makes a row of the whole text. What is asked for may be long, too: labels, targets, a template.
     check_rows(work.rows.max(1).saturating_mul(labels), pipeline.config.max_batch_size)?;
-    let is_short = texts.saturating_mul(labels) <= FEW
+    let is_short = task.medium() == Medium::Text
+        && texts.saturating_mul(labels) <= FEW
         && bytes.saturating_mul(labels).saturating_add(asked.bytes) < AT_ONCE;
-    let (around, inputs) = (pipeline.clone(), work.inputs.clone());
+    let (around, inputs, medium) = (pipeline.clone(), work.inputs.clone(), task.medium());
     let prepare = move |wanted: &Wanted| {
         let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
         let most = around.config.max_batch_size;
@@ -147,14 +157,22 @@ async fn prepare(
         let mut all = Vec::with_capacity(inputs.len());
         for (at, input) in inputs.iter().enumerate() {
             wanted.check()?;
-            let prepared = around.steps.prepare(task, &input.input(), &asked.parameters);
-            let prepared = prepared.map_err(|it| of_text(at, inputs.len(), &it))?;
+            let input = input.input();
+            if let Some(room) = &mut room {
+                let bytes = around.steps.bytes_to_prepare(&input);
+                room.take(bytes.map_err(|it| of_input(medium, at, inputs.len(), &it))?)?;
+            }
+            let prepared = around.steps.prepare(task, &input, &asked.parameters);
+            let prepared = prepared.map_err(|it| of_input(medium, at, inputs.len(), &it))?;
+            if let Some(room) = &mut room {
+                room.keep(prepared.bytes());
+            }
             rows += prepared.rows.len();
             // Windows of long texts, which only tokens can tell.
             check_rows(rows, most)?;
             all.push(prepared);
         }
-        Ok(all)
+        Ok((all, room))
     };
     pipeline.work(Effort::short_if(is_short), deadline, prepare).await
 }

@@ -49,14 +49,16 @@ pub(super) struct Settled {
 }
 
 impl Loader {
-    /// The folder of a model that is served as a pipeline, if the folder can be.
-    pub(super) fn folder_of_texts<'a>(&self, load: &Load<'a>) -> Option<&'a Path> {
+    /// May a model be served as a pipeline?
+    pub(super) fn may_be_pipeline(&self, load: &Load<'_>) -> bool {
         let settings = &self.settings.repository;
         let may_be = settings.pipelines.are_served && settings.auto_complete;
-        if !may_be || load.raw.is_some_and(describes_tensors) {
-            return None;
-        }
-        folder_of(&load.found.dir, load.path)
+        may_be && !load.raw.is_some_and(describes_tensors)
+    }
+
+    /// The folder of a model that is served as a pipeline, if the folder can be.
+    pub(super) fn folder_of_pipeline<'a>(&self, load: &Load<'a>) -> Option<&'a Path> {
+        self.may_be_pipeline(load).then(|| folder_of(&load.found.dir, load.path)).flatten()
     }
 
     /// Completes the configuration anew, of a model whose rows are not to be trusted and which takes no texts.
@@ -174,7 +176,7 @@ impl Loader {
         }
         let merged = matches!(completed.config.scheduling, Scheduling::Dynamic(_));
         // Texts are rows of a graph in any case, and have their rows tried by themselves.
-        let rows = match self.folder_of_texts(load) {
+        let rows = match self.folder_of_pipeline(load) {
             Some(_) => RowsKnown::OfTexts,
             None => RowsKnown::Dependent,
         };

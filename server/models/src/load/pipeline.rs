@@ -28,7 +28,7 @@ use crate::{
         trial_runs::{Trials, trial_runs},
         version_load::Load,
     },
-    pipeline::open::{Loaded, Opening, ServedPipeline, open},
+    pipeline::open::{Loaded, Opening, Origin, ServedPipeline, open},
     repository::local::repository_of,
     settings::pipelines::PipelineSettings,
 };
@@ -143,7 +143,14 @@ impl Loader {
         warnings: &mut Warnings<'_>,
     ) -> Result<Option<(ServedPipeline, Signature)>, CreateError> {
         let settings = &self.settings.repository;
-        let Some(dir) = self.folder_of_texts(load) else { return Ok(None) };
+        let root = repository_of(load.found, &settings.from);
+        let root = root.unwrap_or_else(|| load.found.dir.clone());
+        let dir = self.folder_of_pipeline(load).map(|it| Dir::new(it, &root));
+        let origin = match &dir {
+            Some(dir) => Origin::Folder(dir),
+            None if self.may_be_pipeline(load) && model.spec().is_some() => Origin::Graph,
+            None => return Ok(None),
+        };
         let is_on_gpu = plan.uses_gpus();
         let most = most_of_run(load.raw, &settings.pipelines, is_on_gpu);
         let config = &settled.completed.config;
@@ -153,11 +160,13 @@ impl Loader {
         let pool = self.prepare_pool();
         let loaded = Loaded { spec: model.spec(), signature, config, bounds, is_on_gpu, pool };
         let (name, version) = (load.found.shown_name(), load.version);
-        let from = &settings.from;
-        let root = repository_of(load.found, from).unwrap_or_else(|| load.found.dir.clone());
-        match open(&Dir::new(dir, &root), &loaded, &settings.pipelines)? {
-            Opening::Pipeline(opened) => {
+        match open(origin, &loaded, &settings.pipelines)? {
+            None => Ok(None),
+            Some(Opening::Pipeline(opened)) => {
                 let (mut pipeline, mut face) = *opened;
+                if pipeline.steps.text().is_none() && settled.is_unproved {
+                    pipeline.rows = std::mem::take(&mut pipeline.rows).strict();
+                }
                 settled.kept = pipeline.rows.bounds.and_then(|_| self.kept_costs(load, plan));
                 let Tried { rows, trials } =
                     self.try_rows(load, plan, model, settled, &pipeline)?;
@@ -172,7 +181,7 @@ impl Loader {
                 tracing::info!(model = name, version, "{}", pipeline.describe());
                 Ok(Some((pipeline, face)))
             }
-            Opening::Tensors(reason) => {
+            Some(Opening::Tensors(reason)) => {
                 tracing::info!(
                     model = name,
                     version,

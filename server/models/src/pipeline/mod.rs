@@ -9,6 +9,7 @@ pub(crate) mod inputs;
 pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod parameters;
+pub(crate) mod room;
 pub(crate) mod row_error;
 pub(crate) mod row_runs;
 pub(crate) mod text_model;

@@ -73,25 +73,32 @@ pub(crate) fn folder_of<'a>(model_dir: &'a Path, version: &'a Path) -> Option<&'
     places.into_iter().find(|it| it.is_dir() && is_pipeline(it))
 }
 
-/// Makes a pipeline of a graph and its folder.
+/// What says what a graph is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// The folder that it lies in.
+    Folder(&'a Dir),
+    /// Its own metadata.
+    Graph,
+}
+
+/// Makes a pipeline of a graph and of what says what it is for; `None` where its metadata does not.
 ///
 /// # Errors
 /// What is missing or wrong in the folder: file, key and remedy.
 pub(crate) fn open(
-    dir: &Dir,
+    origin: Origin<'_>,
     loaded: &Loaded<'_>,
     settings: &PipelineSettings,
-) -> Result<Opening, String> {
-    let tensors = |reason: &str| Ok(Opening::Tensors(reason.to_owned()));
+) -> Result<Option<Opening>, String> {
     let Loaded { spec: Some(spec), signature, config, .. } = *loaded else {
-        return tensors("the engine does not describe its inputs");
+        let reason = "the engine does not describe its inputs".to_owned();
+        return Ok(Some(Opening::Tensors(reason)));
     };
-    if !signature.batches() {
-        return tensors("its graph has no batch dimension");
-    }
-    let (folder, steps) = match around(dir, spec, settings)? {
-        Around::Steps(both) => *both,
-        Around::Tensors(reason) => return tensors(&reason),
+    let Some(around) = around(origin, spec, settings)? else { return Ok(None) };
+    let Steps { steps, overrides, .. } = match around {
+        Around::Steps(steps) => *steps,
+        Around::Tensors(reason) => return Ok(Some(Opening::Tensors(reason))),
     };
     let mut tasks = steps.tasks();
     if steps.ranks_by_vectors() {
@@ -103,52 +110,85 @@ pub(crate) fn open(
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };
     let tokens = settings.max_batch_tokens.map(NonZeroUsize::get);
-    let tokens = tokens.or(folder.overrides.max_batch_tokens);
+    let tokens = tokens.or(overrides.max_batch_tokens);
     let bounds = loaded.bounds.map(|it| RunBounds { tokens: tokens.unwrap_or(it.tokens), ..it });
     let rows = RowRuns::new(&steps, bounds, loaded.is_on_gpu);
-    let strict_rows = folder.overrides.strict_rows.unwrap_or(false);
+    let strict_rows = overrides.strict_rows.unwrap_or(false);
     let graph = signature.clone();
     let has_token_bound = tokens.is_some();
     let pool = loaded.pool.clone();
     let served = ServedPipeline { steps, graph, config, rows, strict_rows, has_token_bound, pool };
-    Ok(Opening::Pipeline(Box::new((served, face))))
+    Ok(Some(Opening::Pipeline(Box::new((served, face)))))
 }
 
-/// A folder and the steps around its graph.
+/// What stands around a graph.
 pub(crate) enum Around {
-    /// It takes texts.
-    Steps(Box<(Folder, Pipeline)>),
+    /// It takes texts, images or sounds.
+    Steps(Box<Steps>),
     /// Its graph is served as it is, for this reason.
     Tensors(String),
 }
 
-/// Reads a folder, whose graph its engine describes so. Blocking.
+/// The steps around a graph, and where they come from.
+pub(crate) struct Steps {
+    pub(crate) steps: Pipeline,
+    /// `None` where the graph itself says what it is for.
+    pub(crate) folder: Option<Folder>,
+    /// What was said over the folder.
+    pub(crate) overrides: Overrides,
+}
+
+/// Finds out what stands around a graph that its engine describes so; `None` where its metadata does not say it.
+/// Blocking.
 ///
 /// # Errors
 /// What is missing or wrong in the folder: file, key and remedy.
 pub(crate) fn around(
-    dir: &Dir,
+    origin: Origin<'_>,
     spec: &ModelSpec,
     settings: &PipelineSettings,
-) -> Result<Around, String> {
+) -> Result<Option<Around>, String> {
     let overrides = Overrides {
         task: settings.task.clone(),
         pooling: settings.pooling.clone(),
         max_text_bytes: settings.max_text_bytes,
         prompt: settings.prompt.clone(),
         prompt_name: settings.prompt_name.clone(),
+        max_image_pixels: Some(settings.max_image_pixels),
+        max_audio_seconds: Some(settings.max_audio_seconds),
+        jpeg_library: settings.jpeg_library.clone(),
         ..Overrides::default()
     };
-    let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
-    let opened = Pipeline::open(&folder, spec);
-    let steps = match opened.map_err(|it| it.to_string())? {
-        Opened::Pipeline(steps) => *steps,
-        Opened::Tensors(reason) => return Ok(Around::Tensors(reason)),
+    let (folder, opened) = match origin {
+        Origin::Folder(dir) => {
+            let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
+            let opened = Pipeline::open(&folder, spec).map_err(|it| it.to_string())?;
+            (Some(folder), opened)
+        }
+        Origin::Graph => {
+            match Pipeline::of_graph(&overrides, spec).map_err(|it| it.to_string())? {
+                Some(opened) => (None, opened),
+                None => return Ok(None),
+            }
+        }
     };
+    let tensors = |reason: String| Ok(Some(Around::Tensors(reason)));
+    let steps = match opened {
+        Opened::Pipeline(steps) => *steps,
+        Opened::Tensors(reason) => return tensors(reason),
+    };
+    if !takes_rows(spec) {
+        return tensors("its graph has no batch dimension".to_owned());
+    }
     if !steps.constants().is_empty() {
         let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
-        let reason = format!("its graph takes {}, which no text fills", names.join(", "));
-        return Ok(Around::Tensors(reason));
+        return tensors(format!("its graph takes {}, which no text fills", names.join(", ")));
     }
-    Ok(Around::Steps(Box::new((folder, steps))))
+    let overrides = folder.as_ref().map_or(overrides, |it| it.overrides.clone());
+    Ok(Some(Around::Steps(Box::new(Steps { steps, folder, overrides }))))
+}
+
+/// Is the first dimension of each input that of rows, of any number or of one?
+fn takes_rows(spec: &ModelSpec) -> bool {
+    spec.inputs.iter().all(|it| it.any_rank || matches!(it.dims.first(), Some(None | Some(1))))
 }

@@ -4,7 +4,7 @@ use backend::BackendError;
 
 use inference::{
     error::Error,
-    task::{TEXT, TOKEN_IDS},
+    task::{Medium, TEXT, TOKEN_IDS},
 };
 use steps::RowError;
 
@@ -13,11 +13,11 @@ pub(crate) fn error(problem: RowError) -> Error {
     said(&problem, problem.to_string())
 }
 
-/// The same of one of several texts: which one it is, where there are several, and what is wrong with it.
-pub(crate) fn of_text(at: usize, of: usize, problem: &RowError) -> Error {
+/// The same of one of several texts or files: which one it is, where there are several, and what is wrong with it.
+pub(crate) fn of_input(medium: Medium, at: usize, of: usize, problem: &RowError) -> Error {
     let text = match of {
         1 => problem.to_string(),
-        _ => format!("text {} of the request: {problem}", at + 1),
+        _ => format!("{} {} of the request: {problem}", medium.name(), at + 1),
     };
     said(problem, text)
 }
@@ -56,7 +56,8 @@ mod tests {
         let wrong = error(RowError::Parameter { name: "dimensions".to_owned(), problem });
         assert_eq!(wrong.parameter(), Some("dimensions"));
         assert_eq!(wrong.to_string(), "parameter 'dimensions': it is 0");
-        let second = of_text(1, 2, &RowError::TooManyTokens { given: 9, allowed: 8 });
+        let second =
+            of_input(Medium::Text, 1, 2, &RowError::TooManyTokens { given: 9, allowed: 8 });
         assert_eq!(second.parameter(), Some("text"));
         assert!(second.to_string().starts_with("text 2 of the request: the input"), "{second}");
         let failed = error(RowError::Tokenizer("no".to_owned()));

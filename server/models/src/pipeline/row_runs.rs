@@ -66,6 +66,8 @@ impl RowRuns {
             }
             None => Lengths::Own,
         };
+        // What has no length shares runs by its shape.
+        let bounds = bounds.filter(|_| steps.text().is_some());
         RowRuns { bounds, padding, lengths, alone: None, costs: Arc::default() }
     }
 
@@ -123,6 +125,9 @@ impl RowRuns {
             Lengths::Fixed(length) => length,
             Lengths::Rounded(most) => CostTable::rounded(tokens).min(most).max(tokens),
         };
+        // Apart from requests that go to the graph as they are, whose outputs keep the length of their run.
+        let mut key = DefaultHasher::new();
+        "pipeline".hash(&mut key);
         let mut row = Vec::with_capacity(inputs.len());
         for (input, of_graph) in inputs.into_iter().zip(steps.inputs()) {
             let shape = std::iter::once(1).chain(input.tensor.shape().dims().iter().copied());
@@ -132,13 +137,13 @@ impl RowRuns {
                 let parts = std::iter::once(&tensor);
                 tensor = padding.fill(&input.name, parts, length).ok_or_else(lost)?;
             }
+            if of_graph.shape == RowShape::Varying {
+                tensor.shape().hash(&mut key);
+            }
             row.push(NamedTensor { tensor, ..input });
         }
         let outputs = steps.outputs().iter().map(|it| it.name.clone()).collect();
         let work = Work { inputs: row, outputs, rows: 1 };
-        // Apart from requests that go to the graph as they are, whose outputs keep the length of their run.
-        let mut key = DefaultHasher::new();
-        "text".hash(&mut key);
         let number = self.alone.as_ref().map(|it| it.fetch_add(1, Ordering::Relaxed));
         number.hash(&mut key);
         let is_packed = self.bounds.is_some();
@@ -163,7 +168,7 @@ fn padding(steps: &Pipeline) -> Option<Padding> {
         RowShape::Tokens { pad } => {
             Some(Filler::new(it.dtype, pad, side).map(|filler| (it.name.clone(), filler)))
         }
-        RowShape::Fixed(_) => None,
+        RowShape::Fixed(_) | RowShape::Varying => None,
     };
     let inputs = steps.inputs().iter().filter_map(filler).collect::<Option<_>>()?;
     Some(Padding { inputs })

@@ -7,10 +7,13 @@ use backend::DataType;
 use super::{
     elsewhere::{AT_ONCE, Effort},
     open::ServedPipeline,
-    row_error::of_text,
+    row_error::of_input,
 };
 use crate::serving::served::ServedModel;
-use inference::{error::Error, task::Task};
+use inference::{
+    error::Error,
+    task::{Medium, Task},
+};
 use schedule::prepare::Wanted;
 use steps::{Head, Step, TextPipeline, TextToken, Tokenizing};
 
@@ -123,7 +126,7 @@ impl<'a> TextModel<'a> {
             for (at, text) in texts.iter().enumerate() {
                 wanted.check()?;
                 let tokens = steps.tokenize(text, &how);
-                let tokens = tokens.map_err(|it| of_text(at, texts.len(), &it))?;
+                let tokens = tokens.map_err(|it| of_input(Medium::Text, at, texts.len(), &it))?;
                 count += tokens.len();
                 check_tokens(count)?;
                 all.push(tokens);
@@ -156,7 +159,7 @@ impl<'a> TextModel<'a> {
             let text = |(at, ids): (usize, &Vec<u32>)| {
                 wanted.check()?;
                 let text = tokenizer.decode_known(ids, skip_special_tokens);
-                text.map_err(|it| of_text(at, lists.len(), &it))
+                text.map_err(|it| of_input(Medium::Text, at, lists.len(), &it))
             };
             lists.iter().enumerate().map(text).collect()
         };

@@ -15,5 +15,5 @@ pub use hosted_start::{HostedStart, HostedWay, PlatformFolder};
 pub use model_defaults::ModelDefaults;
 pub use multi_model::MultiModel;
 pub use named_models::{LabelRule, NamedModels};
-pub use pipelines::{JpegLibrary, PipelineSettings, USUAL_JPEG_LIBRARY};
+pub use pipelines::PipelineSettings;
 pub use repository::{BackendSetting, ModelsFrom, Repository};

@@ -1,11 +1,12 @@
 //! What operators say of pipelines: models that take texts, images or sounds where their graph takes tensors.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::num::NonZeroUsize;
 
 use configuration::{
     Flag, Sources,
     value::{self, Parse},
 };
+use steps::JpegLibrary;
 
 /// Most inputs of one request where nothing is said.
 const MOST_INPUTS: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
@@ -15,9 +16,6 @@ const MOST_PIXELS: u64 = 50_000_000;
 
 /// Seconds of the longest sound where nothing is said.
 const LONGEST_SOUND: u32 = 300;
-
-/// The library for JPEG that is used where the system has it.
-pub const USUAL_JPEG_LIBRARY: &str = "libturbojpeg.so.0";
 
 /// The flags of this part.
 #[rustfmt::skip]
@@ -68,17 +66,6 @@ pub struct PipelineSettings {
     pub prompt_name: Option<String>,
 }
 
-/// What decodes JPEG.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JpegLibrary {
-    /// [`USUAL_JPEG_LIBRARY`] where the system has it, else the decoder inside.
-    Usual,
-    /// The library of that name or path. Without it no model that takes images is loaded.
-    At(PathBuf),
-    /// The decoder inside.
-    Inside,
-}
-
 impl Default for PipelineSettings {
     fn default() -> PipelineSettings {
         PipelineSettings {
@@ -92,7 +79,7 @@ impl Default for PipelineSettings {
             prepare_threads: None,
             max_image_pixels: MOST_PIXELS,
             max_audio_seconds: LONGEST_SOUND,
-            jpeg_library: JpegLibrary::Usual,
+            jpeg_library: JpegLibrary::Auto,
             prompt: None,
             prompt_name: None,
         }
@@ -130,7 +117,7 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
         prepare_threads,
         max_image_pixels: pixels.map_or(MOST_PIXELS, |it| it.get() as u64),
         max_audio_seconds: seconds.unwrap_or(LONGEST_SOUND),
-        jpeg_library: jpeg_library.unwrap_or(JpegLibrary::Usual),
+        jpeg_library: jpeg_library.unwrap_or(JpegLibrary::Auto),
         prompt,
         prompt_name,
     }
@@ -151,20 +138,22 @@ fn seconds_of_sound(text: &str) -> Parse<u32> {
 
 fn jpeg_library(text: &str) -> Parse<JpegLibrary> {
     match text {
-        "none" => Ok(JpegLibrary::Inside),
-        path => Ok(JpegLibrary::At(value::path(path)?)),
+        "none" => Ok(JpegLibrary::None),
+        path => Ok(JpegLibrary::File(value::path(path)?)),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
     fn a_library_for_jpeg_is_the_usual_one_the_named_one_or_none() {
-        assert_eq!(PipelineSettings::default().jpeg_library, JpegLibrary::Usual);
-        assert_eq!(jpeg_library("none"), Ok(JpegLibrary::Inside));
-        let named = JpegLibrary::At(PathBuf::from("/opt/libturbojpeg.so"));
+        assert_eq!(PipelineSettings::default().jpeg_library, JpegLibrary::Auto);
+        assert_eq!(jpeg_library("none"), Ok(JpegLibrary::None));
+        let named = JpegLibrary::File(PathBuf::from("/opt/libturbojpeg.so"));
         assert_eq!(jpeg_library("/opt/libturbojpeg.so"), Ok(named));
         assert_eq!(seconds_of_sound("60"), Ok(60));
         for wrong in ["0", "-1", "1.5", "5000000000"] {

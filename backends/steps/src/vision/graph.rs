@@ -1,0 +1,274 @@
+//! What the graph of an image model takes and gives.
+
+use std::sync::Arc;
+
+use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
+use half::f16;
+use image::{OutputShape, Pixels};
+
+use super::plan::{Boxes, ImageHead, Preparation};
+use crate::{
+    error::{FolderError, RowError},
+    outputs::GraphOutput,
+    step::{GraphInput, RowShape},
+};
+
+/// The inputs of a graph, and how an image fills them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ImageInputs {
+    /// The pixels, and their mask where the graph takes one.
+    pub(crate) inputs: Vec<GraphInput>,
+}
+
+/// The name of the mask of the pixels that are no padding.
+const MASK: &str = "pixel_mask";
+
+impl ImageInputs {
+    /// What fills the inputs of `spec`. `file` is the graph's name in errors.
+    ///
+    /// # Errors
+    /// When an input is required that no image fills, or the pixels have not the shape that the preparation gives.
+    pub(crate) fn plan(
+        spec: &ModelSpec,
+        preparation: &Preparation,
+        file: &str,
+    ) -> Result<ImageInputs, FolderError> {
+        let mut inputs = Vec::new();
+        let named = spec.inputs.iter().find(|it| &*it.name == "pixel_values");
+        let only = || spec.inputs.iter().find(|it| it.dims.len() == 4);
+        let Some(pixels) = named.or_else(only) else {
+            let problem = "the graph has no such input, so it takes no image";
+            return Err(FolderError::key(file, "pixel_values", problem));
+        };
+        check_pixels(pixels, preparation.output(), file)?;
+        inputs.push(port(pixels));
+        for other in spec.inputs.iter().filter(|it| it.name != pixels.name) {
+            if &*other.name == MASK && preparation.has_mask() {
+                check_mask(other, file)?;
+                inputs.push(port(other));
+            } else if !other.optional {
+                let problem = "the graph requires this input, and an image does not fill it";
+                return Err(FolderError::key(file, &*other.name, problem));
+            }
+        }
+        Ok(ImageInputs { inputs })
+    }
+
+    /// The row of these pixels.
+    ///
+    /// # Errors
+    /// Only when sizes overflow.
+    pub(crate) fn row(&self, pixels: Pixels) -> Result<Vec<NamedTensor>, RowError> {
+        let Pixels { shape, values, mask, .. } = pixels;
+        let mut values = Some(values);
+        let fill = |input: &GraphInput| {
+            let tensor = match (&*input.name, values.take_if(|_| &*input.name != MASK)) {
+                (_, Some(values)) => of_values(input.dtype, &shape, values),
+                _ => {
+                    let [_, height, width] = shape;
+                    let filled = mask.unwrap_or([height, width]);
+                    of_mask(input.dtype, [height, width], filled)
+                }
+            };
+            let tensor = tensor.map_err(|error| RowError::Input(error.to_string()))?;
+            Ok(NamedTensor { name: input.name.clone(), tensor })
+        };
+        self.inputs.iter().map(fill).collect()
+    }
+}
+
+fn port(input: &TensorSpec) -> GraphInput {
+    GraphInput { name: input.name.clone(), dtype: input.dtype, shape: RowShape::Varying }
+}
+
+fn check_pixels(pixels: &TensorSpec, output: OutputShape, file: &str) -> Result<(), FolderError> {
+    let error = |problem: String| Err(FolderError::key(file, &*pixels.name, problem));
+    if ![DataType::Fp32, DataType::Fp16].contains(&pixels.dtype) {
+        return error(format!("it is {}, pixels are FP32 or FP16", pixels.dtype));
+    }
+    if pixels.any_rank {
+        return Ok(());
+    }
+    let &[_, channels, height, width] = &*pixels.dims else {
+        let given = pixels.dims.len();
+        return error(format!("it has {given} dimensions, pixels have four"));
+    };
+    if channels.is_some_and(|it| it != 3) {
+        let (found, last) = (channels.unwrap_or(0), width.unwrap_or(0));
+        return error(match last {
+            3 => "its channels come last, and pixels are prepared channel by channel".to_owned(),
+            _ => format!("it has {found} channels, an image has 3"),
+        });
+    }
+    let OutputShape::Fixed([_, given_height, given_width]) = output else { return Ok(()) };
+    let differs =
+        height.is_some_and(|it| it != given_height) || width.is_some_and(|it| it != given_width);
+    match (differs, height, width) {
+        (true, Some(height), Some(width)) => error(format!(
+            "it takes {height} x {width} pixels, preprocessor_config.json gives {given_height} x {given_width}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_mask(mask: &TensorSpec, file: &str) -> Result<(), FolderError> {
+    match mask.dtype {
+        DataType::Int64 | DataType::Int32 | DataType::Bool | DataType::Fp32 => Ok(()),
+        other => {
+            let problem = format!("it is {other}, a mask is INT64, INT32, BOOL or FP32");
+            Err(FolderError::key(file, &*mask.name, problem))
+        }
+    }
+}
+
+fn of_values(
+    dtype: DataType,
+    shape: &[usize; 3],
+    values: Vec<f32>,
+) -> Result<Tensor, backend::SizeMismatch> {
+    match dtype {
+        DataType::Fp16 => {
+            let halves: Vec<f16> = values.into_iter().map(f16::from_f32).collect();
+            Tensor::from_vec(Shape::new(shape), halves)
+        }
+        _ => Tensor::from_vec(Shape::new(shape), values),
+    }
+}
+
+/// One in the upper left, where the image is, and zero elsewhere.
+fn of_mask(
+    dtype: DataType,
+    [height, width]: [usize; 2],
+    [filled_height, filled_width]: [usize; 2],
+) -> Result<Tensor, backend::SizeMismatch> {
+    let rows = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
+    let is_filled = rows.map(|(y, x)| y < filled_height && x < filled_width);
+    let shape = Shape::new(&[height, width]);
+    match dtype {
+        DataType::Bool => {
+            let bytes: Vec<u8> = is_filled.map(u8::from).collect();
+            Tensor::new(DataType::Bool, shape, bytes.into())
+        }
+        DataType::Int32 => Tensor::from_vec::<i32>(shape, is_filled.map(i32::from).collect()),
+        DataType::Fp32 => {
+            Tensor::from_vec::<f32>(shape, is_filled.map(|it| f32::from(u8::from(it))).collect())
+        }
+        _ => Tensor::from_vec::<i64>(shape, is_filled.map(i64::from).collect()),
+    }
+}
+
+/// The outputs that a head reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageOutputs {
+    /// In the order in which the head gets them.
+    pub(crate) outputs: Vec<GraphOutput>,
+    /// The place of the vectors of patches among them.
+    pub(crate) patches: Option<usize>,
+    /// The place of the vector of the whole image.
+    pub(crate) vector: Option<usize>,
+    /// Length of the last dimension of the output that is read first, where the graph says it.
+    pub(crate) width: Option<usize>,
+    /// The same of the vector of the whole image.
+    pub(crate) vector_width: Option<usize>,
+}
+
+impl ImageOutputs {
+    /// The outputs of `spec` that `head` reads.
+    ///
+    /// # Errors
+    /// When there is none that it can read.
+    pub(crate) fn plan(
+        spec: &ModelSpec,
+        head: &ImageHead,
+        file: &str,
+    ) -> Result<ImageOutputs, FolderError> {
+        let mut plan = ImageOutputs {
+            outputs: Vec::new(),
+            patches: None,
+            vector: None,
+            width: None,
+            vector_width: None,
+        };
+        match head {
+            ImageHead::Classifier(_) => {
+                plan.add(find(spec, &["logits"], &[2], file)?);
+            }
+            ImageHead::Detector(detector) => match detector.boxes {
+                Boxes::Queries(_) => {
+                    plan.add(find(spec, &["logits"], &[3], file)?);
+                    plan.add(named(spec, &["pred_boxes"], file)?);
+                }
+                Boxes::Yolo(_) => plan.add(find(spec, &["output0"], &[3], file)?),
+            },
+            ImageHead::Features => {
+                let patches = named(spec, &["last_hidden_state"], file);
+                let vector = named(spec, &["pooler_output", "image_embeds"], file);
+                if let Ok(patches) = patches {
+                    plan.patches = Some(0);
+                    plan.add(patches);
+                }
+                match vector {
+                    Ok(vector) => {
+                        plan.vector = Some(plan.outputs.len());
+                        plan.vector_width = vector.dims.last().copied().flatten();
+                        plan.add(vector);
+                    }
+                    Err(_) if plan.patches.is_some() => {}
+                    Err(_) => {
+                        let vector = find(spec, &["last_hidden_state"], &[2, 3, 4], file)?;
+                        plan.patches = Some(0);
+                        plan.add(vector);
+                    }
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The name of the output in that place, for errors.
+    pub(crate) fn name(&self, at: usize) -> &str {
+        self.outputs.get(at).map_or("", |it| &it.name)
+    }
+
+    fn add(&mut self, found: &TensorSpec) {
+        if self.outputs.is_empty() {
+            self.width = found.dims.last().copied().flatten();
+        }
+        let name: Arc<str> = found.name.clone();
+        self.outputs.push(GraphOutput { name, has_tokens: false });
+    }
+}
+
+/// The output with the first of these names.
+fn named<'a>(
+    spec: &'a ModelSpec,
+    names: &[&str],
+    file: &str,
+) -> Result<&'a TensorSpec, FolderError> {
+    let found = names.iter().find_map(|name| spec.outputs.iter().find(|it| &&*it.name == name));
+    let problem = "the graph has no such output";
+    found.ok_or_else(|| FolderError::key(file, names.join(" or "), problem))
+}
+
+/// The same, else the first output of numbers with one of these numbers of dimensions.
+fn find<'a>(
+    spec: &'a ModelSpec,
+    names: &[&str],
+    ranks: &[usize],
+    file: &str,
+) -> Result<&'a TensorSpec, FolderError> {
+    let fits = |it: &&TensorSpec| it.any_rank || ranks.contains(&it.dims.len());
+    match named(spec, names, file) {
+        Ok(found) if fits(&found) => Ok(found),
+        Ok(found) => {
+            let problem =
+                format!("it has {} dimensions, the task needs {}", found.dims.len(), ranks[0]);
+            Err(FolderError::key(file, &*found.name, problem))
+        }
+        Err(error) => {
+            let floats = [DataType::Fp32, DataType::Fp16];
+            let mut all = spec.outputs.iter().filter(|it| floats.contains(&it.dtype));
+            all.find(fits).ok_or(error)
+        }
+    }
+}

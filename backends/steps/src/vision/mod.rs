@@ -1,0 +1,8 @@
+//! What an image goes through before and behind a graph: what its files say, and the three calls around a run.
+
+mod graph;
+mod pipeline;
+mod plan;
+mod ultralytics;
+
+pub(crate) use pipeline::ImagePipeline;

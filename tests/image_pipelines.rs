@@ -1,0 +1,122 @@
+//! Folders of image models and single graphs of Ultralytics' exports, served as they are: every picture of the
+//! fixtures, against what transformers and Ultralytics' rules say. `tests/fixtures/pipelines/make.py` makes both.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{
+    pipelines::{agrees, fixtures, repository},
+    support::{Client, Repository, Server},
+};
+
+/// A picture of the fixtures as a file.
+fn picture(name: &str) -> Vec<u8> {
+    fs::read(fixtures().join("pictures").join(name)).unwrap()
+}
+
+/// A request of KServe v2 with that image behind its JSON, and what the model says of it.
+fn ask(
+    client: &mut Client,
+    model: &str,
+    image: &[u8],
+    parameters: &Value,
+) -> crate::support::Reply {
+    let size = image.len() + 4;
+    let head = json!({
+        "inputs": [{"name": "image", "shape": [1, 1], "datatype": "BYTES",
+                    "parameters": {"binary_data_size": size}}],
+        "outputs": [{"name": "result", "parameters": {"binary_data": false}}],
+        "parameters": parameters,
+    })
+    .to_string();
+    let mut body = head.clone().into_bytes();
+    body.extend(u32::try_from(image.len()).unwrap().to_le_bytes());
+    body.extend(image);
+    let length = head.len().to_string();
+    let headers = [
+        ("content-type", "application/octet-stream"),
+        ("inference-header-content-length", length.as_str()),
+    ];
+    client.post(&format!("/v2/models/{model}/infer"), &headers, body)
+}
+
+fn said(reply: &crate::support::Reply) -> Value {
+    let text = reply.json()["outputs"][0]["data"][0].as_str().unwrap().to_owned();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Asks a model about every picture of its fixture; how many there were.
+fn replay(client: &mut Client, model: &str) -> usize {
+    let cases = fs::read_to_string(fixtures().join(model).join("expected.jsonl")).unwrap();
+    let mut asked = 0;
+    for case in cases.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()) {
+        let image = picture(case["picture"].as_str().unwrap());
+        let reply = ask(client, model, &image, &case["parameters"]).expect(200);
+        let given = said(&reply);
+        assert!(agrees(&given, &case["reply"]), "{model}, {}: {given}", case["case"]);
+        asked += 1;
+    }
+    asked
+}
+
+/// Models of these fixtures that are a graph and nothing else.
+fn graphs(names: &[&str]) -> Repository {
+    names.iter().fold(Repository::new(), |repository, name| {
+        let graph = fs::read(fixtures().join(name).join("yolo.onnx")).unwrap();
+        repository.file(&format!("{name}/1/model.onnx"), graph)
+    })
+}
+
+#[test]
+fn an_image_is_classified_and_becomes_vectors_as_by_the_pipeline() {
+    let server = Server::start(&repository(&["vit", "dinov2"]), &[]);
+    let mut client = server.client();
+    assert!(16 <= replay(&mut client, "vit"));
+    assert!(8 <= replay(&mut client, "dinov2"));
+}
+
+#[test]
+fn boxes_agree() {
+    let folders = ["detr", "conditional-detr", "rt-detr", "yolos"];
+    let server = Server::start(&repository(&folders), &[]);
+    let mut client = server.client();
+    for folder in folders {
+        assert!(12 <= replay(&mut client, folder));
+    }
+}
+
+#[test]
+fn a_yolo_file_needs_nothing_else() {
+    let names = ["yolo", "yolo-v5", "yolo-end2end"];
+    let server = Server::start(&graphs(&names), &[]);
+    let mut client = server.client();
+    for name in names {
+        assert!(24 <= replay(&mut client, name));
+    }
+}
+
+#[test]
+fn what_is_no_image_or_too_large_a_one_is_refused_and_harms_nobody() {
+    let server = Server::start(&repository(&["vit"]), &["--max-image-pixels", "4096"]);
+    let mut client = server.client();
+    let none = json!({});
+    let good = picture("64x64.png");
+    let cut = &good[..good.len() / 2];
+    let mut bomb = good.clone();
+    // Width and height of the header chunk, whose checksum is not wrong by that alone.
+    bomb[16..24].copy_from_slice(&[0, 0, 255, 255, 0, 0, 255, 255]);
+    for (image, problem) in [
+        (&b"no image"[..], "the bytes are no image"),
+        (cut, "the PNG image is broken"),
+        (&bomb, "PNG image"),
+        (&picture("96x64.png"), "expected at most 4096 pixels"),
+    ] {
+        let error = ask(&mut client, "vit", image, &none).error(400);
+        assert!(error.contains(problem), "{error}");
+    }
+    let unknown = json!({"top_k": 1, "threshold": 0.5});
+    let error = ask(&mut client, "vit", &good, &unknown).error(400);
+    assert!(error.contains("'threshold'"), "{error}");
+    said(&ask(&mut client, "vit", &good, &none).expect(200));
+}
