@@ -90,6 +90,7 @@ impl Run {
 
 /// As many instances as the server has, of as many threads.
 pub struct BareLoop {
+    output: &'static str,
     instances: Vec<Box<dyn Instance>>,
 }
 
@@ -97,7 +98,8 @@ impl BareLoop {
     pub fn new(folder: &Folder, instances: usize, threads: NonZeroUsize) -> Outcome<BareLoop> {
         let model = folder.load(threads)?;
         let instances = (0..instances).map(|_| model.instantiate(Device::Cpu));
-        Ok(BareLoop { instances: instances.collect::<Result<_, _>>()? })
+        let instances = instances.collect::<Result<_, _>>()?;
+        Ok(BareLoop { output: folder.output, instances })
     }
 
     /// Runs texts of these lengths, over and over, on `loops` instances for that long.
@@ -110,7 +112,7 @@ impl BareLoop {
     ) -> Outcome<Pace> {
         let runs = packing.runs(lengths);
         let runs = runs.iter().map(|it| Run::new(it)).collect::<Outcome<Vec<_>>>()?;
-        let outputs = ["last_hidden_state".into()];
+        let outputs = [self.output.into()];
         let (ended, start, next) =
             (AtomicBool::new(false), Barrier::new(loops + 1), AtomicUsize::new(0));
         let turn = |instance: &mut dyn Instance| -> Result<usize, BackendError> {

@@ -1,6 +1,6 @@
 //! Processor time of a request beside that of its run: reading, tokenizing, queueing, the head, the reply.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use loadgen::{Check, Plan as LoadPlan, TextRoute};
 
@@ -20,31 +20,47 @@ use crate::{
 /// Connections, as many as the goals speak of.
 const CONNECTIONS: usize = 64;
 
+/// What writes a folder, and what is asked of its model.
+type Asked = (fn(&Path) -> Outcome<Folder>, &'static [Case]);
+
 /// The route, what it is called, and the most processor time beside the run.
-const CASES: [(TextRoute, &str, f64); 3] = [
-    (TextRoute::HfInvocations, "`/invocations`, 384 floats as JSON", 45.0),
-    (TextRoute::OpenaiEmbeddings, "`/v1/embeddings`, base64", 30.0),
-    (TextRoute::TeiEmbed, "`/embed`, 384 floats as JSON", 45.0),
+type Case = (TextRoute, &'static str, f64);
+
+const ASKED: [Asked; 2] = [
+    (
+        |repository| Folder::install(LOOK_UP, repository),
+        &[
+            (TextRoute::HfInvocations, "`/invocations`, 384 floats as JSON", 45.0),
+            (TextRoute::OpenaiEmbeddings, "`/v1/embeddings`, base64", 30.0),
+            (TextRoute::TeiEmbed, "`/embed`, 384 floats as JSON", 45.0),
+        ],
+    ),
+    (Folder::classifier, &[(TextRoute::HfInvocations, "`/invocations`, label and score", 25.0)]),
 ];
 
 /// Prints a table; the goals that are missed.
 pub fn measure(block: Duration, rounds: usize) -> Outcome<Vec<String>> {
-    let repository = TemporaryFolder::new()?;
-    let folder = Folder::install(LOOK_UP, repository.path())?;
-    let server = Start::new(repository.path()).start()?;
     println!(
         "\n| One text of nine tokens | Requests/s | CPU of a request | Of its run | Beside it | Goal |"
     );
     println!("|---|--:|--:|--:|--:|--:|");
     let mut missed = Vec::new();
-    for (route, title, goal) in CASES {
-        eprintln!("{title} ..");
-        let beside = case(&server, &folder, route, title, (block, rounds))?;
-        if beside > goal {
-            missed.push(format!("{title}: {beside:.0} µs beside the run, the goal is {goal} µs"));
+    for (install, cases) in ASKED {
+        // The only model of its server: the routes name none.
+        let repository = TemporaryFolder::new()?;
+        let folder = install(repository.path())?;
+        let server = Start::new(repository.path()).start()?;
+        for asked in cases {
+            let (_, title, goal) = asked;
+            eprintln!("{title} ..");
+            let beside = case(&server, &folder, asked, (block, rounds))?;
+            if beside > *goal {
+                missed
+                    .push(format!("{title}: {beside:.0} µs beside the run, the goal is {goal} µs"));
+            }
         }
+        server.stop()?;
     }
-    server.stop()?;
     Ok(missed)
 }
 
@@ -52,11 +68,10 @@ pub fn measure(block: Duration, rounds: usize) -> Outcome<Vec<String>> {
 fn case(
     server: &Server,
     folder: &Folder,
-    route: TextRoute,
-    title: &str,
+    &(route, title, goal): &Case,
     (block, rounds): (Duration, usize),
 ) -> Outcome<f64> {
-    let name = folder.shape.name;
+    let name = folder.name;
     let lengths = Mix::Sentence.lengths(1);
     let text = folder.writer()?.text(lengths[0]);
     let load = LoadPlan {
@@ -88,7 +103,6 @@ fn case(
         throughput.push(report.throughput);
     }
     let beside = Spread::new(all.iter().zip(&run).map(|(all, run)| all - run)).median;
-    let goal = CASES.iter().find(|it| it.1 == title).map_or(0.0, |it| it.2);
     let [all, run, throughput] = [all, run, throughput].map(|it| Spread::new(it).median);
     println!(
         "| {title} | {throughput:.0} | {all:.1} µs | {run:.1} µs | {beside:.1} µs | {goal} µs |"

@@ -18,6 +18,10 @@ use crate::{
     texts::{LONGEST, Writer},
 };
 
+/// A classifier of a few thousand weights.
+const CLASSIFIER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/pipelines/sst2/folder");
+
 /// The folder whose tokenizer and description are used.
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/pipelines/st-6/folder");
@@ -45,7 +49,10 @@ pub const LOOK_UP: Shape = Shape { name: "look-up", layers: 0, hidden: 384, head
 
 /// A folder in a repository.
 pub struct Folder {
-    pub shape: Shape,
+    /// Of its model.
+    pub name: &'static str,
+    /// The output of its graph.
+    pub output: &'static str,
     path: PathBuf,
 }
 
@@ -54,6 +61,8 @@ impl Folder {
     pub fn install(shape: Shape, repository: &Path) -> Outcome<Folder> {
         let path = repository.join(shape.name);
         copy(Path::new(FIXTURE), &path)?;
+        // Another graph takes its place.
+        fs::remove_dir_all(path.join("onnx"))?;
         edit(&path.join("config.json"), |it| {
             it["hidden_size"] = json!(shape.hidden);
             it["max_position_embeddings"] = json!(LONGEST);
@@ -65,14 +74,21 @@ impl Folder {
         let Shape { layers, hidden, heads, .. } = shape;
         let sizes = Encoder { layers, hidden, heads, vocabulary: VOCABULARY };
         encoder(&path.join("model.onnx"), sizes, 1)?;
-        Ok(Folder { shape, path })
+        Ok(Folder { name: shape.name, output: "last_hidden_state", path })
+    }
+
+    /// Writes one of a classifier.
+    pub fn classifier(repository: &Path) -> Outcome<Folder> {
+        let name = "classifier";
+        let path = repository.join(name);
+        copy(Path::new(CLASSIFIER), &path)?;
+        Ok(Folder { name, output: "logits", path })
     }
 
     /// Its graph, without a server, for instances of so many threads.
     pub fn load(&self, threads: NonZeroUsize) -> Outcome<Arc<dyn Model>> {
         let file = self.path.join("model.onnx");
-        let source =
-            ModelSource { default_threads: threads, ..ModelSource::new(self.shape.name, file) };
+        let source = ModelSource { default_threads: threads, ..ModelSource::new(self.name, file) };
         Ok(OnnxRuntime::default().load(&source)?)
     }
 
@@ -83,14 +99,13 @@ impl Folder {
     }
 }
 
-/// Copies a folder without its graphs.
+/// Copies a folder.
 fn copy(from: &Path, to: &Path) -> Outcome<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         match entry.file_type()?.is_dir() {
-            true if entry.file_name() == "onnx" => {}
             true => copy(&source, &target)?,
             false => {
                 fs::copy(&source, &target)?;

@@ -42,7 +42,7 @@ pub fn measure(block: Duration, rounds: usize) -> Outcome<Vec<String>> {
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut missed = Vec::new();
     for (model, mix, connections, goal) in CASES {
-        let folder = folders.iter().find(|it| it.shape.name == model).ok_or("no such folder")?;
+        let folder = folders.iter().find(|it| it.name == model).ok_or("no such folder")?;
         for &connections in connections {
             eprintln!("{model}, {mix}, {connections} connections ..");
             let share = compare(&server, folder, mix, connections, (block, rounds))?;
@@ -68,7 +68,7 @@ fn compare(
     connections: usize,
     (block, rounds): (Duration, usize),
 ) -> Outcome<f64> {
-    let (model, lengths) = (folder.shape.name, mix.lengths(TEXTS));
+    let (model, lengths) = (folder.name, mix.lengths(TEXTS));
     let load = requests(server, folder, &lengths)?;
     let load = LoadPlan { connections, warm_up: block.div_f64(4.0), duration: Some(block), ..load };
     let plan = server.plan(model)?;
@@ -109,7 +109,7 @@ fn compare(
 pub fn requests(server: &Server, folder: &Folder, lengths: &[usize]) -> Outcome<LoadPlan> {
     let mut writer = folder.writer()?;
     let route = loadgen::TextRoute::OpenaiEmbeddings;
-    let request = |it: &usize| route.request(Some(folder.shape.name), &writer.text(*it));
+    let request = |it: &usize| route.request(Some(folder.name), &writer.text(*it));
     let requests = lengths.iter().map(request).collect::<Result<Vec<_>, _>>()?;
     let check = loadgen::Check::FirstReply(std::sync::Arc::new(move |it| route.is_answer(it.body)));
     let plan = LoadPlan::new(server.address().into(), requests);

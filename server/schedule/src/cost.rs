@@ -1,6 +1,6 @@
 //! How long does a run of so many rows of so many tokens take? A table, learned from every run. Plain data.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 /// Numbers of rows that have a cell.
 const ROWS: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -62,8 +62,30 @@ fn assumed(rows: usize, length: usize) -> f32 {
 }
 
 /// The same of each cell.
-static ASSUMED: LazyLock<[[f32; LENGTHS.len()]; ROWS.len()]> =
-    LazyLock::new(|| ROWS.map(|rows| LENGTHS.map(|length| assumed(rows, length))));
+const ASSUMED: &[[f32; LENGTHS.len()]; ROWS.len()] = &assumed_of_cells();
+
+const fn assumed_of_cells() -> [[f32; LENGTHS.len()]; ROWS.len()] {
+    // The logarithm of `SECONDS_OF_A_TOKEN`.
+    const OF_A_TOKEN: f32 = -13.137_153;
+    let mut cells = [[0.0; LENGTHS.len()]; ROWS.len()];
+    let mut row = 0;
+    while row < ROWS.len() {
+        let mut tokens = LENGTHS;
+        let mut column = 0;
+        while column < LENGTHS.len() {
+            tokens[column] = TOKENS_OF_A_RUN as usize + ROWS[row] * LENGTHS[column];
+            column += 1;
+        }
+        cells[row] = logs(&tokens);
+        column = 0;
+        while column < LENGTHS.len() {
+            cells[row][column] += OF_A_TOKEN;
+            column += 1;
+        }
+        row += 1;
+    }
+    cells
+}
 
 /// Where a number lies between two cells: the first of them, and how far it is to the second.
 #[derive(Clone, Copy)]
@@ -360,6 +382,16 @@ mod tests {
             assert!(column.iter().zip(column.iter().skip(1)).all(|(a, b)| *a <= b * 1.000_001));
             assert!(before.iter().zip(&column).all(|(a, b)| *a <= b * 1.000_001), "{length}");
             before = column;
+        }
+    }
+
+    #[test]
+    fn what_is_assumed_of_cells_is_what_is_assumed_of_runs() {
+        for (row, rows) in ROWS.into_iter().enumerate() {
+            for (column, length) in LENGTHS.into_iter().enumerate() {
+                let cell = ASSUMED[row][column];
+                assert!((cell - assumed(rows, length)).abs() < 1e-4, "{rows} rows of {length}");
+            }
         }
     }
 

@@ -117,7 +117,8 @@ impl Shared {
         (answer.is_ok() || !was_stopped).then_some(answer)
     }
 
-    /// Ends runs in place, of so many rows of that length. The times are those of one execution each. Were they stopped?
+    /// Ends runs in place, of so many rows of that length. The times are those of one execution each. Were they
+    /// stopped?
     fn give_back(
         self: &Arc<Self>,
         mut slot: Slot,
