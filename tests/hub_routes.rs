@@ -39,6 +39,12 @@ fn every_task_has_the_form_that_the_client_reads() {
     let vectors =
         ask("st-6", json!({"inputs": "model rows", "normalize": false, "truncate": true}));
     assert_eq!(vectors[0].as_array().unwrap().len(), 32);
+    let square = |vectors: &Value| {
+        let numbers = vectors[0].as_array().unwrap().iter();
+        numbers.map(|it| it.as_f64().unwrap().powi(2)).sum::<f64>()
+    };
+    assert!((square(&vectors) - 1.0).abs() > 1e-3, "what stands beside the inputs is heeded");
+    assert!((square(&ask("st-6", json!({"inputs": "model rows"}))) - 1.0).abs() < 1e-5);
     let features = "/v2/models/st-6/pipeline/feature-extraction";
     let body = json!({"inputs": "model rows", "normalize": false});
     assert_eq!(post(&server, features, &body), vectors);

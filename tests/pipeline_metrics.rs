@@ -43,7 +43,9 @@ fn pipelines_are_counted() {
 #[test]
 fn names_of_others_are_shown_where_they_were_asked_for() {
     let server = Server::start(&repository(&["st-6"]), &[]);
+    server.post("/v2/models/st-6/embed", r#"{"inputs": "one"}"#).expect(200);
     let text = server.get("/metrics").expect(200).text();
+    assert!(text.contains("\nmuster_pipeline_rows_per_run_count{"), "{text}");
     assert!(!text.lines().any(|it| it.starts_with("te_")), "{text}");
 }
 
