@@ -170,6 +170,28 @@ fn text_classification_says_what_the_pipeline_says() {
 }
 
 #[test]
+fn a_client_of_jumpstart_gets_all_classes_in_their_order() {
+    let repository = repository(&["sst2", "st-6"]);
+    let server = Server::start(&repository, &[]);
+    let mut client = Client::connect(server.sagemaker());
+    let mut ask = |model, accept| {
+        let headers = [
+            ("content-type", "application/x-text"),
+            ("accept", accept),
+            ("x-amzn-sagemaker-target-model", model),
+        ];
+        client.post("/invocations", &headers, "I am super happy right now.").expect(200).json()
+    };
+    let plain = ask("sst2", "application/json");
+    let verbose = ask("sst2", "application/json;verbose");
+    assert_eq!(verbose["labels"], serde_json::json!(["NEGATIVE", "POSITIVE"]));
+    assert_eq!(verbose["predicted_label"], plain[0]["label"]);
+    assert!(agrees(&verbose["probabilities"][1], &plain[0]["score"]));
+    let vector = ask("st-6", "application/json;verbose");
+    assert!(agrees(&vector["embedding"], &ask("st-6", "application/json")));
+}
+
+#[test]
 fn every_generation_of_sentence_transformers_loads() {
     check(&["st-2", "st-5", "st-6", "st-older-name"]);
 }

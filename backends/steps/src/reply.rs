@@ -43,6 +43,15 @@ impl Reply {
         self.classes(is_best_only).iter().map(|it| it.label.as_ref().to_owned()).collect()
     }
 
+    /// Numbers of classes, best first, or of the class of each object; none of other replies. `is_best_only`: of
+    /// classes the first.
+    pub fn class_numbers(&self, is_best_only: bool) -> Vec<usize> {
+        match self {
+            Reply::Objects(objects) => objects.iter().map(|it| it.class).collect(),
+            _ => self.classes(is_best_only).iter().map(|it| it.class).collect(),
+        }
+    }
+
     /// The objects in an image; none of other replies.
     pub fn objects(&self) -> &[Object] {
         match self {
@@ -111,6 +120,8 @@ impl Reply {
 pub struct Label {
     /// Name of the class.
     pub label: Arc<str>,
+    /// Number of the class; of candidates their place in the request.
+    pub class: usize,
     /// Its score.
     pub score: f32,
 }

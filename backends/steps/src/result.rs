@@ -196,7 +196,7 @@ mod tests {
     const ONE: ResultForm<'_> = ResultForm { text: "a \"b\"", is_best_only: true };
 
     fn labels() -> Vec<Label> {
-        let label = |label: &str, score| Label { label: label.into(), score };
+        let label = |label: &str, score| Label { label: label.into(), class: 0, score };
         vec![label("POSITIVE", 0.75), label("NEGATIVE", 1e-5)]
     }
 

@@ -36,10 +36,12 @@ pub const IMAGE: &str = "image";
 pub const AUDIO: &str = "audio";
 /// The output that is the corners of each box: left, top, right, bottom, in pixels of the image as sent.
 pub const BOX: &str = "box";
-/// The output that is the number of the class of each box.
+/// The output that is the number of the class of each box, and where it is named of each label.
 pub const CLASS: &str = "class";
 /// The output that says how many boxes of a row count, where the others fill it up to the row with the most.
 pub const COUNT: &str = "count";
+/// The output that is the height and the width of an image as it was sent, given only where it is named.
+pub const SIZE: &str = "size";
 /// The parameter that says how many classes are wanted.
 pub const TOP_K: &str = "top_k";
 /// Its older form.

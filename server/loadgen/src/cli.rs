@@ -290,6 +290,8 @@ mod tests {
             ("http://h --format invocations", "--body"),
             ("http://h --format tei-embed", "--texts"),
             ("http://h -m m --texts f", "--format openai-embeddings"),
+            ("http://h --format image", "--files"),
+            ("http://h -m m --files f", "--format image"),
         ] {
             let args = parse(line).unwrap();
             let error = args.plan(&args.url, None).unwrap_err().to_string();

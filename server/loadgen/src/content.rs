@@ -1,4 +1,4 @@
-//! What is sent, as the command line says: made-up tensors, a file as it is, or the texts of a file.
+//! What is sent, as the command line says: made-up tensors, a file as it is, the texts of a file, or files of images.
 
 use std::{
     fs,
@@ -9,9 +9,10 @@ use std::{
 use clap::ValueEnum;
 
 use crate::{
-    Check, Error, Fill, Input, Method, Request, Target, fetch, grpc_raw_outputs,
-    inputs_from_metadata, invocations, is_inference, kserve, kserve_binary, kserve_grpc,
-    kserve_json,
+    Check, Error, Fill, Input, Method, Request, Target, fetch,
+    files::{file_request, is_answer, list_files},
+    grpc_raw_outputs, inputs_from_metadata, invocations, is_inference, kserve, kserve_binary,
+    kserve_grpc, kserve_json,
     option_values::{InputArg, ValueArg, input, named_value, shape},
     texts::{TextRoute, read_texts},
 };
@@ -51,6 +52,10 @@ pub(crate) struct Content {
     /// order
     #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "input", "shape", "value"])]
     texts: Option<PathBuf>,
+    /// Files of images or sounds, or directories of them, for --format image: each is a request, and they are sent in
+    /// random order
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["body", "input", "shape", "value", "texts"])]
+    files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,6 +75,8 @@ enum Format {
     TeiEmbed,
     /// POST /invocations with {"inputs": a text of --texts}, as Hugging Face's containers take it
     HfInvocations,
+    /// POST /invocations with a file of --files, an image or a sound, under its own type
+    Image,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -88,6 +95,8 @@ enum Payload {
     File,
     /// The texts of `--texts`.
     Texts(TextRoute),
+    /// The files of `--files`.
+    Files,
 }
 
 /// How tensors are sent.
@@ -107,6 +116,7 @@ impl Format {
             Format::OpenaiEmbeddings => Payload::Texts(TextRoute::OpenaiEmbeddings),
             Format::TeiEmbed => Payload::Texts(TextRoute::TeiEmbed),
             Format::HfInvocations => Payload::Texts(TextRoute::HfInvocations),
+            Format::Image => Payload::Files,
         }
     }
 }
@@ -126,11 +136,16 @@ impl Content {
             (Payload::Texts(_), ..) => {
                 Err(Error::plan("--texts", "expected a file with one text a line"))
             }
+            (Payload::Files, None, None) => {
+                let request = |file: &PathBuf| at(path, file_request(file)?);
+                list_files(&self.files, seed)?.iter().map(request).collect()
+            }
+            _ if !self.files.is_empty() => Err(Error::plan("--files", "expected --format image")),
             (_, Some(_), _) => Err(Error::plan(
                 "--texts",
                 "expected --format openai-embeddings, tei-embed or hf-invocations",
             )),
-            (_, None, Some(file)) => self.file_request(file, path).map(one),
+            (_, None, Some(file)) => self.body_request(file, path).map(one),
             (Payload::File, None, None) => match (path, &self.model) {
                 (Some(path), None) => Request::new(Method::Get, path).map(one),
                 _ => {
@@ -150,6 +165,7 @@ impl Content {
             (Payload::Texts(route), _) => {
                 Check::FirstReply(Arc::new(move |it| route.is_answer(it.body)))
             }
+            (Payload::Files, _) => Check::FirstReply(Arc::new(|it| is_answer(it.body))),
             (Payload::Tensors(Tensors::Grpc), Some(_)) => {
                 Check::FirstReply(Arc::new(|it| !grpc_raw_outputs(it.body).is_empty()))
             }
@@ -171,7 +187,7 @@ impl Content {
     }
 
     /// A file as it is.
-    fn file_request(&self, file: &Path, path: Option<&str>) -> Result<Request, Error> {
+    fn body_request(&self, file: &Path, path: Option<&str>) -> Result<Request, Error> {
         let failed = |source| Error::File { path: file.to_owned(), source };
         let body = fs::read(file).map_err(failed)?;
         match (path, &self.model) {

@@ -27,6 +27,7 @@ mod error;
 mod export;
 mod failures;
 mod fetch;
+mod files;
 mod grpc;
 mod hpack;
 mod http2;

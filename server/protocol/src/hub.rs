@@ -22,7 +22,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{Medium, RESULT, TOKENS, TOP_K, Task},
+    task::{Medium, RESULT, TOKENS, Task},
 };
 
 /// What a reply needs of its request.
@@ -154,7 +154,7 @@ pub fn decode(
     beside.iter_mut().for_each(in_lower_case);
     parameters.extend(beside);
     if task == Task::TextClassification && !parameter::says_top(&parameters) {
-        parameters.push((TOP_K.into(), Parameter::Text("null".into())));
+        parameters.push(parameter::all_classes());
     }
     let is_one = match task {
         // The client takes the first of these.
@@ -282,7 +282,10 @@ mod tests {
     use super::*;
     use crate::samples;
     use backend::{Shape, Tensor};
-    use inference::signature::{Form, Pipeline};
+    use inference::{
+        signature::{Form, Pipeline},
+        task::TOP_K,
+    };
 
     /// A model of that task, and of another with these inputs.
     fn model(task: Task, inputs: &[&str], other: Option<(Task, &[&str])>) -> Signature {

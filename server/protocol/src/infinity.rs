@@ -14,7 +14,7 @@ use inference::{
     error::Error,
     request::{InferenceRequest, InferenceResponse, Parameter},
     signature::Signature,
-    task::{LABEL, SCORE, TOP_K, Task},
+    task::{LABEL, SCORE, Task},
 };
 
 /// What a reply needs of its request.
@@ -50,7 +50,7 @@ pub fn decode(
     let texts = texts.ok_or_else(|| parameter::missing("input"))?;
     let parameters = vec![
         // All classes.
-        (TOP_K.into(), Parameter::Text("null".into())),
+        parameter::all_classes(),
         ("raw_scores".into(), Parameter::Bool(is_raw)),
         ("truncate".into(), Parameter::Bool(terms.truncates)),
     ];

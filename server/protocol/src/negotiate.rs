@@ -254,6 +254,18 @@ pub fn outputs<'a>(accept: Option<&'a str>, default: Option<&'a str>) -> Vec<&'a
     }
 }
 
+/// Does a client that takes JSON ask for all that there is, as clients of JumpStart's models do: by
+/// `application/json;verbose`? Where it takes any type, `default` says.
+pub fn is_verbose(accept: Option<&str>, default: Option<&str>) -> bool {
+    let accept = accept.unwrap_or_default();
+    let takes_any = entries(accept).iter().all(|it| it.name == "*/*");
+    let types = if takes_any { default.unwrap_or_default() } else { accept };
+    types.split(',').any(|it| {
+        let is_json = essence(it).eq_ignore_ascii_case(Media::Json.name());
+        is_json && it.split(';').skip(1).any(|it| it.trim().eq_ignore_ascii_case("verbose"))
+    })
+}
+
 fn named_outputs(types: &str) -> Vec<&str> {
     let parameters = types.split(',').flat_map(|it| it.split(';').skip(1));
     let pairs = parameters.filter_map(|it| it.split_once('='));
@@ -319,6 +331,21 @@ mod tests {
     use super::*;
 
     const LINES: Media = Media::JsonLines(LinesName::JsonLines);
+
+    #[test]
+    fn json_may_be_asked_for_in_full() {
+        for (accept, default, expected) in [
+            (Some("application/json;verbose"), None, true),
+            (Some("application/json; Verbose;n_predictions=5"), None, true),
+            (Some("application/json"), Some("application/json;verbose"), false),
+            (Some("*/*"), Some("application/json;verbose"), true),
+            (None, Some("application/json;verbose"), true),
+            (Some("text/csv;verbose"), None, false),
+            (Some("application/json;mode=verbose"), None, false),
+        ] {
+            assert_eq!(is_verbose(accept, default), expected, "{accept:?}");
+        }
+    }
 
     #[track_caller]
     fn check_type(content_type: &str, expected: Declared) {

@@ -41,6 +41,11 @@ pub(crate) fn says_top(parameters: &[(Arc<str>, Parameter)]) -> bool {
     })
 }
 
+/// The parameter that asks for all classes.
+pub(crate) fn all_classes() -> (Arc<str>, Parameter) {
+    (TOP_K.into(), Parameter::Text("null".into()))
+}
+
 /// The error of a body without that key.
 pub(crate) fn missing(name: &str) -> Error {
     invalid(name, format!("expected the key '{name}', found none"))

@@ -64,7 +64,8 @@ pub(super) fn pipeline(task: Task, inputs: &[&str], outputs: &[&str]) -> Signatu
 /// A pipeline that says which classes an image has.
 pub(super) fn image_model() -> Signature {
     let outputs = ["label BYTES [-1]", "score FP32 [-1]", "result BYTES [1]"];
-    pipeline(Task::ImageClassification, &["image BYTES [1]"], &outputs)
+    let on_request = ports(&["class INT64 [-1]"]);
+    Signature { on_request, ..pipeline(Task::ImageClassification, &["image BYTES [1]"], &outputs) }
 }
 
 /// A pipeline that says what is said in a sound.

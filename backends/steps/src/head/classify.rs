@@ -27,9 +27,10 @@ pub(crate) fn classify(
     }
     apply(function, &mut logits);
     check_numbers(&logits, output)?;
-    let scored = labels.iter().zip(logits);
-    let mut found: Vec<Label> =
-        scored.map(|(label, score)| Label { label: label.clone(), score }).collect();
+    let scored = labels.iter().zip(logits).enumerate();
+    let mut found: Vec<Label> = scored
+        .map(|(class, (label, score))| Label { label: label.clone(), class, score })
+        .collect();
     // Stable, as the reference's sort is.
     found.sort_by(|a, b| b.score.total_cmp(&a.score));
     found.truncate(match top_k {

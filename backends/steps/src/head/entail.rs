@@ -52,8 +52,9 @@ pub(crate) fn rank(
         softmax(&mut scores);
     }
     check_numbers(&scores, output)?;
-    let named = candidates.labels.iter().cloned().zip(scores);
-    let mut labels: Vec<Label> = named.map(|(label, score)| Label { label, score }).collect();
+    let named = candidates.labels.iter().cloned().zip(scores).enumerate();
+    let mut labels: Vec<Label> =
+        named.map(|(class, (label, score))| Label { label, class, score }).collect();
     // The reference sorts upwards and turns the list round, equal ones with it.
     labels.sort_by(|a, b| a.score.total_cmp(&b.score));
     labels.reverse();

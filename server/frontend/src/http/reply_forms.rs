@@ -60,7 +60,9 @@ impl ReplyForm for sagemaker::ReplyFormat {
             ReplyFormat::HuggingFace(_)
             | ReplyFormat::HuggingFaceLines(..)
             | ReplyFormat::HuggingFaceCsv => TextForm::LABELLED,
-            ReplyFormat::Objects(_) | ReplyFormat::Xgboost(_) => TextForm::QUOTED,
+            ReplyFormat::Objects(_) | ReplyFormat::Xgboost(_) | ReplyFormat::Algorithm(_) => {
+                TextForm::QUOTED
+            }
             ReplyFormat::Generate(_)
             | ReplyFormat::Rows
             | ReplyFormat::Columns

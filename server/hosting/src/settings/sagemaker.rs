@@ -15,7 +15,7 @@ use protocol::{
 #[rustfmt::skip]
 pub const FLAGS: &[Flag] = &[
     Flag::value("sagemaker-default-model", "", "The model behind /invocations. Default: the only one"),
-    Flag::value("sagemaker-dialect", "auto", "What bodies to /invocations are where their content leaves a choice: auto, tfs, triton, hf, toolkit, xgboost or mlflow"),
+    Flag::value("sagemaker-dialect", "auto", "What bodies to /invocations are where their content leaves a choice: auto, tfs, triton, hf, toolkit, xgboost, mlflow, builtin or jumpstart"),
     Flag::value("sagemaker-inference-type", "infer", "What KServe v2 bodies to /invocations are: infer, generate or generate_stream"),
     Flag::value("default-accept", "", "Media type of a reply to a client that takes any. Default: that of the request's format"),
     Flag::value("sagemaker-batch", "false", "A batch transform job: nothing is refused for having to wait, and replies are lines"),
@@ -79,6 +79,8 @@ impl Vendor {
             Dialect::Toolkit => "containers made with the inference toolkits read",
             Dialect::Xgboost => "XGBoost's container reads",
             Dialect::Mlflow => "MLflow's image reads",
+            Dialect::BuiltIn => "AWS's image algorithms read",
+            Dialect::JumpStart => "JumpStart's models read",
         };
         let variable = &self.variable;
         format!("bodies of /invocations are read as {container} them, because {variable} is set")
@@ -133,7 +135,11 @@ fn dialect(text: &str) -> Parse<Option<Dialect>> {
         "toolkit" => Ok(Some(Dialect::Toolkit)),
         "xgboost" => Ok(Some(Dialect::Xgboost)),
         "mlflow" => Ok(Some(Dialect::Mlflow)),
-        _ => Err("auto, tfs, triton, hf, toolkit, xgboost or mlflow".to_owned()),
+        "builtin" => Ok(Some(Dialect::BuiltIn)),
+        "jumpstart" => Ok(Some(Dialect::JumpStart)),
+        _ => {
+            Err("auto, tfs, triton, hf, toolkit, xgboost, mlflow, builtin or jumpstart".to_owned())
+        }
     }
 }
 

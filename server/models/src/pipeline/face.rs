@@ -114,12 +114,19 @@ fn outputs(task: Task, dimensions: Option<usize>) -> Vec<Port> {
 
 /// Outputs that are given only where they are named.
 fn on_request(task: Task) -> Vec<Port> {
-    match task.medium() {
+    let mut ports = match task.medium() {
         Medium::Text => {
             vec![port(TOKENS, DataType::Int64, Some(1)), port(TRUNCATED, DataType::Bool, Some(1))]
         }
         Medium::Image | Medium::Audio => Vec::new(),
+    };
+    if matches!(
+        task,
+        Task::TextClassification | Task::ImageClassification | Task::AudioClassification
+    ) {
+        ports.push(port(CLASS, DataType::Int64, None));
     }
+    ports
 }
 
 fn text(name: &str) -> Port {

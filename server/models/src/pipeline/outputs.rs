@@ -166,7 +166,8 @@ impl Column {
                 add(all, reply.objects().iter().flat_map(|it| it.corners).collect()) / 4
             }
             Values::Classes(all) => {
-                add(all, reply.objects().iter().map(|it| it.class as i64).collect())
+                let numbers = reply.class_numbers(asked.is_best_only);
+                add(all, numbers.into_iter().map(|it| it as i64).collect())
             }
             Values::Count(all) => add(all, vec![reply.objects().len() as i64]),
             Values::Transcripts(all) => add(all, vec![reply.transcript().to_owned()]),
@@ -216,6 +217,18 @@ mod tests {
             corners: [0.0, 1.0, 2.0, class as f32],
         };
         Reply::Objects(classes.iter().map(object).collect())
+    }
+
+    #[test]
+    fn classes_have_their_numbers_best_first() {
+        let mut outputs = Outputs::new(&[LABEL, CLASS].map(Arc::from)).unwrap();
+        let label = |class: usize| steps::Label { label: "x".into(), class, score: 0.5 };
+        let form = ResultForm { text: "", is_best_only: false };
+        let reply = Reply::Labels([2, 0, 1].map(label).to_vec());
+        outputs.push(&reply, &form, Counts::default()).unwrap();
+        let tensors = outputs.finish().unwrap();
+        assert_eq!(tensors[1].tensor.as_slice_of::<i64>().unwrap(), [2, 0, 1]);
+        assert_eq!(tensors[1].tensor.shape(), tensors[0].tensor.shape());
     }
 
     #[test]

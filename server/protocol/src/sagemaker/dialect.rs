@@ -15,6 +15,10 @@ pub enum Dialect {
     Xgboost,
     /// MLflow's image.
     Mlflow,
+    /// Those of AWS's built-in image algorithms.
+    BuiltIn,
+    /// Those of JumpStart's models.
+    JumpStart,
 }
 
 /// What a KServe v2 request to `/invocations` is: Triton's inference types.

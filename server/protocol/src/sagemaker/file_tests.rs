@@ -162,3 +162,45 @@ fn decoding_takes_no_more_than_was_announced() {
     let taken: usize = request.inputs.iter().map(|it| it.tensor.byte_len()).sum();
     assert!(taken <= room && room <= 5 * body.len(), "{taken} {room}");
 }
+
+fn ask_in(
+    dialect: Option<Dialect>,
+    content_type: &str,
+    accept: &str,
+    body: &[u8],
+) -> (InferenceRequest, ReplyFormat) {
+    let invocation = Invocation::read(Some(content_type), Some(accept), None).unwrap();
+    let options = Options { dialect, ..Options::default() };
+    decode(&image_model(), &invocation, &options, Bytes::copy_from_slice(body)).unwrap()
+}
+
+#[test]
+fn forms_of_aws_are_had_by_dialect_or_by_asking_for_all() {
+    let verbose = "application/json;verbose";
+    for (dialect, accept, is_algorithm) in [
+        (None, "", false),
+        (None, "application/json", false),
+        (None, verbose, true),
+        (Some(Dialect::HuggingFace), verbose, true),
+        (Some(Dialect::BuiltIn), "", true),
+        (Some(Dialect::BuiltIn), "application/jsonlines", true),
+        (Some(Dialect::BuiltIn), "text/csv", false),
+        (Some(Dialect::JumpStart), "application/json", true),
+    ] {
+        let (request, format) = ask_in(dialect, "image/jpeg", accept, JPEG);
+        let found = matches!(format, ReplyFormat::Algorithm(_));
+        assert_eq!(found, is_algorithm, "{dialect:?} {accept}");
+        let outputs: Vec<&str> = request.outputs.iter().map(AsRef::as_ref).collect();
+        match is_algorithm {
+            true => assert_eq!(outputs, ["label", "score", "class"]),
+            false => assert_eq!(outputs, ["result"], "{accept}"),
+        }
+    }
+    let body = format!(r#"{{"inputs":"{BASE64}","parameters":{{"top_k":1}}}}"#);
+    let (request, _) = ask_in(Some(Dialect::BuiltIn), "application/json", "", body.as_bytes());
+    assert_eq!(request.parameters, [crate::parameter::all_classes()]);
+    // Rows of TensorFlow Serving are answered as such.
+    let body = format!(r#"{{"instances":[{{"b64":"{BASE64}"}}]}}"#);
+    let (_, format) = ask_in(Some(Dialect::BuiltIn), "application/json", "", body.as_bytes());
+    assert_eq!(format, ReplyFormat::Rows);
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backend::NamedTensor;
 
 use super::{
+    algorithms::AlgorithmReply,
     attributes::Attributes,
     dialect::{Dialect, InferenceType},
     huggingface::{PipelineReply, Top},
@@ -103,10 +104,22 @@ pub enum ReplyFormat {
     Npy,
     /// An object for each row, as AWS's algorithms answer.
     Objects(Media),
+    /// As AWS's image algorithms or JumpStart's models answer.
+    Algorithm(AlgorithmReply),
     /// As XGBoost's container answers.
     Xgboost(xgboost::Reply),
     /// JSON of that form on a line of its own, for who puts replies together.
     Line(Box<ReplyFormat>),
+}
+
+impl ReplyFormat {
+    /// The form without the line that it stands on.
+    pub(super) fn inner(&self) -> &ReplyFormat {
+        match self {
+            ReplyFormat::Line(inner) => inner,
+            other => other,
+        }
+    }
 }
 
 /// A body that is not KServe v2, decoded.

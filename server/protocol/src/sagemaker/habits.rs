@@ -84,7 +84,7 @@ impl Options {
                 errors: Some(ErrorForm::Mms),
                 ..UNKNOWN
             },
-            Dialect::Xgboost => plain,
+            Dialect::Xgboost | Dialect::BuiltIn | Dialect::JumpStart => plain,
             Dialect::Mlflow => Habits {
                 envelope: Some(ReplyFormat::Rows),
                 family: Some(Media::Json),

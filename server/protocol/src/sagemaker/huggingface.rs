@@ -7,6 +7,7 @@ mod pipeline;
 pub(crate) mod pipeline_body;
 mod reply;
 mod result;
+mod result_csv;
 mod task;
 
 use backend::{NamedTensor, Tensor};

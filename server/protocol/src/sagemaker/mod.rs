@@ -2,6 +2,7 @@
 //! clients to send. The content type picks the decoder, the content where the type says nothing, and the
 //! reply takes the form of the request unless `Accept` asks for another.
 
+mod algorithms;
 mod attributes;
 mod bodies;
 mod dialect;
@@ -112,7 +113,10 @@ pub fn decode(
         false => None,
     };
     let outputs = outputs.unwrap_or_else(|| outputs::of_reply(signature, named, &format));
-    let Decoded { inputs, parameters, .. } = decoded;
+    let Decoded { inputs, mut parameters, .. } = decoded;
+    if let ReplyFormat::Algorithm(reply) = format.inner() {
+        reply.complete(&mut parameters);
+    }
     Ok((InferenceRequest { inputs, parameters, outputs, ..InferenceRequest::default() }, format))
 }
 
@@ -192,6 +196,7 @@ pub fn encode(
         ReplyFormat::Csv => reply::csv(signature, response),
         ReplyFormat::Npy => reply::npy(&with_scalars(signature, response)),
         ReplyFormat::Objects(media) => objects::encode(*media, signature, response),
+        ReplyFormat::Algorithm(reply) => reply.encode(signature, response),
         ReplyFormat::Xgboost(reply) => xgboost::encode(reply, signature, response),
         ReplyFormat::Line(format) => {
             let mut reply = encode(format, signature, response)?;
@@ -234,6 +239,15 @@ fn reply_format(
         }
         other => other,
     };
+    let (accept, default) = (invocation.accept.as_deref(), options.default_accept.as_deref());
+    let is_verbose = negotiate::is_verbose(accept, default);
+    if let ReplyFormat::HuggingFace(_) = envelope
+        && let Media::Json | Media::JsonLines(_) = media
+        && let Some(reply) =
+            algorithms::reply(signature, options.dialect, is_verbose, &decoded.inputs)
+    {
+        return Ok(on_a_line(options, ReplyFormat::Algorithm(reply.sent_as(media))));
+    }
     let lines = |media| match envelope {
         ReplyFormat::HuggingFace(pipeline) => ReplyFormat::HuggingFaceLines(pipeline, media),
         _ => ReplyFormat::JsonLines(media),

@@ -8,7 +8,7 @@ use super::ReplyFormat;
 use crate::typed_outputs;
 use inference::{
     signature::{Port, Signature},
-    task::{EMBEDDING, RESULT},
+    task::{EMBEDDING, Medium, RESULT},
 };
 
 /// The outputs that a request is to ask for, so that its reply can have that form; `None` where it is for no pipeline.
@@ -17,12 +17,11 @@ pub(super) fn outputs(
     inputs: &[NamedTensor],
     format: &ReplyFormat,
 ) -> Option<Vec<Arc<str>>> {
-    let (Some(_), signature) = signature.of_inputs(inputs) else { return None };
-    let format = match format {
-        ReplyFormat::Line(inner) => inner,
-        other => other,
-    };
-    Some(match (format, port(signature)) {
+    let (Some(task), signature) = signature.of_inputs(inputs) else { return None };
+    let is_of_files = task.medium() != Medium::Text;
+    Some(match (format.inner(), port(signature)) {
+        (ReplyFormat::HuggingFaceCsv, _) if is_of_files => vec![RESULT.into()],
+        (ReplyFormat::Algorithm(reply), _) => reply.outputs(),
         (ReplyFormat::HuggingFace(_) | ReplyFormat::HuggingFaceLines(..), _) => {
             vec![RESULT.into()]
         }

@@ -418,7 +418,7 @@ proptest! {
         batch in any::<bool>(),
     ) {
         let dialects = [
-            Dialect::Tfs, Dialect::Triton, Dialect::HuggingFace, Dialect::Toolkit, Dialect::Xgboost, Dialect::Mlflow,
+            Dialect::Tfs, Dialect::Triton, Dialect::HuggingFace, Dialect::Toolkit, Dialect::Xgboost, Dialect::Mlflow, Dialect::BuiltIn, Dialect::JumpStart,
         ];
         for dialect in dialects.map(Some).into_iter().chain([None]) {
             let options = Options { dialect, batch, ..Options::default() };

@@ -7,15 +7,15 @@ use crate::{
     EncodedReply,
     cost::TextCost,
     json::{Reader, Token},
-    rows,
+    parameter, rows,
     terms::Terms,
     texts::{self, Column},
 };
 use inference::{
     error::Error,
-    request::{InferenceRequest, InferenceResponse, Parameter},
+    request::{InferenceRequest, InferenceResponse},
     signature::Signature,
-    task::{RESULT, TEXT, TEXT_PAIR, TOP_K, Task},
+    task::{RESULT, TEXT, TEXT_PAIR, Task},
 };
 
 /// What the reply needs of its request.
@@ -49,7 +49,7 @@ pub fn decode(
     let read = |reader: &mut Reader<'_>| pairs.read(reader, most);
     let mut parameters = inputs::read(&terms, &["raw_scores"], body, read)?;
     // All classes, best first.
-    parameters.push((TOP_K.into(), Parameter::Text("null".into())));
+    parameters.push(parameter::all_classes());
     let characters = pairs.texts.characters + pairs.others.characters;
     let mut inputs = vec![pairs.texts.finish(TEXT)?];
     if pairs.has_others {

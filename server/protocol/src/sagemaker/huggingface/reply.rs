@@ -4,7 +4,7 @@ use backend::{DataType, NamedTensor, Tensor};
 
 use super::{
     pipeline::{PipelineReply, Top},
-    result,
+    result, result_csv,
 };
 use crate::{
     EncodedReply,
@@ -13,7 +13,7 @@ use crate::{
     reply,
     tfs::{Classes, Method, Results, Scored},
 };
-use inference::{error::Error, request::InferenceResponse, signature::Signature};
+use inference::{error::Error, request::InferenceResponse, signature::Signature, task::Medium};
 
 /// What the pipeline says of each row: the best class, where the model has names for its classes; numbers, nested,
 /// where its only output is of them; else an object of all outputs.
@@ -75,6 +75,11 @@ pub(in crate::sagemaker) fn encode_csv(
     signature: &Signature,
     response: &InferenceResponse,
 ) -> Result<EncodedReply, Error> {
+    if let Some(pipeline) = &signature.pipeline
+        && pipeline.task.medium() != Medium::Text
+    {
+        return result_csv::encode(pipeline.task, response);
+    }
     let Ok(Results::Classes(scored)) = Results::of(signature, Method::Classify) else {
         return reply::csv_with_names(signature, response);
     };

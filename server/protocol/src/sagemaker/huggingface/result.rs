@@ -5,7 +5,7 @@ use crate::{EncodedReply, json::write, negotiate::Media};
 use inference::{request::InferenceResponse, task::RESULT};
 
 /// What the rows say, one behind the other.
-fn rows(response: &InferenceResponse) -> Option<impl Iterator<Item = &[u8]>> {
+pub(super) fn rows(response: &InferenceResponse) -> Option<impl Iterator<Item = &[u8]>> {
     let result = response.outputs.iter().find(|it| &*it.name == RESULT)?;
     Some(result.tensor.strings())
 }
