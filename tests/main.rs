@@ -21,8 +21,8 @@ mod generate; // generate and generate_stream
 mod grpc; // every call over gRPC, what is wrong with each, streams, broken peers
 mod hosting; // what a hosting platform starts, sets and asks, and its variables
 mod hub_routes; // pipelines in the form of Hugging Face's hub
-mod hung_runs;
-mod image_pipelines; // runs that never end
+mod hung_runs; // runs that never end
+mod image_pipelines; // images to labels and boxes, against what transformers and Ultralytics say
 mod invocation_bodies; // every body that the containers of SageMaker have taught clients to send
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors
 mod multi_model; // multi-model endpoints: models that a platform loads and unloads by keys
@@ -76,6 +76,7 @@ mod ragged; // batches of requests whose shapes differ
 mod rate_limit; // resources that instances share
 mod sequences; // sequences of requests: state, controls, seats
 mod sessions; // stateful sessions on /invocations
+mod sound_pipelines; // sounds to words and labels, against what transformers says
 
 mod amplification; // what one client costs all others
 mod bad_input; // whatever is wrong is refused by name, and harms nobody else

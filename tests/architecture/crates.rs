@@ -21,7 +21,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("loadgen", &[]),
     ("machine", &[]),
     ("inference", &["backend"]),
-    ("steps", &["backend", "inference"]),
+    ("steps", &["audio", "backend", "image", "inference"]),
     ("textproto", &["inference"]),
     ("configuration", &["inference"]),
     ("telemetry", &["configuration", "inference", "machine"]),

@@ -37,6 +37,8 @@ pub(crate) enum WorkKind {
     Objects(ObjectWork),
     /// The vectors of an image.
     ImageFeatures,
+    /// The spelling of the frames of a sound.
+    Frames,
 }
 
 /// What brings boxes back from the input of a graph to the image as it was sent. Sizes are width and height.
@@ -82,4 +84,6 @@ pub(crate) enum ContextKind {
     Objects,
     /// The vectors of an image, or the one of the whole of it.
     ImageFeatures { is_pooled: bool },
+    /// What is said in a sound.
+    Transcript,
 }

@@ -100,7 +100,9 @@ pub(crate) fn finish(
             }
             _ => Err(foreign()),
         },
-        ContextKind::Objects | ContextKind::ImageFeatures { .. } => Err(foreign()),
+        ContextKind::Objects | ContextKind::ImageFeatures { .. } | ContextKind::Transcript => {
+            Err(foreign())
+        }
     }
 }
 
@@ -129,6 +131,7 @@ fn values(row: Reduced) -> Result<Vec<f32>, RowError> {
         | Reduced::Span { .. }
         | Reduced::Fills(_)
         | Reduced::Sparse(_)
+        | Reduced::Text(_)
         | Reduced::Objects(_)
         | Reduced::Features { .. } => Err(foreign()),
     }

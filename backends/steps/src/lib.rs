@@ -27,6 +27,7 @@ mod result;
 mod rows;
 mod side;
 mod signature;
+mod speech;
 mod step;
 mod task;
 mod tasks;

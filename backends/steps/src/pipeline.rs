@@ -14,6 +14,7 @@ use crate::{
     reply::Reply,
     request::{Input, Parameters},
     side::Side,
+    speech::SoundPipeline,
     step::{GraphInput, Prepared, Step},
     task::{Decision, decide},
     text_pipeline::TextPipeline,
@@ -42,6 +43,7 @@ pub struct Pipeline {
 enum Kind {
     Text(Arc<TextPipeline>),
     Image(Box<ImagePipeline>),
+    Sound(Box<SoundPipeline>),
 }
 
 impl Pipeline {
@@ -59,9 +61,7 @@ impl Pipeline {
         let kind = match task.medium() {
             Medium::Text => Kind::Text(Arc::new(TextPipeline::open(folder, task, spec)?)),
             Medium::Image => Kind::Image(Box::new(ImagePipeline::open(folder, task, spec)?)),
-            Medium::Audio => {
-                return Ok(Opened::Tensors(format!("{task} takes {}", task.medium().one())));
-            }
+            Medium::Audio => Kind::Sound(Box::new(SoundPipeline::open(folder, task, spec)?)),
         };
         let files = folder.files.clone();
         Ok(Opened::Pipeline(Box::new(Pipeline { kind, files })))
@@ -90,6 +90,7 @@ impl Pipeline {
         match &self.kind {
             Kind::Text(text) => text.task().name,
             Kind::Image(image) => image.task(),
+            Kind::Sound(sound) => sound.task(),
         }
     }
 
@@ -99,6 +100,7 @@ impl Pipeline {
         match &self.kind {
             Kind::Text(text) => text.tasks(),
             Kind::Image(image) => vec![image.task()],
+            Kind::Sound(sound) => vec![sound.task()],
         }
     }
 
@@ -106,7 +108,7 @@ impl Pipeline {
     pub fn text(&self) -> Option<&Arc<TextPipeline>> {
         match &self.kind {
             Kind::Text(text) => Some(text),
-            Kind::Image(_) => None,
+            Kind::Image(_) | Kind::Sound(_) => None,
         }
     }
 
@@ -120,6 +122,7 @@ impl Pipeline {
         match &self.kind {
             Kind::Text(text) => text.task().head.classes().map_or(&[], |it| &it.labels),
             Kind::Image(image) => image.labels(),
+            Kind::Sound(sound) => sound.labels(),
         }
     }
 
@@ -128,6 +131,7 @@ impl Pipeline {
         match &self.kind {
             Kind::Text(text) => text.dimensions(),
             Kind::Image(image) => image.dimensions(),
+            Kind::Sound(_) => None,
         }
     }
 
@@ -158,7 +162,10 @@ impl Pipeline {
     pub fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
         match &self.kind {
             Kind::Text(text) => text.explain(folder),
-            Kind::Image(_) => Err("an image model has no steps by hand".to_owned()),
+            Kind::Image(_) | Kind::Sound(_) => Err(format!(
+                "a model that takes {} has no steps by hand",
+                self.task().medium().one()
+            )),
         }
     }
 
@@ -166,7 +173,7 @@ impl Pipeline {
     pub fn warnings(&self) -> &[String] {
         match &self.kind {
             Kind::Text(text) => text.warnings(),
-            Kind::Image(_) => &[],
+            Kind::Image(_) | Kind::Sound(_) => &[],
         }
     }
 
@@ -175,6 +182,7 @@ impl Pipeline {
         match &self.kind {
             Kind::Text(text) => text.describe(),
             Kind::Image(image) => image.describe(),
+            Kind::Sound(sound) => sound.describe(),
         }
     }
 }
@@ -184,13 +192,14 @@ impl Step for Pipeline {
         match &self.kind {
             Kind::Text(text) => text.inputs(),
             Kind::Image(image) => &image.inputs.inputs,
+            Kind::Sound(sound) => &sound.inputs,
         }
     }
 
     fn constants(&self) -> &[NamedTensor] {
         match &self.kind {
             Kind::Text(text) => text.constants(),
-            Kind::Image(_) => &[],
+            Kind::Image(_) | Kind::Sound(_) => &[],
         }
     }
 
@@ -198,6 +207,7 @@ impl Step for Pipeline {
         match &self.kind {
             Kind::Text(text) => text.outputs(),
             Kind::Image(image) => &image.outputs.outputs,
+            Kind::Sound(sound) => &sound.outputs,
         }
     }
 
@@ -210,6 +220,7 @@ impl Step for Pipeline {
         match &self.kind {
             Kind::Text(text) => text.prepare(task, input, parameters),
             Kind::Image(image) => image.prepare(task, input, parameters),
+            Kind::Sound(sound) => sound.prepare(task, input, parameters),
         }
     }
 
@@ -217,6 +228,7 @@ impl Step for Pipeline {
         match &self.kind {
             Kind::Text(_) => Ok(0),
             Kind::Image(image) => image.bytes_to_prepare(input),
+            Kind::Sound(sound) => sound.bytes_to_prepare(input),
         }
     }
 
@@ -224,6 +236,7 @@ impl Step for Pipeline {
         match &self.kind {
             Kind::Text(text) => text.reduce(&work.0, outputs),
             Kind::Image(image) => image.reduce(&work.0, outputs),
+            Kind::Sound(sound) => sound.reduce(&work.0, outputs),
         }
     }
 
@@ -231,6 +244,7 @@ impl Step for Pipeline {
         match &self.kind {
             Kind::Text(text) => text.finish(context.0, rows),
             Kind::Image(image) => image.finish(context.0, rows),
+            Kind::Sound(sound) => sound.finish(context.0, rows),
         }
     }
 }

@@ -199,6 +199,9 @@ fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, St
     if let Some((_, reason)) = OTHERS.iter().find(|(suffix, _)| is(suffix)) {
         return Err(format!("{architecture}: {reason}"));
     }
+    if is("ForSequenceClassification") && folder.tokenizer.is_none() && folder.extracts_sounds() {
+        return Ok(Task::AudioClassification);
+    }
     if is("ForSequenceClassification") {
         let entails = config.labels.iter().any(|it| it.to_lowercase().starts_with("entail"));
         return Ok(match (config.labels.len(), entails) {

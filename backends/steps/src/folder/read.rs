@@ -141,6 +141,14 @@ impl Folder {
         })
     }
 
+    /// Does it say how sounds are prepared?
+    pub(crate) fn extracts_sounds(&self) -> bool {
+        self.preprocessor.as_ref().is_some_and(|(_, value)| {
+            let keys = ["sampling_rate", "feature_extractor"];
+            keys.iter().any(|it| value.get(it).is_some())
+        })
+    }
+
     /// The bytes of `tokenizer.json` and its name. Blocking.
     ///
     /// # Errors

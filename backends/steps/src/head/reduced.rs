@@ -25,6 +25,8 @@ pub enum Reduced {
     Fills(Vec<Vec<(u32, f32)>>),
     /// Values above zero and their indices.
     Sparse(Vec<(u32, f32)>),
+    /// What is said in a sound.
+    Text(String),
     /// The objects in an image.
     Objects(Vec<Detection>),
     /// The vectors of an image.

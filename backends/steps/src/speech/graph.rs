@@ -1,0 +1,86 @@
+//! What the graph of a sound model takes and gives.
+
+use std::sync::Arc;
+
+use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
+
+use crate::{
+    error::{FolderError, RowError},
+    outputs::GraphOutput,
+    step::{GraphInput, RowShape},
+};
+
+/// The mask of the samples that are no padding.
+const MASK: &str = "attention_mask";
+
+/// The samples, and their mask where the graph takes one.
+///
+/// # Errors
+/// When an input is required that no sound fills, or takes samples of one length only.
+pub(super) fn inputs(spec: &ModelSpec, file: &str) -> Result<Vec<GraphInput>, FolderError> {
+    let error = |name: &str, problem: String| FolderError::key(file, name, problem);
+    let samples = spec.inputs.iter().find(|it| &*it.name == "input_values").ok_or_else(|| {
+        error("input_values", "the graph has no such input, so it takes no sound".to_owned())
+    })?;
+    if samples.dtype != DataType::Fp32 {
+        return Err(error(&samples.name, format!("it is {}, samples are FP32", samples.dtype)));
+    }
+    if let [_, Some(length)] = *samples.dims {
+        return Err(error(&samples.name, format!("it takes {length} samples and no other number")));
+    }
+    let port = |it: &TensorSpec| GraphInput {
+        name: it.name.clone(),
+        dtype: it.dtype,
+        shape: RowShape::Varying,
+    };
+    let mut inputs = vec![port(samples)];
+    for other in spec.inputs.iter().filter(|it| it.name != samples.name) {
+        let is_mask = &*other.name == MASK;
+        if is_mask && [DataType::Int64, DataType::Int32].contains(&other.dtype) {
+            inputs.push(port(other));
+        } else if !other.optional {
+            let problem = "the graph requires this input, and a sound does not fill it";
+            return Err(error(&other.name, problem.to_owned()));
+        }
+    }
+    Ok(inputs)
+}
+
+/// The row of these samples.
+///
+/// # Errors
+/// Only when sizes overflow.
+pub(super) fn row(inputs: &[GraphInput], samples: Vec<f32>) -> Result<Vec<NamedTensor>, RowError> {
+    let length = samples.len();
+    let shape = || Shape::new(&[length]);
+    let mut samples = Some(samples);
+    let fill = |input: &GraphInput| {
+        let tensor = match (input.dtype, samples.take_if(|_| &*input.name != MASK)) {
+            (_, Some(samples)) => Tensor::from_vec(shape(), samples),
+            (DataType::Int32, None) => Tensor::from_vec(shape(), vec![1i32; length]),
+            (_, None) => Tensor::from_vec(shape(), vec![1i64; length]),
+        };
+        let tensor = tensor.map_err(|error| RowError::Input(error.to_string()))?;
+        Ok(NamedTensor { name: input.name.clone(), tensor })
+    };
+    inputs.iter().map(fill).collect()
+}
+
+/// The output with the logits, which have so many dimensions, and the length of the last one where the graph says it.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn logits(
+    spec: &ModelSpec,
+    rank: usize,
+    file: &str,
+) -> Result<(GraphOutput, Option<usize>), FolderError> {
+    let fits = |it: &&TensorSpec| it.any_rank || it.dims.len() == rank;
+    let named = spec.outputs.iter().find(|it| &*it.name == "logits").or(spec.outputs.first());
+    let found = named.filter(fits).ok_or_else(|| {
+        let problem = format!("the graph has no such output of {rank} dimensions");
+        FolderError::key(file, "logits", problem)
+    })?;
+    let name: Arc<str> = found.name.clone();
+    Ok((GraphOutput { name, has_tokens: false }, found.dims.last().copied().flatten()))
+}

@@ -1,0 +1,213 @@
+//! A folder of a sound model and the signature of its graph as one thing that answers sounds.
+
+use std::sync::Arc;
+
+use audio::{Limits, SoundError, Wav2Vec2, inspect, read};
+use backend::ModelSpec;
+
+use super::{
+    extractor::extractor,
+    graph::{inputs, logits, row},
+};
+use crate::{
+    context::{Context, ContextKind, Work, WorkKind},
+    error::{FolderError, RowError},
+    folder::{CtcVocabulary, Folder},
+    head::{
+        classify::{classify, whole_logits},
+        ctc::spell,
+        reduced::Reduced,
+    },
+    outputs::{GraphOutput, RowOutput},
+    reply::Reply,
+    request::{Input, Parameters, TopK},
+    step::{GraphInput, Prepared, Row},
+    task::{Classes, classes},
+};
+use inference::task::Task;
+
+/// Seconds of the longest sound where nothing is said.
+const LONGEST_SOUND: u32 = 300;
+
+/// Classes of a sound where the request does not say how many, as in the reference.
+const MANY_CLASSES: usize = 5;
+
+/// What is made of a graph's outputs.
+#[derive(Debug, Clone, PartialEq)]
+enum SoundHead {
+    /// Classes of a sound.
+    Classifier(Classes),
+    /// The spelling of each frame.
+    Spelling(Box<CtcVocabulary>),
+}
+
+/// Everything around a graph that answers sounds: immutable, shared by all threads.
+#[derive(Debug)]
+pub(crate) struct SoundPipeline {
+    task: Task,
+    extractor: Wav2Vec2,
+    limits: Limits,
+    head: SoundHead,
+    pub(crate) inputs: Vec<GraphInput>,
+    pub(crate) outputs: Vec<GraphOutput>,
+}
+
+impl SoundPipeline {
+    /// From a folder that has been read, its task, and its graph as the engine describes it.
+    ///
+    /// # Errors
+    /// When a file is missing or wrong, or the graph has not the inputs and outputs that the task needs.
+    pub(crate) fn open(
+        folder: &Folder,
+        task: Task,
+        spec: &ModelSpec,
+    ) -> Result<SoundPipeline, FolderError> {
+        let extractor = extractor(folder)?;
+        let (head, rank) = match task {
+            Task::AutomaticSpeechRecognition => {
+                let vocabulary = CtcVocabulary::read(&folder.dir, "vocab.json")?;
+                (SoundHead::Spelling(Box::new(vocabulary)), 3)
+            }
+            _ => (SoundHead::Classifier(classes(folder)), 2),
+        };
+        let (output, width) = logits(spec, rank, &folder.graph)?;
+        if let (SoundHead::Classifier(classes), Some(width)) = (&head, width)
+            && classes.labels.len() != width
+        {
+            let problem = format!("{} labels, and the graph has {width}", classes.labels.len());
+            let error = FolderError::key("config.json", "id2label", problem);
+            return Err(error.remedy("name every class of the graph"));
+        }
+        let seconds = folder.overrides.max_audio_seconds.unwrap_or(LONGEST_SOUND);
+        let limits = Limits { max_seconds: f64::from(seconds), ..Limits::default() };
+        let inputs = inputs(spec, &folder.graph)?;
+        Ok(SoundPipeline { task, extractor, limits, head, inputs, outputs: vec![output] })
+    }
+
+    /// The task that the folder is for.
+    pub(crate) fn task(&self) -> Task {
+        self.task
+    }
+
+    /// Names of its classes; none where it spells.
+    pub(crate) fn labels(&self) -> &[Arc<str>] {
+        match &self.head {
+            SoundHead::Classifier(classes) => &classes.labels,
+            SoundHead::Spelling(_) => &[],
+        }
+    }
+
+    /// What was understood, in one line.
+    pub(crate) fn describe(&self) -> String {
+        let head = match &self.head {
+            SoundHead::Classifier(classes) => {
+                format!("{} labels, {}", classes.labels.len(), classes.function.name())
+            }
+            SoundHead::Spelling(vocabulary) => format!("{} tokens", vocabulary.tokens.len()),
+        };
+        let inputs: Vec<&str> = self.inputs.iter().map(|it| &*it.name).collect();
+        let (rate, inputs) = (self.extractor.sampling_rate, inputs.join(", "));
+        let task = self.task;
+        format!("{task}, {head}; Wav2Vec2FeatureExtractor {rate} Hz; graph takes {inputs}")
+    }
+
+    /// Most bytes that preparing this sound holds at one time, its row included. Takes no memory of its size.
+    ///
+    /// # Errors
+    /// When it is no sound, or too long.
+    pub(crate) fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError> {
+        let header = inspect(self.file(input)?, &self.limits).map_err(refused)?;
+        let bytes = header.most_bytes(self.extractor.sampling_rate, &self.limits);
+        // A mask is eight bytes where a sample is four.
+        let masks = if self.inputs.len() > 1 { bytes.saturating_mul(2) } else { 0 };
+        Ok(usize::try_from(bytes.saturating_add(masks)).unwrap_or(usize::MAX))
+    }
+
+    fn file<'a>(&self, input: &Input<'a>) -> Result<&'a [u8], RowError> {
+        match input {
+            Input::File(bytes) => Ok(bytes),
+            _ => Err(RowError::Input(format!("{} takes the file of a sound", self.task))),
+        }
+    }
+
+    pub(crate) fn prepare(
+        &self,
+        task: Task,
+        input: &Input<'_>,
+        parameters: &Parameters,
+    ) -> Result<Prepared, RowError> {
+        if task != self.task {
+            let (asked, known) = (task.name(), self.task.name().to_owned());
+            return Err(RowError::Task { asked, known });
+        }
+        let file = self.file(input)?;
+        let (context, work) = match &self.head {
+            SoundHead::Classifier(classes) => {
+                let function = parameters.function.unwrap_or(classes.function);
+                let top_k = match parameters.top_k {
+                    TopK::Default => TopK::Best(MANY_CLASSES),
+                    given => given,
+                };
+                (ContextKind::Labels { function, top_k }, WorkKind::Logits)
+            }
+            SoundHead::Spelling(_) => (ContextKind::Transcript, WorkKind::Frames),
+        };
+        let samples = read(file, self.extractor.sampling_rate, &self.limits).map_err(refused)?;
+        let features = self.extractor.features(samples);
+        let inputs = row(&self.inputs, features.input_values)?;
+        let row = Row { inputs, tokens: 0, is_truncated: false, work: Work(work) };
+        Ok(Prepared { rows: vec![row], context: Context(context) })
+    }
+
+    pub(crate) fn reduce(
+        &self,
+        work: &WorkKind,
+        outputs: &[RowOutput<'_>],
+    ) -> Result<Reduced, RowError> {
+        let output = outputs.first().ok_or_else(foreign)?;
+        match (work, &self.head) {
+            (WorkKind::Logits, SoundHead::Classifier(_)) => {
+                Ok(Reduced::Values(whole_logits(output)?))
+            }
+            (WorkKind::Frames, SoundHead::Spelling(vocabulary)) => {
+                Ok(Reduced::Text(spell(output, vocabulary)?))
+            }
+            _ => Err(foreign()),
+        }
+    }
+
+    pub(crate) fn finish(
+        &self,
+        context: ContextKind,
+        rows: Vec<Reduced>,
+    ) -> Result<Reply, RowError> {
+        let mut rows = rows.into_iter();
+        let row = rows.next().filter(|_| rows.len() == 0).ok_or_else(foreign)?;
+        match (context, row, &self.head) {
+            (
+                ContextKind::Labels { function, top_k },
+                Reduced::Values(logits),
+                SoundHead::Classifier(classes),
+            ) => {
+                let output = self.outputs.first().map_or("", |it| &it.name);
+                let found = classify(&classes.labels, logits, function, top_k, output)?;
+                Ok(Reply::Labels(found))
+            }
+            (ContextKind::Transcript, Reduced::Text(text), SoundHead::Spelling(_)) => {
+                Ok(Reply::Transcript(text))
+            }
+            _ => Err(foreign()),
+        }
+    }
+}
+
+/// A sound that cannot be taken, in the words of the decoder.
+fn refused(error: SoundError) -> RowError {
+    RowError::Input(error.to_string())
+}
+
+/// A row that is not of this pipeline.
+fn foreign() -> RowError {
+    let problem = "the row is of another pipeline".to_owned();
+    RowError::Output { output: String::new(), problem }
+}
