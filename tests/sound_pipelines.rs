@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     pipelines::{agrees, fixtures, repository},
@@ -14,6 +14,16 @@ use crate::{
 fn invoke(client: &mut Client, model: &str, sound: &[u8]) -> crate::support::Reply {
     let headers = [("content-type", "audio/wav"), ("x-amzn-sagemaker-target-model", model)];
     client.post("/invocations", &headers, sound)
+}
+
+/// Classes with the keys in the order that they have for texts and images; the reference has scores first here.
+fn labels_first(reply: &Value) -> Value {
+    match reply.as_array() {
+        Some(classes) => {
+            classes.iter().map(|it| json!({"label": it["label"], "score": it["score"]})).collect()
+        }
+        None => reply.clone(),
+    }
 }
 
 #[test]
@@ -28,7 +38,8 @@ fn speech_is_spelt_and_sounds_are_classified_as_by_the_pipeline() {
         for case in cases {
             let sound = fs::read(folder.join(case["sound"].as_str().unwrap())).unwrap();
             let given = invoke(&mut client, model, &sound).expect(200).json();
-            assert!(agrees(&given, &case["reply"]), "{model}, {}: {given}", case["case"]);
+            let expected = labels_first(&case["reply"]);
+            assert!(agrees(&given, &expected), "{model}, {}: {given}", case["case"]);
         }
     }
 }
@@ -40,9 +51,11 @@ fn what_is_no_sound_or_too_long_a_one_is_refused_and_harms_nobody() {
     let mut client = server.client();
     let good = fs::read(fixtures().join("speech/0.wav")).unwrap();
     let mut long = good.clone();
-    // One sample in two seconds is no rate, and half as many a second make it last twice as long.
+    // The rate of the header: one sample a second.
     long[24..28].copy_from_slice(&1u32.to_le_bytes());
-    for (sound, problem) in [(&b"no sound"[..], "no sound"), (&long, "rate")] {
+    for (sound, problem) in
+        [(&b"no sound"[..], "the sound is no WAV, FLAC, MP3 or Ogg Vorbis"), (&long, "rate")]
+    {
         let error = invoke(&mut client, "speech", sound).error(400);
         assert!(error.contains(problem), "{error}");
     }

@@ -1,7 +1,7 @@
 //! JPEG: by libjpeg-turbo where it is found at run time, else by zune-jpeg.
 //!
-//! libjpeg-turbo gives the bytes that Pillow, OpenCV and torchvision give, since all of them use it. `turbo` calls its C
-//! functions.
+//! libjpeg-turbo gives the bytes that Pillow, OpenCV and torchvision give, since all of them use it. `turbo` calls its
+//! C functions.
 
 mod decoder;
 mod library;
