@@ -135,6 +135,7 @@ fn main() {
     row(&mut peer, "values 224", || vit.apply(&small));
     let clip = processor(json!({"image_processor_type": "CLIPImageProcessor"}));
     let letterbox = Letterbox::fixed(640, 640);
+    row(&mut peer, "letterbox 640", || letterbox.apply(&image));
     if let Some(jpeg) = &jpeg {
         let decoded = || exact.decode(jpeg, &limits).expect("an image");
         row(&mut peer, "all of ViT", || vit.apply(&decoded()));

@@ -25,8 +25,13 @@ def photograph(width, height):
     """Waves of many lengths with some noise: as large as a photograph at the same quality."""
     y, x = numpy.mgrid[0:height, 0:width].astype(numpy.float32)
     noise = numpy.random.default_rng(7).normal(0, 2.5, (height, width))
-    waves = [sum(numpy.sin(x / s + c) * numpy.cos(y / (s * 0.7) - c) for s in (3, 11, 37, 160)) * 28 + 128 for c in range(3)]
-    return numpy.clip(numpy.stack([it + noise for it in waves], -1), 0, 255).astype(numpy.uint8)
+
+    def waves(channel):
+        lengths = (3, 11, 37, 160)
+        return sum(numpy.sin(x / it + channel) * numpy.cos(y / (it * 0.7) - channel) for it in lengths) * 28 + 128
+
+    channels = [waves(it) + noise for it in range(3)]
+    return numpy.clip(numpy.stack(channels, -1), 0, 255).astype(numpy.uint8)
 
 
 def normalized(image, mean, deviation):
@@ -41,11 +46,14 @@ def clip(image):
     return normalized(image.crop((left, 0, left + 224, 224)), CLIP_MEAN, CLIP_DEVIATION)
 
 
-def yolo(data):
-    image = cv2.imdecode(numpy.frombuffer(data, numpy.uint8), cv2.IMREAD_COLOR)
+def letterbox(image):
     image = cv2.resize(image, (640, 360), interpolation=cv2.INTER_LINEAR)
     image = cv2.copyMakeBorder(image, 140, 140, 0, 0, cv2.BORDER_CONSTANT, value=(114, 114, 114))
     return numpy.ascontiguousarray(image[..., ::-1].transpose(2, 0, 1)).astype(numpy.float32) / 255
+
+
+def yolo(data):
+    return letterbox(cv2.imdecode(numpy.frombuffer(data, numpy.uint8), cv2.IMREAD_COLOR))
 
 
 def main():
@@ -69,6 +77,7 @@ def main():
             "decode": decoded,
             "resize": lambda: image.resize((int(words[0]), int(words[1])), FILTERS.index(words[2])),
             "opencv": lambda: cv2.resize(array, (640, 360), interpolation=cv2.INTER_LINEAR),
+            "letterbox": lambda: letterbox(array),
             "values": lambda: normalized(small, HALF, HALF),
             "all": lambda: {
                 "ViT": lambda: normalized(decoded().resize((224, 224), Image.Resampling.BILINEAR), HALF, HALF),
@@ -76,7 +85,7 @@ def main():
                 "YOLO": lambda: yolo(data),
             }[words[1]](),
         }[name]
-        if cv2 is None and (name == "opencv" or "YOLO" in words):
+        if cv2 is None and (name in ("opencv", "letterbox") or "YOLO" in words):
             print("-", flush=True)
             continue
         begin = time.thread_time()

@@ -159,7 +159,7 @@ pub(crate) fn decode(bytes: &[u8], _: &Header) -> Result<Rgb, ImageError> {
     let stride = out.stride();
     let expanded;
     let (data, line, bits) = if layout.storage == Storage::RunLengths {
-        expanded = run_lengths(data, width, layout.height as usize, layout.bits)?;
+        expanded = run_lengths(bytes, &layout)?;
         (&*expanded, width, 8)
     } else {
         (data, (width * usize::from(layout.bits)).div_ceil(32) * 4, layout.bits)
@@ -193,54 +193,48 @@ pub(crate) fn decode(bytes: &[u8], _: &Header) -> Result<Rgb, ImageError> {
     Ok(out)
 }
 
-/// Runs of indices, from the bottom, to one byte for each pixel. What is left out is index zero.
-fn run_lengths(data: &[u8], width: usize, height: usize, bits: u16) -> Result<Vec<u8>, ImageError> {
-    let ends = || broken("it ends within its pixels");
-    let mut out = vec![0; width * height];
-    let mut bytes = data.iter().copied();
-    let mut next = || bytes.next().ok_or_else(ends);
-    let (mut x, mut y) = (0, 0);
-    while y < height {
-        let (count, value) = (next()?, next()?);
-        let mut put = |index: u8| {
-            if x < width && y < height {
-                out[y * width + x] = index;
+/// Runs of indices, from the bottom, to one byte for each pixel. As Pillow does it: runs end with their row, and a file
+/// that ends before its last pixel is broken.
+fn run_lengths(bytes: &[u8], layout: &Layout) -> Result<Vec<u8>, ImageError> {
+    let width = layout.width as usize;
+    let total = width * layout.height as usize;
+    let mut out = Vec::with_capacity(total);
+    let (mut at, mut x) = (layout.pixels, 0);
+    while out.len() < total {
+        let Some(&[count, value]) = bytes.get(at..at + 2) else { break };
+        at += 2;
+        match (usize::from(count), value) {
+            (0, 0) => {
+                out.resize(out.len().next_multiple_of(width), 0);
+                x = 0;
             }
-            x += 1;
-        };
-        match (count, value) {
-            (0, 0) => (x, y) = (0, y + 1),
             (0, 1) => break,
             (0, 2) => {
-                let (right, up) = (next()?, next()?);
-                (x, y) = (x + usize::from(right), y + usize::from(up));
-            }
-            (0, indices) if bits == 8 => {
-                for _ in 0..indices {
-                    put(next()?);
-                }
-                if indices % 2 == 1 {
-                    next()?;
-                }
+                let Some(&[right, up]) = bytes.get(at..at + 2) else { break };
+                at += 2;
+                let skipped = usize::from(right) + usize::from(up) * width;
+                out.resize((out.len() + skipped).min(total), 0);
+                x = out.len() % width;
             }
             (0, indices) => {
-                let bytes = indices.div_ceil(2);
-                for at in 0..bytes {
-                    let pair = next()?;
-                    put(pair >> 4);
-                    if at * 2 + 1 < indices {
-                        put(pair & 15);
-                    }
-                }
-                if bytes % 2 == 1 {
-                    next()?;
-                }
+                let count = usize::from(indices).min(total - out.len());
+                let length = (count * usize::from(layout.bits)).div_ceil(8);
+                let Some(raw) = bytes.get(at..at + length) else { break };
+                out.extend(samples(raw, layout.bits.into()).take(count));
+                // The next run begins at an even place of the file.
+                at = (at + length).next_multiple_of(2);
+                x += usize::from(indices);
             }
-            (count, index) if bits == 8 => (0..count).for_each(|_| put(index)),
-            (count, pair) => {
-                (0..count).for_each(|at| put(if at % 2 == 0 { pair >> 4 } else { pair & 15 }));
+            (count, value) => {
+                let count = count.min(width.saturating_sub(x)).min(total - out.len());
+                let pair = if layout.bits == 8 { [value; 2] } else { [value >> 4, value & 15] };
+                out.extend(pair.iter().cycle().take(count));
+                x += count;
             }
         }
+    }
+    if out.len() < total {
+        return Err(broken("it ends within its pixels"));
     }
     Ok(out)
 }

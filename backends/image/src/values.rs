@@ -67,28 +67,38 @@ impl Values {
 
     /// The numbers of an image as `[3, height, width]`, put into the upper left of zeros of `height` x `width`.
     pub(crate) fn planes(&self, image: &Rgb, height: usize, width: usize) -> Vec<f32> {
-        let mut out = vec![0.0; 3 * height * width];
-        let (stride, columns) = (image.stride().max(1), image.width as usize);
-        let (first, rest) = out.split_at_mut(height * width);
-        let (second, third) = rest.split_at_mut(height * width);
-        let [mut first, mut second, mut third] =
-            [first, second, third].map(|it| it.chunks_mut(width));
+        let mut out = Vec::with_capacity(3 * height * width);
         let [red, green, blue] = &*self.tables;
-        for row in image.pixels.chunks_exact(stride) {
-            let rows = [&mut first, &mut second, &mut third].map(Iterator::next);
-            let [Some(first), Some(second), Some(third)] = rows else { break };
-            let planes =
-                first[..columns].iter_mut().zip(&mut second[..columns]).zip(&mut third[..columns]);
-            for (pixel, ((first, second), third)) in row.as_chunks::<3>().0.iter().zip(planes) {
-                let [a, b, c] = match self.order {
-                    ChannelOrder::Rgb => *pixel,
-                    ChannelOrder::Bgr => [pixel[2], pixel[1], pixel[0]],
-                };
-                *first = red[usize::from(a)];
-                *second = green[usize::from(b)];
-                *third = blue[usize::from(c)];
+        // Each channel has its own loop, in which the place of its byte is a constant.
+        match self.order {
+            ChannelOrder::Rgb => {
+                plane(&mut out, image, (height, width), red, |it| it[0]);
+                plane(&mut out, image, (height, width), green, |it| it[1]);
+                plane(&mut out, image, (height, width), blue, |it| it[2]);
+            }
+            ChannelOrder::Bgr => {
+                plane(&mut out, image, (height, width), red, |it| it[2]);
+                plane(&mut out, image, (height, width), green, |it| it[1]);
+                plane(&mut out, image, (height, width), blue, |it| it[0]);
             }
         }
         out
     }
+}
+
+/// Appends one channel.
+fn plane(
+    out: &mut Vec<f32>,
+    image: &Rgb,
+    (height, width): (usize, usize),
+    table: &[f32; 256],
+    byte: impl Fn(&[u8; 3]) -> u8,
+) {
+    let end = out.len() + height * width;
+    for row in image.pixels.chunks_exact(image.stride().max(1)) {
+        let row_end = out.len() + width;
+        out.extend(row.as_chunks::<3>().0.iter().map(|it| table[usize::from(byte(it))]));
+        out.resize(row_end, 0.0);
+    }
+    out.resize(end, 0.0);
 }

@@ -101,6 +101,24 @@ fn images_that_opencv_makes_smaller_are_equal_and_others_differ_by_one() {
 }
 
 #[test]
+fn torchvision_differs_by_at_most_one() {
+    let decoder = decoder();
+    let read = |case: &Value, key: &str| {
+        let name = case[key].as_str().expect("a name");
+        decoder.decode(&file(name), &Limits::default()).expect("a PNG")
+    };
+    check(&golden("torchvision.json"), |case| {
+        let filter = Filter::from_name(case["filter"].as_str()?).expect("a filter");
+        let (width, height) = pair(case, "to");
+        let found = resize(&read(case, "from"), width, height, filter);
+        let expected = read(case, "file");
+        let differences = found.pixels.iter().zip(&expected.pixels).map(|(a, b)| a.abs_diff(*b));
+        let most = differences.max()?;
+        (most > 1).then(|| format!("a value differs by {most}"))
+    });
+}
+
+#[test]
 fn pixel_values_agree() {
     check(&golden("processors.json"), |case| {
         let processor = match Processor::from_config(&case["config"]) {

@@ -150,6 +150,21 @@ def timm_wrapper():
     return cases
 
 
+def torchvisions():
+    """What the other backend of transformers makes of an image: near to Pillow, and not equal."""
+    cases = []
+    Image.fromarray(smooth(97, 61)).save(FILES / "smooth.png", optimize=True)
+    for name, mode in [("bilinear", "BILINEAR"), ("bicubic", "BICUBIC")]:
+        for to in [(48, 30), (64, 64)]:
+            image = torch.from_numpy(smooth(97, 61).transpose(2, 0, 1).copy())
+            mode_of = torchvision.transforms.InterpolationMode[mode]
+            out = torchvision.transforms.functional.resize(image, to[::-1], mode_of, antialias=True)
+            file = f"torchvision-{name}-{to[0]}x{to[1]}.png"
+            Image.fromarray(out.numpy().transpose(1, 2, 0)).save(FILES / file, optimize=True)
+            cases.append({"from": "smooth.png", "to": to, "filter": name, "file": file})
+    return cases
+
+
 def letterboxed():
     """Ultralytics' letterbox, from its description: it is not a package that the tests want."""
     cases = []
@@ -194,6 +209,7 @@ def jpegs():
     pillow("rgb", rgb, keep_rgb=True)
     pillow("restart", rgb, restart_marker_blocks=3)
     pillow("optimized", rgb, optimize=True, quality=60)
+    pillow("tables-shared", rgb, quality=50, optimize=True, progressive=True, subsampling=1)
     pillow("noise", Image.fromarray(pattern(61, 47)), quality=90)
     cmyk = rgb.convert("CMYK")
     pillow("cmyk", cmyk)
@@ -318,9 +334,13 @@ def orientation(number):
     return exif
 
 
-# 9 x 7: runs, indices one by one, the end of a line, a jump, and the end.
-RUNS_OF_8 = bytes([9, 5, 0, 0, 3, 7, 0, 3, 1, 2, 3, 0, 3, 9, 0, 0, 0, 2, 2, 1, 4, 200, 0, 0, 0, 4, 8, 9, 10, 11, 5, 1, 0, 0, 9, 77, 0, 1])
-RUNS_OF_4 = bytes([9, 0x5A, 0, 0, 3, 0x70, 0, 6, 0x12, 0x34, 0x56, 0, 0, 0, 0, 2, 2, 1, 4, 0xC3, 0, 0, 9, 0x11, 0, 1])
+# 9 x 7: runs, indices one by one, ends of lines, a jump, a run that is longer than its row.
+RUNS_OF_8 = bytes.fromhex(
+    "0905 0000  0307 0003 01020300 0309 0000  0002 0201 04c8 0000  0004 08090a0b 0501 0000  094d 0000  1403 0000 0001"
+)
+RUNS_OF_4 = bytes.fromhex(
+    "095a 0000  0370 0006 12345600 0000  0002 0201 04c3 0000  0005 12345000 049a 0000  0911 0000  092f 0001"
+)
 
 
 def bmp(bits, compression, masks=(), height=7, colours=0, data=None):
@@ -375,6 +395,7 @@ def main():
         "resized": resized(),
         "opencv": resized_by_opencv(),
         "processors": processors(),
+        "torchvision": torchvisions(),
         "letterboxed": letterboxed(),
         "jpegs": decoded(jpegs()),
         "others": decoded(pngs() | others()),
