@@ -11,12 +11,12 @@ use crate::{
 };
 
 /// A picture of the fixtures as a file.
-fn picture(name: &str) -> Vec<u8> {
+pub fn picture(name: &str) -> Vec<u8> {
     fs::read(fixtures().join("pictures").join(name)).unwrap()
 }
 
 /// A request of KServe v2 with that image behind its JSON, and what the model says of it.
-fn ask(
+pub fn ask(
     client: &mut Client,
     model: &str,
     image: &[u8],
@@ -41,7 +41,8 @@ fn ask(
     client.post(&format!("/v2/models/{model}/infer"), &headers, body)
 }
 
-fn said(reply: &crate::support::Reply) -> Value {
+/// The output `result` of a reply.
+pub fn said(reply: &crate::support::Reply) -> Value {
     let text = reply.json()["outputs"][0]["data"][0].as_str().unwrap().to_owned();
     serde_json::from_str(&text).unwrap()
 }

@@ -1,9 +1,12 @@
-//! Steps as models of their own: ensembles that take texts.
+//! Steps as models of their own: ensembles that take texts and images.
+
+use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::{
-    pipelines::repository,
+    image_pipelines::{ask, picture, said},
+    pipelines::{agrees, fixtures, repository},
     support::{Repository, Server},
 };
 
@@ -121,4 +124,59 @@ fn what_is_wrong_with_a_step_is_said() {
     let body = json!({"parameters": {"config": config.to_string()}}).to_string();
     let refused = server.post("/v2/repository/models/labels/load", &body).error(400);
     assert!(refused.contains("parameter labels reads files of other models"), "{refused}");
+}
+
+/// A picture, a graph and boxes as an operator writes it: three configuration files, and no code. The detector has
+/// these parameters besides.
+fn pictures_to_boxes(more: &[(&str, &str)]) -> Repository {
+    let graph = fs::read(fixtures().join("yolo/yolo.onnx")).unwrap();
+    let detect = [("step", "detect"), ("head", "yolo"), ("labels", "names.txt")];
+    Repository::new()
+        .file("graph/1/model.onnx", graph)
+        .file("graph/config.pbtxt", "backend: \"onnxruntime\"")
+        .file("pixels/config.pbtxt", step(&[("step", "image"), ("letterbox", "128")]))
+        .file("boxes/config.pbtxt", step(&[&detect[..], more].concat()))
+        .file("boxes/names.txt", "cat\ndog\nremote control\nnaïve café\ntie\n")
+        .model(
+            "yolo",
+            r#"platform: "ensemble"  max_batch_size: 1
+               input  { name: "image" data_type: TYPE_STRING dims: [ 1 ] }
+               output { name: "result" data_type: TYPE_STRING dims: [ 1 ] }
+               ensemble_scheduling { step [
+                 { model_name: "pixels"
+                   input_map { key: "image" value: "image" }
+                   output_map { key: "pixel_values" value: "pixels" }
+                   output_map { key: "size" value: "size" }
+                   output_map { key: "scale" value: "scale" } },
+                 { model_name: "graph"
+                   input_map { key: "images" value: "pixels" }
+                   output_map { key: "output0" value: "found" } },
+                 { model_name: "boxes"
+                   input_map { key: "output0" value: "found" }
+                   input_map { key: "size" value: "size" }
+                   input_map { key: "scale" value: "scale" }
+                   output_map { key: "result" value: "result" } } ] }"#,
+        )
+}
+
+#[test]
+fn an_ensemble_finds_the_boxes_that_the_reference_finds() {
+    let cases = fs::read_to_string(fixtures().join("yolo/expected.jsonl")).unwrap();
+    let cases: Vec<Value> = cases.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let usual = json!({});
+    let low = json!({"confidence": 0.05, "iou": 0.45, "max_detections": 9});
+    let parameters = [("confidence", "0.05"), ("iou", "0.45"), ("max_detections", "9")];
+    for (of, more) in [(&usual, &[][..]), (&low, &parameters)] {
+        let server = Server::start(&pictures_to_boxes(more), &[]);
+        let mut client = server.client();
+        let asked: Vec<&Value> = cases.iter().filter(|it| it["parameters"] == *of).collect();
+        assert_eq!(asked.len(), 4);
+        for case in asked {
+            let image = picture(case["picture"].as_str().unwrap());
+            let given = said(&ask(&mut client, "yolo", &image, &json!({})).expect(200));
+            assert!(agrees(&given, &case["reply"]), "{}: {given}", case["case"]);
+        }
+        let error = ask(&mut client, "yolo", b"no image", &json!({})).error(400);
+        assert!(error.contains("row 0: the bytes are no image"), "{error}");
+    }
 }

@@ -46,6 +46,12 @@ impl Crop {
         out
     }
 
+    /// Rows and columns in front of an image of this size in the result; negative where they are cut off.
+    pub(crate) fn before(&self, height: u32, width: u32) -> (i64, i64) {
+        let before = |span: Span| span.to as i64 - span.from as i64;
+        (before(self.span(height, self.height)), before(self.span(width, self.width)))
+    }
+
     fn span(&self, from: u32, to: u32) -> Span {
         let difference = from.abs_diff(to) as usize;
         let (half, larger_half) = (difference / 2, difference.div_ceil(2));

@@ -66,6 +66,22 @@ impl Processor {
         self.resize.map_or((height, width), |(rule, _)| rule.target(height, width))
     }
 
+    /// How an image of this size lies in the values: what its width and its height are multiplied by, and the columns
+    /// and rows in front of it, negative where they are cut off.
+    pub fn scale(&self, height: u32, width: u32) -> [f64; 4] {
+        let resized = self.resize.map_or((height, width), |(rule, _)| rule.target(height, width));
+        let factor = |to: u32, from: u32| f64::from(to) / f64::from(from.max(1));
+        let (mut down, mut across) = (0, 0);
+        let mut current = resized;
+        for crop in &self.crops {
+            let (rows, columns) = crop.before(current.0, current.1);
+            (down, across) = (down + rows, across + columns);
+            current = (crop.height, crop.width);
+        }
+        let (of_height, of_width) = (factor(resized.0, height), factor(resized.1, width));
+        [of_width, of_height, across as f64, down as f64]
+    }
+
     /// The values of an image.
     ///
     /// # Errors

@@ -21,6 +21,16 @@ pub(super) const LABELS: &str = "labels";
 /// # Errors
 /// When it is missing or wrong, or the configuration has another number of classes for the input `logits`.
 pub(super) fn read(settings: &Settings<'_>) -> Result<Config, BackendError> {
+    let config = named(settings)?;
+    check(settings, &config)?;
+    Ok(config)
+}
+
+/// The same for a step whose input has not one number for each class.
+///
+/// # Errors
+/// When it is missing or wrong.
+pub(super) fn named(settings: &Settings<'_>) -> Result<Config, BackendError> {
     let place = files::required(settings, LABELS)?;
     let read = || -> Result<Config, FolderError> {
         if place.name.ends_with(".json") {
@@ -41,9 +51,7 @@ pub(super) fn read(settings: &Settings<'_>) -> Result<Config, BackendError> {
             false => Ok(Config { labels, has_labels: true, ..Config::default() }),
         }
     };
-    let config = read().map_err(|error| settings.wrong(LABELS, error))?;
-    check(settings, &config)?;
-    Ok(config)
+    read().map_err(|error| settings.wrong(LABELS, error))
 }
 
 /// The classes that the configuration gives the input are as many as the labels.

@@ -1,0 +1,6 @@
+//! The engine `steps`: each step on small tensors, and what is wrong with one that does not load.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod fixture;
+mod pictures;
+mod text;
