@@ -52,6 +52,24 @@ pub(crate) struct ObjectWork {
     pub(crate) thresholds: Thresholds,
 }
 
+impl Work {
+    /// How long `reduce` takes for a row whose outputs have so many values, as the number of values of token vectors
+    /// whose mean takes as long.
+    pub fn effort(&self, values: usize) -> usize {
+        let of_each = match self.0 {
+            WorkKind::Pool(_) | WorkKind::Features => 1,
+            WorkKind::Logits => 4,
+            // An exponential for each.
+            WorkKind::TokenScores | WorkKind::Span(_) => 8,
+            // Ranked, too.
+            WorkKind::Fills(_) => 16,
+            // A logarithm for each, and a list as long as the vocabulary.
+            WorkKind::Sparse => 16,
+        };
+        values.saturating_mul(of_each)
+    }
+}
+
 /// What `finish` needs to know of one input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context(pub(crate) ContextKind);

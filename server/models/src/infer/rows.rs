@@ -12,8 +12,25 @@ use inference::{error::Error, timings::Timings};
 use schedule::{Extent, ReplySlot, RequestQueue, Scheduler, Submission, prepare::Wanted};
 use steps::{Place, Reduced, Row, Step, Work, outputs_of_row};
 
-/// What is kept of outputs of more bytes is found on a thread for such, since it would make other clients wait.
-const LARGE: usize = 256 * 1024;
+/// What takes longer is done on a thread for such, since it would make other clients wait: as long as the mean of token
+/// vectors of so many values, some 50 us.
+const LONG: usize = 1 << 16;
+
+/// What a request has done on its own task since other tasks of the thread had a turn.
+#[derive(Default)]
+struct Turn(usize);
+
+impl Turn {
+    /// Adds to it. True once the others should have a turn, which begins a new one.
+    fn is_over(&mut self, effort: usize) -> bool {
+        self.0 = self.0.saturating_add(effort);
+        let is_over = LONG <= self.0;
+        if is_over {
+            self.0 = 0;
+        }
+        is_over
+    }
+}
 
 /// Runs rows, each by itself, many at once; what is kept of each, in their order, and where the time went.
 ///
@@ -43,7 +60,7 @@ pub(super) async fn run_rows(
     let mut running = Vec::new();
     let mut reduced: BTreeMap<usize, Reduced> = BTreeMap::new();
     let mut timings: Option<Timings> = None;
-    let mut is_first = true;
+    let (mut is_first, mut turn) = (true, Turn::default());
     loop {
         let (mut submissions, mut kept) = (Vec::new(), Vec::new());
         while running.len() + kept.len() < at_once && !rows.as_slice().is_empty() {
@@ -73,8 +90,9 @@ pub(super) async fn run_rows(
                     let done = queued.answer().await?;
                     let timings = done.timings;
                     let ran = Ran { outputs: done.outputs, tokens, works };
-                    let reduced = reduce(scheduler, pipeline, ran, whole.deadline).await?;
-                    Ok::<_, Error>((reduced, timings))
+                    let (reduced, effort) =
+                        reduce(scheduler, pipeline, ran, whole.deadline).await?;
+                    Ok::<_, Error>((reduced, timings, effort))
                 };
                 running.push((0, Box::pin(answer)));
             }
@@ -83,7 +101,10 @@ pub(super) async fn run_rows(
             return Ok((reduced.into_values().collect(), timings));
         }
         let (_, done) = next(&mut running).await;
-        let (rows_of_job, took) = done?;
+        let (rows_of_job, took, effort) = done?;
+        if turn.is_over(effort) {
+            tokio::task::yield_now().await;
+        }
         reduced.extend(rows_of_job);
         timings = Some(timings.map_or(took, |sum| sum.beside(took)));
     }
@@ -102,7 +123,7 @@ async fn run_row(
     let submission = Submission { work, shape_key, length, extent: Extent::Made, ..*whole };
     let done = scheduler.submit_with_slot(submission, Some(ReplySlot::unordered())).await?;
     let ran = Ran { outputs: done.outputs, tokens, works };
-    let reduced = reduce(scheduler, pipeline, ran, whole.deadline).await?;
+    let (reduced, _) = reduce(scheduler, pipeline, ran, whole.deadline).await?;
     Ok((reduced.into_iter().map(|(_, it)| it).collect(), Some(done.timings)))
 }
 
@@ -114,16 +135,18 @@ struct Ran {
     works: Vec<(usize, Work)>,
 }
 
-/// Counts its rows; what is kept of each, with its number.
+/// Counts its rows; what is kept of each, with its number, and the effort that it took on the calling task.
 async fn reduce(
     scheduler: &Scheduler,
     pipeline: &Arc<ServedPipeline>,
     ran: Ran,
     deadline: Option<Instant>,
-) -> Result<Vec<(usize, Reduced)>, Error> {
+) -> Result<(Vec<(usize, Reduced)>, usize), Error> {
     let Ran { outputs, tokens, works } = ran;
     scheduler.count_text(tokens * works.len());
-    let bytes: usize = outputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let values: usize = outputs.iter().map(|it| it.tensor.elements()).sum();
+    let of_one = values.div_ceil(works.len().max(1));
+    let effort: usize = works.iter().map(|(_, it)| it.effort(of_one)).sum();
     let around = pipeline.clone();
     let reduce_all = move |wanted: &Wanted| {
         let padding = around.steps.padding_side();
@@ -136,5 +159,21 @@ async fn reduce(
         };
         works.into_iter().enumerate().map(reduce).collect()
     };
-    pipeline.work(Effort::short_if(bytes <= LARGE), deadline, reduce_all).await
+    let place = Effort::short_if(effort <= LONG);
+    let here = if place == Effort::Short { effort } else { 0 };
+    Ok((pipeline.work(place, deadline, reduce_all).await?, here))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_small_pieces_of_work_let_others_have_turns() {
+        let mut turn = Turn::default();
+        let turns: Vec<bool> = (0..8).map(|_| turn.is_over(LONG / 4)).collect();
+        assert_eq!(turns, [false, false, false, true, false, false, false, true]);
+        assert!(turn.is_over(LONG));
+        assert!(!turn.is_over(0));
+    }
 }

@@ -48,7 +48,7 @@ pub async fn vertex(
         true => instances(&bytes, most)?,
         false => offload(move || instances(&bytes, most)).await??,
     };
-    let run = |body| one(service, &model, parts, body);
+    let run = |body: Bytes| (body.len(), one(service, &model, parts, body));
     let replies = in_order(bodies.into_iter().map(run)).await?;
     let mut pieces = vec![Bytes::from_static(b"{\"predictions\":[")];
     for (at, reply) in replies.iter().enumerate() {
@@ -79,16 +79,28 @@ async fn one(
 }
 
 /// What comes of these futures, in their order; a few of them run at a time. The first failure ends all.
+///
+/// With each stand the bytes that it reads when it begins. After [`LARGE`] of them other tasks of the thread have a turn.
 async fn in_order<T>(
-    mut futures: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
+    mut futures: impl Iterator<Item = (usize, impl Future<Output = Result<T, Failure>>)>,
 ) -> Result<Vec<T>, Failure> {
     let mut running: Vec<(usize, Pin<Box<_>>)> = Vec::with_capacity(AT_ONCE);
     let mut done: Vec<(usize, T)> = Vec::new();
-    let mut begun = 0;
+    let (mut begun, mut read) = (0, 0);
     loop {
         while running.len() < AT_ONCE {
-            let Some(future) = futures.next() else { break };
-            running.push((begun, Box::pin(future)));
+            let Some((bytes, future)) = futures.next() else { break };
+            if LARGE < read + bytes && 0 < read {
+                tokio::task::yield_now().await;
+                read = 0;
+            }
+            read += bytes;
+            let mut future = Box::pin(future);
+            let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+            match first {
+                Poll::Ready(outcome) => done.push((begun, outcome?)),
+                Poll::Pending => running.push((begun, future)),
+            }
             begun += 1;
         }
         if running.is_empty() {
@@ -106,5 +118,35 @@ async fn in_order<T>(
         });
         let (at, outcome) = next.await;
         done.push((at, outcome?));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Turns of another task while twenty bodies of so many bytes are read.
+    async fn turns(bytes: usize) -> usize {
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counts = turns.clone();
+        let other = tokio::spawn(async move {
+            loop {
+                counts.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        let all = in_order((0..20).map(|it| (bytes, async move { Ok(it) }))).await;
+        other.abort();
+        assert!(all.is_ok_and(|it| it.into_iter().eq(0..20)));
+        turns.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn between_large_bodies_other_tasks_of_the_thread_have_turns() {
+        assert_eq!(turns(LARGE).await, 19);
+        assert!((1..10).contains(&turns(LARGE / 4).await));
+        assert_eq!(turns(10).await, 0);
     }
 }
