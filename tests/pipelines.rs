@@ -612,3 +612,26 @@ fn what_is_wrong_is_said_of_the_text_and_of_the_model_that_it_concerns() {
     let gone = error("gone", serde_json::json!("so happy"));
     assert!(gone.starts_with("there is no model 'gone'") && gone.contains("sst2"), "{gone}");
 }
+
+#[test]
+fn a_graph_that_is_named_is_the_one_that_answers() {
+    let labels = |repository: &Repository, flags: &[&str]| {
+        let server = Server::start(repository, flags);
+        let mut client = Client::connect(server.sagemaker());
+        let body = serde_json::json!({"inputs": "a film that was good"});
+        let reply = invoke(&mut client, "quantized", &body);
+        (reply.status == 200).then(|| reply.text())
+    };
+    let unnamed = repository(&["quantized"]);
+    assert_eq!(labels(&unnamed, &[]), None);
+    let answer = labels(&unnamed, &["--pipeline-graph=quantized"]).unwrap();
+    assert!(answer.contains("label"), "{answer}");
+    let named =
+        repository(&["quantized"]).file("quantized/muster.json", r#"{"graph": "quantized"}"#);
+    assert_eq!(labels(&named, &[]), Some(answer.clone()));
+    // It goes before the usual one.
+    let other = repository(&["sst2"]);
+    fs::copy(other.path().join("sst2/model.onnx"), named.path().join("quantized/model.onnx"))
+        .unwrap();
+    assert_eq!(labels(&named, &[]), Some(answer));
+}

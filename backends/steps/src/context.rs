@@ -65,6 +65,8 @@ impl Work {
             WorkKind::Fills(_) => 16,
             // A logarithm for each, and a list as long as the vocabulary.
             WorkKind::Sparse => 16,
+            // Each value is compared with another one.
+            WorkKind::Objects(_) | WorkKind::Frames | WorkKind::ImageFeatures => 1,
         };
         values.saturating_mul(of_each)
     }

@@ -42,7 +42,9 @@ pub use error::{FolderError, RowError};
 pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
-pub use folder::{Dir, Fate, FileNote, Folder, Overrides, is_pipeline};
+pub use folder::{
+    Dir, Fate, FileNote, Folder, Overrides, is_pipeline, named_graph, unchosen_graphs,
+};
 pub use head::{ctc::spell, reduced::Reduced};
 pub use image::JpegLibrary;
 pub use outputs::{GraphOutput, Place, RowOutput, outputs_of_row};

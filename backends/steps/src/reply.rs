@@ -107,10 +107,11 @@ impl Reply {
     }
 
     fn classes(&self, is_best_only: bool) -> &[Label] {
-        let (Reply::Labels(labels) | Reply::Candidates(labels)) = self else { return &[] };
-        match is_best_only {
-            true => &labels[..labels.len().min(1)],
-            false => labels,
+        match self {
+            Reply::Labels(labels) if is_best_only => &labels[..labels.len().min(1)],
+            // Candidates are what the client has named, so all of them are given.
+            Reply::Labels(labels) | Reply::Candidates(labels) => labels,
+            _ => &[],
         }
     }
 }

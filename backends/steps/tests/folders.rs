@@ -10,7 +10,7 @@ use std::{
 use backend::{DataType, ModelSpec, TensorSpec};
 use backend_steps::{
     Dir, ExplainedFile, ExplainedValue, Folder, FolderError, Input, Opened, Overrides, Parameters,
-    Pipeline, RowError, Step, is_pipeline,
+    Pipeline, RowError, Step, is_pipeline, named_graph, unchosen_graphs,
 };
 use inference::task::Task;
 
@@ -317,11 +317,11 @@ fn a_graph_of_one_length_takes_no_more_and_one_without_mask_is_not_padded() {
 
 #[test]
 fn a_folder_is_known_by_its_graph_and_what_it_says_of_it() {
-    assert!(is_pipeline(&folder(&[CLASSIFIER]).0));
-    assert!(is_pipeline(&folder(&[("modules.json", "[]")]).0));
-    assert!(!is_pipeline(&folder(&[]).0));
-    assert!(!is_pipeline(&folder(&[("config.json", "{}")]).0));
-    assert!(!is_pipeline(&folder(&[CLASSIFIER, ("model.onnx", "-")]).0));
+    assert!(is_pipeline(&folder(&[CLASSIFIER]).0, None));
+    assert!(is_pipeline(&folder(&[("modules.json", "[]")]).0, None));
+    assert!(!is_pipeline(&folder(&[]).0, None));
+    assert!(!is_pipeline(&folder(&[("config.json", "{}")]).0, None));
+    assert!(!is_pipeline(&folder(&[CLASSIFIER, ("model.onnx", "-")]).0, None));
 }
 
 #[test]
@@ -410,4 +410,21 @@ fn a_link_out_of_the_folder_is_not_followed() {
     // Both lie in a repository.
     let both = dir.0.parent().unwrap();
     Folder::read(&Dir::new(&dir.0, both), &Overrides::default()).unwrap();
+}
+
+#[test]
+fn a_graph_that_is_taken_only_by_name_makes_a_pipeline_once_it_is_named() {
+    let graph = "onnx/model_quantized.onnx";
+    let files = [CLASSIFIER, ("model.onnx", "-"), (graph, "")];
+    let dir = folder(&files);
+    assert!(!is_pipeline(&dir.0, None));
+    assert_eq!(unchosen_graphs(&dir.0), [graph]);
+    assert!(is_pipeline(&dir.0, Some("quantized")));
+    assert!(!is_pipeline(&dir.0, Some("fp16")));
+    let named = folder(&[&files[..], &[("muster.json", r#"{"graph": "quantized"}"#)]].concat());
+    assert!(is_pipeline(&named.0, None));
+    assert_eq!(named_graph(&named.0, None).as_deref(), Some(graph));
+    assert!(unchosen_graphs(&named.0).is_empty());
+    // Without a task nothing would be gained by a name.
+    assert!(unchosen_graphs(&folder(&files[1..]).0).is_empty());
 }

@@ -122,6 +122,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Pipelines", &[
         "pipelines",
         "task",
+        "pipeline-graph",
         "pooling",
         "max-client-batch-size",
         "max-batch-tokens",

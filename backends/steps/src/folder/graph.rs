@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::notes::Notes;
+use super::{dir::Dir, document::Document, notes::Notes, overrides};
 use crate::error::FolderError;
 
 /// The places of a graph, the first that is there wins.
@@ -21,11 +21,7 @@ pub(crate) fn choose(
 ) -> Result<String, FolderError> {
     let found = match asked {
         None => PLACES.into_iter().find(|it| dir.join(it).exists()).map(str::to_owned),
-        Some(name) => {
-            let is_inside =
-                |it: &String| !it.starts_with('/') && !it.split('/').any(|it| it == "..");
-            named(name).into_iter().filter(is_inside).find(|it| dir.join(it).exists())
-        }
+        Some(name) => find(dir, name),
     };
     let Some(graph) = found else {
         return Err(match asked {
@@ -50,9 +46,33 @@ pub(crate) fn choose(
     Ok(graph)
 }
 
-/// Is there a graph that is chosen without being named?
-pub(crate) fn is_there(dir: &Path) -> bool {
-    PLACES.iter().any(|it| dir.join(it).exists())
+/// Is there a graph that is chosen, or the one that is named?
+pub(crate) fn is_there(dir: &Path, asked: Option<&str>) -> bool {
+    PLACES.iter().any(|it| dir.join(it).exists()) || named_graph(dir, asked).is_some()
+}
+
+/// The graph that `asked` names, or else `muster.json`, relative to `dir`; `None` where none does, or it is not there.
+/// Blocking.
+pub fn named_graph(dir: &Path, asked: Option<&str>) -> Option<String> {
+    let of_file = || {
+        let file = Document::read(&Dir::alone(dir), overrides::FILE).ok()??;
+        file.text("graph").ok()?.map(str::to_owned)
+    };
+    find(dir, &asked.map(str::to_owned).or_else(of_file)?)
+}
+
+/// The graphs of a folder that would be one of a pipeline if one of them were named. Blocking.
+pub fn unnamed_graphs(dir: &Path) -> Vec<String> {
+    match is_there(dir, None) {
+        true => Vec::new(),
+        false => others(dir),
+    }
+}
+
+/// The file of that name or variant, where it is there.
+fn find(dir: &Path, name: &str) -> Option<String> {
+    let is_inside = |it: &String| !it.starts_with('/') && !it.split('/').any(|it| it == "..");
+    named(name).into_iter().filter(is_inside).find(|it| dir.join(it).exists())
 }
 
 /// The paths that a name may stand for. Never empty.

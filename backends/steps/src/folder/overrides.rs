@@ -38,7 +38,8 @@ pub struct Overrides {
     pub strict_rows: Option<bool>,
 }
 
-const FILE: &str = "muster.json";
+/// The file of operators.
+pub(super) const FILE: &str = "muster.json";
 const KEYS: [&str; 11] = [
     "task",
     "graph",

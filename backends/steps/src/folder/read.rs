@@ -57,12 +57,22 @@ const FOREIGN: [(&str, &str); 8] = [
     ("generation_config.json", "nothing is generated"),
 ];
 
-/// Is this a folder that is served as a pipeline unless its configuration names an engine? It holds a graph, and
-/// a `config.json` with `architectures` or a `modules.json`. Reads those files and nothing else.
-pub fn is_pipeline(dir: &Path) -> bool {
-    if !graph::is_there(dir) {
-        return false;
+/// Is this a folder that is served as a pipeline unless its configuration names an engine? It holds a graph, chosen by
+/// itself or named by `graph` or `muster.json`, and a `config.json` with `architectures` or a `modules.json`. Reads
+/// those files and nothing else.
+pub fn is_pipeline(dir: &Path, graph: Option<&str>) -> bool {
+    graph::is_there(dir, graph) && describes_a_task(dir)
+}
+
+/// The graphs of a folder that would be that of a pipeline if one of them were named. Blocking.
+pub fn unchosen_graphs(dir: &Path) -> Vec<String> {
+    match describes_a_task(dir) {
+        true => graph::unnamed_graphs(dir),
+        false => Vec::new(),
     }
+}
+
+fn describes_a_task(dir: &Path) -> bool {
     let names_architecture = || match Document::read(&Dir::alone(dir), "config.json") {
         Ok(config) => config.is_some_and(|it| it.get("architectures").is_some()),
         // What is wrong with it is said when the folder is read.

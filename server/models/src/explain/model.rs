@@ -6,7 +6,7 @@ use std::{
 };
 
 use backend::{Backend, ModelSource, ModelSpec};
-use steps::{Dir, ExplainedEnsemble, FileNote};
+use steps::{Dir, ExplainedEnsemble, FileNote, named_graph};
 
 use crate::{
     config::{
@@ -20,7 +20,7 @@ use crate::{
         files::{files_of, model_path},
         merging::describes_tensors,
     },
-    pipeline::open::{Around, Origin, Steps, around, folder_of},
+    pipeline::open::{Around, Origin, Steps, around, folder_of, unchosen},
     repository::local::{FoundModel, repository_of, scan_path},
     settings::{pipelines::PipelineSettings, repository::ModelsFrom},
 };
@@ -128,16 +128,25 @@ impl Explainer<'_> {
         let Some((_, path)) = found.versions.last_key_value() else {
             return Err("it has no version".to_owned());
         };
-        let dir = folder_of(&found.dir, path);
+        let asked = self.settings.graph.as_deref();
+        let dir = folder_of(&found.dir, path, asked);
+        if dir.is_none()
+            && let Some(reason) = unchosen(&found.dir, path)
+        {
+            return tensors(&reason);
+        }
         let files = files_of(path, self.descriptions)?;
         let place = Found { model: &found.name, directory: path, files: &files };
         let choice = choose(raw.as_ref(), place, self.descriptions, Completion::On)
             .map_err(|it| it.to_string())?;
         let engine = self.engines.iter().find(|it| it.name() == choice.backend);
         let engine = engine.ok_or_else(|| format!("there is no engine '{}'", choice.backend))?;
+        let usual = model_path(path, &choice);
+        let named = dir.and_then(|dir| Some(dir.join(named_graph(dir, asked)?)));
+        let named = named.filter(|it| it.extension() == usual.extension());
         let source = ModelSource {
             directory: found.dir.clone(),
-            ..ModelSource::new(found.name.clone(), model_path(path, &choice))
+            ..ModelSource::new(found.name.clone(), named.unwrap_or(usual))
         };
         let model = engine.load(&source).map_err(|it| it.to_string())?;
         let Some(spec) = model.spec() else {

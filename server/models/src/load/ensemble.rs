@@ -14,7 +14,6 @@ use crate::{
         files::read_labels, load_log::Warnings, loader::Loader, placement::Plan,
         strict_rows::strict_rows, version_load::Load,
     },
-    pipeline::open::folder_of,
     repository::local::FoundModel,
     serving::{
         content_hash::ContentHash,
@@ -106,7 +105,7 @@ impl Loader {
     ) -> ContentHash {
         match config.response_cache && self.settings.has_cache {
             true => {
-                let folder = folder_of(&load.found.dir, load.path).unwrap_or(load.path);
+                let folder = self.folder_of_pipeline(load).unwrap_or(load.path);
                 ContentHash::of_files(config_json, folder, load.started)
             }
             false => ContentHash::unique(),

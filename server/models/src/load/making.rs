@@ -45,7 +45,10 @@ impl Loader {
         let Load { found, raw, version, choice, .. } = *load;
         let source = ModelSource {
             name: found.name.clone(),
-            path: model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
+            path: self.graph_of(
+                load,
+                model_of_plan(load.path, choice, raw, plan, &self.settings.gpus.found)?,
+            ),
             directory: found.dir.clone(),
             repository: repository_of(found, &self.settings.repository.from),
             options: self.options_here(load, plan, warnings),

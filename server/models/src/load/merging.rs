@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
@@ -30,6 +30,7 @@ use crate::{
     pipeline::open::folder_of,
 };
 use schedule::row_check::RowCheck;
+use steps::named_graph;
 
 /// A configuration whose batching is settled.
 pub(super) struct Settled {
@@ -58,7 +59,18 @@ impl Loader {
 
     /// The folder of a model that is served as a pipeline, if the folder can be.
     pub(super) fn folder_of_pipeline<'a>(&self, load: &Load<'a>) -> Option<&'a Path> {
-        self.may_be_pipeline(load).then(|| folder_of(&load.found.dir, load.path)).flatten()
+        let asked = self.settings.repository.pipelines.graph.as_deref();
+        let may_be = self.may_be_pipeline(load);
+        may_be.then(|| folder_of(&load.found.dir, load.path, asked)).flatten()
+    }
+
+    /// The graph of a pipeline that was named, by a flag or in its folder, in the place of the usual one.
+    pub(super) fn graph_of(&self, load: &Load<'_>, usual: PathBuf) -> PathBuf {
+        let asked = self.settings.repository.pipelines.graph.as_deref();
+        let named = |dir: &Path| named_graph(dir, asked).map(|it| dir.join(it));
+        let named = self.folder_of_pipeline(load).and_then(named);
+        // One for another engine is refused when the folder is read.
+        named.filter(|it| it.extension() == usual.extension()).unwrap_or(usual)
     }
 
     /// Completes the configuration anew, of a model whose rows are not to be trusted and which takes no texts.

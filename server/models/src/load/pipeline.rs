@@ -28,7 +28,7 @@ use crate::{
         trial_runs::{Trials, trial_runs},
         version_load::Load,
     },
-    pipeline::open::{Loaded, Opening, Origin, ServedPipeline, open},
+    pipeline::open::{Loaded, Opening, Origin, ServedPipeline, open, unchosen},
     repository::local::repository_of,
     settings::pipelines::PipelineSettings,
 };
@@ -146,10 +146,23 @@ impl Loader {
         let root = repository_of(load.found, &settings.from);
         let root = root.unwrap_or_else(|| load.found.dir.clone());
         let dir = self.folder_of_pipeline(load).map(|it| Dir::new(it, &root));
+        let may_be = self.may_be_pipeline(load);
+        let unchosen = || unchosen(&load.found.dir, load.path);
         let origin = match &dir {
             Some(dir) => Origin::Folder(dir),
-            None if self.may_be_pipeline(load) && model.spec().is_some() => Origin::Graph,
-            None => return Ok(None),
+            None if !may_be || model.spec().is_none() => return Ok(None),
+            None => {
+                if let Some(reason) = unchosen() {
+                    let (model, version) = (load.found.shown_name(), load.version);
+                    tracing::info!(
+                        model,
+                        version,
+                        "served as tensors, and not as a pipeline: {reason}"
+                    );
+                    return Ok(None);
+                }
+                Origin::Graph
+            }
         };
         let is_on_gpu = plan.uses_gpus();
         let most = most_of_run(load.raw, &settings.pipelines, is_on_gpu);

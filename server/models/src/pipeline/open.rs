@@ -11,7 +11,7 @@ use crate::{
 };
 use inference::{signature::Signature, task::Task};
 use schedule::{pack::RunBounds, prepare::PreparePool};
-use steps::{Dir, Folder, Opened, Overrides, Pipeline, Step, is_pipeline};
+use steps::{Dir, Folder, Opened, Overrides, Pipeline, Step, is_pipeline, unchosen_graphs};
 
 /// What stands around the graph of a model.
 pub struct ServedPipeline {
@@ -67,10 +67,27 @@ pub(crate) struct Loaded<'a> {
     pub(crate) pool: Arc<PreparePool>,
 }
 
-/// The folder of a model without a configuration that names its engine, where it is one of a pipeline.
-pub(crate) fn folder_of<'a>(model_dir: &'a Path, version: &'a Path) -> Option<&'a Path> {
+/// The folder of a model without a configuration that names its engine, where it is one of a pipeline. `graph` is the
+/// one that is asked for.
+pub(crate) fn folder_of<'a>(
+    model_dir: &'a Path,
+    version: &'a Path,
+    graph: Option<&str>,
+) -> Option<&'a Path> {
     let places = [version, model_dir];
-    places.into_iter().find(|it| it.is_dir() && is_pipeline(it))
+    places.into_iter().find(|it| it.is_dir() && is_pipeline(it, graph))
+}
+
+/// Why a folder is no pipeline that would be one with a graph that is chosen, and what to write.
+pub(crate) fn unchosen(model_dir: &Path, version: &Path) -> Option<String> {
+    let found = [version, model_dir].into_iter().filter(|it| it.is_dir()).map(unchosen_graphs);
+    let graphs = found.into_iter().find(|it| !it.is_empty())?;
+    let first = graphs.first()?;
+    Some(format!(
+        "its folder has {}, and such a graph is taken only by name: write {{\"graph\": \"{first}\"}} into \
+         muster.json there, or start with --pipeline-graph={first}",
+        graphs.join(", ")
+    ))
 }
 
 /// What says what a graph is for.
@@ -150,6 +167,7 @@ pub(crate) fn around(
 ) -> Result<Option<Around>, String> {
     let overrides = Overrides {
         task: settings.task.clone(),
+        graph: settings.graph.clone(),
         pooling: settings.pooling.clone(),
         max_text_bytes: settings.max_text_bytes,
         prompt: settings.prompt.clone(),

@@ -250,4 +250,20 @@ mod tests {
         assert_eq!(labels, [&b"c7"[..], b"", b"", b"", b"c3", b"c4"]);
         assert_eq!(tensors[4].tensor.as_slice_of::<i64>().unwrap(), [1, 0, 2]);
     }
+
+    #[test]
+    fn all_candidates_are_given_and_of_classes_the_best() {
+        let label =
+            |(label, score): (&str, f32)| steps::Label { label: label.into(), class: 0, score };
+        let labels: Vec<steps::Label> = [("a", 0.75), ("b", 0.25)].map(label).into();
+        let form = ResultForm { text: "", is_best_only: true };
+        let given = |reply: Reply| {
+            let mut outputs = Outputs::new(&[LABEL, SCORE].map(Arc::from)).unwrap();
+            outputs.push(&reply, &form, Counts::default()).unwrap();
+            let tensors = outputs.finish().unwrap();
+            tensors.iter().map(|it| it.tensor.shape().dims().to_vec()).collect::<Vec<_>>()
+        };
+        assert_eq!(given(Reply::Candidates(labels.clone())), [[1, 2], [1, 2]]);
+        assert_eq!(given(Reply::Labels(labels)), [[1, 1], [1, 1]]);
+    }
 }

@@ -41,7 +41,7 @@ impl FileStamps {
         let mut common = Tree::new();
         // A model that is a file by itself has nothing beside it, unless it takes texts.
         let is_file = found.versions.values().any(|it| it.is_file());
-        if !is_file || is_pipeline(&found.dir) {
+        if !is_file || is_pipeline(&found.dir, None) {
             let skip = |it: &Path| {
                 Some(it) == found.config.as_deref()
                     || found.versions.values().any(|path| path == it)

@@ -10,6 +10,7 @@ use crate::{
     config::engines::Engines,
     repository::{content::Content, denied::listing_failed, inspect},
 };
+use steps::named_graph;
 
 /// Where exports for ONNX Runtime lie in repositories of Hugging Face.
 pub(crate) const OF_HUB: &str = "onnx";
@@ -55,11 +56,15 @@ pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathB
     Ok(stems)
 }
 
-/// The one file that is the model of a directory; of one of Hugging Face's, that in its folder `onnx`.
+/// The one file that is the model of a directory: that which `muster.json` names; of one of Hugging Face's, that in its
+/// folder `onnx`.
 ///
 /// # Errors
 /// When the directory cannot be listed.
 pub(crate) fn only_model_file(dir: &Path, engines: &Engines) -> io::Result<Option<PathBuf>> {
+    if let Some(graph) = named_graph(dir, None) {
+        return Ok(Some(dir.join(graph)));
+    }
     let mut files = model_files(dir, engines)?;
     let of_hub = dir.join(OF_HUB);
     if files.is_empty() && of_hub.is_dir() {

@@ -146,7 +146,7 @@ pub(crate) fn scan_path(path: &Path, hosted: bool, engines: &Engines) -> io::Res
     let servo = path.join("export").join("Servo");
     let root = if servo.is_dir() { servo.as_path() } else { path };
     if let Some(file) = only_model_file(root, engines)? {
-        let is_of_hub = file.parent() != Some(root) || is_pipeline(root);
+        let is_of_hub = file.parent() != Some(root) || is_pipeline(root, None);
         let name = if hosted || is_of_hub { name } else { file_stem(&file) };
         found.add(FoundModel { dir: root.to_owned(), ..flat(&file, name) });
         return Ok(found);

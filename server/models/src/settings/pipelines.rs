@@ -22,6 +22,7 @@ const LONGEST_SOUND: u32 = 300;
 pub const FLAGS: &[Flag] = &[
     Flag::value("pipelines", "auto", "Serve folders of Hugging Face's libraries, of a graph and its tokenizer, as pipelines that take texts: auto, or off"),
     Flag::value("task", "", "What pipelines are for, as text-classification or sentence-embedding. Default: what the files in each folder say"),
+    Flag::value("pipeline-graph", "", "The graph of every folder, by its path in it or its variant, as fp16 or quantized. Default: what muster.json in the folder says, else model.onnx, onnx/model.onnx or model.pt"),
     Flag::value("pooling", "", "How an embedding is made of the vectors of tokens: cls, mean, max, lasttoken. Default: what the folder says"),
     Flag::value("max-client-batch-size", "2048", "Most texts of one request to a pipeline"),
     Flag::value("max-batch-tokens", "0", "Most tokens of one run of a pipeline, padding included; a longer text runs alone. 0: what muster.json in the folder says, else what fits a quarter of the memory, at most 4096 on a CPU and 65536 on a GPU"),
@@ -42,6 +43,8 @@ pub struct PipelineSettings {
     pub are_served: bool,
     /// The task of every folder; `None` where each says it.
     pub task: Option<String>,
+    /// The graph of every folder, by path or variant; `None` where each says it, or the usual one.
+    pub graph: Option<String>,
     /// How token vectors become one; `None` where each folder says it.
     pub pooling: Option<String>,
     /// Most inputs of one request.
@@ -71,6 +74,7 @@ impl Default for PipelineSettings {
         PipelineSettings {
             are_served: true,
             task: None,
+            graph: None,
             pooling: None,
             max_client_batch_size: MOST_INPUTS,
             max_batch_tokens: None,
@@ -109,6 +113,7 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
     PipelineSettings {
         are_served: sources.read("pipelines", auto_or_off, problems).unwrap_or(true),
         task: sources.read("task", value::text, problems),
+        graph: sources.read("pipeline-graph", value::text, problems),
         pooling: sources.read("pooling", value::text, problems),
         max_client_batch_size: inputs.unwrap_or(MOST_INPUTS),
         max_batch_tokens,

@@ -1,13 +1,16 @@
 //! Metadata, configuration and statistics of the server and its models.
 
+use std::collections::BTreeMap;
+
 use super::{
     super::{
         context::Context,
         proto::{
-            InferBatchStatistics, InferStatistics, MemoryUsage, ModelConfigRequest,
+            InferBatchStatistics, InferParameter, InferStatistics, MemoryUsage, ModelConfigRequest,
             ModelConfigResponse, ModelMetadataRequest, ModelMetadataResponse, ModelStatistics,
             ModelStatisticsRequest, ModelStatisticsResponse, ServerMetadataRequest,
-            ServerMetadataResponse, StatisticDuration, model_metadata_response::TensorMetadata,
+            ServerMetadataResponse, StatisticDuration, infer_parameter::ParameterChoice,
+            model_metadata_response::TensorMetadata,
         },
     },
     message::{find, version},
@@ -49,6 +52,7 @@ pub(super) async fn model(
         platform: model.platform().to_owned(),
         inputs: ports(signature, &signature.inputs),
         outputs: ports(signature, &signature.outputs),
+        parameters: metadata_parameters(signature),
     })
 }
 
@@ -113,6 +117,16 @@ fn counted(model: &ServedModel) -> ModelStatistics {
     }
 }
 
+/// What the metadata over HTTP says as parameters.
+fn metadata_parameters(signature: &Signature) -> BTreeMap<String, InferParameter> {
+    let is_dependent = signature.pipeline.as_ref().is_some_and(|it| !it.row_independent);
+    let said = is_dependent.then(|| {
+        let value = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(false)) };
+        ("row_independent".to_owned(), value)
+    });
+    said.into_iter().collect()
+}
+
 fn ports(signature: &Signature, ports: &[Port]) -> Vec<TensorMetadata> {
     let shape = |port: &Port| {
         let batch = signature.batches().then_some(None);
@@ -125,4 +139,33 @@ fn ports(signature: &Signature, ports: &[Port]) -> Vec<TensorMetadata> {
         shape: shape(it),
     };
     ports.iter().map(port).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use inference::{signature::Pipeline, task::Task};
+
+    use super::*;
+
+    #[test]
+    fn metadata_says_where_company_changes_answers() {
+        let said = |row_independent| {
+            let (task, forms) = (Task::SentenceEmbedding, Vec::new());
+            metadata_parameters(&Signature {
+                model: "m".into(),
+                version: 1,
+                max_batch_size: 8,
+                most_rows: None,
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                on_request: Vec::new(),
+                pipeline: Some(Arc::new(Pipeline { task, forms, row_independent })),
+            })
+        };
+        assert!(said(true).is_empty());
+        let value = said(false).remove("row_independent").unwrap();
+        assert_eq!(value.parameter_choice, Some(ParameterChoice::BoolParam(false)));
+    }
 }

@@ -30,8 +30,10 @@ pub(crate) fn inputs(
 ) -> Result<(Vec<NamedTensor>, bool), Error> {
     let is_list = reader.peek()? == Token::Array;
     match holds_objects(reader)? {
-        true if task == Task::QuestionAnswering && holds_lists(reader) => {
-            Ok((for_all_rows(rows::read_columns(signature, reader)?), true))
+        true if task == Task::QuestionAnswering && !lists(reader).is_empty() => {
+            let lists = lists(reader);
+            let columns = rows::read_columns(signature, reader)?;
+            Ok((for_all_rows(columns, &lists)?, true))
         }
         true => Ok((read_inputs(signature, reader)?, is_list)),
         false => {
@@ -66,29 +68,43 @@ fn of_text(signature: &Signature) -> &Signature {
     std::iter::once(signature).chain(forms).find(takes_text).unwrap_or(signature)
 }
 
-/// Is the value at the reader an object of which each value is a text or a list of texts, for as many rows?
-fn holds_lists(reader: &mut Reader<'_>) -> bool {
+/// The keys of the object at the reader whose values are lists.
+fn lists(reader: &mut Reader<'_>) -> Vec<String> {
     let start = reader.mark();
-    let mut lists = false;
+    let mut lists = Vec::new();
     let _ = reader.revisit(start, |reader| {
-        reader.object(|reader, _| {
-            lists |= reader.peek() == Ok(Token::Array);
+        reader.object(|reader, key| {
+            if reader.peek() == Ok(Token::Array) {
+                lists.push(key.as_ref().to_owned());
+            }
             reader.skip_value()
         })
     });
     lists
 }
 
-/// Texts by the names of their inputs, each of which is a row; those that were given once stand for all rows.
-fn for_all_rows(inputs: Vec<NamedTensor>) -> Vec<NamedTensor> {
-    let most = inputs.iter().map(|it| it.tensor.elements()).max().unwrap_or(1);
-    let column = |NamedTensor { name, tensor }| {
+/// Texts by the names of their inputs, each of which is a row. Lists are of as many; a text without a list stands for
+/// all rows, as the reference has it for one context of several questions.
+fn for_all_rows(inputs: Vec<NamedTensor>, lists: &[String]) -> Result<Vec<NamedTensor>, Error> {
+    let is_list = |it: &&NamedTensor| lists.iter().any(|list| *list == *it.name);
+    let lengths = inputs.iter().filter(is_list).map(|it| it.tensor.elements());
+    let rows = lengths.clone().max().unwrap_or(1);
+    if lengths.clone().any(|it| it != rows) {
+        let shown = |it: &NamedTensor| format!("'{}' {}", it.name, it.tensor.elements());
+        let shown: Vec<String> = inputs.iter().filter(is_list).map(shown).collect();
+        return Err(Error::InvalidRequest(format!(
+            "inputs: expected lists of equal length, found {}; one text for all is written without a list",
+            shown.join(" and ")
+        )));
+    }
+    let column = |input: NamedTensor| {
+        let is_for_all = !is_list(&&input);
+        let NamedTensor { name, tensor } = input;
         let texts = tensor.reshape(Shape::new(&[tensor.elements(), 1])).unwrap_or(tensor);
-        let repeated = || Tensor::concat(std::iter::repeat_n(&texts, most));
-        let repeated = (texts.elements() == 1).then(repeated).flatten();
-        NamedTensor { name, tensor: repeated.unwrap_or(texts) }
+        let repeated = is_for_all.then(|| Tensor::concat(std::iter::repeat_n(&texts, rows)));
+        NamedTensor { name, tensor: repeated.flatten().unwrap_or(texts) }
     };
-    inputs.into_iter().map(column).collect()
+    Ok(inputs.into_iter().map(column).collect())
 }
 
 /// What is wrong with a list at that place that begins with a text and has an object behind it.
@@ -119,4 +135,34 @@ fn holds_objects(reader: &mut Reader<'_>) -> Result<bool, Error> {
         other => other,
     };
     Ok(first == Token::Object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(name: &str, texts: &[&str]) -> NamedTensor {
+        let tensor = Tensor::from_strings(Shape::new(&[texts.len(), 1]), texts).unwrap();
+        NamedTensor { name: name.into(), tensor }
+    }
+
+    /// What the second input becomes beside two questions.
+    fn contexts(contexts: &[&str], lists: &[&str]) -> Result<Vec<String>, String> {
+        let inputs = vec![texts("question", &["a", "b"]), texts("context", contexts)];
+        let lists: Vec<String> = lists.iter().map(|it| (*it).to_owned()).collect();
+        let made = for_all_rows(inputs, &lists).map_err(|it| it.to_string())?;
+        let text = |it: &[u8]| String::from_utf8(it.to_vec()).unwrap();
+        Ok(made[1].tensor.strings().map(text).collect())
+    }
+
+    #[test]
+    fn a_text_stands_for_all_questions_and_lists_are_of_as_many() {
+        let both = ["question", "context"];
+        assert_eq!(contexts(&["c"], &["question"]).unwrap(), ["c", "c"]);
+        assert_eq!(contexts(&["c", "d"], &both).unwrap(), ["c", "d"]);
+        let error = contexts(&["c"], &both).unwrap_err();
+        let expected = "inputs: expected lists of equal length, found 'question' 2 and 'context' 1; one text for all is \
+                        written without a list";
+        assert_eq!(error, expected);
+    }
 }
