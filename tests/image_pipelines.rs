@@ -22,17 +22,27 @@ pub fn ask(
     image: &[u8],
     parameters: &Value,
 ) -> crate::support::Reply {
-    let size = image.len() + 4;
+    ask_of_file(client, model, ("image", image), parameters)
+}
+
+/// The same with a file for the input of that name.
+pub fn ask_of_file(
+    client: &mut Client,
+    model: &str,
+    (input, file): (&str, &[u8]),
+    parameters: &Value,
+) -> crate::support::Reply {
+    let size = file.len() + 4;
     let head = json!({
-        "inputs": [{"name": "image", "shape": [1, 1], "datatype": "BYTES",
+        "inputs": [{"name": input, "shape": [1, 1], "datatype": "BYTES",
                     "parameters": {"binary_data_size": size}}],
         "outputs": [{"name": "result", "parameters": {"binary_data": false}}],
         "parameters": parameters,
     })
     .to_string();
     let mut body = head.clone().into_bytes();
-    body.extend(u32::try_from(image.len()).unwrap().to_le_bytes());
-    body.extend(image);
+    body.extend(u32::try_from(file.len()).unwrap().to_le_bytes());
+    body.extend(file);
     let length = head.len().to_string();
     let headers = [
         ("content-type", "application/octet-stream"),

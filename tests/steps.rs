@@ -1,11 +1,11 @@
-//! Steps as models of their own: ensembles that take texts and images.
+//! Steps as models of their own: ensembles that take texts, images and sounds.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::{
-    image_pipelines::{ask, picture, said},
+    image_pipelines::{ask, ask_of_file, picture, said},
     pipelines::{agrees, fixtures, repository},
     support::{Repository, Server},
 };
@@ -178,5 +178,47 @@ fn an_ensemble_finds_the_boxes_that_the_reference_finds() {
         }
         let error = ask(&mut client, "yolo", b"no image", &json!({})).error(400);
         assert!(error.contains("row 0: the bytes are no image"), "{error}");
+    }
+}
+
+#[test]
+fn an_ensemble_spells_what_the_reference_spells() {
+    let folder = fixtures().join("speech");
+    let repository = Repository::new()
+        .copy("graph/1/model.onnx", "tests/fixtures/pipelines/speech/folder/model.onnx")
+        .copy("graph/vocab.json", "tests/fixtures/pipelines/speech/folder/vocab.json")
+        .copy(
+            "graph/tokenizer_config.json",
+            "tests/fixtures/pipelines/speech/folder/tokenizer_config.json",
+        )
+        .file("graph/config.pbtxt", "backend: \"onnxruntime\"")
+        .file("samples/config.pbtxt", step(&[("step", "audio")]))
+        .file("letters/config.pbtxt", step(&[("step", "ctc"), ("file", "graph/vocab.json")]))
+        .model(
+            "speech",
+            r#"platform: "ensemble"  max_batch_size: 1
+               input  { name: "audio" data_type: TYPE_STRING dims: [ 1 ] }
+               output { name: "result" data_type: TYPE_STRING dims: [ 1 ] }
+               ensemble_scheduling { step [
+                 { model_name: "samples"
+                   input_map { key: "audio" value: "audio" }
+                   output_map { key: "input_values" value: "samples" } },
+                 { model_name: "graph"
+                   input_map { key: "input_values" value: "samples" }
+                   output_map { key: "logits" value: "frames" } },
+                 { model_name: "letters"
+                   input_map { key: "logits" value: "frames" }
+                   output_map { key: "text" value: "result" } } ] }"#,
+        );
+    let server = Server::start(&repository, &[]);
+    let mut client = server.client();
+    let cases = fs::read_to_string(folder.join("expected.jsonl")).unwrap();
+    let cases: Vec<Value> = cases.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!(cases.len(), 3);
+    for case in cases {
+        let sound = fs::read(folder.join(case["sound"].as_str().unwrap())).unwrap();
+        let reply =
+            ask_of_file(&mut client, "speech", ("audio", &sound), &json!({})).expect(200).json();
+        assert_eq!(reply["outputs"][0]["data"][0], case["reply"]["text"], "{}", case["case"]);
     }
 }

@@ -3,11 +3,13 @@
 
 mod answer;
 mod arithmetic;
+mod audio;
 mod backend;
 mod call;
 mod cast;
 mod classes;
 mod classify;
+mod ctc;
 mod detect;
 mod detokenize;
 mod entail;

@@ -4,7 +4,7 @@ use backend::{BackendError, ModelSource};
 use inference::signature::nearest;
 
 use super::{
-    answer, arithmetic, cast, classify, detect, detokenize, entail, entities, image,
+    answer, arithmetic, audio, cast, classify, ctc, detect, detokenize, entail, entities, image,
     kind::Opened,
     mask, pool,
     settings::{STEP, Settings},
@@ -15,10 +15,12 @@ use super::{
 type Open = fn(&Settings<'_>, &str) -> Result<Opened, BackendError>;
 
 /// Name, parameters and what opens it.
-const STEPS: [(&str, &[&str], Open); 18] = [
+const STEPS: [(&str, &[&str], Open); 20] = [
     ("tokenize", tokenize::PARAMETERS, |it, _| tokenize::open(it)),
     ("detokenize", detokenize::PARAMETERS, |it, _| detokenize::open(it)),
     ("image", image::PARAMETERS, |it, _| image::open(it)),
+    ("audio", audio::PARAMETERS, |it, _| audio::open(it)),
+    ("ctc", ctc::PARAMETERS, |it, _| ctc::open(it)),
     ("detect", detect::PARAMETERS, |it, _| detect::open(it)),
     ("pool", pool::PARAMETERS, |it, _| pool::open(it)),
     ("classify", classify::PARAMETERS, |it, _| classify::open(it)),

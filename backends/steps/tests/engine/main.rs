@@ -3,4 +3,5 @@
 
 mod fixture;
 mod pictures;
+mod sounds;
 mod text;
