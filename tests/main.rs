@@ -22,6 +22,7 @@ mod grpc; // every call over gRPC, what is wrong with each, streams, broken peer
 mod hosting; // what a hosting platform starts, sets and asks, and its variables
 mod hub_routes; // pipelines in the form of Hugging Face's hub
 mod hung_runs; // runs that never end
+mod image_bodies; // an image in every form that clients send
 mod image_pipelines; // images to labels and boxes, against what transformers and Ultralytics say
 mod invocation_bodies; // every body that the containers of SageMaker have taught clients to send
 mod kserve_v2; // health, metadata, inference as JSON and as binary tensors

@@ -101,7 +101,7 @@ pub(crate) enum ContextKind {
     /// A sparse vector.
     Sparse,
     /// The objects in an image.
-    Objects,
+    Objects { size: [u32; 2] },
     /// The vectors of an image, or the one of the whole of it.
     ImageFeatures { is_pooled: bool },
     /// What is said in a sound.

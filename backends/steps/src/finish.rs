@@ -100,9 +100,9 @@ pub(crate) fn finish(
             }
             _ => Err(foreign()),
         },
-        ContextKind::Objects | ContextKind::ImageFeatures { .. } | ContextKind::Transcript => {
-            Err(foreign())
-        }
+        ContextKind::Objects { .. }
+        | ContextKind::ImageFeatures { .. }
+        | ContextKind::Transcript => Err(foreign()),
     }
 }
 

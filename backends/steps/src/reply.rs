@@ -27,8 +27,8 @@ pub enum Reply {
     Sparse(Vec<Entry>),
     /// The vector of a whole image.
     Pooled(Vec<f32>),
-    /// The objects in an image, best first.
-    Objects(Vec<Object>),
+    /// The objects in an image.
+    Objects(Objects),
     /// What is said in a sound.
     Transcript(String),
 }
@@ -38,7 +38,7 @@ impl Reply {
     /// classes the first.
     pub fn labels(&self, is_best_only: bool) -> Vec<String> {
         if let Reply::Objects(objects) = self {
-            return objects.iter().map(|it| it.label.as_ref().to_owned()).collect();
+            return objects.found.iter().map(|it| it.label.as_ref().to_owned()).collect();
         }
         self.classes(is_best_only).iter().map(|it| it.label.as_ref().to_owned()).collect()
     }
@@ -47,7 +47,7 @@ impl Reply {
     /// classes the first.
     pub fn class_numbers(&self, is_best_only: bool) -> Vec<usize> {
         match self {
-            Reply::Objects(objects) => objects.iter().map(|it| it.class).collect(),
+            Reply::Objects(objects) => objects.found.iter().map(|it| it.class).collect(),
             _ => self.classes(is_best_only).iter().map(|it| it.class).collect(),
         }
     }
@@ -55,8 +55,16 @@ impl Reply {
     /// The objects in an image; none of other replies.
     pub fn objects(&self) -> &[Object] {
         match self {
-            Reply::Objects(objects) => objects,
+            Reply::Objects(objects) => &objects.found,
             _ => &[],
+        }
+    }
+
+    /// Height and width of the image in which objects were found, as it was sent; zero of other replies.
+    pub fn size(&self) -> [u32; 2] {
+        match self {
+            Reply::Objects(objects) => objects.size,
+            _ => [0, 0],
         }
     }
 
@@ -85,7 +93,7 @@ impl Reply {
                 }
                 scores
             }
-            Reply::Objects(objects) => objects.iter().map(|it| it.score).collect(),
+            Reply::Objects(objects) => objects.found.iter().map(|it| it.score).collect(),
             Reply::Embedding(_)
             | Reply::Pooled(_)
             | Reply::Features(_)
@@ -125,6 +133,15 @@ pub struct Label {
     pub class: usize,
     /// Its score.
     pub score: f32,
+}
+
+/// The objects in an image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objects {
+    /// Those of Ultralytics' models best first, those of queries in the order of these.
+    pub found: Vec<Object>,
+    /// Height and width of the image as it was sent.
+    pub size: [u32; 2],
 }
 
 /// An object in an image.

@@ -49,7 +49,7 @@ pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
                 number(out, &it.value);
             });
         }),
-        Reply::Objects(objects) => list(&mut out, objects, object_in_image),
+        Reply::Objects(objects) => list(&mut out, &objects.found, object_in_image),
         Reply::Transcript(said) => object(&mut out, |out| text(out, "text", said)),
     }
     out
@@ -191,7 +191,7 @@ fn list<T>(out: &mut String, items: &[T], mut item: impl FnMut(&mut String, &T))
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::{Entry, Features, Ranked};
+    use crate::reply::{Entry, Features, Objects, Ranked};
 
     const ONE: ResultForm<'_> = ResultForm { text: "a \"b\"", is_best_only: true };
 
@@ -223,7 +223,7 @@ mod tests {
         let corners = [-0.9, 1.99, 30.5, 40.0];
         let object = Object { label: "cat".into(), class: 1, score: 0.5, corners };
         let text = r#"[{"score":0.5,"label":"cat","box":{"xmin":0,"ymin":1,"xmax":30,"ymax":40}}]"#;
-        says(Reply::Objects(vec![object]), text);
+        says(Reply::Objects(Objects { found: vec![object], size: [50, 50] }), text);
         says(Reply::Transcript("A \"B\"".to_owned()), r#"{"text":"A \"B\""}"#);
     }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     detect::{Detection, Layout, Letterbox, Queries, Thresholds, queries, yolo},
     outputs::RowOutput,
-    reply::{Object, Reply},
+    reply::{Object, Objects, Reply},
     result::{ResultForm, result_json},
 };
 
@@ -168,7 +168,9 @@ impl Detect {
             })?;
             Ok(Object { label, class, score, corners })
         };
-        Ok(Reply::Objects(found.iter().map(object).collect::<Result<_, BackendError>>()?))
+        let found = found.iter().map(object).collect::<Result<_, BackendError>>()?;
+        // Clients of a step have its input `size`.
+        Ok(Reply::Objects(Objects { found, size: [0, 0] }))
     }
 }
 

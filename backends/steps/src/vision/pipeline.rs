@@ -18,7 +18,7 @@ use crate::{
         reduced::Reduced,
     },
     outputs::RowOutput,
-    reply::{Features, Object, Reply},
+    reply::{Features, Object, Objects, Reply},
     request::{Input, Parameters, TopK},
     step::{Prepared, Row},
 };
@@ -190,7 +190,7 @@ impl ImagePipeline {
                     let name = if name == "confidence" { "threshold" } else { name };
                     return Err(RowError::Parameter { name: name.to_owned(), problem });
                 }
-                (ContextKind::Objects, Some(thresholds))
+                (ContextKind::Objects { size: [0, 0] }, Some(thresholds))
             }
             ImageHead::Features => {
                 if parameters.pool && self.outputs.vector.is_none() {
@@ -204,6 +204,12 @@ impl ImagePipeline {
         let pixels = self.preparation.apply(&image).map_err(refused)?;
         let side = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         let ([height, width], [_, input_height, input_width]) = (pixels.size, pixels.shape);
+        let context = match context {
+            ContextKind::Objects { .. } => {
+                ContextKind::Objects { size: [side(height), side(width)] }
+            }
+            other => other,
+        };
         let work = match thresholds {
             Some(thresholds) => WorkKind::Objects(ObjectWork {
                 sent: [side(width), side(height)],
@@ -279,7 +285,11 @@ impl ImagePipeline {
                 let found = classify(&classes.labels, logits, function, top_k, output)?;
                 Ok(Reply::Labels(found))
             }
-            (ContextKind::Objects, Reduced::Objects(found), ImageHead::Detector(detector)) => {
+            (
+                ContextKind::Objects { size },
+                Reduced::Objects(found),
+                ImageHead::Detector(detector),
+            ) => {
                 let object = |it: crate::detect::Detection| {
                     let (class, score, corners) = (it.class, it.score, it.corners);
                     let missing = || {
@@ -290,7 +300,7 @@ impl ImagePipeline {
                     Ok(Object { label, class, score, corners })
                 };
                 let found = found.into_iter().map(object).collect::<Result<_, RowError>>()?;
-                Ok(Reply::Objects(found))
+                Ok(Reply::Objects(Objects { found, size }))
             }
             (
                 ContextKind::ImageFeatures { is_pooled },

@@ -1,21 +1,25 @@
 //! What clients see of a pipeline: its inputs and outputs by task, and the other forms that a request may have.
 
+use std::sync::Arc;
+
 use backend::DataType;
 
 use inference::{
     signature::{Form, Pipeline, Port, Signature},
     task::{
         AUDIO, BOX, CLASS, CONTEXT, COUNT, EMBEDDING, IMAGE, LABEL, Medium, QUERY, QUESTION,
-        RESULT, SCORE, SENTENCES, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS, TOKENS,
+        RESULT, SCORE, SENTENCES, SIZE, SOURCE_SENTENCE, TEXT, TEXT_PAIR, TEXTS, TOKEN_IDS, TOKENS,
         TRUNCATED, Task,
     },
 };
 
-/// The face of a pipeline over the graph of that face. `dimensions` is the length of its vectors, where it is known.
+/// The face of a pipeline over the graph of that face. `dimensions` is the length of its vectors, where it is
+/// known, and `labels` are the names of its classes.
 pub(crate) fn face(
     graph: &Signature,
     tasks: &[Task],
     dimensions: Option<usize>,
+    labels: &[Arc<str>],
     most_inputs: usize,
 ) -> Option<Signature> {
     let of = |task: Task, pipeline| Signature {
@@ -28,6 +32,7 @@ pub(crate) fn face(
         on_request: on_request(task),
         pipeline,
     };
+    let of = |task: Task, pipeline| named(of(task, pipeline), labels);
     let (&task, others) = tasks.split_first()?;
     // Of tasks that take the same, the first is meant where a request names none.
     let form = |task: &Task| Form { task: Some(*task), signature: of(*task, None) };
@@ -38,7 +43,15 @@ pub(crate) fn face(
     };
     forms.extend(tasks.iter().filter(|it| takes_ids(**it)).map(of_ids));
     forms.push(Form { task: None, signature: graph.clone() });
-    Some(of(task, Some(std::sync::Arc::new(Pipeline { task, forms, row_independent: true }))))
+    Some(of(task, Some(Arc::new(Pipeline { task, forms, row_independent: true }))))
+}
+
+/// The same, whose port of class numbers has their names.
+fn named(mut face: Signature, labels: &[Arc<str>]) -> Signature {
+    let names: Arc<[String]> = labels.iter().map(|it| it.as_ref().to_owned()).collect();
+    let ports = face.outputs.iter_mut().chain(&mut face.on_request);
+    ports.filter(|it| &*it.name == CLASS).for_each(|it| it.labels = names.clone());
+    face
 }
 
 fn inputs(task: Task) -> Vec<Port> {
@@ -126,6 +139,9 @@ fn on_request(task: Task) -> Vec<Port> {
     ) {
         ports.push(port(CLASS, DataType::Int64, None));
     }
+    if task == Task::ObjectDetection {
+        ports.push(port(SIZE, DataType::Int64, Some(2)));
+    }
     ports
 }
 
@@ -171,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_embedder_takes_a_text_or_sentences_to_compare_or_what_its_graph_takes() {
-        let face = face(&graph(), &tasks_of_embedder(), Some(32), 8).unwrap();
+        let face = face(&graph(), &tasks_of_embedder(), Some(32), &[], 8).unwrap();
         assert_eq!(names(&face.inputs), ["text"]);
         assert_eq!(names(&face.outputs), ["embedding", "result"]);
         let forms = &face.pipeline.as_ref().unwrap().forms;
@@ -193,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_task_of_a_request_is_that_of_its_inputs_unless_it_names_one() {
-        let face = face(&graph(), &tasks_of_embedder(), Some(32), 8).unwrap();
+        let face = face(&graph(), &tasks_of_embedder(), Some(32), &[], 8).unwrap();
         let of_inputs = |name: &str| face.of_inputs(&given(name)).0;
         assert_eq!(of_inputs("text"), Some(Task::SentenceEmbedding));
         assert_eq!(of_inputs("sentences"), Some(Task::SentenceSimilarity));

@@ -122,7 +122,7 @@ pub(crate) fn open(
         tasks.push(Task::Rerank);
     }
     let most_inputs = settings.max_client_batch_size.get();
-    let face = face(signature, &tasks, steps.dimensions(), most_inputs)
+    let face = face(signature, &tasks, steps.dimensions(), steps.labels(), most_inputs)
         .ok_or_else(|| "the folder has no task".to_owned())?;
     let (inputs, outputs) = (Vec::new(), Vec::new());
     let config = ModelConfig { inputs, outputs, max_batch_size: most_inputs, ..config.clone() };

@@ -6,7 +6,7 @@ use backend::{BackendError, DataType, NamedTensor, Shape, SizeMismatch, Tensor};
 
 use inference::{
     error::Error,
-    task::{BOX, CLASS, COUNT, EMBEDDING, LABEL, RESULT, SCORE, TEXT, TOKENS, TRUNCATED},
+    task::{BOX, CLASS, COUNT, EMBEDDING, LABEL, RESULT, SCORE, SIZE, TEXT, TOKENS, TRUNCATED},
 };
 use steps::{Reply, ResultForm, result_json};
 
@@ -41,6 +41,8 @@ enum Values {
     Boxes(Vec<f32>),
     Classes(Vec<i64>),
     Count(Vec<i64>),
+    /// Height and width of an image.
+    Sizes(Vec<i64>),
     Transcripts(Vec<String>),
 }
 
@@ -70,6 +72,7 @@ impl Outputs {
                 BOX => Values::Boxes(Vec::new()),
                 CLASS => Values::Classes(Vec::new()),
                 COUNT => Values::Count(Vec::new()),
+                SIZE => Values::Sizes(Vec::new()),
                 TEXT => Values::Transcripts(Vec::new()),
                 other => {
                     return Err(Error::Internal(format!("a pipeline has no output '{other}'")));
@@ -127,7 +130,9 @@ impl Outputs {
                     Tensor::from_vec(shape, filled(values, &widths, width, -1))
                 }
                 Values::Embedding(values) => Tensor::from_vec(shape, values),
-                Values::Tokens(counts) | Values::Count(counts) => Tensor::from_vec(shape, counts),
+                Values::Tokens(counts) | Values::Count(counts) | Values::Sizes(counts) => {
+                    Tensor::from_vec(shape, counts)
+                }
                 Values::Truncated(flags) => {
                     let bytes: Vec<u8> = flags.into_iter().map(u8::from).collect();
                     Tensor::new(DataType::Bool, shape, bytes.into())
@@ -169,6 +174,7 @@ impl Column {
                 let numbers = reply.class_numbers(asked.is_best_only);
                 add(all, numbers.into_iter().map(|it| it as i64).collect())
             }
+            Values::Sizes(all) => add(all, reply.size().map(i64::from).to_vec()),
             Values::Count(all) => add(all, vec![reply.objects().len() as i64]),
             Values::Transcripts(all) => add(all, vec![reply.transcript().to_owned()]),
         };
@@ -207,7 +213,7 @@ fn add<T>(all: &mut Vec<T>, row: Vec<T>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use steps::Object;
+    use steps::{Object, Objects};
 
     fn objects(classes: &[usize]) -> Reply {
         let object = |&class: &usize| Object {
@@ -216,7 +222,7 @@ mod tests {
             score: 0.5,
             corners: [0.0, 1.0, 2.0, class as f32],
         };
-        Reply::Objects(classes.iter().map(object).collect())
+        Reply::Objects(Objects { found: classes.iter().map(object).collect(), size: [40, 50] })
     }
 
     #[test]
@@ -233,7 +239,7 @@ mod tests {
 
     #[test]
     fn rows_of_objects_are_filled_up_to_the_one_with_the_most() {
-        let wanted = [BOX, CLASS, LABEL, SCORE, COUNT].map(Arc::from);
+        let wanted = [BOX, CLASS, LABEL, SCORE, COUNT, SIZE].map(Arc::from);
         let mut outputs = Outputs::new(&wanted).unwrap();
         let form = ResultForm { text: "", is_best_only: false };
         for reply in [objects(&[7]), objects(&[]), objects(&[3, 4])] {
@@ -249,6 +255,7 @@ mod tests {
         let labels: Vec<&[u8]> = tensors[2].tensor.strings().collect();
         assert_eq!(labels, [&b"c7"[..], b"", b"", b"", b"c3", b"c4"]);
         assert_eq!(tensors[4].tensor.as_slice_of::<i64>().unwrap(), [1, 0, 2]);
+        assert_eq!(tensors[5].tensor.as_slice_of::<i64>().unwrap()[..2], [40, 50]);
     }
 
     #[test]

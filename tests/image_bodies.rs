@@ -1,0 +1,115 @@
+//! The picture of a request, in every form that clients of it send: each is answered alike.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use crate::{
+    pipelines::{agrees, fixtures, repository},
+    support::{Client, Server},
+};
+
+const HUB: &str = "/v2/models/vit/pipeline";
+
+#[test]
+fn an_image_may_come_in_four_ways() {
+    let repository = repository(&["vit"]);
+    let server = Server::start(&repository, &[]);
+    let mut client = Client::connect(server.sagemaker());
+    let picture = std::fs::read(fixtures().join("pictures/64x64.png")).unwrap();
+    let encoded = STANDARD.encode(&picture);
+    let ask = |client: &mut Client, path: &str, content_type: &str, body: Vec<u8>| -> Value {
+        let headers = [("content-type", content_type)];
+        client.post(path, &headers, body).expect(200).json()
+    };
+    let expected = ask(&mut client, "/invocations", "image/png", picture.clone());
+    assert_eq!(expected.as_array().unwrap().len(), 5);
+    for content_type in ["image/jpeg", "application/x-image", "application/octet-stream"] {
+        let reply = ask(&mut client, "/invocations", content_type, picture.clone());
+        assert!(agrees(&reply, &expected), "{content_type}: {reply}");
+        let reply = ask(&mut client, HUB, content_type, picture.clone());
+        assert!(agrees(&reply, &expected), "{content_type}: {reply}");
+    }
+    for inputs in
+        [json!(encoded), json!(format!("data:image/png;base64,{encoded}")), json!({"b64": encoded})]
+    {
+        let body = json!({"inputs": inputs}).to_string();
+        for path in ["/invocations", HUB] {
+            let reply = ask(&mut client, path, "application/json", body.clone().into());
+            assert!(agrees(&reply, &expected), "{reply}");
+        }
+    }
+    let two = json!({"inputs": [encoded, encoded], "parameters": {"top_k": 1}}).to_string();
+    let reply = ask(&mut client, "/invocations", "application/json", two.into());
+    assert!(agrees(&reply, &json!([[expected[0]], [expected[0]]])), "{reply}");
+
+    // KServe v2, as binary data behind the JSON.
+    let element = [&(picture.len() as u32).to_le_bytes()[..], &picture].concat();
+    let head = json!({
+        "inputs": [{
+            "name": "image", "datatype": "BYTES", "shape": [1, 1],
+            "parameters": {"binary_data_size": element.len()},
+        }],
+        "outputs": [{"name": "label"}, {"name": "score"}],
+    });
+    let head = head.to_string();
+    let length = head.len().to_string();
+    let headers = [("inference-header-content-length", length.as_str())];
+    let body = [head.as_bytes(), &element].concat();
+    let reply = client.post("/v2/models/vit/infer", &headers, body).expect(200).json();
+    assert_eq!(reply["outputs"][0]["data"][0], expected[0]["label"], "{reply}");
+
+    // TensorFlow Serving's, and generate.
+    let body = json!({"instances": [{"b64": encoded}]}).to_string();
+    let reply = client.post("/v1/models/vit:predict", &[], body).expect(200).json();
+    assert_eq!(reply["predictions"][0]["label"][0], expected[0]["label"], "{reply}");
+    let body = json!({"image": encoded}).to_string();
+    let reply = client.post("/v2/models/vit/generate", &[], body).expect(200).json();
+    assert_eq!(reply["label"][0], expected[0]["label"], "{reply}");
+}
+
+#[test]
+fn what_is_no_image_is_refused_by_what_it_is() {
+    let repository = repository(&["vit"]);
+    let server = Server::start(&repository, &[]);
+    let mut client = Client::connect(server.sagemaker());
+    let mut refused = |content_type: &str, body: &str, status: u16, part: &str| {
+        let headers = [("content-type", content_type)];
+        let problem = client.post("/invocations", &headers, body).error(status);
+        assert!(problem.contains(part), "{problem}");
+    };
+    refused("text/plain", "a tiger", 415, "takes an image");
+    refused("audio/wav", "RIFF....WAVE", 415, "takes an image");
+    refused("application/json", r#"{"inputs":"https://x/y.jpg"}"#, 400, "nothing is fetched");
+    refused("application/json", r#"{"inputs":"tiger.jpg"}"#, 400, "as base64");
+}
+
+#[test]
+fn the_image_algorithms_forms() {
+    let picture = std::fs::read(fixtures().join("pictures/96x64.png")).unwrap();
+    let headers = [("content-type", "image/png"), ("x-amzn-sagemaker-target-model", "detr")];
+    let repository = repository(&["detr"]);
+    let ask = |flags: &[&str], accept: &str| -> Value {
+        let server = Server::start(&repository, flags);
+        let headers = [&headers[..], &[("accept", accept)]].concat();
+        server.client().post("/invocations", &headers, &picture).expect(200).json()
+    };
+    let plain = ask(&[], "application/json");
+    let first = &plain[0];
+    let whole = [96.0, 64.0, 96.0, 64.0];
+    let is_near = |corners: &[Value]| {
+        let sides = ["xmin", "ymin", "xmax", "ymax"].map(|it| first["box"][it].as_f64().unwrap());
+        corners.iter().zip(sides).zip(whole).all(|((part, side), whole)| {
+            (part.as_f64().unwrap() * whole - side.clamp(0.0, whole)).abs() < 1.0
+        })
+    };
+    let built_in = ask(&["--sagemaker-dialect", "builtin"], "application/json");
+    let found = built_in["prediction"][0].as_array().unwrap();
+    assert_eq!(found.len(), 6, "{built_in}");
+    assert!(agrees(&found[1], &first["score"]) && is_near(&found[2..]), "{found:?}, {first}");
+    let verbose = ask(&[], "application/json;verbose");
+    let corners = verbose["normalized_boxes"][0].as_array().unwrap();
+    assert!(is_near(corners), "{verbose}, {first}");
+    assert_eq!(verbose["scores"].as_array().unwrap().len(), plain.as_array().unwrap().len());
+    let labels = verbose["labels"].as_array().unwrap();
+    assert!(labels.contains(&first["label"]), "{verbose}");
+}
