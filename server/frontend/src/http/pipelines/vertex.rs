@@ -80,7 +80,8 @@ async fn one(
 
 /// What comes of these futures, in their order; a few of them run at a time. The first failure ends all.
 ///
-/// With each stand the bytes that it reads when it begins. After [`LARGE`] of them other tasks of the thread have a turn.
+/// With each stand the bytes that it reads when it begins. After [`LARGE`] of them other tasks of the thread have a
+/// turn.
 async fn in_order<T>(
     mut futures: impl Iterator<Item = (usize, impl Future<Output = Result<T, Failure>>)>,
 ) -> Result<Vec<T>, Failure> {
