@@ -166,8 +166,8 @@ fn model_file(path: &Path) -> Result<PathBuf, BackendError> {
 /// not matter.
 fn spec(session: &Session, path: &Path, served: &[TensorHint]) -> Result<ModelSpec, BackendError> {
     let failed = |error| error::of_load(path, &error);
-    let mut spec = ModelSpec::default();
-    spec.metadata = session.metadata().map_err(failed)?;
+    let metadata = session.metadata().map_err(failed)?;
+    let mut spec = ModelSpec { metadata, ..ModelSpec::default() };
     for port in session.inputs().map_err(failed)? {
         spec.inputs.push(tensor(port, "input", false, path)?);
     }
