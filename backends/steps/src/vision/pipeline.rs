@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     context::{Context, ContextKind, ObjectWork, Work, WorkKind},
-    detect::{Letterbox, queries, yolo},
+    detect::{Letterbox, Queries, Thresholds, queries, yolo},
     error::{FolderError, RowError},
     folder::{Folder, Overrides, Ultralytics},
     head::{
@@ -19,7 +19,7 @@ use crate::{
     },
     outputs::RowOutput,
     reply::{Features, Object, Objects, Reply},
-    request::{Input, Parameters, TopK},
+    request::{Function, Input, Parameters, TopK},
     step::{Prepared, Row},
 };
 use inference::task::Task;
@@ -40,6 +40,16 @@ pub(crate) struct ImagePipeline {
     head: ImageHead,
     pub(crate) inputs: ImageInputs,
     pub(crate) outputs: ImageOutputs,
+}
+
+/// What a request asks of the head.
+enum Asked {
+    /// Classes: what makes their scores, and how many.
+    Labels(Function, TopK),
+    /// Objects that have this.
+    Objects(Thresholds),
+    /// Vectors: that of the whole image, or those of its patches.
+    Features { is_pooled: bool },
 }
 
 impl ImagePipeline {
@@ -159,6 +169,46 @@ impl ImagePipeline {
         }
     }
 
+    /// What the parameters of a request ask of the head.
+    ///
+    /// # Errors
+    /// When a value is none that it can have.
+    fn asked(&self, parameters: &Parameters) -> Result<Asked, RowError> {
+        let wrong = |name: &str, problem: String| {
+            Err(RowError::Parameter { name: name.to_owned(), problem })
+        };
+        match &self.head {
+            ImageHead::Classifier(classes) => {
+                let function = parameters.function.unwrap_or(classes.function);
+                let top_k = match parameters.top_k {
+                    TopK::Default => TopK::Best(MANY_CLASSES),
+                    given => given,
+                };
+                Ok(Asked::Labels(function, top_k))
+            }
+            ImageHead::Detector(detector) => {
+                let (asked, usual) = (parameters.detection, detector.thresholds);
+                let thresholds = Thresholds {
+                    confidence: asked.threshold.unwrap_or(usual.confidence),
+                    iou: asked.iou.map_or(usual.iou, f64::from),
+                    max_detections: asked.most.or(usual.max_detections),
+                    agnostic: asked.agnostic.unwrap_or(usual.agnostic),
+                };
+                match thresholds.problem() {
+                    None => Ok(Asked::Objects(thresholds)),
+                    Some(("confidence", problem)) => wrong("threshold", problem),
+                    Some((name, problem)) => wrong(name, problem),
+                }
+            }
+            ImageHead::Features => match (parameters.pool, self.outputs.vector) {
+                (true, None) => {
+                    wrong("pool", "the graph gives no vector of the whole image".to_owned())
+                }
+                (is_pooled, _) => Ok(Asked::Features { is_pooled }),
+            },
+        }
+    }
+
     pub(crate) fn prepare(
         &self,
         task: Task,
@@ -170,54 +220,24 @@ impl ImagePipeline {
             return Err(RowError::Task { asked, known });
         }
         let file = self.file(input)?;
-        let (context, thresholds) = match &self.head {
-            ImageHead::Classifier(classes) => {
-                let function = parameters.function.unwrap_or(classes.function);
-                let top_k = match parameters.top_k {
-                    TopK::Default => TopK::Best(MANY_CLASSES),
-                    given => given,
-                };
-                (ContextKind::Labels { function, top_k }, None)
-            }
-            ImageHead::Detector(detector) => {
-                let asked = parameters.detection;
-                let mut thresholds = detector.thresholds;
-                thresholds.confidence = asked.threshold.unwrap_or(thresholds.confidence);
-                thresholds.iou = asked.iou.map_or(thresholds.iou, f64::from);
-                thresholds.max_detections = asked.most.or(thresholds.max_detections);
-                thresholds.agnostic = asked.agnostic.unwrap_or(thresholds.agnostic);
-                if let Some((name, problem)) = thresholds.problem() {
-                    let name = if name == "confidence" { "threshold" } else { name };
-                    return Err(RowError::Parameter { name: name.to_owned(), problem });
-                }
-                (ContextKind::Objects { size: [0, 0] }, Some(thresholds))
-            }
-            ImageHead::Features => {
-                if parameters.pool && self.outputs.vector.is_none() {
-                    let problem = "the graph gives no vector of the whole image".to_owned();
-                    return Err(RowError::Parameter { name: "pool".to_owned(), problem });
-                }
-                (ContextKind::ImageFeatures { is_pooled: parameters.pool }, None)
-            }
-        };
+        let asked = self.asked(parameters)?;
         let image = self.decoder.decode(file, &self.limits).map_err(refused)?;
         let pixels = self.preparation.apply(&image).map_err(refused)?;
         let side = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        let ([height, width], [_, input_height, input_width]) = (pixels.size, pixels.shape);
-        let context = match context {
-            ContextKind::Objects { .. } => {
-                ContextKind::Objects { size: [side(height), side(width)] }
+        let [height, width] = pixels.size.map(side);
+        let [_, input_height, input_width] = pixels.shape.map(side);
+        let (work, context) = match asked {
+            Asked::Labels(function, top_k) => {
+                (WorkKind::Logits, ContextKind::Labels { function, top_k })
             }
-            other => other,
-        };
-        let work = match thresholds {
-            Some(thresholds) => WorkKind::Objects(ObjectWork {
-                sent: [side(width), side(height)],
-                input: [side(input_width), side(input_height)],
-                thresholds,
-            }),
-            None if self.head == ImageHead::Features => WorkKind::ImageFeatures,
-            None => WorkKind::Logits,
+            Asked::Objects(thresholds) => {
+                let (sent, input) = ([width, height], [input_width, input_height]);
+                let work = ObjectWork { sent, input, thresholds };
+                (WorkKind::Objects(work), ContextKind::Objects { size: [height, width] })
+            }
+            Asked::Features { is_pooled } => {
+                (WorkKind::ImageFeatures, ContextKind::ImageFeatures { is_pooled })
+            }
         };
         let inputs = self.inputs.row(pixels)?;
         let row = Row { inputs, tokens: 0, is_truncated: false, work: Work(work) };
@@ -321,10 +341,19 @@ impl ImagePipeline {
 
 /// The graph's classes are as many as the labels.
 fn check_labels(head: &ImageHead, outputs: &ImageOutputs, file: &str) -> Result<(), FolderError> {
-    let (ImageHead::Classifier(classes), Some(width)) = (head, outputs.width) else {
-        return Ok(());
+    let Some(width) = outputs.width else { return Ok(()) };
+    let (labels, width) = match head {
+        ImageHead::Classifier(classes) => (classes.labels.len(), width),
+        ImageHead::Detector(Detector { boxes: Boxes::Queries(kind), labels, .. }) => match kind {
+            // The last class is "nothing".
+            Queries::Softmax => (labels.len(), width.saturating_sub(1)),
+            Queries::Sigmoid | Queries::BestOf(_) => (labels.len(), width),
+        },
+        // The layout of an output was found by its labels.
+        ImageHead::Detector(Detector { boxes: Boxes::Yolo(_), .. }) | ImageHead::Features => {
+            return Ok(());
+        }
     };
-    let labels = classes.labels.len();
     if labels == width {
         return Ok(());
     }
