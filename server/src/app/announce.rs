@@ -6,7 +6,7 @@ use backend::DataType;
 
 use crate::config::ServerConfig;
 use frontend::serving::Serving;
-use inference::signature::Signature;
+use inference::{signature::Signature, task::Medium};
 use machine::{
     bytes_text,
     gpus::{Gpu, Gpus, Lack},
@@ -62,9 +62,11 @@ pub(super) fn serving(
     let models = ready.iter().filter_map(|name| serving.models.get(name, None).ok());
     // A request that the model has answered when it was loaded, or none.
     let models = models.filter(|model| model.answers_zeros);
-    // The shortest request is the easiest to try.
-    let easiest =
-        models.min_by_key(|model| request_body(&model.signature).map_or(usize::MAX, |it| it.len()));
+    // The shortest request is the easiest to try, unless it needs a file.
+    let easiest = models.min_by_key(|model| {
+        let length = request_body(&model.signature).map_or(usize::MAX, |it| it.len());
+        (file_of(&model.signature).is_some(), length)
+    });
     if let Some(line) = easiest.and_then(|model| curl(&model, addresses, config)) {
         tracing::info!("try it: {line}");
     }
@@ -77,7 +79,6 @@ fn curl(
 ) -> Option<String> {
     let port_of =
         |service| addresses.iter().find(|(it, _)| *it == service).map(|(_, it)| it.port());
-    let body = request_body(&model.signature)?.replace('\'', "'\\''");
     let name = &model.signature.model;
     // The certificate is hardly one for localhost, so the request skips the check.
     let curl = |service| match config.tls.as_ref().is_some_and(|it| it.ports.has(service)) {
@@ -88,16 +89,37 @@ fn curl(
         true => " -H 'Authorization: Bearer <token>'",
         false => "",
     };
-    Some(match (port_of("http"), port_of("sagemaker")) {
-        (Some(port), _) => {
-            format!("{}://localhost:{port}/v2/models/{name}/infer{token} -d '{body}'", curl("http"))
-        }
-        (None, Some(port)) => format!(
-            "{}://localhost:{port}/invocations{token} -H 'Content-Type: application/json' -d '{body}'",
-            curl("sagemaker")
-        ),
+    let (service, port) = match (port_of("http"), port_of("sagemaker")) {
+        (Some(port), _) => ("http", port),
+        (None, Some(port)) => ("sagemaker", port),
         (None, None) => return None,
-    })
+    };
+    let file = file_of(&model.signature);
+    let path = match (service, file) {
+        ("http", Some(_)) => format!("/v2/models/{name}/pipeline"),
+        ("http", None) => format!("/v2/models/{name}/infer"),
+        _ => "/invocations".to_owned(),
+    };
+    let body = match (service, file) {
+        (_, Some((media, file))) => format!("-H 'Content-Type: {media}' --data-binary @{file}"),
+        (service, None) => {
+            let body = request_body(&model.signature)?.replace('\'', "'\\''");
+            match service {
+                "http" => format!("-d '{body}'"),
+                _ => format!("-H 'Content-Type: application/json' -d '{body}'"),
+            }
+        }
+    };
+    Some(format!("{}://localhost:{port}{path}{token} {body}", curl(service)))
+}
+
+/// Type and name of a file of the client's own that such a model takes; `None` where it takes none.
+fn file_of(signature: &Signature) -> Option<(&'static str, &'static str)> {
+    match signature.pipeline.as_ref()?.task.medium() {
+        Medium::Text => None,
+        Medium::Image => Some(("image/jpeg", "picture.jpg")),
+        Medium::Audio => Some(("audio/wav", "sound.wav")),
+    }
 }
 
 /// A request of zeros in JSON; `None` where it would have too many values for a reader.
