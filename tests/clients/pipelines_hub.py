@@ -1,13 +1,17 @@
-"""Every task of text with `huggingface_hub.InferenceClient`, at the address of a model and at that of a server.
+"""Every task with `huggingface_hub.InferenceClient`, at the address of a model and at that of a server.
 
 Usage: pipelines_hub.py URL       of a server with the models `sst2`, `ner`, `question-answering`, `fill-mask`,
-                                  `zero-shot`, `st-6` and `rerank`.
+                                  `zero-shot`, `st-6`, `rerank`, `vit`, `detr`, `speech` and `audio-classification`.
 """
 
 import sys
+from pathlib import Path
 
 from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
+
+
+FIXTURES = Path(__file__).parent.parent / "fixtures/pipelines"
 
 
 def main():
@@ -53,6 +57,18 @@ def main():
     assert plain.shape == (1, 32) and abs(float((plain**2).sum()) - 1) > 1e-3
     scores = embedder.sentence_similarity("A film.", other_sentences=["A film.", "Rows of a batch."])
     assert abs(scores[0] - 1) < 1e-5 and scores[1] < scores[0], scores
+
+    picture = FIXTURES / "pictures/96x64.png"
+    found = client("vit").image_classification(picture)
+    assert len(found) == 5 and found[0].score >= found[1].score, found
+    assert client("vit").image_classification(picture.read_bytes(), top_k=2) == found[:2]
+    objects = client("detr").object_detection(picture)
+    assert objects and all(it.box.xmin <= it.box.xmax for it in objects), objects
+    assert len(client("detr").object_detection(picture, threshold=0.1)) >= len(objects)
+    sound = FIXTURES / "audio-classification/0.wav"
+    heard = client("audio-classification").audio_classification(sound)
+    assert abs(sum(it.score for it in heard) - 1) < 1e-5, heard
+    assert client("speech").automatic_speech_recognition(FIXTURES / "speech/0.wav").text
 
     endpoint = InferenceClient(provider="hf-inference", model=f"{url}/v2/models/sst2", token="none")
     info = endpoint.get_endpoint_info()
