@@ -243,8 +243,8 @@ fn the_command_line_of_aws_invokes_endpoints() {
 }
 
 #[test]
-fn boto3_and_the_command_line_of_aws_send_texts() {
-    let models = ["sst2", "st-6", "ner", "question-answering", "zero-shot"];
+fn boto3_and_the_command_line_of_aws_send_texts_images_and_sounds() {
+    let models = ["sst2", "st-6", "ner", "question-answering", "zero-shot", "vit", "speech"];
     check_runtime("pipelines_boto3.py", &pipelines::repository(&models), "sst2");
 }
 
@@ -334,7 +334,7 @@ fn the_prometheus_parser_takes_the_page_of_tensorflow_serving() {
 
 #[test]
 fn tritonclient_sends_texts_and_reads_what_is_counted_of_steps() {
-    let folders = ["st-6", "rerank", "ner"];
+    let folders = ["st-6", "rerank", "ner", "vit", "detr"];
     let repository = add_folders(sentiment("graph/tokenizer.json"), &folders);
     check_on(&repository, &[], "pipelines_triton.py", both_protocols);
 }

@@ -1,18 +1,21 @@
-"""Sends texts to SageMaker's runtime with boto3 and with the command line of AWS, as users of Hugging Face's container
+"""Sends texts, an image and a sound to SageMaker's runtime with boto3 and with the command line of AWS, as users of Hugging Face's container
 do.
 
 Usage: pipelines_boto3.py URL SPOOL      of a server with --aws-facade, --async-spool SPOOL, and the models `sst2`,
-`st-6`, `ner`, `question-answering` and `zero-shot`.
+`st-6`, `ner`, `question-answering`, `zero-shot`, `vit` and `speech`.
 """
 
 import json
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 from aws_boto3 import SPOOL, client, in_spool, note
 from aws_cli import aws
 from botocore.exceptions import ClientError
+
+FIXTURES = Path(__file__).parent.parent / "fixtures/pipelines"
 
 GOOD = "the movie was great and i loved it"
 
@@ -95,6 +98,15 @@ def a_text_is_answered_later(runtime):
         assert json.load(file) == json.loads(ask(runtime, "sst2", {"inputs": GOOD}))
 
 
+def an_image_and_a_sound_are_files(runtime):
+    picture = (FIXTURES / "pictures/96x64.png").read_bytes()
+    found = json.loads(ask(runtime, "vit", picture, "image/png"))
+    assert len(found) == 5 and found[0]["score"] >= found[1]["score"], found
+    assert json.loads(ask(runtime, "vit", picture, "application/x-image")) == found
+    sound = (FIXTURES / "speech/0.wav").read_bytes()
+    assert json.loads(ask(runtime, "speech", sound, "audio/wav"))["text"]
+
+
 def the_command_line_asks_the_same(runtime):
     with tempfile.TemporaryDirectory() as folder:
         body, out = os.path.join(folder, "body.txt"), os.path.join(folder, "out.json")
@@ -125,6 +137,7 @@ def main():
         what_is_wrong_is_the_models_error,
         a_reply_comes_as_a_stream,
         a_text_is_answered_later,
+        an_image_and_a_sound_are_files,
         the_command_line_asks_the_same,
     ]
     for check in checks:

@@ -1,18 +1,20 @@
-"""Text models with Triton's own Python client, over HTTP and gRPC: texts in, typed outputs and `result`; and what is
-counted of each step of an ensemble.
+"""Text and image models with Triton's own Python client, over HTTP and gRPC: texts and pictures in, typed outputs and
+`result`; and what is counted of each step of an ensemble.
 
 Usage: pipelines_triton.py HTTP_HOST:PORT GRPC_HOST:PORT
-of a server with the folders sst2, st-6, rerank and ner, and the ensemble sentiment of tokens, graph and labels, which
+of a server with the folders sst2, st-6, rerank, ner, vit and detr, and the ensemble sentiment of tokens, graph and labels, which
 does what sst2 does.
 """
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import tritonclient.grpc
 import tritonclient.http
 
+PICTURES = Path(__file__).parent.parent / "fixtures/pipelines/pictures"
 TEXTS = ["I am super happy right now.", "What a sad day!", "The film was good, but the ending was bad."]
 
 
@@ -91,6 +93,22 @@ def check_entities(client):
         assert all({"entity_group", "score", "word", "start", "end"} == set(it) for it in entities), entities
 
 
+def check_pictures(client):
+    ports = client.ports("detr")
+    assert ports["image"] == ("BYTES", [-1, 1]) and ports["box"] == ("FP32", [-1, -1, 4]), ports
+    files = [[(PICTURES / name).read_bytes()] for name in ("64x64.png", "96x64.png")]
+    label, score = client.ask("vit", {"image": files}, ["label", "score"])
+    assert label.shape == score.shape == (2, 5) and (np.diff(score) <= 0).all(), (label, score)
+    outputs = ["box", "score", "class", "count", "size", "result"]
+    box, score, number, count, size, result = client.ask("detr", {"image": files}, outputs)
+    assert box.shape == (2, count.max(), 4) and score.shape == number.shape == box.shape[:2], box.shape
+    assert size.tolist() == [[64, 64], [64, 96]], size
+    for row, objects in enumerate(results(result)):
+        assert len(objects) == count[row, 0], (objects, count)
+        assert np.allclose([it["score"] for it in objects], score[row, : len(objects)]), objects
+        assert (number[row, len(objects) :] == -1).all(), number
+
+
 def check_ensemble(client):
     steps = ["tokens", "graph", "labels"]
     client.ask("sentiment", {"text": rows(TEXTS[:1])}, ["label"])
@@ -111,9 +129,9 @@ def main():
     http, grpc = sys.argv[1:]
     for module, address in ((tritonclient.http, http), (tritonclient.grpc, grpc)):
         client = Client(module, address)
-        for check in (check_classes, check_vectors, check_entities, check_ensemble):
+        for check in (check_classes, check_vectors, check_entities, check_pictures, check_ensemble):
             check(client)
-    print("text models and their steps answer over HTTP and gRPC")
+    print("text and image models and their steps answer over HTTP and gRPC")
 
 
 main()
