@@ -1,7 +1,7 @@
 //! Folders of image models and single graphs of Ultralytics' exports, served as they are: every picture of the
 //! fixtures, against what transformers and Ultralytics' rules say. `tests/fixtures/pipelines/make.py` makes both.
 
-use std::fs;
+use std::{fs, io::Write};
 
 use serde_json::{Value, json};
 
@@ -131,4 +131,42 @@ fn what_is_no_image_or_too_large_a_one_is_refused_and_harms_nobody() {
     let error = ask(&mut client, "vit", &good, &unknown).error(400);
     assert!(error.contains("'threshold'"), "{error}");
     said(&ask(&mut client, "vit", &good, &none).expect(200));
+}
+
+/// The checksum of a chunk of PNG: CRC-32.
+fn checksum(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, _| if sum & 1 == 1 { 0xEDB8_8320 ^ (sum >> 1) } else { sum >> 1 };
+    !bytes.iter().fold(u32::MAX, |sum, it| (0..8).fold(sum ^ u32::from(*it), step))
+}
+
+/// A PNG of one row of so many black pixels.
+fn line(pixels: u32) -> Vec<u8> {
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut chunk = |name: &[u8; 4], data: &[u8]| {
+        png.extend((data.len() as u32).to_be_bytes());
+        png.extend(name);
+        png.extend(data);
+        png.extend(checksum(&[&name[..], data].concat()).to_be_bytes());
+    };
+    let size = [pixels.to_be_bytes(), 1u32.to_be_bytes()].concat();
+    chunk(b"IHDR", &[&size[..], &[1, 0, 0, 0, 0]].concat());
+    let row = vec![0u8; 1 + pixels.div_ceil(8) as usize];
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(&row).unwrap();
+    chunk(b"IDAT", &packed.finish().unwrap());
+    chunk(b"IEND", &[]);
+    png
+}
+
+#[test]
+fn a_line_of_pixels_is_refused_before_it_becomes_a_very_large_image() {
+    let server = Server::start(&repository(&["dinov2"]), &[]);
+    let mut client = server.client();
+    // The shorter side becomes 40 pixels.
+    for (pixels, problem) in [(100_000, "at most 100000000 in all"), (200_000, "sides of at most")]
+    {
+        let error = ask(&mut client, "dinov2", &line(pixels), &json!({})).error(400);
+        assert!(error.contains(problem), "{error}");
+    }
+    ask(&mut client, "dinov2", &line(1_000), &json!({"pool": true})).expect(200);
 }

@@ -2,6 +2,9 @@
 
 use crate::{error::SoundError, format::Format, header::Header};
 
+/// The largest sample that is taken. Sounds have samples up to 1, and some files up to 32,768.
+const LOUDEST: f32 = 1e6;
+
 /// A file of WAV: its header and the bytes of its samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Wav<'a> {
@@ -102,10 +105,10 @@ impl<'a> Wav<'a> {
             Kind::F32 => self.mono(f32::from_le_bytes),
             Kind::F64 => self.mono(|it| f64::from_le_bytes(it) as f32),
         };
-        match samples.iter().position(|it| !it.is_finite()) {
+        match samples.iter().position(|it| it.is_nan() || LOUDEST < it.abs()) {
             Some(place) => {
                 let at = self.from + place * self.kind.bytes() * self.header.channels;
-                Err(broken(at, "a sample is no finite number"))
+                Err(broken(at, "a sample is no number from -1e6 to 1e6"))
             }
             None => Ok(samples),
         }
@@ -236,7 +239,7 @@ mod tests {
             ),
             (
                 file(&[description(3, 1, 32), chunk(b"data", &[0, 0, 0, 0, 0, 0, 0x80, 0x7f])]),
-                "broken at byte 48: a sample is no finite number",
+                "broken at byte 48: a sample is no number from -1e6 to 1e6",
             ),
         ] {
             let error = read(&bytes).unwrap_err();

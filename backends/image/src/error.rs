@@ -34,8 +34,18 @@ pub enum ImageError {
         /// The most that is allowed.
         limit: u64,
     },
+    /// The header promises a longer side than is taken.
+    #[error("the image has {width} x {height} pixels, expected sides of at most {limit}")]
+    TooLong {
+        /// From the header.
+        width: u32,
+        /// From the header.
+        height: u32,
+        /// The longest side that is taken.
+        limit: u32,
+    },
     /// A JPEG whose scans would take very long to decode.
-    #[error("the JPEG image has more than {limit} scans")]
+    #[error("the JPEG image has more than {limit} scans, as many as are taken at its size")]
     TooManyScans {
         /// The most that is allowed.
         limit: usize,

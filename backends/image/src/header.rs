@@ -1,6 +1,11 @@
 //! What an image is by its header. Nothing is decoded, and nothing is allocated in proportion to what it says.
 
-use crate::{error::ImageError, exif::Orientation, format::Format, limits::Limits};
+use crate::{
+    error::ImageError,
+    exif::Orientation,
+    format::Format,
+    limits::{LONGEST_SIDE, Limits},
+};
 
 /// What the header of an image says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +55,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// The header promises more pixels than are allowed.
+    /// The header promises more pixels than are allowed, or a side that is too long.
     pub fn check(&self, limits: &Limits) -> Result<(), ImageError> {
         if self.pixels() > limits.max_pixels {
             return Err(ImageError::TooManyPixels {
@@ -58,6 +63,10 @@ impl Header {
                 height: self.height,
                 limit: limits.max_pixels,
             });
+        }
+        if self.width.max(self.height) > LONGEST_SIDE {
+            let (width, height, limit) = (self.width, self.height, LONGEST_SIDE);
+            return Err(ImageError::TooLong { width, height, limit });
         }
         Ok(())
     }

@@ -1,5 +1,11 @@
 //! How large an image may be.
 
+/// The longest side. Resizing needs memory in proportion to the sides, beside that for the pixels.
+pub(crate) const LONGEST_SIDE: u32 = 1 << 17;
+
+/// Most pixels of an image that has been resized, before any of it is cut off.
+pub(crate) const MOST_RESIZED: u64 = 100_000_000;
+
 /// Bounds that are compared with the header before anything is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {

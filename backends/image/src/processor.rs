@@ -44,6 +44,10 @@ pub enum Pad {
     },
 }
 
+/// Most bytes of weights for a row or column of the larger one of an image and its result: some ten weights in two
+/// forms, and where they begin.
+const WEIGHTS_OF_PIXEL: u64 = 256;
+
 impl Processor {
     /// The shape of the values: fixed, or dependent on the image.
     pub fn output(&self) -> OutputShape {
@@ -82,6 +86,25 @@ impl Processor {
         [of_width, of_height, across as f64, down as f64]
     }
 
+    /// Most bytes that [`Processor::apply`] holds for an image of this size, the result included.
+    ///
+    /// # Errors
+    ///
+    /// The image cannot be brought to a size within bounds.
+    pub fn bytes_to_apply(&self, height: u32, width: u32) -> Result<u64, ImageError> {
+        let pixels = |height: u32, width: u32| u64::from(height) * u64::from(width);
+        let (to_height, to_width) = match self.resize {
+            None => (height, width),
+            Some((rule, _)) => rule.bounded(height, width)?,
+        };
+        // Resized in one direction, then in the other, and cut out of that.
+        let between = pixels(to_height, width).max(pixels(height, to_width));
+        let resized = 3 * (between + 2 * pixels(to_height, to_width));
+        let sides = u64::from(height.max(to_height)) + u64::from(width.max(to_width));
+        let (height, width) = self.target(height, width);
+        Ok(resized + WEIGHTS_OF_PIXEL * sides + 3 * 4 * pixels(height, width))
+    }
+
     /// The values of an image.
     ///
     /// # Errors
@@ -96,10 +119,7 @@ impl Processor {
         let mut current = match self.resize {
             None => image.clone(),
             Some((rule, filter)) => {
-                let (height, width) = rule.target(image.height, image.width);
-                if height == 0 || width == 0 {
-                    return Err(wrong(format!("it would become {width} x {height} pixels")));
-                }
+                let (height, width) = rule.bounded(image.height, image.width)?;
                 resize(image, width, height, filter)
             }
         };

@@ -1,5 +1,7 @@
 //! From the size of an image to the size that it is resized to. Divisions and roundings are those of Python.
 
+use crate::{error::ImageError, limits::MOST_RESIZED};
+
 /// A size, height first.
 pub(crate) type Size = (u32, u32);
 
@@ -65,6 +67,25 @@ impl SizeRule {
         }
     }
 
+    /// The same, within bounds: a side of one pixel and a long one would become a very large image.
+    ///
+    /// # Errors
+    ///
+    /// A side would vanish, or the result would be too large.
+    pub fn bounded(self, height: u32, width: u32) -> Result<(u32, u32), ImageError> {
+        let (to_height, to_width) = self.target(height, width);
+        let pixels = u64::from(to_height) * u64::from(to_width);
+        if (1..=MOST_RESIZED).contains(&pixels) {
+            return Ok((to_height, to_width));
+        }
+        let most = match pixels {
+            0 => String::new(),
+            _ => format!(", at most {MOST_RESIZED} in all are taken"),
+        };
+        let problem = format!("it would become {to_width} x {to_height} pixels{most}");
+        Err(ImageError::Shape { width, height, problem })
+    }
+
     /// The size, where it does not depend on the image.
     pub(crate) fn fixed(self) -> Option<Size> {
         match self {
@@ -107,5 +128,21 @@ fn edges((height, width): Size, shortest: u32, longest: u32, upright_first: bool
         (other(height, width), edge)
     } else {
         (edge, other(width, height))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_does_not_become_a_very_large_image() {
+        let rule = SizeRule::ShortestEdge(256);
+        assert_eq!(rule.bounded(100, 200).unwrap(), (256, 512));
+        let error = rule.bounded(1, 50_000).unwrap_err().to_string();
+        assert!(error.contains("12800000 x 256 pixels, at most 100000000"), "{error}");
+        let within = SizeRule::Within { height: 10, width: 10 };
+        let error = within.bounded(1, 50_000).unwrap_err().to_string();
+        assert!(error.ends_with("it would become 10 x 0 pixels"), "{error}");
     }
 }

@@ -73,6 +73,7 @@ impl Parameters {
         if !names(task).any(|it| it == name) {
             let hint = match nearest(name, names(task)) {
                 Some(nearest) => format!("the nearest is '{nearest}'"),
+                None if names(task).next().is_none() => "it has none".to_owned(),
                 None => format!("it has {}", names(task).collect::<Vec<_>>().join(", ")),
             };
             let problem = format!("{task} has no such parameter; {hint}");

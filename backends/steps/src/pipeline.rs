@@ -135,6 +135,14 @@ impl Pipeline {
         }
     }
 
+    /// Numbers of the vectors of all patches of one image; zero where it takes none.
+    pub fn patch_numbers(&self) -> usize {
+        match &self.kind {
+            Kind::Image(image) => image.patch_numbers(),
+            Kind::Text(_) | Kind::Sound(_) => 0,
+        }
+    }
+
     /// The only length that the graph takes, where there is one: every run is padded to it.
     pub fn fixed_tokens(&self) -> Option<usize> {
         self.text().and_then(|it| it.fixed_tokens())

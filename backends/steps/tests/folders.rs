@@ -124,9 +124,19 @@ fn an_architecture_without_a_pipeline_is_served_as_tensors_with_a_reason() {
         check_task(&format!(r#"{{"architectures": ["{name}"]}}"#), &format!("{name}{reason}"));
     };
     check("LlamaForCausalLM", ": it generates text");
-    check("ViTForImageClassification", ": its inputs are images");
-    check("Wav2Vec2ForCTC", ": its inputs are sounds");
+    check("SegformerForSemanticSegmentation", ": masks of an image have no pipeline");
     check("FooForBar", " is no architecture with a pipeline");
+}
+
+#[test]
+fn a_folder_of_images_or_sounds_needs_what_prepares_them() {
+    for name in ["ViTForImageClassification", "DetrForObjectDetection", "Wav2Vec2ForCTC"] {
+        let config = format!(r#"{{"architectures": ["{name}"]}}"#);
+        let dir = folder(&[("config.json", &config)]);
+        let opened = open_with(&dir.0, &Overrides::default(), &spec(), &[]);
+        let error = opened.unwrap_err().to_string();
+        assert!(error.starts_with("preprocessor_config.json: it is missing"), "{name}: {error}");
+    }
 }
 
 #[test]

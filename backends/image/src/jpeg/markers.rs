@@ -10,6 +10,12 @@ use crate::{
 /// Most scans of a file. Encoders write about ten; each costs as much as the whole image.
 const MOST_SCANS: usize = 100;
 
+/// Most pixels that all scans of a file decode: each goes over the whole image.
+const MOST_SCANNED: u64 = 600_000_000;
+
+/// So many scans are taken of an image of any size: what encoders write.
+const LEAST_SCANS: usize = 12;
+
 /// What stands in front of the first scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
@@ -113,6 +119,9 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
 
 /// Refuses a file of very many scans, and one without an end, as Pillow does. Reads all of it, and allocates nothing.
 pub(super) fn check_scans(bytes: &[u8], frame: &Frame) -> Result<(), ImageError> {
+    let pixels = u64::from(frame.width) * u64::from(frame.height);
+    let most = MOST_SCANNED.checked_div(pixels).unwrap_or(u64::MAX);
+    let most = usize::try_from(most).unwrap_or(usize::MAX).clamp(LEAST_SCANS, MOST_SCANS);
     let mut at = frame.scan;
     let mut scans = 0;
     while let Some(segment) = segment(bytes, at) {
@@ -120,8 +129,8 @@ pub(super) fn check_scans(bytes: &[u8], frame: &Frame) -> Result<(), ImageError>
             return Ok(());
         }
         scans += usize::from(segment.marker == 0xDA);
-        if scans > MOST_SCANS {
-            return Err(ImageError::TooManyScans { limit: MOST_SCANS });
+        if scans > most {
+            return Err(ImageError::TooManyScans { limit: most });
         }
         at = segment.end;
     }

@@ -156,11 +156,7 @@ impl ImageSettings {
                 Ok(Prepared { pixels: processor.apply(&image)?, scale })
             }
             Preparation::OpenCv(rule, processor) => {
-                let (to_height, to_width) = rule.target(height, width);
-                if to_height == 0 || to_width == 0 {
-                    let problem = format!("it would become {to_width} x {to_height} pixels");
-                    return Err(ImageError::Shape { width, height, problem });
-                }
+                let (to_height, to_width) = rule.bounded(height, width)?;
                 let resized = resize_bilinear(&image, to_width, to_height);
                 let mut scale = processor.scale(to_height, to_width);
                 scale[0] = f64::from(to_width) / f64::from(width);

@@ -170,6 +170,8 @@ pub(crate) struct ImageOutputs {
     pub(crate) width: Option<usize>,
     /// The same of the vector of the whole image.
     pub(crate) vector_width: Option<usize>,
+    /// Numbers of the vectors of all patches of an image, where the graph says it.
+    pub(crate) patch_numbers: Option<usize>,
 }
 
 impl ImageOutputs {
@@ -188,6 +190,7 @@ impl ImageOutputs {
             vector: None,
             width: None,
             vector_width: None,
+            patch_numbers: None,
         };
         match head {
             ImageHead::Classifier(_) => {
@@ -205,6 +208,8 @@ impl ImageOutputs {
                 let vector = named(spec, &["pooler_output", "image_embeds"], file);
                 if let Ok(patches) = patches {
                     plan.patches = Some(0);
+                    let dims = patches.dims.get(1..).unwrap_or_default();
+                    plan.patch_numbers = dims.iter().copied().product();
                     plan.add(patches);
                 }
                 match vector {

@@ -30,6 +30,9 @@ const MOST_PIXELS: u64 = 50_000_000;
 /// Classes of an image where the request does not say how many, as in the reference.
 const MANY_CLASSES: usize = 5;
 
+/// Numbers of the vectors of all patches of an image: some 257 patches of 1,024.
+const USUAL_PATCH_NUMBERS: usize = 1 << 18;
+
 /// Everything around a graph that answers images: immutable, shared by all threads.
 #[derive(Debug)]
 pub(crate) struct ImagePipeline {
@@ -122,6 +125,11 @@ impl ImagePipeline {
         self.outputs.vector_width
     }
 
+    /// Numbers of the vectors of all patches of an image: where the graph does not say it, those of a large model.
+    pub(crate) fn patch_numbers(&self) -> usize {
+        self.outputs.patch_numbers.unwrap_or(USUAL_PATCH_NUMBERS)
+    }
+
     /// What was understood, in one line.
     pub(crate) fn describe(&self) -> String {
         let head = match &self.head {
@@ -150,15 +158,13 @@ impl ImagePipeline {
     /// Most bytes that preparing this image holds at one time, its row included. Reads the header only.
     ///
     /// # Errors
-    /// When it is no image, or has too many pixels.
+    /// When it is no image, has too many pixels, or would have on the way to the graph.
     pub(crate) fn bytes_to_prepare(&self, input: &Input<'_>) -> Result<usize, RowError> {
         let header = header(self.file(input)?).map_err(refused)?;
         header.check(&self.limits).map_err(refused)?;
         let (height, width) = header.upright();
-        let (height, width) = self.preparation.most(height, width);
-        let values = u64::from(height).saturating_mul(u64::from(width)).saturating_mul(3 * 4);
-        // Resized once in each direction, cropped, and as values.
-        let all = header.decoded_bytes.saturating_add(values.saturating_mul(2));
+        let bytes = self.preparation.bytes_to_apply(height, width).map_err(refused)?;
+        let all = header.decoded_bytes.saturating_add(bytes);
         Ok(usize::try_from(all).unwrap_or(usize::MAX))
     }
 

@@ -80,11 +80,18 @@ impl Preparation {
         }
     }
 
-    /// Height and width of the values of an image of that height and width at most.
-    pub(crate) fn most(&self, height: u32, width: u32) -> (u32, u32) {
+    /// Most bytes that making the values of an image of that height and width holds, the values included.
+    ///
+    /// # Errors
+    /// When it cannot be brought to the size of the graph, or would become too large on the way.
+    pub(crate) fn bytes_to_apply(&self, height: u32, width: u32) -> Result<u64, ImageError> {
         match self {
-            Preparation::Processor(processor) => processor.target(height, width),
-            Preparation::Letterbox(letterbox) => letterbox.most(),
+            Preparation::Processor(processor) => processor.bytes_to_apply(height, width),
+            Preparation::Letterbox(letterbox) => {
+                let (height, width) = letterbox.most();
+                // Resized, in the middle of grey, and as values.
+                Ok((2 * 3 + 3 * 4) * u64::from(height) * u64::from(width))
+            }
         }
     }
 

@@ -115,8 +115,8 @@ async fn ready(
 ) -> Result<(Asked, Vec<Prepared>, Option<Room>), Error> {
     let asked = parameters::read(task, parameters)?;
     let (prepared, room) = prepare(pipeline, task, work, asked.clone(), room, deadline).await?;
-    if task == Task::FeatureExtraction {
-        check_features(pipeline, &prepared)?;
+    if matches!(task, Task::FeatureExtraction | Task::ImageFeatureExtraction) {
+        check_features(pipeline, &asked, &prepared)?;
     }
     Ok((asked, prepared, room))
 }
@@ -252,15 +252,29 @@ fn check_rows(rows: usize, most: usize) -> Result<(), Error> {
     )))
 }
 
-/// The vectors of all tokens are thousands of times as long as the text.
-fn check_features(pipeline: &ServedPipeline, prepared: &[Prepared]) -> Result<(), Error> {
+/// The vectors of all tokens, or of all patches of an image, are thousands of times as long as a text.
+fn check_features(
+    pipeline: &ServedPipeline,
+    asked: &Asked,
+    prepared: &[Prepared],
+) -> Result<(), Error> {
     let tokens: usize = prepared.iter().map(Prepared::tokens).sum();
-    let numbers = tokens.saturating_mul(pipeline.steps.dimensions().unwrap_or(1));
-    if numbers <= MOST_FEATURES {
+    let of_tokens = tokens.saturating_mul(pipeline.steps.dimensions().unwrap_or(1));
+    let of_patches = match asked.parameters.pool {
+        true => 0,
+        false => prepared.len().saturating_mul(pipeline.steps.patch_numbers()),
+    };
+    let numbers = of_tokens.max(of_patches);
+    // One input is answered in any case.
+    if numbers <= MOST_FEATURES || prepared.len() == 1 && of_tokens <= MOST_FEATURES {
         return Ok(());
     }
+    let of = match of_patches {
+        0 => format!("{tokens} tokens"),
+        _ => format!("{} images", prepared.len()),
+    };
     Err(Error::InvalidRequest(format!(
-        "the vectors of these {tokens} tokens are {numbers} numbers, at most {MOST_FEATURES} are given in one reply; \
-         send fewer texts at once"
+        "the vectors of these {of} are {numbers} numbers, at most {MOST_FEATURES} are given in one reply; send fewer \
+         inputs at once"
     )))
 }

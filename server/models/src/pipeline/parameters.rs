@@ -32,6 +32,12 @@ pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<A
         if let Parameter::Text(text) = value {
             asked.bytes = asked.bytes.saturating_add(text.len());
         }
+        if let Parameter::Double(number) = value
+            && !number.is_finite()
+        {
+            let problem = format!("{number} is no finite number");
+            return Err(Error::InvalidParameter { name: key.to_string(), problem });
+        }
         let value = value_of(key, value);
         match (task, &**key) {
             (Task::ZeroShotClassification, CANDIDATE_LABELS) => {
@@ -84,6 +90,15 @@ fn labels(value: &Value) -> Result<Vec<String>, Error> {
 mod tests {
     use super::*;
     use steps::TopK;
+
+    #[test]
+    fn a_number_that_is_not_finite_is_refused_by_name() {
+        for number in [f64::NAN, f64::INFINITY] {
+            let given = [("iou".into(), Parameter::Double(number))];
+            let error = read(Task::ObjectDetection, &given).unwrap_err();
+            assert_eq!(error.parameter(), Some("iou"), "{error}");
+        }
+    }
 
     fn text(value: &str) -> Parameter {
         Parameter::Text(value.into())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use inference::{
     error::Error,
-    limits::{Budget, Permit, out_of_bytes},
+    limits::{Budget, Permit},
 };
 
 /// What a request has taken for its files: while one is decoded what that takes, and what is kept of those before.
@@ -43,7 +43,14 @@ impl Room {
                 self.permit.is_some()
             }
         };
-        if granted { Ok(()) } else { Err(out_of_bytes(&self.budget)) }
+        if granted {
+            return Ok(());
+        }
+        let (limit, used) = (self.budget.limit(), self.budget.used());
+        Err(Error::OutOfBudget(format!(
+            "decoding the files of the request takes up to {needed} bytes, and {used} of the {limit} bytes for bodies and \
+             what is decoded are taken (--max-inflight-bytes)"
+        )))
     }
 
     /// The file is decoded, and so many bytes are kept of it.
