@@ -539,7 +539,8 @@ fn a_run_is_as_large_as_flags_say() {
         assert_eq!(page.of("st-6", "muster_pipeline_rows_per_run_sum"), 6.0);
         page.of("st-6", "muster_pipeline_rows_per_run_count")
     };
-    assert!(runs(&[]) <= 2.0);
+    // How many it is depends on what runs have been seen to cost.
+    assert!(runs(&[]) < 6.0);
     assert!(runs(&["--max-batch-requests=2"]) >= 3.0);
     assert_eq!(runs(&["--max-batch-requests=1"]), 6.0);
     assert_eq!(runs(&["--max-batch-tokens=5"]), 6.0);
