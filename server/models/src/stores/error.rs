@@ -112,13 +112,13 @@ pub(super) fn hint(said: &str) -> &'static str {
                 "SignatureDoesNotMatch",
                 "AuthenticationFailed",
                 "AuthorizationFailure",
-                "401",
+                "401 Unauthorized",
             ],
             "; the store does not know these credentials: see that they are those of this store",
         ),
         (&["ExpiredToken", "TokenRefreshRequired"], "; the credentials have expired: renew them"),
         (
-            &["AccessDenied", "403", "privileges", "Forbidden"],
+            &["AccessDenied", "403 Forbidden", "privileges"],
             "; these credentials must be allowed to list the bucket and to read its objects (on S3: \
              s3:ListBucket and s3:GetObject)",
         ),
@@ -158,6 +158,15 @@ mod tests {
         );
         assert!(hint("403 <Code>InvalidAccessKeyId</Code>").contains("does not know"));
         assert!(hint("403 <Code>AccessDenied</Code>").contains("s3:ListBucket"));
+        assert!(hint("status code: 401 Unauthorized: ").contains("does not know"));
+        assert!(hint("status code: 403 Forbidden: ").contains("s3:ListBucket"));
         assert_eq!(hint("something else"), "");
+    }
+
+    #[test]
+    fn digits_of_a_duration_are_no_status() {
+        let said = "Error performing GET in 687.269401ms: error sending request";
+        assert!(hint(said).contains("can be reached"), "{}", hint(said));
+        assert!(hint("error sending request to 10.0.0.1:44036").contains("can be reached"));
     }
 }
