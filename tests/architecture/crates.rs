@@ -22,6 +22,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("machine", &[]),
     ("inference", &["backend"]),
     ("steps", &["audio", "backend", "image", "inference"]),
+    ("trees", &["backend"]),
     ("textproto", &["inference"]),
     ("configuration", &["inference"]),
     ("telemetry", &["configuration", "inference", "machine"]),

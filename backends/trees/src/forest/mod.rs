@@ -1,0 +1,14 @@
+//! Forests of any library: what readers produce, the checks, and the form that is walked.
+//!
+//! A reader fills a [`document::Document`], which may be as wrong as its file. [`check`] finds that out, and [`layout`]
+//! makes a [`packed::Forest`] of what is sound.
+
+pub mod category;
+pub mod check;
+pub mod document;
+pub mod double;
+pub mod layout;
+pub mod packed;
+pub mod single;
+#[cfg(test)]
+pub(crate) mod testing;
