@@ -128,7 +128,7 @@ const WORDS: &[(&str, &[&str])] = &[
         "unsafe {",
         &[
             "backends/image/src/jpeg/turbo.rs",
-            "backends/image/src/passes_x86.rs",
+            "backends/image/src/passes",
             "backends/onnxruntime/src",
             "backends/pytorch/src/native",
         ],

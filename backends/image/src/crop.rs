@@ -1,6 +1,6 @@
 //! The middle of an image; an image that is too small is put into zeros.
 
-use crate::rgb::Rgb;
+use crate::{part::Part, rgb::Rgb};
 
 /// A crop around the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +44,18 @@ impl Crop {
                 .copy_from_slice(input);
         }
         out
+    }
+
+    /// What is left of an image of this size, where nothing is filled up.
+    pub(crate) fn part(&self, width: u32, height: u32) -> Option<Part> {
+        let is_cut = self.width <= width && self.height <= height;
+        is_cut.then(|| {
+            let range = |span: Span| span.from as u32..(span.from + span.length) as u32;
+            Part {
+                columns: range(self.span(width, self.width)),
+                rows: range(self.span(height, self.height)),
+            }
+        })
     }
 
     /// Rows and columns in front of an image of this size in the result; negative where they are cut off.

@@ -25,9 +25,8 @@ pub mod letterbox;
 mod limits;
 mod orient;
 mod palette;
+mod part;
 mod passes;
-#[cfg(target_arch = "x86_64")]
-mod passes_x86;
 mod pixels;
 mod png;
 mod processor;

@@ -4,8 +4,9 @@ use crate::{
     crop::Crop,
     error::ImageError,
     filter::Filter,
+    part::Part,
     pixels::{OutputShape, Pixels},
-    resize_pillow::resize,
+    resize_pillow::resize_part,
     rgb::Rgb,
     size::SizeRule,
     values::Values,
@@ -116,14 +117,17 @@ impl Processor {
             height: image.height,
             problem,
         };
-        let mut current = match self.resize {
-            None => image.clone(),
-            Some((rule, filter)) => {
-                let (height, width) = rule.bounded(image.height, image.width)?;
-                resize(image, width, height, filter)
-            }
+        let (height, width) = match self.resize {
+            None => (image.height, image.width),
+            Some((rule, _)) => rule.bounded(image.height, image.width)?,
         };
-        for crop in &self.crops {
+        // What the first crop cuts off need not be made.
+        let first = self.crops.first().and_then(|it| it.part(width, height));
+        let crops = &self.crops[usize::from(first.is_some())..];
+        let part = first.unwrap_or_else(|| Part::whole(width, height));
+        let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
+        let mut current = resize_part(image, (width, height), filter, &part);
+        for crop in crops {
             current = crop.apply(&current);
         }
         let (height, width) = match self.pad {

@@ -1,5 +1,7 @@
 //! The weights of a filter as integers of 22 bits, as Pillow rounds them.
 
+use std::ops::Range;
+
 use crate::filter::Filter;
 
 /// Bits behind the point of a weight.
@@ -15,15 +17,16 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    pub(crate) fn new(from: u32, to: u32, filter: Filter) -> Weights {
+    /// Of the pixels `part` of an output of `to` pixels, made from `from` pixels.
+    pub(crate) fn new(from: u32, to: u32, filter: Filter, part: Range<u32>) -> Weights {
         let scale = f64::from(from) / f64::from(to);
         let filter_scale = scale.max(1.0);
         let support = filter.support() * filter_scale;
         let step = 1.0 / filter_scale;
-        let mut spans = Vec::with_capacity(to as usize);
+        let mut spans = Vec::with_capacity(part.len());
         let mut all = Vec::new();
         let mut exact = Vec::new();
-        for at in 0..to {
+        for at in part {
             let centre = (f64::from(at) + 0.5) * scale;
             // `as` cuts off towards zero and keeps to the range, as the reference does by hand.
             let first = (centre - support + 0.5) as u32;
@@ -41,5 +44,22 @@ impl Weights {
             spans.push((first as usize, begin, all.len()));
         }
         Weights { spans, all }
+    }
+    /// Pixels of the output.
+    pub(crate) fn length(&self) -> u32 {
+        self.spans.len() as u32
+    }
+
+    /// The pixels of the input that have weights, as one range.
+    pub(crate) fn covered(&self) -> Range<u32> {
+        let first = self.spans.iter().map(|it| it.0).min().unwrap_or(0);
+        let end = self.spans.iter().map(|&(first, begin, end)| first + (end - begin)).max();
+        first as u32..end.unwrap_or(first) as u32
+    }
+
+    /// The same for an input that lacks the first `count` pixels, which have no weights.
+    pub(crate) fn without_first(mut self, count: u32) -> Weights {
+        self.spans.iter_mut().for_each(|it| it.0 -= count as usize);
+        self
     }
 }

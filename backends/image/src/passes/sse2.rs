@@ -1,4 +1,4 @@
-//! The same sums as `passes`, with the instructions that every x86-64 processor has.
+//! The same sums as `portable`, with the instructions that every x86-64 processor has.
 //!
 //! There is none that multiplies integers of 32 bits. But one multiplies pairs of 16 bits and adds the two products. So
 //! a byte `p` goes in as the pair `(p, 128 p)` and a weight as `(low, high)` with `weight = low + 128 high`: the sum is
@@ -11,8 +11,9 @@ use std::arch::x86_64::{
     _mm_unpacklo_epi16,
 };
 
+use super::portable;
 use crate::{
-    passes,
+    part::View,
     rgb::Rgb,
     weights::{BITS, HALF, Weights},
 };
@@ -39,24 +40,24 @@ fn bytes(low: __m128i, high: __m128i) -> __m128i {
     _mm_packus_epi16(words, words)
 }
 
-/// Each row at another width.
-pub(crate) fn across(image: &Rgb, width: u32, weights: &Weights) -> Rgb {
+/// Each row at the width of the weights.
+pub(super) fn across(image: &View<'_>, weights: &Weights) -> Rgb {
     // SAFETY: every x86-64 processor has SSE2.
-    unsafe { across_sse2(image, width, weights) }
+    unsafe { across_sse2(image, weights) }
 }
 
-/// Each column at another height.
-pub(crate) fn down(image: &Rgb, height: u32, weights: &Weights) -> Rgb {
+/// Each column at the height of the weights.
+pub(super) fn down(image: &View<'_>, weights: &Weights) -> Rgb {
     // SAFETY: every x86-64 processor has SSE2.
-    unsafe { down_sse2(image, height, weights) }
+    unsafe { down_sse2(image, weights) }
 }
 
 #[target_feature(enable = "sse2")]
-fn across_sse2(image: &Rgb, width: u32, weights: &Weights) -> Rgb {
-    let Some(pairs) = pairs(weights) else { return passes::across(image, width, weights) };
+fn across_sse2(image: &View<'_>, weights: &Weights) -> Rgb {
+    let Some(pairs) = pairs(weights) else { return portable::across(image, weights) };
     let zero = _mm_setzero_si128();
     let half = _mm_set1_epi32(HALF);
-    let mut out = Rgb::new(width, image.height);
+    let mut out = Rgb::new(weights.length(), image.height);
     let stride = out.stride();
     // The pixels of a row as pairs: red, green, blue, and a lane that does not count.
     let mut row = vec![zero; image.width as usize];
@@ -81,20 +82,20 @@ fn across_sse2(image: &Rgb, width: u32, weights: &Weights) -> Rgb {
 }
 
 #[target_feature(enable = "sse2")]
-fn down_sse2(image: &Rgb, height: u32, weights: &Weights) -> Rgb {
-    let Some(pairs) = pairs(weights) else { return passes::down(image, height, weights) };
+fn down_sse2(image: &View<'_>, weights: &Weights) -> Rgb {
+    let Some(pairs) = pairs(weights) else { return portable::down(image, weights) };
     let zero = _mm_setzero_si128();
     let half = _mm_set1_epi32(HALF);
-    let mut out = Rgb::new(image.width, height);
+    let mut out = Rgb::new(image.width, weights.length());
     let stride = out.stride();
     for (line, &(first, begin, end)) in out.pixels.chunks_exact_mut(stride).zip(&weights.spans) {
-        let rows = &image.pixels[first * stride..][..(end - begin) * stride];
+        let rows = &image.pixels[first * image.stride..];
         let mut at = 0;
         while at < stride {
             // The last values of a row are summed together with some before them, a second time.
             let begin_at = at.min(stride.saturating_sub(LANES));
             let (mut low, mut high) = (half, half);
-            for (row, weight) in rows.chunks_exact(stride).zip(&pairs[begin..end]) {
+            for (row, weight) in rows.chunks(image.stride).zip(&pairs[begin..end]) {
                 let values = _mm_unpacklo_epi8(_mm_cvtsi64_si128(word(&row[begin_at..])), zero);
                 let scaled = _mm_slli_epi16::<7>(values);
                 let (left, right) =
@@ -120,56 +121,4 @@ fn word(bytes: &[u8]) -> i64 {
     let mut all = [0; LANES];
     all[..bytes.len()].copy_from_slice(bytes);
     i64::from_le_bytes(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::filter::Filter;
-
-    fn noise(width: u32, height: u32) -> Rgb {
-        let mut image = Rgb::new(width, height);
-        for (at, value) in image.pixels.iter_mut().enumerate() {
-            *value = (at.wrapping_mul(2_654_435_761) >> 13) as u8;
-        }
-        image
-    }
-
-    fn is_paired(weights: &Weights) -> bool {
-        // SAFETY: every x86-64 processor has SSE2.
-        unsafe { pairs(weights) }.is_some()
-    }
-
-    #[test]
-    fn both_ways_give_the_same_bytes() {
-        for (from, to) in [(300, 40), (300, 299), (40, 300), (2, 1), (1, 2), (33, 64)] {
-            for filter in Filter::ALL {
-                let weights = Weights::new(from, to, filter);
-                let (wide, high) = (noise(from, 3), noise(5, from));
-                assert_eq!(
-                    across(&wide, to, &weights).pixels,
-                    passes::across(&wide, to, &weights).pixels
-                );
-                assert_eq!(
-                    down(&high, to, &weights).pixels,
-                    passes::down(&high, to, &weights).pixels
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn the_largest_weights_are_exact() {
-        // 1 is one too many for a pair of numbers of 16 bits that are cut at 7 bits.
-        for weight in [1 << BITS, -(1 << BITS), (1 << BITS) + 20_000, (1 << BITS) - 1, 5, -5] {
-            let weights = Weights { spans: vec![(0, 0, 1)], all: vec![weight] };
-            assert!(is_paired(&weights));
-            let image = noise(1, 1);
-            assert_eq!(
-                across(&image, 1, &weights).pixels,
-                passes::across(&image, 1, &weights).pixels
-            );
-        }
-        assert!(!is_paired(&Weights { spans: Vec::new(), all: vec![3 << (BITS - 1)] }));
-    }
 }

@@ -1,6 +1,7 @@
-//! Sums of weighted bytes along rows and columns, on any processor.
+//! Sums of weighted bytes along rows and columns, with the instructions of any processor.
 
 use crate::{
+    part::View,
     rgb::Rgb,
     weights::{BITS, HALF, Weights},
 };
@@ -9,9 +10,9 @@ fn rounded(sum: i32) -> u8 {
     (sum >> BITS).clamp(0, 255) as u8
 }
 
-/// Each row at another width.
-pub(crate) fn across(image: &Rgb, width: u32, weights: &Weights) -> Rgb {
-    let mut out = Rgb::new(width, image.height);
+/// Each row at the width of the weights.
+pub(super) fn across(image: &View<'_>, weights: &Weights) -> Rgb {
+    let mut out = Rgb::new(weights.length(), image.height);
     let stride = out.stride();
     for (y, row) in out.pixels.chunks_exact_mut(stride).enumerate() {
         let input = image.row(y);
@@ -30,9 +31,9 @@ pub(crate) fn across(image: &Rgb, width: u32, weights: &Weights) -> Rgb {
     out
 }
 
-/// Each column at another height.
-pub(crate) fn down(image: &Rgb, height: u32, weights: &Weights) -> Rgb {
-    let mut out = Rgb::new(image.width, height);
+/// Each column at the height of the weights.
+pub(super) fn down(image: &View<'_>, weights: &Weights) -> Rgb {
+    let mut out = Rgb::new(image.width, weights.length());
     let stride = out.stride();
     let mut sums = vec![HALF; stride];
     for (row, &(first, begin, end)) in out.pixels.chunks_exact_mut(stride).zip(&weights.spans) {
