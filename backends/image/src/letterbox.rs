@@ -9,7 +9,7 @@ use crate::{
     resize_opencv::resize_bilinear,
     rgb::Rgb,
     size::SizeRule,
-    values::{ChannelOrder, Rescale, Values},
+    values::{ChannelOrder, Frame, Rescale, Values},
 };
 
 /// The shade of grey around the image.
@@ -57,23 +57,6 @@ impl Letterbox {
     ///
     /// The image is so long that nothing is left of its other side.
     pub fn apply(&self, image: &Rgb) -> Result<Pixels, ImageError> {
-        let (boxed, placement) = self.boxed(image)?;
-        let (height, width) = (boxed.height as usize, boxed.width as usize);
-        Ok(Pixels {
-            shape: [3, height, width],
-            values: self.values.planes(&boxed, height, width),
-            mask: None,
-            size: [image.height as usize, image.width as usize],
-            placement: Some(placement),
-        })
-    }
-
-    /// The image in the middle of grey, and where it lies.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`Letterbox::apply`].
-    pub fn boxed(&self, image: &Rgb) -> Result<(Rgb, Placement), ImageError> {
         let (image_height, image_width) = (f64::from(image.height), f64::from(image.width));
         let gain = (f64::from(self.height) / image_height).min(f64::from(self.width) / image_width);
         let scaled = |side: f64| (side * gain).round_ties_even() as u32;
@@ -90,14 +73,20 @@ impl Letterbox {
         let before = |around: u32| (f64::from(around) / 2.0 - 0.1).round_ties_even() as usize;
         let (around_height, around_width) = (grey(self.height, height), grey(self.width, width));
         let (top, left) = (before(around_height), before(around_width));
-        let resized = resize_bilinear(image, width, height);
-        let mut out = Rgb::filled(width + around_width, height + around_height, GREY);
-        let stride = out.stride();
-        for y in 0..height as usize {
-            let row = resized.row(y);
-            out.pixels[(top + y) * stride + left * 3..][..row.len()].copy_from_slice(row);
-        }
-        Ok((out, Placement { gain, left, top }))
+        let frame = Frame {
+            height: (height + around_height) as usize,
+            width: (width + around_width) as usize,
+            top,
+            left,
+            shade: Some(GREY),
+        };
+        Ok(Pixels {
+            shape: [3, frame.height, frame.width],
+            values: self.values.planes(&resize_bilinear(image, width, height), &frame),
+            mask: None,
+            size: [image.height as usize, image.width as usize],
+            placement: Some(Placement { gain, left, top }),
+        })
     }
 }
 

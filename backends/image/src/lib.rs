@@ -23,6 +23,7 @@ mod header;
 mod jpeg;
 pub mod letterbox;
 mod limits;
+mod neighbours;
 mod orient;
 mod palette;
 mod part;

@@ -9,7 +9,7 @@ use crate::{
     resize_pillow::resize_part,
     rgb::Rgb,
     size::SizeRule,
-    values::Values,
+    values::{Frame, Values},
 };
 
 /// What is done with each image. It is immutable and shared by all threads.
@@ -142,9 +142,10 @@ impl Processor {
         }
         let has_mask = matches!(self.pad, Pad::ToLargest | Pad::To { mask: true, .. });
         let (height, width) = (height as usize, width as usize);
+        let frame = Frame { height, width, top: 0, left: 0, shade: None };
         Ok(Pixels {
             shape: [3, height, width],
-            values: self.values.planes(&current, height, width),
+            values: self.values.planes(&current, &frame),
             mask: has_mask.then_some([current.height as usize, current.width as usize]),
             size: [image.height as usize, image.width as usize],
             placement: None,

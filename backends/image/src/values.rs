@@ -65,40 +65,55 @@ impl Values {
         Values { tables, order }
     }
 
-    /// The numbers of an image as `[3, height, width]`, put into the upper left of zeros of `height` x `width`.
-    pub(crate) fn planes(&self, image: &Rgb, height: usize, width: usize) -> Vec<f32> {
-        let mut out = Vec::with_capacity(3 * height * width);
+    /// The numbers of an image as `[3, height, width]` of the frame.
+    pub(crate) fn planes(&self, image: &Rgb, frame: &Frame) -> Vec<f32> {
+        let mut out = Vec::with_capacity(3 * frame.height * frame.width);
         let [red, green, blue] = &*self.tables;
         // Each channel has its own loop, in which the place of its byte is a constant.
         match self.order {
             ChannelOrder::Rgb => {
-                plane(&mut out, image, (height, width), red, |it| it[0]);
-                plane(&mut out, image, (height, width), green, |it| it[1]);
-                plane(&mut out, image, (height, width), blue, |it| it[2]);
+                plane(&mut out, image, frame, red, |it| it[0]);
+                plane(&mut out, image, frame, green, |it| it[1]);
+                plane(&mut out, image, frame, blue, |it| it[2]);
             }
             ChannelOrder::Bgr => {
-                plane(&mut out, image, (height, width), red, |it| it[2]);
-                plane(&mut out, image, (height, width), green, |it| it[1]);
-                plane(&mut out, image, (height, width), blue, |it| it[0]);
+                plane(&mut out, image, frame, red, |it| it[2]);
+                plane(&mut out, image, frame, green, |it| it[1]);
+                plane(&mut out, image, frame, blue, |it| it[0]);
             }
         }
         out
     }
 }
 
+/// What lies around an image, which is no larger.
+pub(crate) struct Frame {
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    /// Rows above the image.
+    pub(crate) top: usize,
+    /// Columns in front of it.
+    pub(crate) left: usize,
+    /// The byte around it; where there is none, numbers around it are zeros.
+    pub(crate) shade: Option<u8>,
+}
+
 /// Appends one channel.
 fn plane(
     out: &mut Vec<f32>,
     image: &Rgb,
-    (height, width): (usize, usize),
+    frame: &Frame,
     table: &[f32; 256],
     byte: impl Fn(&[u8; 3]) -> u8,
 ) {
-    let end = out.len() + height * width;
+    let around = frame.shade.map_or(0.0, |it| table[usize::from(it)]);
+    let end = out.len() + frame.height * frame.width;
+    out.resize(out.len() + frame.top * frame.width, around);
     for row in image.pixels.chunks_exact(image.stride().max(1)) {
-        let row_end = out.len() + width;
+        let row_end = out.len() + frame.width;
+        out.resize(out.len() + frame.left, around);
         out.extend(row.as_chunks::<3>().0.iter().map(|it| table[usize::from(byte(it))]));
-        out.resize(row_end, 0.0);
+        out.resize(row_end, around);
     }
-    out.resize(end, 0.0);
+    out.resize(end, around);
 }

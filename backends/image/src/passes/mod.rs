@@ -2,13 +2,21 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod bilinear;
+#[cfg(target_arch = "x86_64")]
+mod bilinear_avx2;
+mod bilinear_portable;
 mod choice;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 #[cfg(test)]
 mod tests;
+mod two_rows;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod x86;
+mod x86;
 
-pub(crate) use choice::{across, down};
+pub(crate) use {
+    bilinear::bilinear,
+    choice::{across, down},
+};

@@ -1,10 +1,11 @@
 //! The same bytes in every way.
 
-use super::{across, down, portable};
+use super::{across, bilinear, bilinear_portable, down, portable};
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, sse2};
+use super::{avx2, bilinear_avx2, sse2};
 use crate::{
     filter::Filter,
+    neighbours::{of_column, of_row},
     part::{Part, View},
     rgb::Rgb,
     weights::{BITS, Weights},
@@ -95,4 +96,21 @@ fn weights_without_bounds_are_left_to_whole_numbers() {
     assert!(avx2::across(&view, &weights).is_none());
     assert!(avx2::down(&view, &weights).is_none());
     check_all(&view, &weights, &weights);
+}
+
+#[test]
+fn two_neighbours_are_the_same_in_all_ways() {
+    let sizes = [(300, 200), (33, 64), (64, 33), (9, 5), (2, 1), (1, 2), (1, 1), (100, 50)];
+    for ((from, to), height) in sizes.into_iter().zip([1, 7, 2, 3, 1, 5, 4, 9]) {
+        let image = noise(from, height);
+        let view = View::of(&image);
+        let columns: Vec<_> = (0..to).map(|it| of_column(it, from, to)).collect();
+        let rows: Vec<_> = (0..11).map(|it| of_row(it, height, 11)).collect();
+        let expected = bilinear_portable::bilinear(&view, &columns, &rows);
+        assert!(bilinear(&view, &columns, &rows) == expected, "{from} to {to}");
+        #[cfg(target_arch = "x86_64")]
+        if let Some(found) = bilinear_avx2::bilinear(&view, &columns, &rows) {
+            assert!(found == expected, "{from} to {to}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::arch::x86_64::{
 /// Sixteen bytes from `at` on.
 #[inline]
 #[target_feature(enable = "sse2")]
-pub(crate) fn load(bytes: &[u8], at: usize) -> __m128i {
+pub(super) fn load(bytes: &[u8], at: usize) -> __m128i {
     let bytes: &[u8] = &bytes[at..at + 16];
     // SAFETY: there are sixteen bytes.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
@@ -16,7 +16,7 @@ pub(crate) fn load(bytes: &[u8], at: usize) -> __m128i {
 /// Thirty-two bytes from `at` on.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(crate) fn load_wide(bytes: &[u8], at: usize) -> __m256i {
+pub(super) fn load_wide(bytes: &[u8], at: usize) -> __m256i {
     let bytes: &[u8] = &bytes[at..at + 32];
     // SAFETY: there are thirty-two bytes.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
@@ -25,7 +25,7 @@ pub(crate) fn load_wide(bytes: &[u8], at: usize) -> __m256i {
 /// All bytes, the lowest first.
 #[inline]
 #[target_feature(enable = "sse2")]
-pub(crate) fn store(register: __m128i) -> [u8; 16] {
+pub(super) fn store(register: __m128i) -> [u8; 16] {
     let mut bytes = [0; 16];
     // SAFETY: there is room for sixteen bytes.
     unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), register) };
@@ -35,9 +35,26 @@ pub(crate) fn store(register: __m128i) -> [u8; 16] {
 /// All bytes, the lowest first.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(crate) fn store_wide(register: __m256i) -> [u8; 32] {
+pub(super) fn store_wide(register: __m256i) -> [u8; 32] {
     let mut bytes = [0; 32];
     // SAFETY: there is room for thirty-two bytes.
     unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), register) };
     bytes
+}
+
+/// Sixteen numbers.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_words(words: &[i16]) -> __m256i {
+    let words: &[i16] = &words[..16];
+    // SAFETY: there are sixteen numbers of two bytes.
+    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+}
+
+/// All numbers, the lowest first.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn store_words(words: &mut [i16; 16], register: __m256i) {
+    // SAFETY: there is room for sixteen numbers of two bytes.
+    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), register) };
 }

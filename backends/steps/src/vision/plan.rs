@@ -20,6 +20,9 @@ pub(crate) struct ImagePlan {
     pub(crate) head: ImageHead,
 }
 
+/// Most bytes of the weights and sums of a row or column of a letterbox.
+const BYTES_OF_LINE: u64 = 128;
+
 /// What is made of a graph's outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ImageHead {
@@ -89,8 +92,9 @@ impl Preparation {
             Preparation::Processor(processor) => processor.bytes_to_apply(height, width),
             Preparation::Letterbox(letterbox) => {
                 let (height, width) = letterbox.most();
-                // Resized, in the middle of grey, and as values.
-                Ok((2 * 3 + 3 * 4) * u64::from(height) * u64::from(width))
+                let (height, width) = (u64::from(height), u64::from(width));
+                // Resized, and as values; and what each row and column is made of.
+                Ok((3 + 3 * 4) * height * width + BYTES_OF_LINE * (height + width))
             }
         }
     }
