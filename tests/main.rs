@@ -35,6 +35,7 @@ mod sagemaker; // /ping and /invocations, content types, the layouts of a hostin
 mod shared_memory; // inputs and outputs in memory that clients share
 mod steps; // ensembles of steps before and behind a graph
 mod streaming; // replies that are streams, and large ones
+mod text_folders; // folders whose graphs or surroundings are unusual
 mod tfs; // TensorFlow Serving's REST API
 mod tfs_grpc; // TensorFlow Serving's services over gRPC
 mod tfs_metrics; // metrics with TensorFlow Serving's names

@@ -5,6 +5,7 @@
 //! replies. Nothing here knows HTTP, queues or JSON on a wire, and nothing reads a file after loading.
 #![forbid(unsafe_code)]
 
+mod constants;
 mod context;
 pub mod detect;
 mod engine;
@@ -36,6 +37,7 @@ mod text_pipeline;
 mod tokens;
 mod vision;
 
+pub use constants::{constants, has_constants};
 pub use context::{Context, Work};
 pub use engine::Steps;
 pub use error::{FolderError, RowError};

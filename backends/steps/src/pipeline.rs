@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use backend::{ModelSpec, NamedTensor};
+use backend::ModelSpec;
 
 use crate::{
     context::{Context, Work},
@@ -201,13 +201,6 @@ impl Step for Pipeline {
             Kind::Text(text) => text.inputs(),
             Kind::Image(image) => &image.inputs.inputs,
             Kind::Sound(sound) => &sound.inputs,
-        }
-    }
-
-    fn constants(&self) -> &[NamedTensor] {
-        match &self.kind {
-            Kind::Text(text) => text.constants(),
-            Kind::Image(_) | Kind::Sound(_) => &[],
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
 
 use crate::{
+    constants::constant,
     error::{FolderError, RowError},
     folder::Config,
     outputs::GraphOutput,
@@ -30,8 +31,8 @@ enum Source {
 pub(crate) struct Inputs {
     /// The inputs that rows bring.
     pub(crate) inputs: Vec<GraphInput>,
-    /// Those that are the same in every run.
-    pub(crate) constants: Vec<NamedTensor>,
+    /// The names of those that are the same in every run.
+    pub(crate) constants: Vec<Arc<str>>,
     /// The only length that the graph takes, where there is one.
     pub(crate) fixed_tokens: Option<usize>,
     sources: Vec<Source>,
@@ -77,10 +78,8 @@ impl Inputs {
             "token_type_ids" | "input_type" => Source::TypeIds,
             "position_ids" => Source::Positions(config.first_position() as i64),
             name if name.starts_with("past_key_values.") => Source::Past,
-            "use_cache_branch" => {
-                let tensor = Tensor::zeros(DataType::Bool, Shape::new(&[1]));
-                let tensor = tensor.expect("one byte can be addressed");
-                self.constants.push(NamedTensor { name: input.name.clone(), tensor });
+            _ if constant(input).is_some() => {
+                self.constants.push(input.name.clone());
                 return Ok(());
             }
             _ if input.optional => return Ok(()),
@@ -168,7 +167,18 @@ impl Inputs {
 
 /// The shape of keys and values before the first token: none of them.
 fn past(input: &TensorSpec, config: &Config, file: &str) -> Result<Vec<usize>, FolderError> {
+    if !input.any_rank && input.dims.len() != 4 {
+        let problem = format!(
+            "it has {} dimensions, keys and values of earlier tokens four: rows, heads, tokens, numbers",
+            input.dims.len()
+        );
+        return Err(FolderError::key(file, &*input.name, problem));
+    }
     let dim = |at: usize| input.dims.get(at).copied().flatten();
+    if let Some(tokens) = dim(2).filter(|it| 0 < *it) {
+        let problem = format!("it takes {tokens} earlier tokens, and a text has none");
+        return Err(FolderError::key(file, &*input.name, problem));
+    }
     let heads = dim(1).or(config.key_value_heads);
     let size = dim(3).or(config.head_size);
     match heads.zip(size) {

@@ -23,9 +23,6 @@ pub trait Step: Send + Sync {
     /// The inputs of the graph that rows bring along, and how they are padded.
     fn inputs(&self) -> &[GraphInput];
 
-    /// Inputs that are the same in every run, whatever its rows.
-    fn constants(&self) -> &[NamedTensor];
-
     /// The outputs of the graph that `reduce` reads, in the order in which it gets them.
     fn outputs(&self) -> &[GraphOutput];
 

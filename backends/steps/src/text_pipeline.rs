@@ -234,10 +234,6 @@ impl TextPipeline {
         &self.parts.inputs.inputs
     }
 
-    pub(crate) fn constants(&self) -> &[NamedTensor] {
-        &self.parts.inputs.constants
-    }
-
     pub(crate) fn outputs(&self) -> &[GraphOutput] {
         &self.parts.outputs.outputs
     }

@@ -10,7 +10,7 @@ use std::{
 use backend::{DataType, ModelSpec, TensorSpec};
 use backend_steps::{
     Dir, ExplainedFile, ExplainedValue, Folder, FolderError, Input, Opened, Overrides, Parameters,
-    Pipeline, RowError, Step, is_pipeline, named_graph, unchosen_graphs,
+    Pipeline, RowError, Step, constants, is_pipeline, named_graph, unchosen_graphs,
 };
 use inference::task::Task;
 
@@ -289,7 +289,9 @@ fn rows_have_the_types_of_the_graph_and_the_longest_is_the_least_limit() {
     spec.inputs.push(tensor("use_cache_branch", DataType::Bool, &[Some(1)]));
     let pipeline = pipeline(&dir, &spec);
     assert_eq!(pipeline.text().unwrap().max_tokens(), 8);
-    assert_eq!(&*pipeline.constants()[0].name, "use_cache_branch");
+    let folder = Folder::read(&Dir::alone(&dir.0), &Overrides::default()).unwrap();
+    let constants = constants(&folder, &spec).unwrap();
+    assert_eq!((constants.len(), &*constants[0].name), (1, "use_cache_branch"));
     let run = |text: &str| {
         let (task, parameters) = (Task::TextClassification, Parameters::default());
         pipeline.prepare(task, &Input::Text(text), &parameters)
@@ -305,6 +307,24 @@ fn rows_have_the_types_of_the_graph_and_the_longest_is_the_least_limit() {
     let text = "text-classification, 2 labels, softmax; tokenizer WordLevel 4, at most 8 tokens; \
                 graph takes input_ids, attention_mask, position_ids, past_key_values.0.key";
     assert_eq!(pipeline.describe(), text);
+}
+
+#[test]
+fn keys_and_values_of_earlier_tokens_have_the_form_that_is_known_or_are_named() {
+    let config = r#"{"architectures": ["XForSequenceClassification"], "num_key_value_heads": 2}"#;
+    let dir = folder(&[("config.json", config)]);
+    let error = |dims: &[Option<usize>]| {
+        let mut spec = spec();
+        spec.inputs.push(tensor("past_key_values.0.key", DataType::Fp32, dims));
+        open_with(&dir.0, &Overrides::default(), &spec, &[]).unwrap_err().to_string()
+    };
+    let text = "model.onnx: past_key_values.0.key: it has 3 dimensions, keys and values of earlier tokens four: \
+                rows, heads, tokens, numbers";
+    assert_eq!(error(&[None, None, Some(64)]), text);
+    let text = "model.onnx: past_key_values.0.key: it takes 7 earlier tokens, and a text has none";
+    assert_eq!(error(&[None, None, Some(7), Some(3)]), text);
+    let text = "neither the graph nor config.json says num_key_value_heads and head_dim";
+    assert!(error(&[None, None, None, None]).ends_with(text));
 }
 
 #[test]

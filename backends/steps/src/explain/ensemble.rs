@@ -76,6 +76,9 @@ struct Fed {
 impl Source<'_> {
     /// What fills the inputs of the graph.
     fn fed(&self) -> Result<Vec<Fed>, String> {
+        if let Some(constant) = self.parts.inputs.constants.first() {
+            return Err(format!("its graph takes {constant}, which no step gives"));
+        }
         let inputs = self.parts.inputs.inputs.iter();
         let fed = inputs.map(|it| {
             let output = match &*it.name {

@@ -28,9 +28,10 @@ use crate::{
         version_load::Load,
     },
     pipeline::open::folder_of,
+    repository::local::repository_of,
 };
 use schedule::row_check::RowCheck;
-use steps::named_graph;
+use steps::{Dir, named_graph};
 
 /// A configuration whose batching is settled.
 pub(super) struct Settled {
@@ -62,6 +63,14 @@ impl Loader {
         let asked = self.settings.repository.pipelines.graph.as_deref();
         let may_be = self.may_be_pipeline(load);
         may_be.then(|| folder_of(&load.found.dir, load.path, asked)).flatten()
+    }
+
+    /// The same folder with the repository around it, in which links of its files may lead.
+    pub(super) fn dir_of_pipeline(&self, load: &Load<'_>) -> Option<Dir> {
+        let folder = self.folder_of_pipeline(load)?;
+        let root = repository_of(load.found, &self.settings.repository.from);
+        let root = root.unwrap_or_else(|| load.found.dir.clone());
+        Some(Dir::new(folder, &root))
     }
 
     /// The graph of a pipeline that was named, by a flag or in its folder, in the place of the usual one.

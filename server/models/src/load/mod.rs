@@ -1,6 +1,7 @@
 //! From a model that was found to one that is ready: its engine, its instances, its scheduler.
 
 pub(crate) mod checksum;
+pub(crate) mod constants;
 pub(crate) mod create_error;
 pub(crate) mod ensemble;
 pub(crate) mod extra_inputs;

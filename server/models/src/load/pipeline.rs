@@ -29,7 +29,6 @@ use crate::{
         version_load::Load,
     },
     pipeline::open::{Loaded, Opening, Origin, ServedPipeline, open, unchosen},
-    repository::local::repository_of,
     settings::pipelines::PipelineSettings,
 };
 use inference::signature::Signature;
@@ -40,7 +39,6 @@ use schedule::{
     row_check::RowCheck,
     run_memory::tokens_that_fit,
 };
-use steps::Dir;
 
 /// Most tokens of a run on processors, padding included: larger runs cost more for each token.
 const TOKENS_ON_CPU: usize = 4096;
@@ -143,9 +141,7 @@ impl Loader {
         warnings: &mut Warnings<'_>,
     ) -> Result<Option<(ServedPipeline, Signature)>, CreateError> {
         let settings = &self.settings.repository;
-        let root = repository_of(load.found, &settings.from);
-        let root = root.unwrap_or_else(|| load.found.dir.clone());
-        let dir = self.folder_of_pipeline(load).map(|it| Dir::new(it, &root));
+        let dir = self.dir_of_pipeline(load);
         let may_be = self.may_be_pipeline(load);
         let unchosen = || unchosen(&load.found.dir, load.path);
         let origin = match &dir {

@@ -11,7 +11,7 @@ use crate::{
 };
 use inference::{signature::Signature, task::Task};
 use schedule::{pack::RunBounds, prepare::PreparePool};
-use steps::{Dir, Folder, Opened, Overrides, Pipeline, Step, is_pipeline, unchosen_graphs};
+use steps::{Dir, Folder, Opened, Overrides, Pipeline, is_pipeline, unchosen_graphs};
 
 /// What stands around the graph of a model.
 pub struct ServedPipeline {
@@ -165,18 +165,7 @@ pub(crate) fn around(
     spec: &ModelSpec,
     settings: &PipelineSettings,
 ) -> Result<Option<Around>, String> {
-    let overrides = Overrides {
-        task: settings.task.clone(),
-        graph: settings.graph.clone(),
-        pooling: settings.pooling.clone(),
-        max_text_bytes: settings.max_text_bytes,
-        prompt: settings.prompt.clone(),
-        prompt_name: settings.prompt_name.clone(),
-        max_image_pixels: Some(settings.max_image_pixels),
-        max_audio_seconds: Some(settings.max_audio_seconds),
-        jpeg_library: settings.jpeg_library.clone(),
-        ..Overrides::default()
-    };
+    let overrides = overrides(settings);
     let (folder, opened) = match origin {
         Origin::Folder(dir) => {
             let folder = Folder::read(dir, &overrides).map_err(|it| it.to_string())?;
@@ -198,12 +187,24 @@ pub(crate) fn around(
     if !takes_rows(spec) {
         return tensors("its graph has no batch dimension".to_owned());
     }
-    if !steps.constants().is_empty() {
-        let names: Vec<&str> = steps.constants().iter().map(|it| &*it.name).collect();
-        return tensors(format!("its graph takes {}, which no text fills", names.join(", ")));
-    }
     let overrides = folder.as_ref().map_or(overrides, |it| it.overrides.clone());
     Ok(Some(Around::Steps(Box::new(Steps { steps, folder, overrides }))))
+}
+
+/// What the settings of a server say over each folder.
+pub(crate) fn overrides(settings: &PipelineSettings) -> Overrides {
+    Overrides {
+        task: settings.task.clone(),
+        graph: settings.graph.clone(),
+        pooling: settings.pooling.clone(),
+        max_text_bytes: settings.max_text_bytes,
+        prompt: settings.prompt.clone(),
+        prompt_name: settings.prompt_name.clone(),
+        max_image_pixels: Some(settings.max_image_pixels),
+        max_audio_seconds: Some(settings.max_audio_seconds),
+        jpeg_library: settings.jpeg_library.clone(),
+        ..Overrides::default()
+    }
 }
 
 /// Is the first dimension of each input that of rows, of any number or of one?

@@ -1,0 +1,36 @@
+//! Folders of text models whose graphs or surroundings are unusual.
+
+use serde_json::{Value, json};
+
+use crate::{
+    pipelines::{agrees, repository},
+    support::{Client, Page, Server},
+};
+
+/// What a model answers to these inputs on `/invocations`.
+fn ask(server: &Server, model: &str, inputs: &Value) -> Value {
+    let headers = [("content-type", "application/json"), ("x-amzn-sagemaker-target-model", model)];
+    let body = json!({"inputs": inputs}).to_string();
+    let mut client = Client::connect(server.sagemaker());
+    client.post("/invocations", &headers, body).expect(200).json()
+}
+
+#[test]
+fn inputs_that_no_text_brings_get_the_value_that_a_text_alone_has() {
+    // Each of the second has the weights of the first behind other inputs.
+    let pairs = [("sst2", "merged"), ("multi-label", "int32")];
+    let server = Server::start(&repository(&["sst2", "merged", "multi-label", "int32"]), &[]);
+    let texts: Vec<String> = (1..40).map(|it| "so happy a film ".repeat(1 + it % 5)).collect();
+    for (usual, other) in pairs {
+        let (given, expected) =
+            (ask(&server, other, &json!(texts)), ask(&server, usual, &json!(texts)));
+        assert!(agrees(&given, &expected), "{other}: {given}\n{usual}: {expected}");
+        let page = Page::read(server.http());
+        let runs = page.of(other, "muster_pipeline_rows_per_run_count");
+        let rows = page.of(other, "muster_pipeline_rows_per_run_sum");
+        assert!(runs < rows, "{other}: {rows} rows in {runs} runs");
+    }
+    // A client that sends tensors needs no switch, either.
+    let metadata = server.get("/v2/models/merged").expect(200).text();
+    assert!(!metadata.contains("use_cache_branch"), "{metadata}");
+}
