@@ -9,3 +9,4 @@
 pub mod error;
 pub mod forest;
 pub mod limits;
+pub mod xgboost;

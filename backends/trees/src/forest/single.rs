@@ -51,7 +51,7 @@ impl Transform {
             Transform::Ascending => row.sort_unstable_by(f32::total_cmp),
             Transform::Expectiles => {
                 for i in 1..row.len() {
-                    row[i] = row[i - 1] + EXPECTILE_GAP + softplus(row[i]);
+                    row[i] = row[i - 1] + (EXPECTILE_GAP + softplus(row[i]));
                 }
             }
         }
