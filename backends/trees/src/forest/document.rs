@@ -118,7 +118,7 @@ pub struct Tree {
     /// What the feature of a split is compared with, and the value of a leaf. Of no meaning in splits of `categorical`
     /// and leaves of `vectors`.
     pub condition: Vec<f64>,
-    /// Where a missing value goes.
+    /// Where a missing value goes; for a library that takes it for zero, where zero goes.
     pub default_left: Vec<bool>,
     /// The splits where zero, and what lies within 1e-35 of it, is missing; empty where there are none, else an entry
     /// for each node.

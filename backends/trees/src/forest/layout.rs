@@ -28,6 +28,7 @@ pub fn lay_out(mut document: Document) -> Result<Laid, FormatError> {
     let trees = std::mem::take(&mut document.trees);
     let nodes: usize = shapes.iter().map(|it| it.nodes).sum();
     let dropped = trees.iter().map(Tree::nodes).sum::<usize>() - nodes;
+    let has_only_numbers = trees.iter().all(has_only_numbers);
     let mut layout = Layout {
         nodes: match may_be_narrow(&document, &trees) {
             true => narrow(&trees, &shapes, document.transform),
@@ -54,6 +55,7 @@ pub fn lay_out(mut document: Document) -> Result<Laid, FormatError> {
         rounding: document.rounding,
         comparison: document.comparison,
         negative_fraction: document.negative_fraction,
+        has_only_numbers,
         nodes,
         trees,
         sets,
@@ -67,14 +69,13 @@ pub fn lay_out(mut document: Document) -> Result<Laid, FormatError> {
     Ok(Laid { forest, dropped })
 }
 
+fn has_only_numbers(tree: &Tree) -> bool {
+    tree.categorical.is_empty() && tree.zero_is_missing.is_empty()
+}
+
 /// Could nodes of 8 bytes do, if distances are small?
 fn may_be_narrow(document: &Document, trees: &[Tree]) -> bool {
-    let plain = |it: &Tree| {
-        it.categorical.is_empty()
-            && it.zero_is_missing.is_empty()
-            && it.vectors.is_none()
-            && it.linear.is_empty()
-    };
+    let plain = |it: &Tree| has_only_numbers(it) && it.vectors.is_none() && it.linear.is_empty();
     matches!(document.transform, Transform::Single(_))
         && document.rounding == Rounding::Single
         && document.features <= Narrow::FEATURES

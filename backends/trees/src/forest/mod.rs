@@ -10,5 +10,7 @@ pub mod double;
 pub mod layout;
 pub mod packed;
 pub mod single;
+pub mod sum;
 #[cfg(test)]
 pub(crate) mod testing;
+mod walk;

@@ -16,6 +16,8 @@ pub struct Forest {
     pub comparison: Comparison,
     /// What a category between -1 and 0 is.
     pub negative_fraction: NegativeFraction,
+    /// Do all splits compare numbers?
+    pub has_only_numbers: bool,
     /// The nodes of all trees, one tree behind the other.
     pub nodes: Nodes,
     /// In the order in which they are added.

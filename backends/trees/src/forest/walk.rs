@@ -1,0 +1,176 @@
+//! Rows go through trees to leaves. Eight walks at a time, so that the processor has something to do while it waits for
+//! the nodes of one of them. Pure.
+//!
+//! A walk takes a step for each level of its tree, and stays where it is once it stands on a leaf, so that no step
+//! depends on a guess of the processor.
+
+use crate::forest::{
+    category::CategorySets,
+    document::{Comparison, NegativeFraction},
+    packed::{Narrow, Question, Wide},
+};
+
+/// Walks side by side.
+pub(super) const LANES: usize = 8;
+
+/// Trees up to this depth are walked without a look at whether all walks have ended.
+const BLIND_STEPS: usize = 16;
+
+/// Steps between such looks.
+const STEPS_PER_LOOK: usize = 8;
+
+/// Decides at the splits of one form of nodes.
+pub(super) trait Splits {
+    type Node: Copy;
+    /// The type in which features are compared.
+    type Feature: Copy;
+
+    fn feature(node: Self::Node) -> usize;
+
+    /// How far away the child on the left is; 0 for a leaf.
+    fn distance(node: Self::Node) -> usize;
+
+    /// Does the value go right? Of no meaning for a leaf.
+    fn go_right(&self, node: Self::Node, value: Self::Feature) -> bool;
+}
+
+/// Walks through the trees whose roots are given, for the same row. `depth` is that of the deepest. Where the walks end.
+pub(super) fn one_row<S: Splits>(
+    splits: &S,
+    nodes: &[S::Node],
+    roots: [usize; LANES],
+    depth: usize,
+    row: &[S::Feature],
+) -> [usize; LANES] {
+    walk(splits, nodes, roots, depth, [row; LANES])
+}
+
+/// Walks through one tree for several rows. Where the walks end.
+pub(super) fn one_tree<S: Splits>(
+    splits: &S,
+    nodes: &[S::Node],
+    root: usize,
+    depth: usize,
+    rows: [&[S::Feature]; LANES],
+) -> [usize; LANES] {
+    walk(splits, nodes, [root; LANES], depth, rows)
+}
+
+#[inline(always)]
+fn walk<S: Splits>(
+    splits: &S,
+    nodes: &[S::Node],
+    mut places: [usize; LANES],
+    depth: usize,
+    rows: [&[S::Feature]; LANES],
+) -> [usize; LANES] {
+    let mut left = depth;
+    loop {
+        let steps = if left <= BLIND_STEPS { left } else { STEPS_PER_LOOK };
+        for _ in 0..steps {
+            for (place, row) in places.iter_mut().zip(rows) {
+                let node = nodes[*place];
+                let distance = S::distance(node);
+                let goes_right = splits.go_right(node, row[S::feature(node)]) & (distance != 0);
+                *place += distance + usize::from(goes_right);
+            }
+        }
+        left -= steps;
+        if left == 0 || places.iter().all(|it| S::distance(nodes[*it]) == 0) {
+            return places;
+        }
+    }
+}
+
+/// Splits of [`Narrow`] nodes.
+pub(super) struct NarrowSplits<const OR_EQUAL: bool>;
+
+impl<const OR_EQUAL: bool> Splits for NarrowSplits<OR_EQUAL> {
+    type Node = Narrow;
+    type Feature = f32;
+
+    #[inline(always)]
+    fn feature(node: Narrow) -> usize {
+        node.feature()
+    }
+
+    #[inline(always)]
+    fn distance(node: Narrow) -> usize {
+        node.distance()
+    }
+
+    #[inline(always)]
+    fn go_right(&self, node: Narrow, value: f32) -> bool {
+        let is_left = if OR_EQUAL { value <= node.condition() } else { value < node.condition() };
+        // What is no number is not on the left, and goes there only by default.
+        !is_left & !(value.is_nan() & node.default_left())
+    }
+}
+
+/// Splits of [`Wide`] nodes that all compare numbers.
+pub(super) struct WideNumbers<const OR_EQUAL: bool>;
+
+impl<const OR_EQUAL: bool> Splits for WideNumbers<OR_EQUAL> {
+    type Node = Wide;
+    type Feature = f64;
+
+    #[inline(always)]
+    fn feature(node: Wide) -> usize {
+        node.feature()
+    }
+
+    #[inline(always)]
+    fn distance(node: Wide) -> usize {
+        node.distance()
+    }
+
+    #[inline(always)]
+    fn go_right(&self, node: Wide, value: f64) -> bool {
+        let is_left = if OR_EQUAL { value <= node.condition() } else { value < node.condition() };
+        !is_left & !(value.is_nan() & node.default_left())
+    }
+}
+
+/// Splits of [`Wide`] nodes of any kind.
+pub(super) struct WideSplits<'a> {
+    pub(super) sets: &'a CategorySets,
+    pub(super) comparison: Comparison,
+    pub(super) negative_fraction: NegativeFraction,
+}
+
+/// What lies so close to zero is zero, where that is missing.
+const ZERO: f64 = 1e-35f32 as f64;
+
+impl Splits for WideSplits<'_> {
+    type Node = Wide;
+    type Feature = f64;
+
+    #[inline(always)]
+    fn feature(node: Wide) -> usize {
+        node.feature()
+    }
+
+    #[inline(always)]
+    fn distance(node: Wide) -> usize {
+        node.distance()
+    }
+
+    #[inline(always)]
+    fn go_right(&self, node: Wide, value: f64) -> bool {
+        let question = node.question();
+        let is_missing =
+            value.is_nan() || (question == Question::NumberNotZero && value.abs() <= ZERO);
+        if is_missing || node.distance() == 0 {
+            return !node.default_left();
+        }
+        let goes_left = match (question, self.comparison) {
+            (Question::Category, _) => {
+                // The number of a set is a small integer.
+                self.sets.go_left(node.condition() as usize, value, self.negative_fraction)
+            }
+            (_, Comparison::Less) => value < node.condition(),
+            (_, Comparison::LessOrEqual) => value <= node.condition(),
+        };
+        !goes_left
+    }
+}
