@@ -184,7 +184,8 @@ mod tests {
     fn an_error_names_object_endpoint_and_source_and_no_secret() {
         let keys = [("AWS_ACCESS_KEY_ID", "id-of-key"), ("AWS_SECRET_ACCESS_KEY", "hunter2")];
         let access = access("s3://h:1/b/m", &keys).unwrap();
-        let error = access.error("read", "m/x", &std::io::Error::other("403 Forbidden: hunter2 id-of-key"));
+        let error =
+            access.error("read", "m/x", &std::io::Error::other("403 Forbidden: hunter2 id-of-key"));
         let text = error.to_string();
         for part in ["read s3://h:1/b/m/x", "http://h:1", "AWS_ACCESS_KEY_ID", "s3:GetObject"] {
             assert!(text.contains(part), "{part}: {text}");
