@@ -9,4 +9,6 @@
 pub mod error;
 pub mod forest;
 pub mod limits;
+pub mod ndarray;
+pub mod pickle;
 pub mod xgboost;
