@@ -366,7 +366,7 @@ fn perf_analyzer_measures_over_both_protocols_without_an_error() {
 #[test]
 fn huggingface_hub_finds_every_task() {
     let texts = ["sst2", "ner", "question-answering", "fill-mask", "zero-shot", "st-6", "rerank"];
-    let files = ["vit", "detr", "speech", "audio-classification"];
+    let files = ["vit", "clip", "detr", "speech", "audio-classification"];
     check_texts("pipelines_hub.py", &[&texts[..], &files].concat());
 }
 

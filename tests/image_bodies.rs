@@ -68,6 +68,23 @@ fn an_image_may_come_in_four_ways() {
 }
 
 #[test]
+fn labels_stand_beside_the_image() {
+    let server = Server::start(&repository(&["clip"]), &[]);
+    let mut client = Client::connect(server.sagemaker());
+    let cases = std::fs::read_to_string(fixtures().join("clip/expected.jsonl")).unwrap();
+    let case: Value = serde_json::from_str(cases.lines().nth(1).unwrap()).unwrap();
+    let picture = fixtures().join("pictures").join(case["picture"].as_str().unwrap());
+    let inputs = STANDARD.encode(std::fs::read(picture).unwrap());
+    let body = json!({"inputs": inputs, "parameters": case["parameters"]}).to_string();
+    for path in ["/invocations", "/v2/models/clip", "/pipeline/zero-shot-image-classification/clip"]
+    {
+        let headers = [("content-type", "application/json")];
+        let reply = client.post(path, &headers, body.clone()).expect(200).json();
+        assert!(agrees(&reply, &case["reply"]), "{path}: {reply}");
+    }
+}
+
+#[test]
 fn what_is_no_image_is_refused_by_what_it_is() {
     let repository = repository(&["vit"]);
     let server = Server::start(&repository, &[]);

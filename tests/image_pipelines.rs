@@ -63,7 +63,11 @@ fn replay(client: &mut Client, model: &str) -> usize {
     let mut asked = 0;
     for case in cases.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()) {
         let image = picture(case["picture"].as_str().unwrap());
-        let reply = ask(client, model, &image, &case["parameters"]).expect(200);
+        // Lists are written as JSON.
+        let as_text = |it: &Value| if it.is_array() { json!(it.to_string()) } else { it.clone() };
+        let given = case["parameters"].as_object().unwrap();
+        let given = given.iter().map(|(name, it)| (name.clone(), as_text(it))).collect();
+        let reply = ask(client, model, &image, &Value::Object(given)).expect(200);
         let given = said(&reply);
         assert!(agrees(&given, &case["reply"]), "{model}, {}: {given}", case["case"]);
         asked += 1;
@@ -169,4 +173,42 @@ fn a_line_of_pixels_is_refused_before_it_becomes_a_very_large_image() {
         assert!(error.contains(problem), "{error}");
     }
     ask(&mut client, "dinov2", &line(1_000), &json!({"pool": true})).expect(200);
+}
+
+#[test]
+fn labels_of_the_request_are_compared_with_the_image_as_by_the_pipeline() {
+    let server = Server::start(&repository(&["clip", "siglip"]), &[]);
+    let mut client = server.client();
+    for model in ["clip", "siglip"] {
+        assert!(12 <= replay(&mut client, model));
+    }
+    // Of 70 labels the last six are of a second run.
+    let labels: Vec<String> = (0..70).map(|it| format!("cat {it}")).collect();
+    let ask = |client: &mut Client, labels: &[String]| {
+        let parameters = json!({"candidate_labels": json!(labels).to_string()});
+        said(&ask(client, "siglip", &picture("64x64.png"), &parameters).expect(200))
+    };
+    let (all, last) = (ask(&mut client, &labels), ask(&mut client, &labels[69..]));
+    assert_eq!(all.as_array().unwrap().len(), 70);
+    let found = all.as_array().unwrap().iter().find(|it| it["label"] == "cat 69").unwrap();
+    assert!(agrees(&json!([found]), &last), "{found}, {last}");
+}
+
+#[test]
+fn what_is_wrong_with_labels_is_said() {
+    let server = Server::start(&repository(&["clip"]), &[]);
+    let mut client = server.client();
+    let long = json!(["cat ".repeat(60)]).to_string();
+    for (parameters, problem) in [
+        (json!({}), "parameters.candidate_labels: expected the classes"),
+        (
+            json!({"candidate_labels": "cat", "hypothesis_template": "a cat"}),
+            "'hypothesis_template': it has no {}",
+        ),
+        (json!({"candidate_labels": long}), "has 133 tokens, the model takes 40"),
+        (json!({"candidate_labels": "cat", "top_k": 1}), "'top_k'"),
+    ] {
+        let error = ask(&mut client, "clip", &picture("64x64.png"), &parameters).error(400);
+        assert!(error.contains(problem), "{error}");
+    }
 }

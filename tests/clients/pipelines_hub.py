@@ -1,7 +1,8 @@
 """Every task with `huggingface_hub.InferenceClient`, at the address of a model and at that of a server.
 
 Usage: pipelines_hub.py URL       of a server with the models `sst2`, `ner`, `question-answering`, `fill-mask`,
-                                  `zero-shot`, `st-6`, `rerank`, `vit`, `detr`, `speech` and `audio-classification`.
+                                  `zero-shot`, `st-6`, `rerank`, `vit`, `clip`, `detr`, `speech` and
+                                  `audio-classification`.
 """
 
 import sys
@@ -62,6 +63,12 @@ def main():
     found = client("vit").image_classification(picture)
     assert len(found) == 5 and found[0].score >= found[1].score, found
     assert client("vit").image_classification(picture.read_bytes(), top_k=2) == found[:2]
+    names = ["cat", "dog", "nothing"]
+    labels = client("clip").zero_shot_image_classification(picture, names)
+    assert {it.label for it in labels} == set(names), labels
+    assert abs(sum(it.score for it in labels) - 1) < 1e-5, labels
+    drawn = client("clip").zero_shot_image_classification(picture, names, hypothesis_template="a drawing of {}")
+    assert drawn != labels, drawn
     objects = client("detr").object_detection(picture)
     assert objects and all(it.box.xmin <= it.box.xmax for it in objects), objects
     assert len(client("detr").object_detection(picture, threshold=0.1)) >= len(objects)

@@ -1,5 +1,7 @@
 //! What is remembered of an input between the calls of a step. Opaque to the server.
 
+use std::sync::Arc;
+
 use crate::{
     detect::Thresholds,
     folder::Activation,
@@ -98,6 +100,8 @@ pub(crate) enum ContextKind {
     Fills(Masked),
     /// The labels that a text has.
     Candidates(Candidates),
+    /// The labels that an image has.
+    ImageCandidates(Vec<Arc<str>>),
     /// A sparse vector.
     Sparse,
     /// The objects in an image.

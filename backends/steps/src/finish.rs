@@ -101,6 +101,7 @@ pub(crate) fn finish(
             _ => Err(foreign()),
         },
         ContextKind::Objects { .. }
+        | ContextKind::ImageCandidates(_)
         | ContextKind::ImageFeatures { .. }
         | ContextKind::Transcript => Err(foreign()),
     }

@@ -57,6 +57,7 @@ fn own_names(task: Task) -> &'static [&'static str] {
         Task::ImageClassification | Task::AudioClassification => &["top_k", "function_to_apply"],
         Task::ObjectDetection => &["threshold", "confidence", "iou", "max_detections", "agnostic"],
         Task::ImageFeatureExtraction => &["pool"],
+        Task::ZeroShotImageClassification => &["hypothesis_template"],
         Task::AutomaticSpeechRecognition => &[],
     }
 }

@@ -199,7 +199,7 @@ impl Step for Pipeline {
     fn inputs(&self) -> &[GraphInput] {
         match &self.kind {
             Kind::Text(text) => text.inputs(),
-            Kind::Image(image) => &image.inputs.inputs,
+            Kind::Image(image) => &image.inputs,
             Kind::Sound(sound) => &sound.inputs,
         }
     }

@@ -113,6 +113,7 @@ fn wrong(task: Task) -> RowError {
         Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
             "the file of an image"
         }
+        Task::ZeroShotImageClassification => "the file of an image and candidate labels",
         Task::AudioClassification | Task::AutomaticSpeechRecognition => "the file of a sound",
     };
     RowError::Input(format!("{task} takes {form}"))
@@ -133,7 +134,11 @@ fn one_row(
             texts.encode(text, pair, Strategy::LongestFirst, Detail::Ids)?
         }
         Input::Ids(ids) => texts.encode_ids(ids)?,
-        Input::Candidates(..) | Input::Sentences(..) | Input::Ranking(..) | Input::File(_) => {
+        Input::Candidates(..)
+        | Input::Sentences(..)
+        | Input::Ranking(..)
+        | Input::File(_)
+        | Input::FileCandidates(..) => {
             return Err(RowError::Input("one text, or a pair of texts, is taken".to_owned()));
         }
     };

@@ -9,6 +9,8 @@ pub enum Reply {
     Labels(Vec<Label>),
     /// The label of a text among candidates, best first.
     Candidates(Vec<Label>),
+    /// The label of an image among candidates, best first.
+    ImageCandidates(Vec<Label>),
     /// One vector.
     Embedding(Vec<f32>),
     /// One vector for each token.
@@ -80,7 +82,7 @@ impl Reply {
     /// replies. `is_best_only`: of classes the first.
     pub fn scores(&self, is_best_only: bool) -> Vec<f32> {
         match self {
-            Reply::Labels(_) | Reply::Candidates(_) => {
+            Reply::Labels(_) | Reply::Candidates(_) | Reply::ImageCandidates(_) => {
                 self.classes(is_best_only).iter().map(|it| it.score).collect()
             }
             Reply::Similarities(values) => values.clone(),
@@ -118,7 +120,9 @@ impl Reply {
         match self {
             Reply::Labels(labels) if is_best_only => &labels[..labels.len().min(1)],
             // Candidates are what the client has named, so all of them are given.
-            Reply::Labels(labels) | Reply::Candidates(labels) => labels,
+            Reply::Labels(labels) | Reply::Candidates(labels) | Reply::ImageCandidates(labels) => {
+                labels
+            }
             _ => &[],
         }
     }

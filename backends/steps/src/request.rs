@@ -19,6 +19,8 @@ pub enum Input<'a> {
     Ranking(&'a str, &'a [&'a str]),
     /// The bytes of a file: an image, or a sound.
     File(&'a [u8]),
+    /// An image, and the labels that it may have.
+    FileCandidates(&'a [u8], &'a [&'a str]),
 }
 
 /// How many classes a reply has.

@@ -14,6 +14,12 @@ pub fn result_json(reply: &Reply, form: &ResultForm<'_>) -> String {
             _ => list(&mut out, labels, label),
         },
         Reply::Candidates(labels) => candidates(&mut out, form.text, labels),
+        Reply::ImageCandidates(labels) => list(&mut out, labels, |out, it| {
+            object(out, |out| {
+                score(out, it.score);
+                text(out, "label", &it.label);
+            });
+        }),
         Reply::Embedding(values) => list(&mut out, values, number),
         Reply::Features(features) => {
             out.push('[');

@@ -147,7 +147,7 @@ impl Inputs {
         let fill = |(input, &source): (&GraphInput, &Source)| {
             let tensor = match &input.shape {
                 RowShape::Fixed(dims) => Tensor::zeros(input.dtype, Shape::new(dims)),
-                RowShape::Tokens { .. } | RowShape::Varying => {
+                RowShape::Tokens { .. } | RowShape::Varying | RowShape::Whole => {
                     let (shape, values) = (Shape::new(&[length]), values(source));
                     match input.dtype {
                         DataType::Int32 => {

@@ -80,6 +80,8 @@ pub enum RowShape {
     Fixed(Vec<usize>),
     /// A shape of the row's own. Only rows of equal shapes share a run.
     Varying,
+    /// As the graph takes it, its first dimension included. Such a row shares no run.
+    Whole,
 }
 
 /// One input of a request, ready for the graph.

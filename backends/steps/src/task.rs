@@ -124,6 +124,17 @@ const OTHERS: [(&str, &str); 7] = [
     ("ForPreTraining", "it is for training"),
 ];
 
+/// Architectures with one tower for images and one for texts.
+const TWO_TOWERS: [&str; 7] = [
+    "CLIPModel",
+    "ChineseCLIPModel",
+    "AltCLIPModel",
+    "MetaClip2Model",
+    "SiglipModel",
+    "Siglip2Model",
+    "VisionTextDualEncoderModel",
+];
+
 /// Tokens of the longest input where no file says a limit.
 pub(crate) const USUAL_LIMIT: usize = 8192;
 
@@ -234,6 +245,9 @@ fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, St
     if is("ForAudioClassification") {
         return Ok(Task::AudioClassification);
     }
+    if TWO_TOWERS.contains(&architecture.as_str()) && folder.preprocesses_images() {
+        return Ok(Task::ZeroShotImageClassification);
+    }
     let has_head = architecture.contains("For");
     if !has_head && folder.tokenizer.is_none() && folder.preprocesses_images() {
         return Ok(Task::ImageFeatureExtraction);
@@ -263,6 +277,7 @@ fn head(folder: &Folder, task: Task) -> Result<Head, FolderError> {
         Task::ImageClassification
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => {
             let problem = format!("{task} takes {}, and no text", task.medium().one());

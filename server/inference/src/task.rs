@@ -66,6 +66,7 @@ pub enum Task {
     ImageClassification,
     ObjectDetection,
     ImageFeatureExtraction,
+    ZeroShotImageClassification,
     AudioClassification,
     AutomaticSpeechRecognition,
 }
@@ -103,7 +104,7 @@ impl Medium {
 
 impl Task {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Task; 15] = [
+    pub const ALL: [Task; 16] = [
         Task::TextClassification,
         Task::TokenClassification,
         Task::QuestionAnswering,
@@ -117,6 +118,7 @@ impl Task {
         Task::ImageClassification,
         Task::ObjectDetection,
         Task::ImageFeatureExtraction,
+        Task::ZeroShotImageClassification,
         Task::AudioClassification,
         Task::AutomaticSpeechRecognition,
     ];
@@ -137,6 +139,7 @@ impl Task {
             Task::ImageClassification => "image-classification",
             Task::ObjectDetection => "object-detection",
             Task::ImageFeatureExtraction => "image-feature-extraction",
+            Task::ZeroShotImageClassification => "zero-shot-image-classification",
             Task::AudioClassification => "audio-classification",
             Task::AutomaticSpeechRecognition => "automatic-speech-recognition",
         }
@@ -155,9 +158,10 @@ impl Task {
             | Task::SentenceSimilarity
             | Task::Rerank
             | Task::SparseEmbedding => Medium::Text,
-            Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
-                Medium::Image
-            }
+            Task::ImageClassification
+            | Task::ObjectDetection
+            | Task::ImageFeatureExtraction
+            | Task::ZeroShotImageClassification => Medium::Image,
             Task::AudioClassification | Task::AutomaticSpeechRecognition => Medium::Audio,
         }
     }

@@ -169,6 +169,7 @@ pub fn decode(
         | Task::ImageClassification
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => !is_list,
     };

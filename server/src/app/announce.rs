@@ -6,7 +6,10 @@ use backend::DataType;
 
 use crate::config::ServerConfig;
 use frontend::serving::Serving;
-use inference::{signature::Signature, task::Medium};
+use inference::{
+    signature::Signature,
+    task::{Medium, Task},
+};
 use machine::{
     bytes_text,
     gpus::{Gpu, Gpus, Lack},
@@ -101,6 +104,10 @@ fn curl(
         _ => "/invocations".to_owned(),
     };
     let body = match (service, file) {
+        (_, Some((_, file))) if names_labels(&model.signature) => format!(
+            "-H 'Content-Type: application/json' -d '{{\"inputs\":\"'$(base64 -w0 {file})'\",\"parameters\":\
+             {{\"candidate_labels\":[\"cat\",\"dog\"]}}}}'"
+        ),
         (_, Some((media, file))) => format!("-H 'Content-Type: {media}' --data-binary @{file}"),
         (service, None) => {
             let body = request_body(&model.signature)?.replace('\'', "'\\''");
@@ -111,6 +118,11 @@ fn curl(
         }
     };
     Some(format!("{}://localhost:{port}{path}{token} {body}", curl(service)))
+}
+
+/// Does each request say what the classes of its images are?
+fn names_labels(signature: &Signature) -> bool {
+    signature.pipeline.as_ref().is_some_and(|it| it.task == Task::ZeroShotImageClassification)
 }
 
 /// Type and name of a file of the client's own that such a model takes; `None` where it takes none.

@@ -86,6 +86,14 @@ impl Config {
                 positions = document.count(key)?;
             }
         }
+        // Of a model with two towers: that of its texts.
+        let tower = document.object("text_config")?.map(|it| document.within("text_config", it));
+        let tower = tower.as_ref();
+        let of_tower = |key: &str| tower.map(|it| it.count(key)).transpose().map(Option::flatten);
+        let id_of_tower = |key: &str| tower.map(|it| it.id(key)).transpose().map(Option::flatten);
+        if positions.is_none() {
+            positions = of_tower("max_position_embeddings")?;
+        }
         let (labels, has_labels) = labels(document)?;
         let hidden_size = match document.count("hidden_size")? {
             Some(size) => Some(size),
@@ -105,8 +113,8 @@ impl Config {
             problem_type,
             function_to_apply,
             positions,
-            pad_token_id: document.id("pad_token_id")?,
-            eos_token_id: document.id("eos_token_id")?,
+            pad_token_id: document.id("pad_token_id")?.or(id_of_tower("pad_token_id")?),
+            eos_token_id: document.id("eos_token_id")?.or(id_of_tower("eos_token_id")?),
             hidden_size,
             layers: document.count("num_hidden_layers")?,
             key_value_heads: document.count("num_key_value_heads")?.or(heads),

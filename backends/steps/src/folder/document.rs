@@ -160,7 +160,12 @@ impl Document {
         self.typed(key, "an object of texts", read)
     }
 
-    /// An object in this one, as a document whose keys have `key` before them in errors.
+    /// An object of this file that `key` has, as a document of its own.
+    pub(crate) fn within(&self, key: &str, keys: &Map<String, Value>) -> Document {
+        Document { file: format!("{}: {key}", self.file), keys: keys.clone() }
+    }
+
+    /// An object in this one.
     pub(crate) fn object(&self, key: &str) -> Result<Option<&Map<String, Value>>, FolderError> {
         self.typed(key, "an object", Value::as_object)
     }

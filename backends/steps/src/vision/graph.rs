@@ -6,8 +6,9 @@ use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
 use half::f16;
 use image::{OutputShape, Pixels};
 
-use super::plan::{Boxes, ImageHead, Preparation};
+use super::plan::{Boxes, Detector, ImageHead, Preparation};
 use crate::{
+    detect::Queries,
     error::{FolderError, RowError},
     outputs::GraphOutput,
     step::{GraphInput, RowShape},
@@ -203,6 +204,7 @@ impl ImageOutputs {
                 }
                 Boxes::Yolo(_) => plan.add(find(spec, &["output0"], &[3], file)?),
             },
+            ImageHead::Candidates => plan.add(named(spec, &["logits_per_image"], file)?),
             ImageHead::Features => {
                 let patches = named(spec, &["last_hidden_state"], file);
                 let vector = named(spec, &["pooler_output", "image_embeds"], file);
@@ -276,4 +278,34 @@ fn find<'a>(
             all.find(fits).ok_or(error)
         }
     }
+}
+
+/// The graph's classes are as many as the labels.
+///
+/// # Errors
+/// When they are not.
+pub(super) fn check_labels(
+    head: &ImageHead,
+    outputs: &ImageOutputs,
+    file: &str,
+) -> Result<(), FolderError> {
+    let Some(width) = outputs.width else { return Ok(()) };
+    let (labels, width) = match head {
+        ImageHead::Classifier(classes) => (classes.labels.len(), width),
+        ImageHead::Detector(Detector { boxes: Boxes::Queries(kind), labels, .. }) => match kind {
+            // The last class is "nothing".
+            Queries::Softmax => (labels.len(), width.saturating_sub(1)),
+            Queries::Sigmoid | Queries::BestOf(_) => (labels.len(), width),
+        },
+        // The layout of an output was found by its labels.
+        ImageHead::Detector(Detector { boxes: Boxes::Yolo(_), .. })
+        | ImageHead::Features
+        | ImageHead::Candidates => return Ok(()),
+    };
+    if labels == width {
+        return Ok(());
+    }
+    let problem = format!("it has {width} classes, and {labels} labels are named");
+    let error = FolderError::key(file, outputs.name(0), problem);
+    Err(error.remedy("name every class of the graph"))
 }

@@ -1,16 +1,18 @@
 //! A folder of an image model and the signature of its graph as one thing that answers images.
 
-use backend::ModelSpec;
-use image::{Decoder, ImageError, Limits, header};
+use backend::{ModelSpec, TensorSpec};
+use image::{Decoder, ImageError, Limits, OutputShape, header};
 
 use super::{
-    graph::{ImageInputs, ImageOutputs},
+    asked::{Asked, asked},
+    graph::{ImageInputs, ImageOutputs, check_labels},
+    labels::LabelTexts,
     plan::{Boxes, Detector, ImageHead, ImagePlan, Preparation, head, processor},
     ultralytics,
 };
 use crate::{
     context::{Context, ContextKind, ObjectWork, Work, WorkKind},
-    detect::{Letterbox, Queries, Thresholds, queries, yolo},
+    detect::{Letterbox, queries, yolo},
     error::{FolderError, RowError},
     folder::{Folder, Overrides, Ultralytics},
     head::{
@@ -19,16 +21,13 @@ use crate::{
     },
     outputs::RowOutput,
     reply::{Features, Object, Objects, Reply},
-    request::{Function, Input, Parameters, TopK},
-    step::{Prepared, Row},
+    request::{Input, Parameters, TopK},
+    step::{GraphInput, Prepared, Row},
 };
 use inference::task::Task;
 
 /// Most pixels of an image where nothing is said.
 const MOST_PIXELS: u64 = 50_000_000;
-
-/// Classes of an image where the request does not say how many, as in the reference.
-const MANY_CLASSES: usize = 5;
 
 /// Numbers of the vectors of all patches of an image: some 257 patches of 1,024.
 const USUAL_PATCH_NUMBERS: usize = 1 << 18;
@@ -41,18 +40,12 @@ pub(crate) struct ImagePipeline {
     limits: Limits,
     preparation: Preparation,
     head: ImageHead,
-    pub(crate) inputs: ImageInputs,
+    /// What makes texts of the labels that a request names.
+    labels: Option<Box<LabelTexts>>,
+    pixels: ImageInputs,
+    /// What rows bring: the pixels, and the labels behind them.
+    pub(crate) inputs: Vec<GraphInput>,
     pub(crate) outputs: ImageOutputs,
-}
-
-/// What a request asks of the head.
-enum Asked {
-    /// Classes: what makes their scores, and how many.
-    Labels(Function, TopK),
-    /// Objects that have this.
-    Objects(Thresholds),
-    /// Vectors: that of the whole image, or those of its patches.
-    Features { is_pooled: bool },
 }
 
 impl ImagePipeline {
@@ -69,7 +62,19 @@ impl ImagePipeline {
         let preparation = Preparation::Processor(processor(folder)?);
         let head = head(folder, task)?;
         let plan = ImagePlan { task, preparation, head };
-        ImagePipeline::around(plan, &folder.graph, &folder.overrides, spec)
+        let (file, overrides) = (&folder.graph, &folder.overrides);
+        match task {
+            Task::ZeroShotImageClassification => {
+                let is_of_image = |it: &TensorSpec| it.name.starts_with("pixel_");
+                let (image, texts) = spec.inputs.iter().cloned().partition(is_of_image);
+                let of = |inputs| ModelSpec { inputs, ..spec.clone() };
+                let labels = LabelTexts::open(folder, &of(texts))?;
+                let pipeline = ImagePipeline::around(plan, file, overrides, &of(image))?;
+                let inputs = pipeline.inputs.iter().cloned().chain(labels.graph_inputs()).collect();
+                Ok(ImagePipeline { inputs, labels: Some(Box::new(labels)), ..pipeline })
+            }
+            _ => ImagePipeline::around(plan, file, overrides, spec),
+        }
     }
 
     /// From a single graph of Ultralytics' exports; otherwise why it is served as it is.
@@ -98,12 +103,23 @@ impl ImagePipeline {
         let ImagePlan { task, preparation, head } = plan;
         let outputs = ImageOutputs::plan(spec, &head, file)?;
         check_labels(&head, &outputs, file)?;
-        let inputs = ImageInputs::plan(spec, &preparation, file)?;
+        let pixels = ImageInputs::plan(spec, &preparation, file)?;
         let decoder = Decoder::open(&overrides.jpeg_library)
             .map_err(|error| FolderError::file("--jpeg-library", error.to_string()))?;
         let max_pixels = overrides.max_image_pixels.unwrap_or(MOST_PIXELS);
         let limits = Limits { max_pixels };
-        Ok(ImagePipeline { task, decoder, limits, preparation, head, inputs, outputs })
+        let (labels, inputs) = (None, pixels.inputs.clone());
+        Ok(ImagePipeline {
+            task,
+            decoder,
+            limits,
+            preparation,
+            head,
+            labels,
+            pixels,
+            inputs,
+            outputs,
+        })
     }
 
     /// The task that the folder is for.
@@ -116,7 +132,7 @@ impl ImagePipeline {
         match &self.head {
             ImageHead::Classifier(classes) => &classes.labels,
             ImageHead::Detector(detector) => &detector.labels,
-            ImageHead::Features => &[],
+            ImageHead::Features | ImageHead::Candidates => &[],
         }
     }
 
@@ -144,8 +160,14 @@ impl ImagePipeline {
                 format!("{} labels, head {boxes}", detector.labels.len())
             }
             ImageHead::Features => "vectors of the graph".to_owned(),
+            ImageHead::Candidates => {
+                let labels = "labels of the request".to_owned();
+                self.labels.as_ref().map_or(labels.clone(), |it| {
+                    format!("{labels}, {}, {}", it.function.name(), it.describe())
+                })
+            }
         };
-        let inputs: Vec<&str> = self.inputs.inputs.iter().map(|it| &*it.name).collect();
+        let inputs: Vec<&str> = self.inputs.iter().map(|it| &*it.name).collect();
         format!(
             "{}, {head}; {}, JPEG by {}; graph takes {}",
             self.task,
@@ -165,53 +187,33 @@ impl ImagePipeline {
         let (height, width) = header.upright();
         let bytes = self.preparation.bytes_to_apply(height, width).map_err(refused)?;
         let all = header.decoded_bytes.saturating_add(bytes);
-        Ok(usize::try_from(all).unwrap_or(usize::MAX))
+        let all = usize::try_from(all).unwrap_or(usize::MAX);
+        Ok(match (&self.labels, input) {
+            // Their rows share the pixels, which count for each.
+            (Some(texts), Input::FileCandidates(_, labels)) => {
+                let again = self.bytes_of_row().saturating_mul(texts.runs(labels.len()));
+                all.saturating_add(texts.bytes(labels.len())).saturating_add(again)
+            }
+            _ => all,
+        })
     }
 
     fn file<'a>(&self, input: &Input<'a>) -> Result<&'a [u8], RowError> {
-        match input {
-            Input::File(bytes) => Ok(bytes),
-            _ => Err(RowError::Input(format!("{} takes the file of an image", self.task))),
+        match (input, &self.labels) {
+            (Input::File(bytes), None) | (Input::FileCandidates(bytes, _), Some(_)) => Ok(bytes),
+            (_, None) => Err(RowError::Input(format!("{} takes the file of an image", self.task))),
+            (_, Some(_)) => {
+                let takes = "takes the file of an image and candidate labels";
+                Err(RowError::Input(format!("{} {takes}", self.task)))
+            }
         }
     }
 
-    /// What the parameters of a request ask of the head.
-    ///
-    /// # Errors
-    /// When a value is none that it can have.
-    fn asked(&self, parameters: &Parameters) -> Result<Asked, RowError> {
-        let wrong = |name: &str, problem: String| {
-            Err(RowError::Parameter { name: name.to_owned(), problem })
-        };
-        match &self.head {
-            ImageHead::Classifier(classes) => {
-                let function = parameters.function.unwrap_or(classes.function);
-                let top_k = match parameters.top_k {
-                    TopK::Default => TopK::Best(MANY_CLASSES),
-                    given => given,
-                };
-                Ok(Asked::Labels(function, top_k))
-            }
-            ImageHead::Detector(detector) => {
-                let (asked, usual) = (parameters.detection, detector.thresholds);
-                let thresholds = Thresholds {
-                    confidence: asked.threshold.unwrap_or(usual.confidence),
-                    iou: asked.iou.map_or(usual.iou, f64::from),
-                    max_detections: asked.most.or(usual.max_detections),
-                    agnostic: asked.agnostic.unwrap_or(usual.agnostic),
-                };
-                match thresholds.problem() {
-                    None => Ok(Asked::Objects(thresholds)),
-                    Some(("confidence", problem)) => wrong("threshold", problem),
-                    Some((name, problem)) => wrong(name, problem),
-                }
-            }
-            ImageHead::Features => match (parameters.pool, self.outputs.vector) {
-                (true, None) => {
-                    wrong("pool", "the graph gives no vector of the whole image".to_owned())
-                }
-                (is_pooled, _) => Ok(Asked::Features { is_pooled }),
-            },
+    /// Bytes of the values of an image, where the processor gives one size.
+    fn bytes_of_row(&self) -> usize {
+        match self.preparation.output() {
+            OutputShape::Fixed(dims) => dims.iter().product::<usize>() * 4,
+            OutputShape::Varies => 0,
         }
     }
 
@@ -226,7 +228,12 @@ impl ImagePipeline {
             return Err(RowError::Task { asked, known });
         }
         let file = self.file(input)?;
-        let asked = self.asked(parameters)?;
+        let asked = asked(&self.head, &self.outputs, parameters)?;
+        let texts = match (&self.labels, input) {
+            // Before the image, which takes longer.
+            (Some(texts), Input::FileCandidates(_, labels)) => texts.rows(labels, parameters)?,
+            _ => Vec::new(),
+        };
         let image = self.decoder.decode(file, &self.limits).map_err(refused)?;
         let pixels = self.preparation.apply(&image).map_err(refused)?;
         let side = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
@@ -244,10 +251,27 @@ impl ImagePipeline {
             Asked::Features { is_pooled } => {
                 (WorkKind::ImageFeatures, ContextKind::ImageFeatures { is_pooled })
             }
+            Asked::Candidates => {
+                let labels = match input {
+                    Input::FileCandidates(_, labels) => labels.iter().map(|it| (*it).into()),
+                    _ => return Err(foreign()),
+                };
+                (WorkKind::Logits, ContextKind::ImageCandidates(labels.collect()))
+            }
         };
-        let inputs = self.inputs.row(pixels)?;
-        let row = Row { inputs, tokens: 0, is_truncated: false, work: Work(work) };
-        Ok(Prepared { rows: vec![row], context: Context(context) })
+        let inputs = self.pixels.row(pixels)?;
+        let row = |inputs, work| Row { inputs, tokens: 0, is_truncated: false, work: Work(work) };
+        let rows = match self.labels {
+            None => vec![row(inputs, work)],
+            Some(_) => {
+                let of_run = |texts| {
+                    let inputs = inputs.iter().cloned().chain(texts).collect();
+                    row(inputs, WorkKind::Logits)
+                };
+                texts.into_iter().map(of_run).collect()
+            }
+        };
+        Ok(Prepared { rows, context: Context(context) })
     }
 
     pub(crate) fn reduce(
@@ -300,6 +324,15 @@ impl ImagePipeline {
         rows: Vec<Reduced>,
     ) -> Result<Reply, RowError> {
         let output = self.outputs.name(0);
+        if let (ContextKind::ImageCandidates(labels), Some(texts)) = (&context, &self.labels) {
+            let values = |it| match it {
+                Reduced::Values(values) => Ok(values),
+                _ => Err(foreign()),
+            };
+            let logits = rows.into_iter().map(values).collect::<Result<Vec<_>, _>>()?.concat();
+            let found = classify(labels, logits, texts.function, TopK::All, output)?;
+            return Ok(Reply::ImageCandidates(found));
+        }
         let mut rows = rows.into_iter();
         let row = rows.next().filter(|_| rows.len() == 0).ok_or_else(foreign)?;
         match (context, row, &self.head) {
@@ -343,29 +376,6 @@ impl ImagePipeline {
             _ => Err(foreign()),
         }
     }
-}
-
-/// The graph's classes are as many as the labels.
-fn check_labels(head: &ImageHead, outputs: &ImageOutputs, file: &str) -> Result<(), FolderError> {
-    let Some(width) = outputs.width else { return Ok(()) };
-    let (labels, width) = match head {
-        ImageHead::Classifier(classes) => (classes.labels.len(), width),
-        ImageHead::Detector(Detector { boxes: Boxes::Queries(kind), labels, .. }) => match kind {
-            // The last class is "nothing".
-            Queries::Softmax => (labels.len(), width.saturating_sub(1)),
-            Queries::Sigmoid | Queries::BestOf(_) => (labels.len(), width),
-        },
-        // The layout of an output was found by its labels.
-        ImageHead::Detector(Detector { boxes: Boxes::Yolo(_), .. }) | ImageHead::Features => {
-            return Ok(());
-        }
-    };
-    if labels == width {
-        return Ok(());
-    }
-    let problem = format!("it has {width} classes, and {labels} labels are named");
-    let error = FolderError::key(file, outputs.name(0), problem);
-    Err(error.remedy("name every class of the graph"))
 }
 
 /// An image that cannot be taken, in the words of the decoder.

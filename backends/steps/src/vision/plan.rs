@@ -32,6 +32,8 @@ pub(crate) enum ImageHead {
     Detector(Detector),
     /// Vectors of an image.
     Features,
+    /// How like the image each label of a request is.
+    Candidates,
 }
 
 /// What finds the objects in an image.
@@ -139,6 +141,7 @@ pub(crate) fn head(folder: &Folder, task: Task) -> Result<ImageHead, FolderError
     match task {
         Task::ImageClassification => Ok(ImageHead::Classifier(classes(folder))),
         Task::ImageFeatureExtraction => Ok(ImageHead::Features),
+        Task::ZeroShotImageClassification => Ok(ImageHead::Candidates),
         Task::ObjectDetection => {
             let model_type = &folder.config.model_type;
             let queries = Queries::of_model_type(model_type).ok_or_else(|| {

@@ -215,7 +215,8 @@ async fn finish(
         | Task::FeatureExtraction
         | Task::SparseEmbedding
         | Task::ObjectDetection
-        | Task::ImageFeatureExtraction => false,
+        | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification => false,
     };
     let Answering { work, asked, started, deadline } = answering;
     let around = pipeline.clone();

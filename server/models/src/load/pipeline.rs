@@ -176,6 +176,10 @@ impl Loader {
                 if pipeline.steps.text().is_none() && settled.is_unproved {
                     pipeline.rows = std::mem::take(&mut pipeline.rows).strict();
                 }
+                if pipeline.rows.is_whole {
+                    // Nothing can be merged, and nothing is lost by it.
+                    settled.warning = None;
+                }
                 settled.kept = pipeline.rows.bounds.and_then(|_| self.kept_costs(load, plan));
                 let Tried { rows, trials } =
                     self.try_rows(load, plan, model, settled, &pipeline)?;

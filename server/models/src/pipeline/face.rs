@@ -66,9 +66,10 @@ fn inputs(task: Task) -> Vec<Port> {
         | Task::FeatureExtraction
         | Task::SentenceEmbedding
         | Task::SparseEmbedding => vec![text(TEXT)],
-        Task::ImageClassification | Task::ObjectDetection | Task::ImageFeatureExtraction => {
-            vec![text(IMAGE)]
-        }
+        Task::ImageClassification
+        | Task::ObjectDetection
+        | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification => vec![text(IMAGE)],
         Task::AudioClassification | Task::AutomaticSpeechRecognition => vec![text(AUDIO)],
     }
 }
@@ -89,6 +90,7 @@ fn takes_ids(task: Task) -> bool {
         | Task::ImageClassification
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => false,
     }
@@ -101,6 +103,7 @@ fn outputs(task: Task, dimensions: Option<usize>) -> Vec<Port> {
         Task::TextClassification
         | Task::ZeroShotClassification
         | Task::ImageClassification
+        | Task::ZeroShotImageClassification
         | Task::AudioClassification => {
             vec![many(LABEL, DataType::Bytes), many(SCORE, DataType::Fp32)]
         }

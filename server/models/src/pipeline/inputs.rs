@@ -21,6 +21,7 @@ pub(crate) enum Row<'a> {
     Sentences(&'a str, Vec<&'a str>),
     Ranking(&'a str, Vec<&'a str>),
     File(&'a [u8]),
+    FileCandidates(&'a [u8], Vec<&'a str>),
 }
 
 impl<'a> Row<'a> {
@@ -34,6 +35,7 @@ impl<'a> Row<'a> {
             Row::Sentences(text, sentences) => Input::Sentences(text, sentences),
             Row::Ranking(text, texts) => Input::Ranking(text, texts),
             Row::File(bytes) => Input::File(bytes),
+            Row::FileCandidates(bytes, labels) => Input::FileCandidates(bytes, labels),
         }
     }
 
@@ -41,9 +43,10 @@ impl<'a> Row<'a> {
     pub(crate) fn rows(&self) -> usize {
         match self {
             Row::Text(_) | Row::Pair(..) | Row::Ids(_) | Row::File(_) => 1,
-            Row::Candidates(_, list) | Row::Sentences(_, list) | Row::Ranking(_, list) => {
-                list.len()
-            }
+            Row::Candidates(_, list)
+            | Row::Sentences(_, list)
+            | Row::Ranking(_, list)
+            | Row::FileCandidates(_, list) => list.len(),
         }
     }
 }
@@ -66,18 +69,16 @@ pub(crate) fn of_rows<'a>(
             Some(second) => Ok(pairs(texts(inputs, TEXT)?, second)),
             None => Ok(single(texts(inputs, TEXT)?)),
         },
-        Task::ZeroShotClassification => match candidate_labels {
-            Some(labels) => {
-                let labels = || labels.iter().map(String::as_str).collect();
-                let texts = texts(inputs, TEXT)?.into_iter();
-                Ok(texts.map(|it| Row::Candidates(it, labels())).collect())
-            }
-            None => {
-                let problem =
-                    "parameters.candidate_labels: expected the classes to choose from, found none";
-                Err(Error::InvalidRequest(problem.to_owned()))
-            }
-        },
+        Task::ZeroShotClassification => {
+            let labels = labels(candidate_labels)?;
+            let texts = texts(inputs, TEXT)?.into_iter();
+            Ok(texts.map(|it| Row::Candidates(it, labels.clone())).collect())
+        }
+        Task::ZeroShotImageClassification => {
+            let labels = labels(candidate_labels)?;
+            let files = contents(inputs, IMAGE);
+            Ok(files.map(|it| Row::FileCandidates(it, labels.clone())).collect())
+        }
         Task::QuestionAnswering => Ok(pairs(texts(inputs, QUESTION)?, texts(inputs, CONTEXT)?)),
         Task::SentenceSimilarity => lists(inputs, SOURCE_SENTENCE, SENTENCES, Row::Sentences),
         Task::Rerank => lists(inputs, QUERY, TEXTS, Row::Ranking),
@@ -97,10 +98,21 @@ fn single(texts: Vec<&str>) -> Vec<Row<'_>> {
     texts.into_iter().map(Row::Text).collect()
 }
 
+/// The classes to choose from.
+fn labels(given: Option<&[String]>) -> Result<Vec<&str>, Error> {
+    let problem = "parameters.candidate_labels: expected the classes to choose from, found none";
+    let missing = || Error::InvalidRequest(problem.to_owned());
+    Ok(given.ok_or_else(missing)?.iter().map(String::as_str).collect())
+}
+
 /// The files of that input.
-fn files<'a>(inputs: &'a [NamedTensor], name: &str) -> Vec<Row<'a>> {
-    let tensors = inputs.iter().filter(|it| &*it.name == name);
-    tensors.flat_map(|it| it.tensor.strings()).map(Row::File).collect()
+fn files<'a>(inputs: &'a [NamedTensor], name: &'a str) -> Vec<Row<'a>> {
+    contents(inputs, name).map(Row::File).collect()
+}
+
+fn contents<'a>(inputs: &'a [NamedTensor], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+    let tensors = inputs.iter().filter(move |it| &*it.name == name);
+    tensors.flat_map(|it| it.tensor.strings())
 }
 
 /// A list of token ids.

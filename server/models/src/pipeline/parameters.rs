@@ -40,7 +40,10 @@ pub(crate) fn read(task: Task, parameters: &[(Arc<str>, Parameter)]) -> Result<A
         }
         let value = value_of(key, value);
         match (task, &**key) {
-            (Task::ZeroShotClassification, CANDIDATE_LABELS) => {
+            (
+                Task::ZeroShotClassification | Task::ZeroShotImageClassification,
+                CANDIDATE_LABELS,
+            ) => {
                 asked.candidate_labels = Some(labels(&value)?);
             }
             (_, key) => {

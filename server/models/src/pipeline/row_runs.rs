@@ -30,6 +30,8 @@ pub(crate) struct RowRuns {
     pub(crate) lengths: Lengths,
     /// Numbers of jobs that run alone; `None` where rows run with those of others.
     pub(crate) alone: Option<Arc<AtomicU64>>,
+    /// Does a job hold all that is put into a run, as of a graph that takes an image and any number of texts?
+    pub(crate) is_whole: bool,
     /// What their runs cost, as far as it was known at load.
     pub(crate) costs: Arc<CostTable>,
 }
@@ -68,7 +70,9 @@ impl RowRuns {
         };
         // What has no length shares runs by its shape.
         let bounds = bounds.filter(|_| steps.text().is_some());
-        RowRuns { bounds, padding, lengths, alone: None, costs: Arc::default() }
+        let is_whole = steps.inputs().iter().any(|it| it.shape == RowShape::Whole);
+        let alone = is_whole.then(Arc::default);
+        RowRuns { bounds, padding, lengths, alone, is_whole, costs: Arc::default() }
     }
 
     /// The same, whose rows run with rows of their own length and request only.
@@ -78,7 +82,7 @@ impl RowRuns {
 
     /// How many of these rows of one request, the first and those behind it, are one job.
     pub(crate) fn rows_of_job(&self, lengths: impl Iterator<Item = usize>) -> usize {
-        if self.alone.is_none() {
+        if self.alone.is_none() || self.is_whole {
             return 1;
         }
         let mut lengths = lengths.take(USUAL_ROWS).peekable();
@@ -130,8 +134,14 @@ impl RowRuns {
         "pipeline".hash(&mut key);
         let mut row = Vec::with_capacity(inputs.len());
         for (input, of_graph) in inputs.into_iter().zip(steps.inputs()) {
-            let shape = std::iter::once(1).chain(input.tensor.shape().dims().iter().copied());
-            let mut tensor = input.tensor.reshape(shape.collect()).ok_or_else(lost)?;
+            let mut tensor = match of_graph.shape {
+                RowShape::Whole => input.tensor,
+                RowShape::Tokens { .. } | RowShape::Fixed(_) | RowShape::Varying => {
+                    let dims = input.tensor.shape().dims().iter().copied();
+                    let shape = std::iter::once(1).chain(dims);
+                    input.tensor.reshape(shape.collect()).ok_or_else(lost)?
+                }
+            };
             if length != tokens && is_of_tokens(of_graph) {
                 let padding = self.padding.as_ref().ok_or_else(lost)?;
                 let parts = std::iter::once(&tensor);
@@ -140,7 +150,7 @@ impl RowRuns {
             if of_graph.shape == RowShape::Varying {
                 tensor.shape().hash(&mut key);
             }
-            row.push(NamedTensor { tensor, ..input });
+            row.push(NamedTensor { name: input.name, tensor });
         }
         let outputs = steps.outputs().iter().map(|it| it.name.clone()).collect();
         let work = Work { inputs: row, outputs, rows: 1 };
@@ -168,7 +178,7 @@ fn padding(steps: &Pipeline) -> Option<Padding> {
         RowShape::Tokens { pad } => {
             Some(Filler::new(it.dtype, pad, side).map(|filler| (it.name.clone(), filler)))
         }
-        RowShape::Fixed(_) | RowShape::Varying => None,
+        RowShape::Fixed(_) | RowShape::Varying | RowShape::Whole => None,
     };
     let inputs = steps.inputs().iter().filter_map(filler).collect::<Option<_>>()?;
     Some(Padding { inputs })

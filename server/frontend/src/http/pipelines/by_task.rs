@@ -51,6 +51,7 @@ pub async fn by_task(
             | Task::ImageClassification
             | Task::ObjectDetection
             | Task::ImageFeatureExtraction
+            | Task::ZeroShotImageClassification
             | Task::AudioClassification
             | Task::AutomaticSpeechRecognition,
         )

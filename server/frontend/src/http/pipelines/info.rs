@@ -64,6 +64,7 @@ fn kind<'a>(model: TextModel<'a>, pooling: Option<&'a str>) -> ModelKind<'a> {
         | Task::ImageClassification
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition) => ModelKind::Other(task.name()),
     }

@@ -97,6 +97,7 @@ fn gives_best_class(task: Task, inputs: &[NamedTensor], parameters: &Parameters)
         | Task::ImageClassification
         | Task::ObjectDetection
         | Task::ImageFeatureExtraction
+        | Task::ZeroShotImageClassification
         | Task::AudioClassification
         | Task::AutomaticSpeechRecognition => false,
     };
