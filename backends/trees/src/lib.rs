@@ -8,6 +8,7 @@
 
 pub mod error;
 pub mod forest;
+pub mod lightgbm;
 pub mod limits;
 pub mod ndarray;
 pub mod pickle;

@@ -1,0 +1,4 @@
+//! Forests as the libraries wrote them, and what the libraries answer, in `tests/fixtures/forests`.
+
+mod lightgbm;
+mod support;
