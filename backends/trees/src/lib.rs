@@ -8,8 +8,44 @@
 
 pub mod error;
 pub mod forest;
+mod instance;
 pub mod lightgbm;
 pub mod limits;
+mod model;
 pub mod ndarray;
+pub mod options;
+pub mod output;
 pub mod pickle;
+pub mod read;
+mod select;
+mod shared;
+pub mod sniff;
 pub mod xgboost;
+
+use std::sync::Arc;
+
+use backend::{Backend, BackendError, EngineDescription, Model, ModelSource};
+
+use model::TreeModel;
+
+/// The engine. It has no state.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trees;
+
+/// What the engine opens, and what its settings are called.
+const DESCRIPTION: EngineDescription =
+    EngineDescription { parameters: &options::PARAMETERS, ..EngineDescription::PLAIN };
+
+impl Backend for Trees {
+    fn name(&self) -> &'static str {
+        "fil"
+    }
+
+    fn description(&self) -> &'static EngineDescription {
+        &DESCRIPTION
+    }
+
+    fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
+        Ok(Arc::new(TreeModel::load(source)?))
+    }
+}

@@ -184,6 +184,17 @@ pub struct Linear {
     pub biases: Vec<f64>,
 }
 
+impl Library {
+    /// Its name as its makers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::Xgboost => "XGBoost",
+            Library::Lightgbm => "LightGBM",
+            Library::ScikitLearn => "scikit-learn",
+        }
+    }
+}
+
 impl Document {
     /// A model of XGBoost without trees and outputs.
     pub fn new(origin: Origin, transform: Transform) -> Document {

@@ -49,6 +49,16 @@ pub enum Rows<'a> {
     Double(&'a [f64]),
 }
 
+impl Rows<'_> {
+    /// So many elements from there on, or those that are left.
+    pub fn slice(&self, start: usize, length: usize) -> Rows<'_> {
+        match self {
+            Rows::Single(rows) => Rows::Single(&rows[start..rows.len().min(start + length)]),
+            Rows::Double(rows) => Rows::Double(&rows[start..rows.len().min(start + length)]),
+        }
+    }
+}
+
 impl Forest {
     /// Does it want rows of 32 bits? Others it wants as [`Rows::Double`].
     pub fn takes_single(&self) -> bool {

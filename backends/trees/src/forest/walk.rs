@@ -34,7 +34,8 @@ pub(super) trait Splits {
     fn go_right(&self, node: Self::Node, value: Self::Feature) -> bool;
 }
 
-/// Walks through the trees whose roots are given, for the same row. `depth` is that of the deepest. Where the walks end.
+/// Walks through the trees whose roots are given, for the same row. `depth` is that of the deepest. Returns where the
+/// walks end.
 pub(super) fn one_row<S: Splits>(
     splits: &S,
     nodes: &[S::Node],
@@ -45,7 +46,7 @@ pub(super) fn one_row<S: Splits>(
     walk(splits, nodes, roots, depth, [row; LANES])
 }
 
-/// Walks through one tree for several rows. Where the walks end.
+/// Walks through one tree for several rows. Returns where the walks end.
 pub(super) fn one_tree<S: Splits>(
     splits: &S,
     nodes: &[S::Node],

@@ -160,6 +160,11 @@ fn model<S: Source>(
             learner.rounds = source.numbers()?;
             Ok(())
         }
+        // That of dart, from 3.4 on.
+        "weight_drop" => {
+            parts.weight_drop = source.numbers()?;
+            Ok(())
+        }
         "weights" => {
             parts.weights = source.numbers()?;
             Ok(())

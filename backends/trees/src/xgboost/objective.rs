@@ -87,7 +87,9 @@ impl Objective {
             Base::Logit => each(|it| -(1.0 / it.clamp(1e-6, 1.0 - 1e-6) - 1.0).ln()),
             Base::Logarithm => each(f32::ln),
             Base::Expectiles => {
-                let gap = |i: usize| inverse_softplus(scores[i] - scores[i - 1] - EXPECTILE_GAP);
+                let gap = |i: usize| {
+                    inverse_softplus((scores[i] - scores[i - 1] - EXPECTILE_GAP).max(EXPECTILE_GAP))
+                };
                 (0..scores.len()).map(|i| if i == 0 { scores[0] } else { gap(i) }).collect()
             }
         }

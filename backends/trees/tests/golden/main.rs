@@ -2,3 +2,4 @@
 
 mod lightgbm;
 mod support;
+mod xgboost;

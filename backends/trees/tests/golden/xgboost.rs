@@ -1,0 +1,69 @@
+//! Files of XGBoost, and what XGBoost answers.
+
+use backend_trees::{forest::document::Document, read::read};
+use serde_json::Value;
+
+use crate::support::{Expected, answers, difference, files, numbers};
+
+/// How the answers of a document differ, if they do.
+fn differences(document: &Document, expected: &Expected, model: &str) -> Vec<String> {
+    let of_model = expected.of(model);
+    let mut found = Vec::new();
+    let mut compare = |document: Document, name: &str, is_margin: bool| {
+        let Some(tensor) = of_model.get(name) else { return };
+        let (margins, predictions) = answers(document, &expected.rows(model, tensor));
+        let given = if is_margin { margins } else { predictions };
+        let expected = numbers(tensor);
+        let problem = match of_model.get("within").and_then(Value::as_f64) {
+            Some(within) => far(&given, &expected, within),
+            None => difference(&given, &expected),
+        };
+        found.extend(problem.map(|it| format!("{name}: {it}")));
+    };
+    compare(document.clone(), "margins", true);
+    compare(document.clone(), "predictions", false);
+    if of_model.get("best").is_some() {
+        let round = document.best_round.expect("the best round");
+        let mut best = document.clone();
+        best.trees.truncate(best.rounds[round + 1]);
+        best.rounds.clear();
+        compare(best, "best", true);
+    }
+    found
+}
+
+/// The first number that is not near enough.
+fn far(found: &[f64], expected: &[f64], within: f64) -> Option<String> {
+    let is_far = |(found, expected): &(&f64, &f64)| {
+        within * expected.abs().max(1.0) < (*found - *expected).abs()
+    };
+    let (at, it) = found.iter().zip(expected).enumerate().find(|(_, it)| is_far(it))?;
+    Some(format!("{at}: {it:?}"))
+}
+
+/// Each file of a folder with such an ending, of which there are so many or more.
+fn check(name: &str, endings: &[&str], least: usize) -> Vec<String> {
+    let expected = Expected::read(name);
+    let mut files = files(name, endings);
+    files.retain(|(model, _)| model != "expected");
+    assert!(least <= files.len(), "{name} has {} files", files.len());
+    let mut found = Vec::new();
+    for (model, path) in files {
+        let bytes = std::fs::read(&path).expect("a fixture");
+        let problems = match read(&bytes, None) {
+            Ok(document) => differences(&document, &expected, &model),
+            Err(error) => vec![error.to_string()],
+        };
+        found.extend(problems.iter().map(|it| format!("{}: {it}", path.display())));
+    }
+    found
+}
+
+#[test]
+fn golden_xgboost() {
+    let mut found = check("xgboost-1.2.1", &["json"], 20);
+    for version in ["xgboost-1.7.6", "xgboost-3.2.0", "xgboost-3.4.1"] {
+        found.extend(check(version, &["json", "ubj"], 60));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
