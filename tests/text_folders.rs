@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     pipelines::{agrees, repository},
-    support::{Client, Page, Server},
+    support::{Client, Page, Server, Start},
 };
 
 /// What a model answers to these inputs on `/invocations`.
@@ -33,4 +33,25 @@ fn inputs_that_no_text_brings_get_the_value_that_a_text_alone_has() {
     // A client that sends tensors needs no switch, either.
     let metadata = server.get("/v2/models/merged").expect(200).text();
     assert!(!metadata.contains("use_cache_branch"), "{metadata}");
+}
+
+#[test]
+fn the_variable_of_hugging_faces_container_says_what_a_folder_is_for() {
+    let repository = repository(&["features", "sst2"]);
+    let start = |task| {
+        Start::new(&repository).variable("HF_TASK", task).flags(&["--exit-on-error=false"]).run()
+    };
+    let server = start("feature-extraction");
+    let vectors = ask(&server, "features", &json!("so happy"));
+    assert!(vectors[0][0][0].is_number(), "a vector for each token: {vectors}");
+    // The graph of a classifier has no such output, and of the other folder the task is another one.
+    let reason = |server: &Server, model: &str| {
+        let index = server.post("/v2/repository/index", "").expect(200).json();
+        let models = index.as_array().unwrap();
+        models.iter().find(|it| it["name"] == model).unwrap()["reason"].as_str().unwrap().to_owned()
+    };
+    let refused = reason(&server, "sst2");
+    assert!(refused.contains("no such output; HF_TASK asks for feature-extraction"), "{refused}");
+    let refused = reason(&start("ner"), "sst2");
+    assert!(refused.contains("is for text-classification, and HF_TASK asks for ner"), "{refused}");
 }

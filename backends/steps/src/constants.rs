@@ -3,9 +3,9 @@
 use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
 
 use crate::{
+    decide::{Decision, decide},
     error::FolderError,
     folder::Folder,
-    task::{Decision, decide},
 };
 use inference::task::Medium;
 

@@ -7,6 +7,7 @@
 
 mod constants;
 mod context;
+mod decide;
 pub mod detect;
 mod engine;
 mod error;

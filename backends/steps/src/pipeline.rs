@@ -6,6 +6,7 @@ use backend::ModelSpec;
 
 use crate::{
     context::{Context, Work},
+    decide::{Decision, HF_TASK, decide},
     error::{FolderError, RowError},
     explain::ExplainedEnsemble,
     folder::{FileNote, Folder, Overrides, Ultralytics},
@@ -16,7 +17,6 @@ use crate::{
     side::Side,
     speech::SoundPipeline,
     step::{GraphInput, Prepared, Step},
-    task::{Decision, decide},
     text_pipeline::TextPipeline,
     vision::ImagePipeline,
 };
@@ -58,11 +58,19 @@ impl Pipeline {
             Decision::Pipeline(task) => task,
             Decision::Tensors(reason) => return Ok(Opened::Tensors(reason)),
         };
-        let kind = match task.medium() {
-            Medium::Text => Kind::Text(Arc::new(TextPipeline::open(folder, task, spec)?)),
-            Medium::Image => Kind::Image(Box::new(ImagePipeline::open(folder, task, spec)?)),
-            Medium::Audio => Kind::Sound(Box::new(SoundPipeline::open(folder, task, spec)?)),
+        let open = || -> Result<Kind, FolderError> {
+            Ok(match task.medium() {
+                Medium::Text => Kind::Text(Arc::new(TextPipeline::open(folder, task, spec)?)),
+                Medium::Image => Kind::Image(Box::new(ImagePipeline::open(folder, task, spec)?)),
+                Medium::Audio => Kind::Sound(Box::new(SoundPipeline::open(folder, task, spec)?)),
+            })
         };
+        let is_asked_for =
+            folder.overrides.task.is_none() && folder.overrides.container_task.is_some();
+        let kind = open().map_err(|error| match error.remedy.is_empty() && is_asked_for {
+            true => error.remedy(format!("{HF_TASK} asks for {task}")),
+            false => error,
+        })?;
         let files = folder.files.clone();
         Ok(Opened::Pipeline(Box::new(Pipeline { kind, files })))
     }

@@ -11,15 +11,6 @@ use crate::{
 };
 use inference::task::Task;
 
-/// What becomes of a folder.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
-    /// It is a pipeline.
-    Pipeline(Task),
-    /// Its graph is served as it is, for this reason.
-    Tensors(String),
-}
-
 /// The task of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -113,54 +104,8 @@ impl Head {
     }
 }
 
-/// Suffixes of architectures that this server does not run as pipelines, and what they are.
-const OTHERS: [(&str, &str); 7] = [
-    ("ForCausalLM", "it generates text"),
-    ("ForConditionalGeneration", "it generates text"),
-    ("LMHeadModel", "it generates text"),
-    ("ForSemanticSegmentation", "masks of an image have no pipeline"),
-    ("ForMultipleChoice", "multiple choice has no pipeline"),
-    ("ForNextSentencePrediction", "prediction of the next sentence has no pipeline"),
-    ("ForPreTraining", "it is for training"),
-];
-
-/// Architectures with one tower for images and one for texts.
-const TWO_TOWERS: [&str; 7] = [
-    "CLIPModel",
-    "ChineseCLIPModel",
-    "AltCLIPModel",
-    "MetaClip2Model",
-    "SiglipModel",
-    "Siglip2Model",
-    "VisionTextDualEncoderModel",
-];
-
 /// Tokens of the longest input where no file says a limit.
 pub(crate) const USUAL_LIMIT: usize = 8192;
-
-/// Decides what a folder is for. `metadata` is the task in the graph's own metadata.
-///
-/// # Errors
-/// When a task was named that there is not.
-pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, FolderError> {
-    let named = match (&folder.overrides.task, metadata) {
-        (Some(name), _) => Some(task_named(name)?),
-        // A task of the metadata that is none of a pipeline is no mistake of anybody's.
-        (None, Some(name)) => match Task::from_name(name) {
-            Some(task) => Some(task),
-            None => return Ok(Decision::Tensors(format!("its graph says the task '{name}'"))),
-        },
-        (None, None) => None,
-    };
-    let asks_for_splade = folder.overrides.pooling.as_deref() == Some("splade");
-    Ok(match named.or_else(|| from_modules(folder, asks_for_splade)) {
-        Some(task) => Decision::Pipeline(task),
-        None => match from_architectures(folder, asks_for_splade) {
-            Ok(task) => Decision::Pipeline(task),
-            Err(reason) => Decision::Tensors(reason),
-        },
-    })
-}
 
 /// What a folder of a text model says of how its task is done.
 ///
@@ -179,84 +124,6 @@ pub(crate) fn plan(folder: &Folder, task: Task) -> Result<Plan, FolderError> {
         padding_side: folder.tokenizer_config.padding_side.unwrap_or_default(),
         warnings,
     })
-}
-
-fn task_named(name: &str) -> Result<Task, FolderError> {
-    Task::from_name(name).ok_or_else(|| {
-        let names = Task::ALL.into_iter().map(Task::name);
-        let nearest = inference::signature::nearest(name, names).unwrap_or("text-classification");
-        FolderError::file("task", format!("there is no task '{name}'; the nearest is '{nearest}'"))
-    })
-}
-
-fn from_modules(folder: &Folder, asks_for_splade: bool) -> Option<Task> {
-    let modules = folder.modules.as_ref()?;
-    if modules.splade.is_some() || (modules.pooling.is_some() && asks_for_splade) {
-        return Some(Task::SparseEmbedding);
-    }
-    modules.pooling.as_ref().map(|_| Task::SentenceEmbedding)
-}
-
-/// The task of the first architecture; otherwise why its graph is served as tensors.
-fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, String> {
-    let config = &folder.config;
-    let Some(architecture) = config.architectures.first() else {
-        return match folder.tokenizer {
-            Some(_) => Ok(Task::SentenceEmbedding),
-            None => Err("no file says what it is for".to_owned()),
-        };
-    };
-    let is = |suffix: &str| architecture.ends_with(suffix);
-    if let Some((_, reason)) = OTHERS.iter().find(|(suffix, _)| is(suffix)) {
-        return Err(format!("{architecture}: {reason}"));
-    }
-    if is("ForSequenceClassification") && folder.tokenizer.is_none() && folder.extracts_sounds() {
-        return Ok(Task::AudioClassification);
-    }
-    if is("ForSequenceClassification") {
-        let entails = config.labels.iter().any(|it| it.to_lowercase().starts_with("entail"));
-        return Ok(match (config.labels.len(), entails) {
-            (1, _) => Task::Rerank,
-            (_, true) => Task::ZeroShotClassification,
-            (_, false) => Task::TextClassification,
-        });
-    }
-    if is("ForTokenClassification") {
-        return Ok(Task::TokenClassification);
-    }
-    if is("ForQuestionAnswering") || is("ForQuestionAnsweringSimple") {
-        return Ok(Task::QuestionAnswering);
-    }
-    if is("ForMaskedLM") || is("WithLMHeadModel") {
-        return Ok(match asks_for_splade {
-            true => Task::SparseEmbedding,
-            false => Task::FillMask,
-        });
-    }
-    if is("ForImageClassification") || is("ForImageClassificationWithTeacher") {
-        return Ok(Task::ImageClassification);
-    }
-    if is("ForObjectDetection") {
-        return Ok(Task::ObjectDetection);
-    }
-    if is("ForCTC") {
-        return Ok(Task::AutomaticSpeechRecognition);
-    }
-    if is("ForAudioClassification") {
-        return Ok(Task::AudioClassification);
-    }
-    if TWO_TOWERS.contains(&architecture.as_str()) && folder.preprocesses_images() {
-        return Ok(Task::ZeroShotImageClassification);
-    }
-    let has_head = architecture.contains("For");
-    if !has_head && folder.tokenizer.is_none() && folder.preprocesses_images() {
-        return Ok(Task::ImageFeatureExtraction);
-    }
-    match (has_head, &folder.tokenizer) {
-        (false, Some(_)) => Ok(Task::SentenceEmbedding),
-        (false, None) => Err(format!("{architecture} has no tokenizer.json")),
-        (true, _) => Err(format!("{architecture} is no architecture with a pipeline")),
-    }
 }
 
 fn head(folder: &Folder, task: Task) -> Result<Head, FolderError> {

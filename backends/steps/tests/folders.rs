@@ -252,6 +252,47 @@ fn labels_that_are_not_as_many_as_classes_are_refused() {
 }
 
 #[test]
+fn the_variable_of_a_container_chooses_a_task_that_the_folder_allows() {
+    let opened = |architecture: &str, overrides: Overrides| {
+        let config = format!(r#"{{"architectures": ["{architecture}"]}}"#);
+        let dir = folder(&[("config.json", &config)]);
+        let mut spec = spec();
+        spec.outputs.push(tensor("last_hidden_state", DataType::Fp32, &[None, None, Some(4)]));
+        match open_with(&dir.0, &overrides, &spec, &[]) {
+            Ok(Opened::Pipeline(pipeline)) => Ok(pipeline.task()),
+            Ok(Opened::Tensors(reason)) => Err(reason),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let asked = |architecture: &str, task: &str| {
+        let container_task = Some(task.to_owned());
+        opened(architecture, Overrides { container_task, ..Overrides::default() })
+    };
+    let classifier = "XForSequenceClassification";
+    assert_eq!(asked(classifier, "sentiment-analysis"), Ok(Task::TextClassification));
+    assert_eq!(asked(classifier, "zero-shot-classification"), Ok(Task::ZeroShotClassification));
+    assert_eq!(asked(classifier, "feature-extraction"), Ok(Task::FeatureExtraction));
+    assert_eq!(asked("XModel", "feature-extraction"), Ok(Task::FeatureExtraction));
+    assert_eq!(asked("XForCausalLM", "feature-extraction"), Ok(Task::FeatureExtraction));
+    let text = "config.json: architectures: XForSequenceClassification is for text-classification, \
+                and HF_TASK asks for fill-mask; leave HF_TASK out, or let it be text-classification";
+    assert_eq!(asked(classifier, "fill-mask"), Err(text.to_owned()));
+    assert!(
+        asked("XForTokenClassification", "text-generation")
+            .unwrap_err()
+            .contains("text-generation")
+    );
+    let reason = asked("XForCausalLM", "text-generation").unwrap_err();
+    assert_eq!(reason, "XForCausalLM: it generates text");
+    assert!(asked("XForCausalLM", "fill-mask").unwrap_err().contains("HF_TASK asks for fill-mask"));
+    // What operators say of the folder itself goes before the variable.
+    let (task, container_task) =
+        (Some("text-classification".to_owned()), Some("fill-mask".to_owned()));
+    let both = Overrides { task, container_task, ..Overrides::default() };
+    assert_eq!(opened(classifier, both), Ok(Task::TextClassification));
+}
+
+#[test]
 fn a_ranking_needs_one_label() {
     let config = r#"{"architectures": ["X"], "id2label": {"0": "a", "1": "b"}}"#;
     let dir = folder(&[("config.json", config)]);

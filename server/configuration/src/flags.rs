@@ -13,6 +13,8 @@ pub struct Flag {
     pub help: &'static str,
     /// What of its text is never shown.
     pub secrecy: Secrecy,
+    /// Do blanks at the ends of a variable belong to its text?
+    pub keeps_blanks: bool,
 }
 
 /// How a setting is given.
@@ -40,17 +42,43 @@ pub enum Secrecy {
 impl Flag {
     /// `--name value`. The default is empty where there is none, or where it depends.
     pub const fn value(name: &'static str, default: &'static str, help: &'static str) -> Flag {
-        Flag { name, takes: Takes::Value, default, help, secrecy: Secrecy::None }
+        Flag {
+            name,
+            takes: Takes::Value,
+            default,
+            help,
+            secrecy: Secrecy::None,
+            keeps_blanks: false,
+        }
     }
 
     /// `--name value`, any number of times.
     pub const fn many(name: &'static str, help: &'static str) -> Flag {
-        Flag { name, takes: Takes::Many, default: "", help, secrecy: Secrecy::None }
+        Flag {
+            name,
+            takes: Takes::Many,
+            default: "",
+            help,
+            secrecy: Secrecy::None,
+            keeps_blanks: false,
+        }
     }
 
     /// `--name` alone is true; without it the setting is false.
     pub const fn switch(name: &'static str, help: &'static str) -> Flag {
-        Flag { name, takes: Takes::Switch, default: "false", help, secrecy: Secrecy::None }
+        Flag {
+            name,
+            takes: Takes::Switch,
+            default: "false",
+            help,
+            secrecy: Secrecy::None,
+            keeps_blanks: false,
+        }
+    }
+
+    /// The same, whose text begins and ends as its variable does, blanks included.
+    pub const fn with_blanks(self) -> Flag {
+        Flag { keeps_blanks: true, ..self }
     }
 
     /// The same, with a text of which nothing after the first `=` is ever shown.

@@ -58,6 +58,11 @@ fn own_variables(
             continue;
         }
         let name = flags.full_name(name);
+        if flags.flag(name).is_some_and(|it| it.keeps_blanks) {
+            let whole = environment.variable(&variable).and_then(|it| it.into_string().ok());
+            given.push(Given::new(name, whole.unwrap_or(text), Origin::Own(variable)));
+            continue;
+        }
         let many = flags.flag(name).is_some_and(|it: &Flag| it.takes == Takes::Many);
         let texts = if many { text.split(';').collect() } else { vec![&*text] };
         given.extend(

@@ -106,7 +106,7 @@ pub(super) fn resolve(
         stores: store_settings::resolve(&sources, environment, opens_stores, problems),
         repository: Repository {
             platform,
-            ..repository::resolve(from, &sources, machine, problems)
+            ..repository::resolve(from, &sources, environment, machine, problems)
         },
         control,
         model_defaults: model_defaults::resolve(&sources, start, problems),

@@ -27,7 +27,7 @@ pub(super) fn resolve(
     problems: &mut Vec<String>,
 ) -> Option<ExplainCommand> {
     let sources = gather(&command.settings, flags, environment, problems);
-    let pipelines = pipelines::resolve(&sources, problems);
+    let pipelines = pipelines::resolve(&sources, environment, problems);
     let engines = engines::resolve(&sources, problems);
     let Some(path) = command.path else {
         problems.push("no folder is named; write muster explain DIR".to_owned());

@@ -10,6 +10,8 @@ use crate::error::FolderError;
 pub struct Overrides {
     /// The task's name.
     pub task: Option<String>,
+    /// The name of the task that the variable of Hugging Face's container asks for, where the folder allows it.
+    pub container_task: Option<String>,
     /// The graph: a file relative to the folder, or a variant such as `fp16`.
     pub graph: Option<String>,
     /// How token vectors become one: names with `+` between them, or `splade`.
@@ -76,6 +78,7 @@ impl Overrides {
         let text = |key: &str| file.text(key).map(|it| it.map(str::to_owned));
         Ok(Overrides {
             task: self.task.or(text("task")?),
+            container_task: self.container_task,
             graph: self.graph.or(text("graph")?),
             pooling: self.pooling.or(text("pooling")?),
             truncate: self.truncate.or(file.flag("truncate")?),

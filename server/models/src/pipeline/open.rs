@@ -195,6 +195,7 @@ pub(crate) fn around(
 pub(crate) fn overrides(settings: &PipelineSettings) -> Overrides {
     Overrides {
         task: settings.task.clone(),
+        container_task: settings.container_task.clone(),
         graph: settings.graph.clone(),
         pooling: settings.pooling.clone(),
         max_text_bytes: settings.max_text_bytes,

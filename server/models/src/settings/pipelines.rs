@@ -3,8 +3,10 @@
 use std::num::NonZeroUsize;
 
 use configuration::{
-    Flag, Sources,
+    Environment, Flag, Sources,
+    compat::variables::HF_TASK,
     value::{self, Parse},
+    variable_text,
 };
 use steps::JpegLibrary;
 
@@ -32,7 +34,7 @@ pub const FLAGS: &[Flag] = &[
     Flag::value("max-image-pixels", "50000000", "Most pixels of one image, by what its header says; a larger one is refused before it is decoded"),
     Flag::value("max-audio-seconds", "300", "Seconds of the longest sound; a longer one is refused, by its header and while it is decoded"),
     Flag::value("jpeg-library", "", "The library that decodes JPEG, of libjpeg-turbo's interface: a name or a path; none for the decoder inside. Default: libturbojpeg.so.0 where the system has it, else the decoder inside"),
-    Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt"),
+    Flag::value("default-prompt", "", "What stands in front of every text of an embedding where the request names no prompt").with_blanks(),
     Flag::value("default-prompt-name", "", "The same by the name of one of the folder's prompts; not both"),
 ];
 
@@ -43,6 +45,8 @@ pub struct PipelineSettings {
     pub are_served: bool,
     /// The task of every folder; `None` where each says it.
     pub task: Option<String>,
+    /// The task that the variable of Hugging Face's container asks of every folder.
+    pub container_task: Option<String>,
     /// The graph of every folder, by path or variant; `None` where each says it, or the usual one.
     pub graph: Option<String>,
     /// How token vectors become one; `None` where each folder says it.
@@ -74,6 +78,7 @@ impl Default for PipelineSettings {
         PipelineSettings {
             are_served: true,
             task: None,
+            container_task: None,
             graph: None,
             pooling: None,
             max_client_batch_size: MOST_INPUTS,
@@ -91,7 +96,11 @@ impl Default for PipelineSettings {
 }
 
 /// Reads them.
-pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSettings {
+pub fn resolve(
+    sources: &Sources,
+    environment: &dyn Environment,
+    problems: &mut Vec<String>,
+) -> PipelineSettings {
     let inputs = sources.read("max-client-batch-size", value::count, problems);
     let mut most = |name| NonZeroUsize::new(sources.read(name, value::number, problems)?);
     let max_batch_tokens = most("max-batch-tokens");
@@ -113,6 +122,7 @@ pub fn resolve(sources: &Sources, problems: &mut Vec<String>) -> PipelineSetting
     PipelineSettings {
         are_served: sources.read("pipelines", auto_or_off, problems).unwrap_or(true),
         task: sources.read("task", value::text, problems),
+        container_task: variable_text(environment, HF_TASK, problems),
         graph: sources.read("pipeline-graph", value::text, problems),
         pooling: sources.read("pooling", value::text, problems),
         max_client_batch_size: inputs.unwrap_or(MOST_INPUTS),

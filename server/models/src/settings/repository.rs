@@ -9,7 +9,7 @@ use super::{
     pipelines::{self, PipelineSettings},
 };
 use configuration::{
-    Flag, Sources,
+    Environment, Flag, Sources,
     value::{self, Parse},
 };
 use machine::Machine;
@@ -109,6 +109,7 @@ impl Repository {
 pub fn resolve(
     from: ModelsFrom,
     sources: &Sources,
+    environment: &dyn Environment,
     machine: &Machine,
     problems: &mut Vec<String>,
 ) -> Repository {
@@ -138,7 +139,7 @@ pub fn resolve(
             .unwrap_or(false),
         load_limit: seconds("load-limit-secs", problems),
         load_run_limit: seconds("load-run-limit-secs", problems),
-        pipelines: pipelines::resolve(sources, problems),
+        pipelines: pipelines::resolve(sources, environment, problems),
     }
 }
 

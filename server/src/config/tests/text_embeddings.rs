@@ -87,6 +87,15 @@ fn its_variables_count_behind_its_options() {
 }
 
 #[test]
+fn a_prompt_of_an_own_variable_keeps_its_last_blank_and_no_other_setting_does() {
+    let variables = ["MUSTER_DEFAULT_PROMPT=query: ", "MUSTER_TASK= sentence-embedding "];
+    let pipelines = started("", &variables).repository.pipelines;
+    assert_eq!(pipelines.prompt.as_deref(), Some("query: "));
+    assert_eq!(pipelines.task.as_deref(), Some("sentence-embedding"));
+    assert_eq!(started("", &["MUSTER_DEFAULT_PROMPT= "]).repository.pipelines.prompt, None);
+}
+
+#[test]
 fn a_task_of_embeddings_takes_the_variables_that_are_about_texts() {
     let variables = ["POOLING=cls", "MAX_CLIENT_BATCH_SIZE=9", "PORT=81"];
     let config = started("--task sentence-embedding", &variables);

@@ -1,0 +1,206 @@
+//! What a folder is for: what was said over it, its graph's metadata, its modules, its architecture, and the task that a
+//! container's variable asks for.
+
+use crate::{error::FolderError, folder::Folder};
+use inference::task::{Medium, Task};
+
+/// What becomes of a folder.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// It is a pipeline.
+    Pipeline(Task),
+    /// Its graph is served as it is, for this reason.
+    Tensors(String),
+}
+
+/// Suffixes of architectures that this server does not run as pipelines, and what they are.
+const OTHERS: [(&str, &str); 7] = [
+    ("ForCausalLM", "it generates text"),
+    ("ForConditionalGeneration", "it generates text"),
+    ("LMHeadModel", "it generates text"),
+    ("ForSemanticSegmentation", "masks of an image have no pipeline"),
+    ("ForMultipleChoice", "multiple choice has no pipeline"),
+    ("ForNextSentencePrediction", "prediction of the next sentence has no pipeline"),
+    ("ForPreTraining", "it is for training"),
+];
+
+/// Architectures with one tower for images and one for texts.
+const TWO_TOWERS: [&str; 7] = [
+    "CLIPModel",
+    "ChineseCLIPModel",
+    "AltCLIPModel",
+    "MetaClip2Model",
+    "SiglipModel",
+    "Siglip2Model",
+    "VisionTextDualEncoderModel",
+];
+
+/// Decides what a folder is for. `metadata` is the task in the graph's own metadata.
+///
+/// # Errors
+/// When a task was named that there is not, or that the folder contradicts.
+pub fn decide(folder: &Folder, metadata: Option<&str>) -> Result<Decision, FolderError> {
+    if let Some(name) = &folder.overrides.task {
+        return Ok(Decision::Pipeline(task_named(name)?));
+    }
+    let own = own_decision(folder, metadata);
+    match &folder.overrides.container_task {
+        Some(asked) => asked_for(asked, own, folder),
+        None => Ok(own),
+    }
+}
+
+/// What the files of a folder and its graph say.
+fn own_decision(folder: &Folder, metadata: Option<&str>) -> Decision {
+    let asks_for_splade = folder.overrides.pooling.as_deref() == Some("splade");
+    let named = match metadata {
+        // A task of the metadata that is none of a pipeline is no mistake of anybody's.
+        Some(name) => match Task::from_name(name) {
+            Some(task) => Some(task),
+            None => return Decision::Tensors(format!("its graph says the task '{name}'")),
+        },
+        None => None,
+    };
+    match named.or_else(|| from_modules(folder, asks_for_splade)) {
+        Some(task) => Decision::Pipeline(task),
+        None => match from_architectures(folder, asks_for_splade) {
+            Ok(task) => Decision::Pipeline(task),
+            Err(reason) => Decision::Tensors(reason),
+        },
+    }
+}
+
+/// The decision where a container's variable asks for a task.
+///
+/// # Errors
+/// When the folder is for another one.
+fn asked_for(name: &str, own: Decision, folder: &Folder) -> Result<Decision, FolderError> {
+    let asked = Task::from_name(name);
+    let architecture = folder.config.architectures.first();
+    let contradiction = |is_for: &str| {
+        let (file, key, what) = match (&folder.modules, architecture) {
+            (Some(_), _) => ("modules.json", "", "the folder"),
+            (None, Some(architecture)) => ("config.json", "architectures", architecture.as_str()),
+            (None, None) => ("config.json", "", "the folder"),
+        };
+        let problem = format!("{what} {is_for}, and {HF_TASK} asks for {name}");
+        Err(FolderError::key(file, key, problem))
+    };
+    match (own, asked) {
+        (Decision::Pipeline(own), Some(asked)) if may_be(own, asked) || architecture.is_none() => {
+            Ok(Decision::Pipeline(asked))
+        }
+        (Decision::Pipeline(own), _) => {
+            let error = contradiction(&format!("is for {own}"));
+            error.map_err(|it| it.remedy(format!("leave {HF_TASK} out, or let it be {own}")))
+        }
+        // What generates text has vectors of tokens, too, if its graph gives them.
+        (Decision::Tensors(_), Some(asked))
+            if VECTORS.contains(&asked) && folder.tokenizer.is_some() =>
+        {
+            Ok(Decision::Pipeline(asked))
+        }
+        (Decision::Tensors(reason), Some(_)) => {
+            contradiction(&format!("has no pipeline ({reason})"))
+        }
+        (Decision::Tensors(reason), None) => Ok(Decision::Tensors(reason)),
+    }
+}
+
+/// The variable of Hugging Face's container.
+pub(crate) const HF_TASK: &str = "HF_TASK";
+
+/// Tasks of a graph that gives vectors of tokens.
+const VECTORS: [Task; 3] =
+    [Task::FeatureExtraction, Task::SentenceEmbedding, Task::SentenceSimilarity];
+
+/// May a folder for one task be asked for the other?
+fn may_be(own: Task, asked: Task) -> bool {
+    let of_sequences = [Task::TextClassification, Task::ZeroShotClassification, Task::Rerank];
+    let of_vocabulary = [Task::FillMask, Task::SparseEmbedding];
+    let are_among = |tasks: &[Task]| tasks.contains(&own) && tasks.contains(&asked);
+    own == asked
+        || are_among(&of_sequences)
+        || are_among(&of_vocabulary)
+        // Exporters leave the architecture as it was when they leave its head out: the outputs decide.
+        || (own.medium() == Medium::Text && VECTORS.contains(&asked))
+        || (own.medium() == Medium::Image && asked == Task::ImageFeatureExtraction)
+}
+
+fn task_named(name: &str) -> Result<Task, FolderError> {
+    Task::from_name(name).ok_or_else(|| {
+        let names = Task::ALL.into_iter().map(Task::name);
+        let nearest = inference::signature::nearest(name, names).unwrap_or("text-classification");
+        FolderError::file("task", format!("there is no task '{name}'; the nearest is '{nearest}'"))
+    })
+}
+
+fn from_modules(folder: &Folder, asks_for_splade: bool) -> Option<Task> {
+    let modules = folder.modules.as_ref()?;
+    if modules.splade.is_some() || (modules.pooling.is_some() && asks_for_splade) {
+        return Some(Task::SparseEmbedding);
+    }
+    modules.pooling.as_ref().map(|_| Task::SentenceEmbedding)
+}
+
+/// The task of the first architecture; otherwise why its graph is served as tensors.
+fn from_architectures(folder: &Folder, asks_for_splade: bool) -> Result<Task, String> {
+    let config = &folder.config;
+    let Some(architecture) = config.architectures.first() else {
+        return match folder.tokenizer {
+            Some(_) => Ok(Task::SentenceEmbedding),
+            None => Err("no file says what it is for".to_owned()),
+        };
+    };
+    let is = |suffix: &str| architecture.ends_with(suffix);
+    if let Some((_, reason)) = OTHERS.iter().find(|(suffix, _)| is(suffix)) {
+        return Err(format!("{architecture}: {reason}"));
+    }
+    if is("ForSequenceClassification") && folder.tokenizer.is_none() && folder.extracts_sounds() {
+        return Ok(Task::AudioClassification);
+    }
+    if is("ForSequenceClassification") {
+        let entails = config.labels.iter().any(|it| it.to_lowercase().starts_with("entail"));
+        return Ok(match (config.labels.len(), entails) {
+            (1, _) => Task::Rerank,
+            (_, true) => Task::ZeroShotClassification,
+            (_, false) => Task::TextClassification,
+        });
+    }
+    if is("ForTokenClassification") {
+        return Ok(Task::TokenClassification);
+    }
+    if is("ForQuestionAnswering") || is("ForQuestionAnsweringSimple") {
+        return Ok(Task::QuestionAnswering);
+    }
+    if is("ForMaskedLM") || is("WithLMHeadModel") {
+        return Ok(match asks_for_splade {
+            true => Task::SparseEmbedding,
+            false => Task::FillMask,
+        });
+    }
+    if is("ForImageClassification") || is("ForImageClassificationWithTeacher") {
+        return Ok(Task::ImageClassification);
+    }
+    if is("ForObjectDetection") {
+        return Ok(Task::ObjectDetection);
+    }
+    if is("ForCTC") {
+        return Ok(Task::AutomaticSpeechRecognition);
+    }
+    if is("ForAudioClassification") {
+        return Ok(Task::AudioClassification);
+    }
+    if TWO_TOWERS.contains(&architecture.as_str()) && folder.preprocesses_images() {
+        return Ok(Task::ZeroShotImageClassification);
+    }
+    let has_head = architecture.contains("For");
+    if !has_head && folder.tokenizer.is_none() && folder.preprocesses_images() {
+        return Ok(Task::ImageFeatureExtraction);
+    }
+    match (has_head, &folder.tokenizer) {
+        (false, Some(_)) => Ok(Task::SentenceEmbedding),
+        (false, None) => Err(format!("{architecture} has no tokenizer.json")),
+        (true, _) => Err(format!("{architecture} is no architecture with a pipeline")),
+    }
+}
