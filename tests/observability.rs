@@ -63,6 +63,36 @@ fn requests_and_replies_are_captured_as_the_platform_does() {
 }
 
 #[test]
+fn texts_at_the_addresses_of_other_servers_are_captured() {
+    let (repository, dir) = (crate::pipelines::repository(&["st-6"]), Repository::new());
+    let flag = format!("--data-capture-dir={}", dir.at("captured"));
+    let server = Server::start(&repository, &[&flag]);
+    let bodies = [
+        ("/v1/embeddings", r#"{"input": "so happy"}"#),
+        ("/v2/models/st-6/embed", r#"{"inputs": "so sad"}"#),
+        ("/", r#"{"inputs": "a film"}"#),
+    ];
+    for (path, body) in bodies {
+        server.post(path, body).expect(200);
+        // What fails is not captured.
+        assert!(400 <= server.post(path, "{}").status);
+    }
+    server.stop().unwrap();
+    let all = captured(dir.path());
+    assert_eq!(all.len(), bodies.len(), "{all:?}");
+    for (_, body) in bodies {
+        let sides = all.iter().map(|(_, line)| &line["captureData"]);
+        let mut fitting = sides.filter(|it| it["endpointInput"]["data"] == body);
+        let one = fitting.next().unwrap_or_else(|| panic!("{body}: {all:?}"));
+        assert_eq!(one["endpointInput"]["encoding"], "JSON");
+        assert!(
+            one["endpointOutput"]["data"].as_str().is_some_and(|it| it.contains("0.")),
+            "{one}"
+        );
+    }
+}
+
+#[test]
 fn a_part_of_requests_can_be_captured_and_one_side_alone() {
     let (repository, dir) = (Repository::of(&["scalar_one"]), Repository::new());
     let flags = [

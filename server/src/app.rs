@@ -158,6 +158,7 @@ impl App {
             _ => listener.clone(),
         };
         let service = Service::new(serving.clone(), settings, listener);
+        let service = service.capturing(observers.capture.clone());
         let http = Hosting { facade, ..hosting_front(&config, &observers, service, cpus) };
         if let Some(runner) = runner.flatten() {
             runner.start(http.clone(), config.lifecycle.patience())?;

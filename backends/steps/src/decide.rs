@@ -1,5 +1,5 @@
-//! What a folder is for: what was said over it, its graph's metadata, its modules, its architecture, and the task that a
-//! container's variable asks for.
+//! What a folder is for: what was said over it, its graph's metadata, its modules, its architecture, and the task that
+//! a container's variable asks for.
 
 use crate::{error::FolderError, folder::Folder};
 use inference::task::{Medium, Task};

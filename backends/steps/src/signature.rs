@@ -303,7 +303,10 @@ fn find<'a>(
     let is_float = |it: &&TensorSpec| {
         [DataType::Fp32, DataType::Fp16, DataType::Bf16, DataType::Fp64].contains(&it.dtype)
     };
-    let fits = |it: &&TensorSpec| !it.any_rank && it.dims.len() == rank && is_float(it);
+    // Logits are classes of something, whatever their shape.
+    let fits = |it: &&TensorSpec| {
+        !it.any_rank && it.dims.len() == rank && is_float(it) && &*it.name != "logits"
+    };
     match find_named(spec, names, rank, file) {
         Ok(found) => Ok(found),
         Err(error) => match spec.outputs.iter().find(fits) {

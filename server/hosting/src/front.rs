@@ -16,7 +16,6 @@ use frontend::http::{
 };
 use inference::error::Error;
 use models::ServedModel;
-use telemetry::capture::Capture;
 
 /// Everything that the handlers of a platform's addresses need. Each I/O thread has a clone of its own.
 #[derive(Clone)]
@@ -31,8 +30,6 @@ pub struct Hosting {
     pub first_of_several: bool,
     /// Counts invocations; `None` where the lines of metrics are off.
     pub recorder: Option<Recorder>,
-    /// Captures the data of some invocations; `None` where capture is off.
-    pub capture: Option<Capture>,
     /// The sessions of `/invocations`, shared by all ports; `None` where they are off.
     pub sessions: Option<Arc<SessionTable>>,
     /// Are WebSockets accepted?

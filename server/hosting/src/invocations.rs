@@ -11,13 +11,11 @@ use hyper::{
     http::request::Parts,
 };
 
-use crate::{
-    front::Hosting,
-    observed::{CUSTOM_ATTRIBUTES, Observed},
-};
+use crate::{front::Hosting, observed::Observed};
 use frontend::exchange::{Failure, payload::Payload};
 use frontend::http::{
     answer::Answer,
+    captures::CUSTOM_ATTRIBUTES,
     inference::{HttpCodec, Work, inference},
     respond,
     service::text,

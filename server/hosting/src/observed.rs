@@ -3,26 +3,15 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use hyper::{
-    header::{CONTENT_TYPE, HeaderName},
-    http::request::Parts,
-};
+use hyper::http::request::Parts;
 
 use crate::{emf::Invocation, front::Hosting};
 use frontend::{
     exchange::rendering::Rendering,
-    http::answer::{Answer, owned_text},
+    http::{answer::Answer, captures},
 };
 use models::ServedModel;
-use telemetry::capture::{About, Captured};
-
-/// The client's name for its request.
-const INFERENCE_ID: HeaderName = HeaderName::from_static("x-amzn-sagemaker-inference-id");
-
-/// A header that SageMaker passes from the client to the container and back.
-pub const CUSTOM_ATTRIBUTES: HeaderName =
-    HeaderName::from_static("x-amzn-sagemaker-custom-attributes");
+use telemetry::capture::Captured;
 
 /// An invocation that has begun.
 pub struct Observed {
@@ -35,16 +24,7 @@ impl Observed {
     pub fn begin(hosting: &Hosting, model: &ServedModel, parts: &Parts) -> Observed {
         let name = &model.shown_name;
         let counted = hosting.recorder.as_ref().map(|it| it.begin(name));
-        let captured = hosting.capture.as_ref().and_then(|capture| {
-            let id = hosting.http.request_id(&parts.headers, None);
-            let about = || About {
-                model: name.clone(),
-                inference_id: owned_text(&parts.headers, &INFERENCE_ID),
-                custom_attributes: owned_text(&parts.headers, &CUSTOM_ATTRIBUTES),
-                content_type: owned_text(&parts.headers, &CONTENT_TYPE),
-            };
-            capture.begin(about, &id)
-        });
+        let captured = captures::begin(&hosting.http, model, &parts.headers, None);
         Observed { counted, captured }
     }
 
@@ -56,11 +36,7 @@ impl Observed {
     /// Records the answer. A failure is counted but not captured, because it has no output.
     pub fn end(self, answer: &mut Answer) {
         let Observed { counted, captured } = self;
-        if let (Some(captured), Ok(response)) = (captured, &*answer) {
-            let content_type = owned_text(response.headers(), &CONTENT_TYPE);
-            let pieces: Vec<Bytes> = response.body().pieces().cloned().collect();
-            captured.output(content_type.as_deref(), &pieces);
-        }
+        captures::end(captured, answer);
         let Some(mut counted) = counted else { return };
         match answer {
             Ok(response) => {

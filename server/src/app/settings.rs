@@ -66,7 +66,6 @@ pub(super) fn hosting_front(
             Some(HostedStart { way: HostedWay::TensorFlowServing, .. })
         ),
         recorder: observers.recorder.clone(),
-        capture: observers.capture.clone(),
         sessions: config.sessions.map(|it| Arc::new(SessionTable::new(it.life, it.most.get()))),
         websocket: config.clients.websocket,
         cpus,

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod body;
+pub mod captures;
 mod compress;
 mod connection;
 pub mod dispatch;

@@ -23,6 +23,7 @@ use inference::{
     error::Error,
 };
 use protocol::sagemaker;
+use telemetry::capture::Capture;
 
 /// Most connections without a place that are heard at the same time.
 const HEARD: usize = 64;
@@ -70,6 +71,8 @@ pub struct Service {
     pub listener: Listener,
     /// The connections without a place that may ask for health at the same time. Those beyond are refused at once.
     pub hearing: Arc<Semaphore>,
+    /// Keeps bodies and replies of some requests; `None` where nothing does.
+    pub capture: Option<Capture>,
     /// Names of models that requests give and no model has.
     pub other_names: Arc<OtherNames>,
 }
@@ -93,7 +96,13 @@ impl Service {
     /// A service for these models.
     pub fn new(serving: Serving, settings: HttpSettings, listener: Listener) -> Service {
         let hearing = Arc::new(Semaphore::new(HEARD));
-        Service { serving, settings, listener, hearing, other_names: Arc::default() }
+        let (capture, other_names) = Default::default();
+        Service { serving, settings, listener, hearing, capture, other_names }
+    }
+
+    /// The same, of whose requests some are captured.
+    pub fn capturing(self, capture: Option<Capture>) -> Service {
+        Service { capture, ..self }
     }
 
     /// May a request that needs this access, with these headers, be answered on this port?

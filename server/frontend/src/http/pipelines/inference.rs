@@ -16,6 +16,7 @@ use crate::{
     exchange::{Failure, intake::Received, payload::Payload},
     http::{
         answer::{Answer, find},
+        captures,
         inference::{HttpCodec, Work, inference, inference_of_plain},
         reply_forms::ReplyForm,
         router::ModelPath,
@@ -30,6 +31,7 @@ use ::inference::{
 };
 use models::ServedModel;
 use protocol::{EncodedReply, body_model, terms::Terms};
+use telemetry::capture::Captured;
 
 /// How the bodies of one operation are read, and its replies written. `F` is the form of a reply.
 pub struct Operation<F, D = Decode<F>> {
@@ -72,8 +74,11 @@ pub async fn infer<F: ReplyForm + Send + 'static, D: Decoding<F>>(
         // The body is received behind the admission, as any other.
         Some(path) => {
             let model = check(find(service, path, parts).await?, wanted)?;
-            let codec = codec(service, &model, operation);
-            inference(service, model, parts, body, codec, None).await?
+            let captured = begin(service, &model, parts);
+            let codec = codec(service, &model, operation, captured.clone());
+            let answer = inference(service, model, parts, body, codec, None).await;
+            captures::end(captured, &answer);
+            answer?
         }
         None => {
             let (model, received) = receive(service, None, wanted, parts, body).await?;
@@ -92,9 +97,17 @@ pub async fn run<F: ReplyForm + Send + 'static, D: Decoding<F>>(
     received: Received,
     operation: Operation<F, D>,
 ) -> Answer {
-    let codec = codec(service, &model, operation);
+    let captured = begin(service, &model, parts);
+    let codec = codec(service, &model, operation, captured.clone());
     let payload: Payload<'_, Incoming> = Payload::Here(received);
-    inference_of_plain(service, model, parts, payload, codec).await
+    let answer = inference_of_plain(service, model, parts, payload, codec).await;
+    captures::end(captured, &answer);
+    answer
+}
+
+/// The capture of a request, whose body is JSON where nothing else is said.
+fn begin(service: &Service, model: &ServedModel, parts: &Parts) -> Option<Arc<Captured>> {
+    captures::begin(service, model, &parts.headers, Some("application/json"))
 }
 
 /// The codec of an operation, with the terms of that model.
@@ -104,6 +117,7 @@ fn codec<F: ReplyForm + Send + 'static, D: Decoding<F>>(
     service: &Service,
     model: &ServedModel,
     operation: Operation<F, D>,
+    captured: Option<Arc<Captured>>,
 ) -> HttpCodec<
     impl Fn(&Signature, &Bytes, usize) -> usize + Send + use<F, D>,
     impl FnOnce(&Signature, Bytes) -> Result<(InferenceRequest, F), Failure> + Send + use<F, D>,
@@ -117,7 +131,12 @@ fn codec<F: ReplyForm + Send + 'static, D: Decoding<F>>(
             body_model::expanded(signature, body, loose)
         },
         work: Work::Body,
-        decode: move |signature: &Signature, body: Bytes| Ok(decode(signature, terms, &body)?),
+        decode: move |signature: &Signature, body: Bytes| {
+            if let Some(captured) = captured {
+                captured.input(&body);
+            }
+            Ok(decode(signature, terms, &body)?)
+        },
         encode,
     }
 }
