@@ -93,6 +93,16 @@ fn an_image_is_classified_and_becomes_vectors_as_by_the_pipeline() {
 }
 
 #[test]
+fn a_graph_says_itself_how_its_pixels_lie_and_of_which_type_they_are() {
+    let names = ["vit-nhwc", "vit-uint8", "vit-fp16"];
+    let server = Server::start(&repository(&names), &[]);
+    let mut client = server.client();
+    for name in names {
+        assert!(4 <= replay(&mut client, name), "{name}");
+    }
+}
+
+#[test]
 fn boxes_agree() {
     let folders = ["detr", "conditional-detr", "rt-detr", "yolos"];
     let server = Server::start(&repository(&folders), &[]);

@@ -7,7 +7,7 @@ use std::{hint::black_box, time::Instant};
 
 use backend_steps::{
     RowOutput,
-    detect::{Detection, Layout, Letterbox, Queries, Thresholds, queries, yolo},
+    detect::{Detection, Layout, Placed, Queries, Thresholds, queries, yolo},
 };
 
 const CLASSES: usize = 80;
@@ -61,7 +61,7 @@ fn measure(what: &str, mut run: impl FnMut() -> Vec<Detection>) {
 }
 
 fn main() {
-    let letterbox = Letterbox::of([1920, 1080], [640, 640]);
+    let letterbox = Placed::of([1920, 1080], [640, 640]);
     let thresholds = Thresholds::YOLO;
     for candidates in [0, 300, 3_000, 8_400] {
         let boxes = boxes(8_400, candidates);

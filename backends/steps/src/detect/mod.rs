@@ -11,7 +11,7 @@ mod nms;
 mod thresholds;
 mod yolo;
 
-pub use boxes::{Detection, Letterbox};
+pub use boxes::{Detection, Placed};
 pub use detr::{Queries, queries};
 pub use layout::{Layout, LayoutError};
 pub use thresholds::{MOST_DETECTIONS, Thresholds};

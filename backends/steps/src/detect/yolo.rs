@@ -1,7 +1,7 @@
 //! The output of one of Ultralytics' models to boxes.
 
 use super::{
-    boxes::{Detection, Letterbox, corners_of},
+    boxes::{Detection, Placed, corners_of},
     layout::Layout,
     nms::{Candidate, most, suppress},
     thresholds::Thresholds,
@@ -19,7 +19,7 @@ pub fn yolo(
     output: &RowOutput<'_>,
     layout: Layout,
     thresholds: &Thresholds,
-    letterbox: &Letterbox,
+    letterbox: &Placed,
 ) -> Result<Vec<Detection>, RowError> {
     let candidates = match layout {
         Layout::Yolo { classes } => side_by_side(output, classes, thresholds.confidence)?,
@@ -181,8 +181,7 @@ fn end_to_end(
 mod tests {
     use super::*;
 
-    const LETTERBOX: Letterbox =
-        Letterbox { gain: [0.5, 0.5], padding: [0.0, 10.0], sent: [100, 60] };
+    const LETTERBOX: Placed = Placed { gain: [0.5, 0.5], padding: [0.0, 10.0], sent: [100, 60] };
 
     #[track_caller]
     fn run(dims: [usize; 2], values: &[f32], layout: Layout) -> Result<Vec<Detection>, String> {

@@ -14,7 +14,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    detect::{Detection, Layout, Letterbox, Queries, Thresholds, queries, yolo},
+    detect::{Detection, Layout, Placed, Queries, Thresholds, queries, yolo},
     outputs::RowOutput,
     reply::{Object, Objects, Reply},
     result::{ResultForm, result_json},
@@ -250,10 +250,10 @@ fn sent(sizes: &Numbers<'_, i64>, row: usize) -> Result<[u32; 2], BackendError> 
 }
 
 /// How the image lies in the graph's input.
-fn letterbox(scale: &[f32], sent: [u32; 2], row: usize) -> Result<Letterbox, BackendError> {
+fn letterbox(scale: &[f32], sent: [u32; 2], row: usize) -> Result<Placed, BackendError> {
     match *scale {
         [x, y, left, top] if x > 0.0 && y > 0.0 && scale.iter().all(|it| it.is_finite()) => {
-            Ok(Letterbox { gain: [x, y], padding: [left, top], sent })
+            Ok(Placed { gain: [x, y], padding: [left, top], sent })
         }
         _ => {
             let problem = format!(

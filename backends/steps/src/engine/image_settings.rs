@@ -1,13 +1,14 @@
 //! The parameters of the step `image`: an image processor from a file or from its keys, or a letterbox.
 
-use ::image::{
-    Decoder, Filter, JpegLibrary, Limits, OutputShape, Processor, SizeRule, letterbox::Letterbox,
-};
+use ::image::{Decoder, Filter, JpegLibrary, Limits, Processor, letterbox::Letterbox};
 use backend::{BackendError, DataType};
 use serde_json::{Map, Value};
 
 use super::{files, settings::Settings};
-use crate::folder::document::read_value;
+use crate::{
+    folder::document::read_value,
+    vision::{PixelLayout, Preparation, TO_NUMBERS},
+};
 
 /// The keys of a `preprocessor_config.json` that are parameters, too.
 const KEYS: [&str; 21] = [
@@ -34,31 +35,15 @@ const KEYS: [&str; 21] = [
     "pad_and_return_pixel_mask",
 ];
 
-/// Those that make numbers of bytes.
-const TO_NUMBERS: [&str; 3] = ["do_rescale", "do_normalize", "include_top"];
-
 /// Longest side of what an image becomes.
 const LONGEST_SIDE: u32 = 16_384;
-
-/// What is done with the pixels.
-pub(super) enum Preparation {
-    /// As an image processor of Hugging Face's libraries does it.
-    Processor(Processor),
-    /// The same behind a resize of OpenCV's, which the processor then lacks.
-    OpenCv(SizeRule, Processor),
-    /// In the middle of a grey area.
-    Letterbox(Letterbox),
-}
 
 /// What a step makes of images.
 pub(super) struct ImageSettings {
     pub(super) decoder: Decoder,
     pub(super) limits: Limits,
     pub(super) preparation: Preparation,
-    /// Do the channels of a pixel lie beside each other?
-    pub(super) is_channels_last: bool,
-    /// FP32, FP16 or UINT8.
-    pub(super) dtype: DataType,
+    pub(super) layout: PixelLayout,
 }
 
 /// All parameters.
@@ -102,24 +87,8 @@ impl ImageSettings {
             Some(_) => Preparation::Letterbox(letterbox(settings)?),
             None => processor(settings, dtype)?,
         };
-        let is_channels_last = layout.unwrap_or(false);
-        Ok(ImageSettings { decoder, limits, preparation, is_channels_last, dtype })
-    }
-}
-
-impl Preparation {
-    /// The shape of the values of one image, channels first.
-    pub(super) fn output(&self) -> OutputShape {
-        match self {
-            Preparation::Processor(processor) => processor.output(),
-            Preparation::OpenCv(rule, processor) => match (processor.output(), rule) {
-                (OutputShape::Varies, SizeRule::Exact { height, width }) => {
-                    OutputShape::Fixed([3, *height as usize, *width as usize])
-                }
-                (shape, _) => shape,
-            },
-            Preparation::Letterbox(letterbox) => letterbox.output(),
-        }
+        let layout = PixelLayout { dtype, is_channels_last: layout.unwrap_or(false) };
+        Ok(ImageSettings { decoder, limits, preparation, layout })
     }
 }
 

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use backend::{DataType, ModelSpec, NamedTensor, Shape, Tensor, TensorSpec};
-use half::f16;
 use image::{OutputShape, Pixels};
 
-use super::plan::{Boxes, Detector, ImageHead, Preparation};
+use super::{
+    layout::PixelLayout,
+    plan::{Boxes, Detector, ImageHead},
+    preparation::Preparation,
+};
 use crate::{
     detect::Queries,
     error::{FolderError, RowError},
@@ -19,6 +22,10 @@ use crate::{
 pub(crate) struct ImageInputs {
     /// The pixels, and their mask where the graph takes one.
     pub(crate) inputs: Vec<GraphInput>,
+    /// How pixels lie in the first of them.
+    pub(crate) layout: PixelLayout,
+    /// By what a value is multiplied where the graph takes bytes.
+    byte_of_value: f32,
 }
 
 /// The name of the mask of the pixels that are no padding.
@@ -35,13 +42,12 @@ impl ImageInputs {
         file: &str,
     ) -> Result<ImageInputs, FolderError> {
         let mut inputs = Vec::new();
-        let named = spec.inputs.iter().find(|it| &*it.name == "pixel_values");
-        let only = || spec.inputs.iter().find(|it| it.dims.len() == 4);
-        let Some(pixels) = named.or_else(only) else {
+        let Some(pixels) = pixels_of(spec) else {
             let problem = "the graph has no such input, so it takes no image";
             return Err(FolderError::key(file, "pixel_values", problem));
         };
-        check_pixels(pixels, preparation.output(), file)?;
+        let layout = layout_of(pixels);
+        check_pixels(pixels, layout, preparation.output(), file)?;
         inputs.push(port(pixels));
         for other in spec.inputs.iter().filter(|it| it.name != pixels.name) {
             if &*other.name == MASK && preparation.has_mask() {
@@ -52,7 +58,7 @@ impl ImageInputs {
                 return Err(FolderError::key(file, &*other.name, problem));
             }
         }
-        Ok(ImageInputs { inputs })
+        Ok(ImageInputs { inputs, layout, byte_of_value: preparation.byte_of_value() })
     }
 
     /// The row of these pixels.
@@ -60,13 +66,12 @@ impl ImageInputs {
     /// # Errors
     /// Only when sizes overflow.
     pub(crate) fn row(&self, pixels: Pixels) -> Result<Vec<NamedTensor>, RowError> {
-        let Pixels { shape, values, mask, .. } = pixels;
-        let mut values = Some(values);
+        let ([_, height, width], mask) = (pixels.shape, pixels.mask);
+        let mut pixels = Some(pixels);
         let fill = |input: &GraphInput| {
-            let tensor = match (&*input.name, values.take_if(|_| &*input.name != MASK)) {
-                (_, Some(values)) => of_values(input.dtype, &shape, values),
-                _ => {
-                    let [_, height, width] = shape;
+            let tensor = match pixels.take_if(|_| &*input.name != MASK) {
+                Some(pixels) => self.layout.one(pixels, self.byte_of_value),
+                None => {
                     let filled = mask.unwrap_or([height, width]);
                     of_mask(input.dtype, [height, width], filled)
                 }
@@ -82,24 +87,44 @@ fn port(input: &TensorSpec) -> GraphInput {
     GraphInput { name: input.name.clone(), dtype: input.dtype, shape: RowShape::Varying }
 }
 
-fn check_pixels(pixels: &TensorSpec, output: OutputShape, file: &str) -> Result<(), FolderError> {
+/// The input of the pixels.
+pub(super) fn pixels_of(spec: &ModelSpec) -> Option<&TensorSpec> {
+    let named = spec.inputs.iter().find(|it| &*it.name == "pixel_values");
+    named.or_else(|| spec.inputs.iter().find(|it| it.dims.len() == 4))
+}
+
+/// The form of the pixels, told from the dimensions: channels are the one that is 3.
+pub(super) fn layout_of(pixels: &TensorSpec) -> PixelLayout {
+    let is_channels_last = match *pixels.dims {
+        [_, first, _, Some(3)] => first != Some(3),
+        _ => false,
+    };
+    PixelLayout { dtype: pixels.dtype, is_channels_last }
+}
+
+fn check_pixels(
+    pixels: &TensorSpec,
+    layout: PixelLayout,
+    output: OutputShape,
+    file: &str,
+) -> Result<(), FolderError> {
     let error = |problem: String| Err(FolderError::key(file, &*pixels.name, problem));
-    if ![DataType::Fp32, DataType::Fp16].contains(&pixels.dtype) {
-        return error(format!("it is {}, pixels are FP32 or FP16", pixels.dtype));
+    if ![DataType::Fp32, DataType::Fp16, DataType::Uint8].contains(&pixels.dtype) {
+        return error(format!("it is {}, pixels are FP32, FP16 or UINT8", pixels.dtype));
     }
     if pixels.any_rank {
         return Ok(());
     }
-    let &[_, channels, height, width] = &*pixels.dims else {
+    let &[_, first, second, third] = &*pixels.dims else {
         let given = pixels.dims.len();
         return error(format!("it has {given} dimensions, pixels have four"));
     };
-    if channels.is_some_and(|it| it != 3) {
-        let (found, last) = (channels.unwrap_or(0), width.unwrap_or(0));
-        return error(match last {
-            3 => "its channels come last, and pixels are prepared channel by channel".to_owned(),
-            _ => format!("it has {found} channels, an image has 3"),
-        });
+    let [channels, height, width] = match layout.is_channels_last {
+        true => [third, first, second],
+        false => [first, second, third],
+    };
+    if let Some(found) = channels.filter(|it| *it != 3) {
+        return error(format!("it has {found} channels, an image has 3"));
     }
     let OutputShape::Fixed([_, given_height, given_width]) = output else { return Ok(()) };
     let differs =
@@ -119,20 +144,6 @@ fn check_mask(mask: &TensorSpec, file: &str) -> Result<(), FolderError> {
             let problem = format!("it is {other}, a mask is INT64, INT32, BOOL or FP32");
             Err(FolderError::key(file, &*mask.name, problem))
         }
-    }
-}
-
-fn of_values(
-    dtype: DataType,
-    shape: &[usize; 3],
-    values: Vec<f32>,
-) -> Result<Tensor, backend::SizeMismatch> {
-    match dtype {
-        DataType::Fp16 => {
-            let halves: Vec<f16> = values.into_iter().map(f16::from_f32).collect();
-            Tensor::from_vec(Shape::new(shape), halves)
-        }
-        _ => Tensor::from_vec(Shape::new(shape), values),
     }
 }
 

@@ -3,8 +3,13 @@
 mod asked;
 mod graph;
 mod labels;
+mod layout;
 mod pipeline;
 mod plan;
+mod preparation;
 mod ultralytics;
 
+pub(crate) use layout::PixelLayout;
 pub(crate) use pipeline::ImagePipeline;
+pub(crate) use plan::TO_NUMBERS;
+pub(crate) use preparation::{Preparation, PreparedImage};

@@ -1,18 +1,19 @@
 //! A folder of an image model and the signature of its graph as one thing that answers images.
 
-use backend::{ModelSpec, TensorSpec};
+use backend::{DataType, ModelSpec, TensorSpec};
 use image::{Decoder, ImageError, Limits, OutputShape, header};
 
 use super::{
     asked::{Asked, asked},
-    graph::{ImageInputs, ImageOutputs, check_labels},
+    graph::{ImageInputs, ImageOutputs, check_labels, pixels_of},
     labels::LabelTexts,
-    plan::{Boxes, Detector, ImageHead, ImagePlan, Preparation, head, processor},
+    plan::{Boxes, Detector, ImageHead, ImagePlan, head, processor},
+    preparation::Preparation,
     ultralytics,
 };
 use crate::{
     context::{Context, ContextKind, ObjectWork, Work, WorkKind},
-    detect::{Letterbox, queries, yolo},
+    detect::{Placed, queries, yolo},
     error::{FolderError, RowError},
     folder::{Folder, Overrides, Ultralytics},
     head::{
@@ -59,7 +60,8 @@ impl ImagePipeline {
         task: Task,
         spec: &ModelSpec,
     ) -> Result<ImagePipeline, FolderError> {
-        let preparation = Preparation::Processor(processor(folder)?);
+        let takes_bytes = pixels_of(spec).is_some_and(|it| it.dtype == DataType::Uint8);
+        let preparation = Preparation::Processor(processor(folder, takes_bytes)?);
         let head = head(folder, task)?;
         let plan = ImagePlan { task, preparation, head };
         let (file, overrides) = (&folder.graph, &folder.overrides);
@@ -235,7 +237,7 @@ impl ImagePipeline {
             _ => Vec::new(),
         };
         let image = self.decoder.decode(file, &self.limits).map_err(refused)?;
-        let pixels = self.preparation.apply(&image).map_err(refused)?;
+        let pixels = self.preparation.apply(&image).map_err(refused)?.pixels;
         let side = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         let [height, width] = pixels.size.map(side);
         let [_, input_height, input_width] = pixels.shape.map(side);
@@ -290,8 +292,8 @@ impl ImagePipeline {
             (WorkKind::Objects(work), ImageHead::Detector(Detector { boxes, .. })) => {
                 let found = match *boxes {
                     Boxes::Yolo(layout) => {
-                        let letterbox = Letterbox::of(work.sent, work.input);
-                        yolo(output(0)?, layout, &work.thresholds, &letterbox)?
+                        let placed = Placed::of(work.sent, work.input);
+                        yolo(output(0)?, layout, &work.thresholds, &placed)?
                     }
                     Boxes::Queries(kind) => {
                         queries(output(0)?, output(1)?, kind, &work.thresholds, work.sent)?

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use image::{ImageError, OutputShape, Pixels, Processor, Rgb, letterbox::Letterbox};
+use image::Processor;
+use serde_json::Value;
 
+use super::preparation::Preparation;
 use crate::{
     detect::{Layout, Queries, Thresholds},
     error::FolderError,
@@ -20,8 +22,8 @@ pub(crate) struct ImagePlan {
     pub(crate) head: ImageHead,
 }
 
-/// Most bytes of the weights and sums of a row or column of a letterbox.
-const BYTES_OF_LINE: u64 = 128;
+/// The keys of an image processor that say how bytes become numbers.
+pub(crate) const TO_NUMBERS: [&str; 3] = ["do_rescale", "do_normalize", "include_top"];
 
 /// What is made of a graph's outputs.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,80 +58,27 @@ pub(crate) enum Boxes {
     Queries(Queries),
 }
 
-/// What becomes of the pixels before the graph.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Preparation {
-    /// As an image processor of Hugging Face's libraries does it.
-    Processor(Processor),
-    /// In the middle of a grey area.
-    Letterbox(Letterbox),
-}
-
-impl Preparation {
-    /// The values of an image.
-    ///
-    /// # Errors
-    /// When it cannot be brought to the size of the graph.
-    pub(crate) fn apply(&self, image: &Rgb) -> Result<Pixels, ImageError> {
-        match self {
-            Preparation::Processor(processor) => processor.apply(image),
-            Preparation::Letterbox(letterbox) => letterbox.apply(image),
-        }
-    }
-
-    /// The shape of the values.
-    pub(crate) fn output(&self) -> OutputShape {
-        match self {
-            Preparation::Processor(processor) => processor.output(),
-            Preparation::Letterbox(letterbox) => letterbox.output(),
-        }
-    }
-
-    /// Most bytes that making the values of an image of that height and width holds, the values included.
-    ///
-    /// # Errors
-    /// When it cannot be brought to the size of the graph, or would become too large on the way.
-    pub(crate) fn bytes_to_apply(&self, height: u32, width: u32) -> Result<u64, ImageError> {
-        match self {
-            Preparation::Processor(processor) => processor.bytes_to_apply(height, width),
-            Preparation::Letterbox(letterbox) => {
-                let (height, width) = letterbox.most();
-                let (height, width) = (u64::from(height), u64::from(width));
-                // Resized, and as values; and what each row and column is made of.
-                Ok((3 + 3 * 4) * height * width + BYTES_OF_LINE * (height + width))
-            }
-        }
-    }
-
-    /// What it is, for the log.
-    pub(crate) fn describe(&self) -> String {
-        let name = match self {
-            Preparation::Processor(processor) => &processor.name,
-            Preparation::Letterbox(_) => "letterbox",
-        };
-        match self.output() {
-            OutputShape::Fixed([_, height, width]) => format!("{name} {height} x {width}"),
-            OutputShape::Varies => name.to_owned(),
-        }
-    }
-
-    /// Are rows of unequal size padded to the largest, and their masks the graph's concern?
-    pub(crate) fn has_mask(&self) -> bool {
-        matches!(self, Preparation::Processor(it) if it.pad != image::Pad::None)
-    }
-}
-
-/// The image processor that the folder names.
+/// The image processor that the folder names. A graph that takes bytes makes numbers of them itself.
 ///
 /// # Errors
 /// When there is none, or one that is not known.
-pub(crate) fn processor(folder: &Folder) -> Result<Processor, FolderError> {
+pub(crate) fn processor(folder: &Folder, takes_bytes: bool) -> Result<Processor, FolderError> {
     let Some((file, json)) = &folder.preprocessor else {
         let problem = "it is missing, and says how an image becomes pixel_values";
         let remedy = "write it once: AutoImageProcessor.from_pretrained(d).save_pretrained(d)";
         return Err(FolderError::file("preprocessor_config.json", problem).remedy(remedy));
     };
-    Processor::from_config(json)
+    let mut json = json.clone();
+    if takes_bytes {
+        // A file of a whole processor has those of the images in an object of their own.
+        let keys = match json.get("image_processor").is_some_and(Value::is_object) {
+            true => json.get_mut("image_processor").and_then(Value::as_object_mut),
+            false => json.as_object_mut(),
+        };
+        let numbers = TO_NUMBERS.map(|it| (it.to_owned(), Value::Bool(false)));
+        keys.into_iter().for_each(|it| it.extend(numbers.clone()));
+    }
+    Processor::from_config(&json)
         .map_err(|it| FolderError::key(file, it.key, it.problem).remedy(it.remedy))
 }
 

@@ -1,9 +1,13 @@
 //! A single graph of Ultralytics' exports, whose metadata says what a folder would.
 
-use backend::{ModelSpec, TensorSpec};
+use backend::{DataType, ModelSpec, TensorSpec};
 use image::letterbox::{Letterbox, classify};
 
-use super::plan::{Boxes, Detector, ImageHead, ImagePlan, Preparation};
+use super::{
+    graph::layout_of,
+    plan::{Boxes, Detector, ImageHead, ImagePlan},
+    preparation::Preparation,
+};
 use crate::{
     detect::{Layout, Thresholds},
     error::FolderError,
@@ -52,6 +56,7 @@ pub(crate) fn plan(
             let preparation = Preparation::Letterbox(letterbox);
             Ok(ImagePlan { task: Task::ObjectDetection, preparation, head })
         }
+        "classify" if takes_bytes(spec) => Err("its classifier takes bytes".to_owned()),
         "classify" => Ok(ImagePlan {
             task: Task::ImageClassification,
             preparation: Preparation::Processor(classify(height, width)),
@@ -65,11 +70,16 @@ pub(crate) fn plan(
     })
 }
 
+fn takes_bytes(spec: &ModelSpec) -> bool {
+    spec.inputs.iter().any(|it| it.dims.len() == 4 && it.dtype == DataType::Uint8)
+}
+
 /// Height and width of the only input with four dimensions, as far as the graph says them.
 fn sides(spec: &ModelSpec) -> Option<[Option<u32>; 2]> {
     let input = spec.inputs.iter().find(|it| it.dims.len() == 4)?;
+    let first = if layout_of(input).is_channels_last { 1 } else { 2 };
     let side = |at: usize| input.dims[at].and_then(|it| u32::try_from(it).ok());
-    Some([side(2), side(3)])
+    Some([side(first), side(first + 1)])
 }
 
 fn layout(

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use backend_steps::detect::{Detection, Layout, Letterbox, Queries, Thresholds, queries, yolo};
+use backend_steps::detect::{Detection, Layout, Placed, Queries, Thresholds, queries, yolo};
 use serde_json::Value;
 
 use crate::fixture::{numbers, output, root};
@@ -89,7 +89,7 @@ fn boxes_of_each_layout_are_those_of_the_rules() {
             let dims: Vec<Option<usize>> = output.dims.iter().map(|it| Some(*it)).collect();
             let layout = Layout::of(&dims, Some(NAMES.len()), end2end).unwrap();
             assert_eq!(layout.name().replace("_", "-"), name.replace("yolo-end", "end"));
-            let letterbox = Letterbox::of(size(&row), [128, 128]);
+            let letterbox = Placed::of(size(&row), [128, 128]);
             assert_eq!(letterbox.gain, pair(&row["gain"]).map(|it| it as f32));
             assert_eq!(letterbox.padding, pair(&row["padding"]).map(|it| it as f32));
             let thresholds = thresholds(&line, Thresholds::YOLO);
