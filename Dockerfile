@@ -3,9 +3,10 @@
 #   docker build -t muster .
 #   docker build -t muster:small --build-arg RUNTIME=scratch .
 #   docker build -t muster:torch --build-arg TORCH=1 .
+#   docker build -t muster:tensorflow --build-arg TENSORFLOW=1 .
 #   docker build -t muster:gpu   --build-arg GPU=1 .
 #
-# TORCH and GPU are 1, or not given. RUNTIME is an image with glibc 2.36 or later and libstdc++, or `scratch`, and
+# TORCH, TENSORFLOW and GPU are 1, or not given. RUNTIME is an image with glibc 2.36 or later and libstdc++, or `scratch`, and
 # then these two go into the image.
 ARG RUNTIME=debian:bookworm-slim
 ARG GPU
@@ -15,7 +16,7 @@ ARG GPU
 FROM rust:1-slim-bookworm AS manifests
 WORKDIR /source
 COPY . .
-RUN find . -type f ! -name '*.rs' ! -name Cargo.toml ! -name Cargo.lock ! -name prepare.py \
+RUN find . -type f ! -name '*.rs' ! -name Cargo.toml ! -name Cargo.lock ! -name 'prepare*.py' \
         ! -path './.cargo/*' ! -path '*/proto/*' -delete \
  && find . -path '*/src/*' -name '*.rs' ! -path '*/src/lib.rs' ! -path '*/src/main.rs' ! -path '*/src/bin/*' -delete \
  && find . -name '*.rs' ! -name build.rs \
@@ -41,11 +42,12 @@ WORKDIR /source
 # Libraries for GPUs; nothing without GPU=1. A wheel is refused unless its digest is the one in the list.
 FROM tools AS gpu
 ARG TORCH
+ARG TENSORFLOW
 ARG GPU
 ARG RUNTIME
 COPY backends/onnxruntime/gpu-requirements.txt onnxruntime.txt
 COPY backends/pytorch/gpu-requirements.txt pytorch.txt
-RUN for it in "TORCH=$TORCH" "GPU=$GPU"; do \
+RUN for it in "TORCH=$TORCH" "TENSORFLOW=$TENSORFLOW" "GPU=$GPU"; do \
         case "$it" in *=|*=1) ;; *) echo "$it: expected 1, or not to be given" >&2; exit 1;; esac; \
     done \
  && mkdir -p /image/opt/muster/lib \
@@ -69,7 +71,9 @@ FROM tools AS build
 COPY --from=manifests /source ./
 RUN cargo build --release --locked -p muster
 ARG TORCH
+ARG TENSORFLOW
 ARG GPU
+RUN if [ -n "$TENSORFLOW" ]; then python3 backends/tensorflow/prepare.py; fi
 RUN if [ -n "$TORCH" ]; then cargo fetch --locked && python3 backends/pytorch/prepare.py --fetch-only ${GPU:+--gpu}; fi
 
 # The server. Files keep their times when they are copied, and would look older than what was built from empty ones.
@@ -103,6 +107,9 @@ RUN mkdir -p /image/libraries/opt/muster/lib /image/libraries/opt/muster/license
         mkdir -p libraries/opt/muster/pytorch program/opt/muster/pytorch \
      && cp -R /target/pytorch/libtorch libraries/opt/muster/pytorch/ \
      && cp /target/pytorch/*.so program/opt/muster/pytorch/; \
+    fi \
+ && if [ -n "$TENSORFLOW" ]; then \
+        mkdir -p libraries/opt/muster && cp -R /target/tensorflow libraries/opt/muster/; \
     fi \
  && if [ "$RUNTIME" = scratch ]; then \
         find . -type f \( -name '*.so*' -o -name muster \) -exec ldd {} + | grep -o '[[:space:]]/[^ ]*' | sort -u \

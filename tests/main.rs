@@ -9,6 +9,7 @@ mod architecture; // which crate and which file imports which, and what the code
 
 mod converted; // models in the form in which converters write them
 mod engines; // every fixture by ONNX Runtime, against what Python's said
+mod savedmodels; // TensorFlow behind the server: types, strings, tables, state, refusals
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
 
 mod compatibility; // the table of everything that Triton has, and what becomes of it

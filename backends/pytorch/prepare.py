@@ -11,19 +11,19 @@ refused whose SHA-256 is not the one below. What is already there is neither fet
 """
 
 import argparse
-import hashlib
 import os
 import platform
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-VERSION = "2.13.0"
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "backends"))
+from prepare_wheels import download, run  # noqa: E402: it lies beside the engines' folders
+
+VERSION = "2.13.0"
 # The build looks for it there: .cargo/config.toml says so.
 LIBTORCH = ROOT / "target" / f"libtorch-{VERSION}"
 PLUGIN = "libmuster_pytorch.so"
@@ -84,50 +84,6 @@ def fetch(gpu: bool) -> None:
         (made / "build-version").write_text(f"{VERSION}\n")
         made.rename(LIBTORCH)
     print(f"libtorch {VERSION} is in {LIBTORCH}")
-
-
-def download(requirement: str, digest: str, machine: str, folder: Path) -> Path:
-    """The wheel of that requirement, if its SHA-256 is `digest`."""
-    print(f"fetching {requirement}", flush=True)
-    place = Path(tempfile.mkdtemp(dir=folder))
-    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary", ":all:", "--python-version", "3.11", "--implementation", "cp"]
-    command += ["--abi", "cp311", "--abi", "none"]
-    for tag in ("manylinux_2_28", "manylinux_2_25", "manylinux_2_17", "manylinux2014"):
-        command += ["--platform", f"{tag}_{machine}"]
-    fetch_with_progress(command + ["--dest", str(place), requirement])
-    wheels = list(place.glob("*.whl"))
-    if len(wheels) != 1:
-        sys.exit(f"pip left {len(wheels)} files for {requirement}, expected 1")
-    found = hashlib.sha256()
-    with open(wheels[0], "rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    if found.hexdigest() != digest:
-        sys.exit(f"{wheels[0].name} has SHA-256 {found.hexdigest()}, expected {digest}: refused")
-    return wheels[0]
-
-
-def fetch_with_progress(command) -> None:
-    """Runs pip, and shows how much of the file is there; pip before version 24.1 does not tell."""
-    version = subprocess.run(command[:3] + ["--version"], capture_output=True, text=True).stdout.split()
-    numbers = re.findall(r"\d+", version[1]) if len(version) > 1 else []
-    if [int(it) for it in numbers[:2]] < [24, 1]:
-        run(command)
-        return
-    shown, others = -1, []
-    with subprocess.Popen(command + ["--progress-bar", "raw"], stdout=subprocess.PIPE, text=True) as pip:
-        for line in pip.stdout:
-            told = re.match(r"Progress (\d+) of (\d+)", line)
-            if not told or not int(told[2]):
-                others.append(line)
-                continue
-            done, whole = int(told[1]), int(told[2])
-            if (tenth := 10 * done // whole) > shown:
-                shown = tenth
-                print(f"  {10 * tenth:3} % of {whole / 1e6:.0f} MB", flush=True)
-    if pip.returncode != 0:
-        sys.exit("".join(others) + f"{' '.join(command[:4])} … failed with exit status {pip.returncode}")
 
 
 def unpack(wheel: Path, target: Path, gpu: bool) -> None:
@@ -192,15 +148,6 @@ def link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def run(command, **options) -> None:
-    try:
-        subprocess.run(command, check=True, **options)
-    except FileNotFoundError:
-        sys.exit(f"{command[0]} is not installed")
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"{' '.join(command[:4])} … failed with exit status {error.returncode}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ use backend::Backend;
 use clap::Parser;
 use configuration::ProcessEnvironment;
 use identity::Identity;
+use libtensorflow::TensorFlow;
 use machine::Machine;
 use muster::{
     app::App,
@@ -25,6 +26,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 fn main() -> ExitCode {
     onnxruntime::disable_telemetry();
     onnxruntime::number_gpus_by_bus();
+    libtensorflow::set_environment();
     // Before anything that takes time: process 1 of a container gets no signal without a handler.
     let signals = Signals::start();
     let machine = Machine::read();
@@ -84,9 +86,11 @@ fn engines(settings: &Engines) -> Vec<Arc<dyn Backend>> {
         model_cache_dir: settings.model_cache_dir.clone(),
     };
     let pytorch = pytorch::Options { plugin: settings.pytorch_plugin.clone() };
+    let tensorflow = libtensorflow::Options { library: settings.tensorflow_library.clone() };
     vec![
         Arc::new(OnnxRuntime::new(onnxruntime)),
         Arc::new(PyTorch::new(pytorch)),
+        Arc::new(TensorFlow::new(tensorflow)),
         Arc::new(Steps),
         Arc::new(Identity),
     ]

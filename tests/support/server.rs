@@ -12,6 +12,7 @@ use std::{
 use backend::Backend;
 use configuration::{Environment, PathKind, ProcessEnvironment};
 use identity::Identity;
+use libtensorflow::TensorFlow;
 use machine::Machine;
 use muster::{
     app::{App, AppError},
@@ -142,9 +143,12 @@ impl Start {
     pub fn launch(&self) -> Server {
         let config = self.config().unwrap_or_else(|error| panic!("{error}"));
         let pytorch = pytorch::Options { plugin: config.engines.pytorch_plugin.clone() };
+        let tensorflow =
+            libtensorflow::Options { library: config.engines.tensorflow_library.clone() };
         let engines: Vec<Arc<dyn Backend>> = vec![
             Arc::new(OnnxRuntime::default()),
             Arc::new(PyTorch::new(pytorch)),
+            Arc::new(TensorFlow::new(tensorflow)),
             Arc::new(Steps),
             Arc::new(Identity),
         ];

@@ -26,6 +26,8 @@ pub struct EngineDescription {
     pub is_version_optional: bool,
     /// Are requests merged where a configuration does not say so?
     pub merges_by_default: bool,
+    /// Does a run itself look at the shapes of its inputs, so that protocols without shapes may leave them to it?
+    pub graph_checks_shapes: bool,
     /// Are inputs that may be left out part of a model whose configuration names none?
     pub shows_optional_inputs: bool,
 }
@@ -44,6 +46,7 @@ impl EngineDescription {
         settings_of_repository: &[],
         is_version_optional: false,
         merges_by_default: true,
+        graph_checks_shapes: false,
         shows_optional_inputs: false,
     };
 }

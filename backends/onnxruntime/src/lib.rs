@@ -73,28 +73,14 @@ pub struct Library {
 ///
 /// The library reads `ORT_DISABLE_TELEMETRY` when it is opened; a value that the user has set stays.
 pub fn disable_telemetry() {
-    set_variable("ORT_DISABLE_TELEMETRY", "1");
+    environment::set_default("ORT_DISABLE_TELEMETRY", "1");
 }
 
 /// Makes CUDA number GPUs by their places on the bus, as `nvidia-smi` does and as GPUs are told in
 /// configurations; by itself it puts what it takes for the fastest first. To be called first thing in `main`,
 /// like [`disable_telemetry`]. A value of `CUDA_DEVICE_ORDER` that the user has set stays.
 pub fn number_gpus_by_bus() {
-    set_variable("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
-}
-
-/// Sets a variable of this process that is not set, while there is no second thread.
-fn set_variable(name: &str, value: &str) {
-    if std::env::var_os(name).is_none() && is_only_thread() {
-        // SAFETY: changing the environment is a race only with other threads that read it, and there are
-        // none: this one has just counted, and nobody else could start one.
-        unsafe { std::env::set_var(name, value) };
-    }
-}
-
-/// Is this the process's only thread, as far as can be known?
-fn is_only_thread() -> bool {
-    std::fs::read_dir("/proc/self/task").is_ok_and(|it| it.count() == 1)
+    environment::set_default("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
 }
 
 impl OnnxRuntime {
@@ -175,14 +161,5 @@ impl Backend for OnnxRuntime {
             tracing::debug!(%error, "the arena of ONNX Runtime's sessions cannot shrink");
         }
         native::give_back();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_second_thread_is_noticed() {
-        // Tests run on threads of their own beside the main one.
-        assert!(!super::is_only_thread());
     }
 }

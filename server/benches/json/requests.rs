@@ -74,6 +74,7 @@ fn both(name: &str, body: Bytes, header: Option<usize>) {
         labels: Vec::new().into(),
     };
     let signature = Signature {
+        graph_checks_shapes: false,
         model: "model".into(),
         version: 1,
         max_batch_size: 8,

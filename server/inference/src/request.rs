@@ -30,6 +30,9 @@ pub struct InferenceRequest {
     pub sequence: Option<Sequence>,
     /// Parameters that mean nothing to the server, in their order.
     pub parameters: Vec<(Arc<str>, Parameter)>,
+    /// May shapes be other than the model's, where its graph looks at them itself? TensorFlow Serving's protocols and
+    /// SageMaker's leave them to the graph; KServe's do not.
+    pub leaves_shapes_to_graph: bool,
     /// What is noted of its way through the server, where it is traced.
     pub trace: Option<Arc<Trace>>,
 }

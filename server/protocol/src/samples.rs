@@ -44,6 +44,7 @@ pub(super) fn model(max_batch_size: usize, inputs: &[&str], outputs: &[&str]) ->
     let (inputs, outputs) = (ports(inputs), ports(outputs));
     let most_rows = Some(max_batch_size);
     Signature {
+        graph_checks_shapes: false,
         model: "m".into(),
         version: 3,
         max_batch_size,

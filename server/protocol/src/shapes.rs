@@ -19,10 +19,12 @@ pub(super) fn fits(dims: &[Option<usize>], given: &[usize]) -> bool {
 ///
 /// A list of scalars is taken for an input of `[1]` (or of any number of ones or open dimensions), a list of lists of
 /// one for an input without dimensions, and the only row of a list for an input of a model that does not batch.
-/// Whatever fits nothing keeps its shape: the check against the signature has the better words.
+/// Whatever fits nothing keeps its shape: the check against the signature has the better words. So does everything for
+/// a model whose graph looks at shapes itself.
 pub(super) fn as_rows(signature: &Signature, port: &Port, tensor: Tensor) -> Tensor {
     let given = tensor.shape().dims();
     let meant: Option<Shape> = match (signature.batches(), given) {
+        _ if signature.graph_checks_shapes => None,
         (true, [_, inner @ ..]) if fits(&port.dims, inner) => None,
         (true, [rows]) if scalar(port) => Some(one_in_front(*rows, port)),
         (true, [rows, 1]) if port.dims.is_empty() => Some(Shape::new(&[*rows])),
@@ -137,6 +139,7 @@ mod tests {
             labels: Default::default(),
         };
         Signature {
+            graph_checks_shapes: false,
             model: "m".into(),
             version: 1,
             max_batch_size,

@@ -106,6 +106,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
         "model-load-thread-count",
         "backend-config",
         "pytorch-plugin",
+        "tensorflow-library",
         "onnxruntime-library",
         "model-cache-dir",
     ]),

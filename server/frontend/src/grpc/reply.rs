@@ -240,6 +240,7 @@ mod tests {
             labels: labels.iter().map(|it| (*it).to_owned()).collect(),
         };
         Signature {
+            graph_checks_shapes: false,
             model: "m".into(),
             version: 3,
             max_batch_size: 8,

@@ -51,9 +51,6 @@ pub enum Completion {
     Off,
 }
 
-/// What TensorFlow serves, and no engine here.
-const SAVED_MODEL: &str = "saved_model.pb";
-
 /// Platform, backend and the usual file of a model.
 type Chosen = (String, String, Option<&'static str>);
 
@@ -140,9 +137,13 @@ fn given(
             None => (String::new(), backend.to_owned(), None),
         });
     }
-    let Some(known) = formats.iter().find(|it| it.format.platform == platform) else {
+    let is_present = |it: &&&Known| files.iter().any(|file| file == it.format.file);
+    let mut of_platform = formats.iter().filter(|it| it.format.platform == platform);
+    let first = of_platform.clone().next();
+    let Some(known) = of_platform.find(|it| is_present(&it)).or(first) else {
         let platforms = formats.iter().map(|it| it.format.platform);
-        let known: Vec<&str> = platforms.filter(|it| !it.is_empty()).collect();
+        let mut known: Vec<&str> = platforms.filter(|it| !it.is_empty()).collect();
+        known.dedup();
         let hint = nearest(platform, known.iter().copied())
             .map(|it| format!("; did you mean '{it}'?"))
             .unwrap_or_default();
@@ -188,13 +189,6 @@ fn detected(
     let names = engines.names();
     if let Some(backend) = ending(found.model).filter(|it| names.contains(&it.as_str())) {
         return given("", &backend, found.files, engines);
-    }
-    if found.files.iter().any(|it| it == SAVED_MODEL) {
-        let dir = found.directory.display();
-        return Err(format!(
-            "'{dir}' holds a SavedModel of TensorFlow, and muster serves ONNX and TorchScript models; convert it: \
-             python -m tf2onnx.convert --saved-model {dir} --output {dir}/model.onnx"
-        ));
     }
     let offered = formats.iter().map(|it| it.format).filter(|it| it.is_served);
     let files: Vec<&str> = offered.map(|it| it.file).collect();

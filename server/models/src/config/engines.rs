@@ -145,9 +145,18 @@ pub(crate) fn usual() -> Engines {
         inter_op_threads: Some("INTER_OP_THREAD_COUNT"),
         ..EngineDescription::PLAIN
     };
+    const TENSORFLOW: EngineDescription = EngineDescription {
+        formats: &[
+            format("tensorflow_savedmodel", "model.savedmodel", 2, true),
+            format("tensorflow_savedmodel", "saved_model.pb", 2, true),
+        ],
+        graph_checks_shapes: true,
+        ..EngineDescription::PLAIN
+    };
     Engines(vec![
         ("identity", &EngineDescription::PLAIN),
         ("onnxruntime", &ONNX),
         ("pytorch", &TORCH),
+        ("tensorflow", &TENSORFLOW),
     ])
 }

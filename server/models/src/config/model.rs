@@ -58,6 +58,8 @@ pub struct ModelConfig {
     pub made: ServerPorts,
     /// How batches are put together whose requests differ in shape.
     pub ragged: Option<Ragged>,
+    /// Does a run itself look at the shapes of its inputs?
+    pub graph_checks_shapes: bool,
 }
 
 /// Who goes first where processors are short.
@@ -298,6 +300,7 @@ impl ModelConfig {
         // The rows of a sequence, or of a ragged batch, belong together.
         let is_whole = matches!(self.scheduling, Scheduling::Sequences(_)) || self.ragged.is_some();
         Signature {
+            graph_checks_shapes: self.graph_checks_shapes,
             model: self.name.as_str().into(),
             version,
             max_batch_size: self.max_batch_size,

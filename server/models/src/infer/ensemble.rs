@@ -269,6 +269,7 @@ impl<'a> Run<'a> {
                 queue_timeout: self.request.queue_timeout,
                 sequence: self.request.sequence.clone(),
                 parameters: self.request.parameters.clone(),
+                leaves_shapes_to_graph: false,
                 trace: self.trace.and_then(|it| {
                     let signature = &member.model.signature;
                     let tracing = self.inference.tracing.as_ref()?;

@@ -54,13 +54,21 @@ pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, St
     list().map_err(|it| cannot("list", path, &it))
 }
 
-/// Bytes of the files in a version's directory, or of a model that lies flat.
+/// Bytes of the files in a version's directory and in the folders below it, or of a model that lies flat.
 pub(crate) fn bytes_of(path: &Path) -> u64 {
-    let length = |it: &Path| fs::metadata(it).ok().filter(|it| it.is_file()).map(|it| it.len());
-    match fs::read_dir(path) {
-        Ok(entries) => entries.flatten().filter_map(|it| length(&it.path())).sum(),
-        Err(_) => length(path).unwrap_or(0),
+    /// Folders within folders that a model has; more are a cycle of links.
+    const DEEPEST: usize = 4;
+    fn walk(path: &Path, deeper: usize) -> u64 {
+        match fs::metadata(path) {
+            Ok(it) if it.is_file() => it.len(),
+            Ok(it) if it.is_dir() && 0 < deeper => {
+                let entries = fs::read_dir(path).into_iter().flatten().flatten();
+                entries.map(|it| walk(&it.path(), deeper - 1)).sum()
+            }
+            _ => 0,
+        }
     }
+    walk(path, DEEPEST)
 }
 
 /// What the engine is to open: the file itself, or the one of that name in the version's directory.
@@ -157,7 +165,8 @@ mod tests {
             assert_eq!(files(name), Ok(vec![format!("model.{usual}")]));
         }
         for name in ["README.md", "model.plan", "model"] {
-            let logged = "is no model by its name: expected a file that ends in .onnx, .pt or .pth";
+            let logged = "is no model by its name: expected a file that ends in .onnx, .savedmodel, .pb, .pt or \
+                          .pth";
             let text = files(name).unwrap_err();
             assert_eq!(text, format!("{} {logged}", dir.join(name).display()));
         }

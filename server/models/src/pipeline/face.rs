@@ -23,6 +23,7 @@ pub(crate) fn face(
     most_inputs: usize,
 ) -> Option<Signature> {
     let of = |task: Task, pipeline| Signature {
+        graph_checks_shapes: false,
         model: graph.model.clone(),
         version: graph.version,
         max_batch_size: most_inputs,
@@ -173,6 +174,7 @@ mod tests {
     fn graph() -> Signature {
         let ids = port("input_ids", DataType::Int64, None);
         Signature {
+            graph_checks_shapes: false,
             model: "m".into(),
             version: 1,
             max_batch_size: 4,

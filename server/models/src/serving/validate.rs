@@ -42,6 +42,7 @@ pub fn prepare(
     let mut inputs = Vec::with_capacity(request.inputs.len());
     let mut key = DefaultHasher::new();
     let mut varies = false;
+    let leaves_shapes = request.leaves_shapes_to_graph && signature.graph_checks_shapes;
     for (at, port) in signature.inputs.iter().enumerate() {
         let Some(given) = request.inputs.iter().position(|it| it.name == port.name) else {
             // Requests that leave out the same optional inputs may share a batch.
@@ -57,6 +58,16 @@ pub fn prepare(
                 &signature.model,
                 port.dtype,
             )));
+        }
+        if leaves_shapes && !fits(signature, port, tensor.shape()) {
+            // Only requests of the same shapes may share a batch.
+            tensor.shape().hash(&mut key);
+            varies = true;
+            if signature.batches() {
+                check_rows(signature, port, tensor.shape(), &mut rows)?;
+            }
+            inputs.push(NamedTensor { name, tensor });
+            continue;
         }
         let item = item_dims(signature, port, config.inputs.get(at), tensor.shape())?;
         if signature.batches() {
@@ -133,6 +144,21 @@ fn unknown(unexpected: String, name: &str, ports: &[Port]) -> Error {
 /// The dimensions of one element, however many there are.
 const ONES: [usize; 8] = [1; 8];
 
+/// What is left of a shape without the batch dimension; `None` where it has none.
+fn item_of<'s>(signature: &Signature, dims: &'s [usize]) -> Option<&'s [usize]> {
+    if signature.batches() { dims.get(1..) } else { Some(dims) }
+}
+
+fn is_item(port: &Port, item: &[usize]) -> bool {
+    item.len() == port.dims.len()
+        && item.iter().zip(&port.dims).all(|(given, dim)| dim.is_none_or(|it| it == *given))
+}
+
+/// Is it a shape of that port, to the letter? What has no rows fits no port that has some, and is not left to a graph.
+fn fits(signature: &Signature, port: &Port, shape: &Shape) -> bool {
+    item_of(signature, shape.dims()).is_none_or(|it| is_item(port, it))
+}
+
 /// The dimensions of one item, the batch dimension taken off, checked against the port.
 fn item_dims<'s>(
     signature: &Signature,
@@ -141,15 +167,11 @@ fn item_dims<'s>(
     shape: &'s Shape,
 ) -> Result<&'s [usize], Error> {
     let given = shape.dims();
-    let item = if signature.batches() { given.get(1..) } else { Some(given) };
-    let fits = |item: &[usize]| {
-        item.len() == port.dims.len()
-            && item.iter().zip(&port.dims).all(|(given, dim)| dim.is_none_or(|it| it == *given))
-    };
+    let item = item_of(signature, given);
     let is_scalar = config.is_some_and(|it| it.reshape.as_ref().is_some_and(Vec::is_empty));
     let ones = ONES.get(..port.dims.len()).unwrap_or_default();
     match item {
-        Some(item) if fits(item) => Ok(item),
+        Some(item) if is_item(port, item) => Ok(item),
         // A scalar may be written with or without its one dimension.
         Some([]) if port.dims == [Some(1)] => Ok(&[1]),
         Some([1]) if port.dims.is_empty() => Ok(&[]),

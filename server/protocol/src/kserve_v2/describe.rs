@@ -178,6 +178,7 @@ mod tests {
             labels: Arc::new([]),
         };
         let signature = Signature {
+            graph_checks_shapes: false,
             model: "sample".into(),
             version: 3,
             max_batch_size: 4,

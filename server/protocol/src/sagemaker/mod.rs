@@ -117,7 +117,14 @@ pub fn decode(
     if let ReplyFormat::Algorithm(reply) = format.inner() {
         reply.complete(&mut parameters);
     }
-    Ok((InferenceRequest { inputs, parameters, outputs, ..InferenceRequest::default() }, format))
+    let request = InferenceRequest {
+        inputs,
+        parameters,
+        outputs,
+        leaves_shapes_to_graph: true,
+        ..InferenceRequest::default()
+    };
+    Ok((request, format))
 }
 
 /// Bytes that [`decode`] takes at most beside the body. Found by the same look at head and body, before anything is

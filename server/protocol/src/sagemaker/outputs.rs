@@ -80,6 +80,7 @@ mod tests {
     #[track_caller]
     fn check(max_batch_size: usize, outputs: [Port; 2], expected: Option<&str>) {
         let signature = Signature {
+            graph_checks_shapes: false,
             model: "m".into(),
             version: 1,
             max_batch_size,

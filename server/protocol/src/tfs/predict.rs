@@ -51,7 +51,13 @@ pub fn decode_predict(
 ) -> Result<(InferenceRequest, Form), Error> {
     let (inputs, form) = Reader::document(body, |reader| read_predict(signature, reader))?;
     let outputs = typed_outputs::of_request(signature, &inputs);
-    Ok((InferenceRequest { inputs, outputs, ..InferenceRequest::default() }, form))
+    let request = InferenceRequest {
+        inputs,
+        outputs,
+        leaves_shapes_to_graph: true,
+        ..InferenceRequest::default()
+    };
+    Ok((request, form))
 }
 
 /// Reads the object with `instances` or `inputs` that stands at the reader.

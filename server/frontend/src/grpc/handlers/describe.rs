@@ -154,6 +154,7 @@ mod tests {
         let said = |row_independent| {
             let (task, forms) = (Task::SentenceEmbedding, Vec::new());
             metadata_parameters(&Signature {
+                graph_checks_shapes: false,
                 model: "m".into(),
                 version: 1,
                 max_batch_size: 8,

@@ -76,6 +76,7 @@ impl<'a> Request<'a> {
         let model = &signature.model;
         let mut request = InferenceRequest {
             inputs: Vec::with_capacity(self.inputs.len().min(signature.inputs.len())),
+            leaves_shapes_to_graph: true,
             ..InferenceRequest::default()
         };
         for (name, given) in self.inputs {

@@ -31,8 +31,8 @@ pub(crate) fn check(raw: &RawConfig, engines: &Engines, report: &mut Report) -> 
     let sequences = sequence::sequences(raw, max_batch_size, &mut made, report);
     let ragged = ragged::ragged(raw, &inputs, &mut outputs, &mut made, report);
     sequence::check_made(raw, &made, report);
-    let (gpu_accelerators, cpu_accelerators) =
-        settings::accelerators(raw, engines.description(&raw.backend), report);
+    let engine = engines.description(&raw.backend);
+    let (gpu_accelerators, cpu_accelerators) = settings::accelerators(raw, engine, report);
     ModelConfig {
         name: raw.name.clone(),
         platform: raw.platform.clone(),
@@ -59,5 +59,6 @@ pub(crate) fn check(raw: &RawConfig, engines: &Engines, report: &mut Report) -> 
         outputs,
         made,
         ragged,
+        graph_checks_shapes: engine.graph_checks_shapes,
     }
 }

@@ -102,7 +102,7 @@ fn a_model_without_a_sign_of_its_engine_is_refused_with_what_was_looked_for() {
         "",
         &["weights.bin", "readme"],
         "there is no model in '/repository/m/1', which holds weights.bin, readme; expected \
-         model.onnx or model.pt",
+         model.onnx or model.savedmodel or saved_model.pb or model.pt",
     );
     let errors = chosen("m", None, &["model.onnx"], Completion::Off).unwrap_err();
     assert_eq!(
@@ -122,7 +122,7 @@ fn a_wrong_pair_names_both() {
         "platform: 'onnx_runtime_onnx'",
         &[],
         "platform 'onnx_runtime_onnx' is not known; expected one of tensorrt_plan, \
-         onnxruntime_onnx, pytorch_libtorch, torch_aoti; did you mean 'onnxruntime_onnx'?",
+         onnxruntime_onnx, tensorflow_savedmodel, pytorch_libtorch, torch_aoti; did you mean 'onnxruntime_onnx'?",
     );
 }
 
@@ -131,13 +131,14 @@ fn an_engine_that_the_server_lacks_is_named_with_the_nearest() {
     refused(
         "backend: 'onnx_runtime'",
         &[],
-        "backend 'onnx_runtime' is not among this server's: identity, onnxruntime, pytorch; \
+        "backend 'onnx_runtime' is not among this server's: identity, onnxruntime, pytorch, tensorflow; \
          did you mean 'onnxruntime'?",
     );
     refused(
         "",
         &["model.plan"],
-        "backend 'tensorrt' is not among this server's: identity, onnxruntime, pytorch",
+        "backend 'tensorrt' is not among this server's: identity, onnxruntime, pytorch, tensorflow; \
+         did you mean 'tensorflow'?",
     );
 }
 
@@ -152,13 +153,10 @@ fn what_is_not_supported_is_refused_before_anything_is_loaded() {
 }
 
 #[test]
-fn a_saved_model_is_named_with_the_command_that_converts_it_unless_that_was_done() {
-    refused(
-        "",
-        &["saved_model.pb", "variables"],
-        "'/repository/m/1' holds a SavedModel of TensorFlow, and muster serves ONNX and TorchScript models; \
-         convert it: python -m tf2onnx.convert --saved-model /repository/m/1 --output /repository/m/1/model.onnx",
-    );
+fn a_saved_model_is_for_tensorflow_unless_there_is_an_onnx_model_beside_it() {
+    let choice = chosen("m", None, &["saved_model.pb", "variables"], Completion::On).unwrap();
+    assert_eq!(choice.backend, "tensorflow");
+    assert_eq!(choice.default_model_filename.as_deref(), Some("saved_model.pb"));
     let choice = chosen("m", None, &["saved_model.pb", "model.onnx"], Completion::On).unwrap();
     assert_eq!(choice.backend, "onnxruntime");
 }

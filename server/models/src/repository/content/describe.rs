@@ -23,6 +23,7 @@ impl Content {
         match self {
             Content::Onnx => Some("onnxruntime_onnx"),
             Content::TorchScript => Some("pytorch_libtorch"),
+            Content::SavedModel => Some("tensorflow_savedmodel"),
             _ => None,
         }
     }
@@ -81,8 +82,8 @@ impl Content {
                 "serve it with llama.cpp; muster serves ONNX and TorchScript models",
             ),
             Content::SavedModel => (
-                "a SavedModel of TensorFlow",
-                "python -m tf2onnx.convert --saved-model <its directory> --output model.onnx",
+                "the graph of a SavedModel of TensorFlow, under a name that is not its own",
+                "keep it as saved_model.pb, with its variables/ beside it, in the version's directory",
             ),
             Content::FrozenGraph => (
                 "a frozen graph of TensorFlow",

@@ -63,7 +63,7 @@ fn each_kind_of_file_is_known_by_its_bytes_and_named_with_the_line_that_helps() 
         (b"\x89HDF\r\n\x1a\n\0\0".to_vec(), Content::Hdf5, "HDF5", "format='onnx'"),
         (b"\x1c\0\0\0TFL3\x14\0".to_vec(), Content::Tflite, ".tflite", "--tflite /m/x"),
         (b"GGUF\x03\0\0\0".to_vec(), Content::Gguf, "GGUF", "llama.cpp"),
-        (b"\x08\x01\x12\x20\x0a".to_vec(), Content::SavedModel, "SavedModel", "--saved-model"),
+        (b"\x08\x01\x12\x20\x0a".to_vec(), Content::SavedModel, "SavedModel", "saved_model.pb"),
         (
             b"\x0a\x10\x0a\x01x\x12\x0bPlaceholder".to_vec(),
             Content::FrozenGraph,

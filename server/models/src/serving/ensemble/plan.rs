@@ -270,6 +270,7 @@ mod tests {
 
     fn member(model: &str, max_batch_size: usize, input: Port, output: Port) -> Signature {
         Signature {
+            graph_checks_shapes: false,
             model: model.into(),
             version: 1,
             max_batch_size,

@@ -64,6 +64,7 @@ fn write_request(text: &mut String, request: &InferenceRequest) {
         queue_timeout,
         sequence,
         parameters,
+        leaves_shapes_to_graph: _,
         trace: _,
     } = request;
     assert_eq!(*deadline, None);

@@ -1,0 +1,28 @@
+//! Variables of this process that native libraries read when they are opened. They must be set before the process has
+//! a second thread: some libraries look at them at any time, and the C library does not guard them.
+
+/// Sets a variable that is not set, while there is no second thread; else does nothing. To be called first thing in
+/// `main`. A value that the user has set stays.
+pub fn set_default(name: &str, value: &str) {
+    if std::env::var_os(name).is_none() && is_only_thread() {
+        // SAFETY: changing the environment is a race only with other threads that read it, and there are
+        // none: this one has just counted, and nobody else could start one.
+        unsafe { std::env::set_var(name, value) };
+    }
+}
+
+/// Is this the process's only thread, as far as can be known?
+fn is_only_thread() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|it| it.count() == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_second_thread_is_noticed() {
+        // Tests run on threads of their own beside the main one.
+        assert!(!super::is_only_thread());
+        super::set_default("MUSTER_OF_A_TEST", "1");
+        assert_eq!(std::env::var_os("MUSTER_OF_A_TEST"), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! TensorFlow's failures as the contract's errors.
+
+use std::path::Path;
+
+use backend::BackendError;
+
+use crate::native::{Code, Failure};
+
+/// Of a run: what is the data's fault is told apart from what is not.
+pub(crate) fn of_run(failure: &Failure) -> BackendError {
+    let text = first_line(&failure.text);
+    match failure.code {
+        Code::InvalidArgument | Code::OutOfRange | Code::FailedPrecondition => {
+            BackendError::InvalidInput(text)
+        }
+        Code::ResourceExhausted => BackendError::OutOfMemory(text),
+        Code::Cancelled | Code::DeadlineExceeded | Code::NotFound | Code::Other(_) => {
+            BackendError::Execute(text)
+        }
+    }
+}
+
+/// Of a load.
+pub(crate) fn of_load(folder: &Path, failure: &Failure) -> BackendError {
+    let text = first_line(&failure.text);
+    let folder = folder.display();
+    let remedy = match text.contains("Op type not registered") {
+        true => "; TensorFlow alone does not have this operator",
+        false => "",
+    };
+    match failure.code {
+        Code::ResourceExhausted => BackendError::OutOfMemory(format!("{folder}: {text}")),
+        _ => BackendError::Load(format!("{folder}: {text}{remedy}")),
+    }
+}
+
+/// The first line, without the places in the graph that TensorFlow puts behind its sentence.
+fn first_line(text: &str) -> String {
+    let line = text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default().trim();
+    let line = match line.find("[[{{node") {
+        Some(at) => line[..at].trim_end(),
+        None => line,
+    };
+    // TensorFlow 2 puts "Graph execution error:" and a trace of Python before the sentence.
+    let line = line.trim_end_matches("[Op:__inference_signature_wrapper]").trim_end();
+    match line.is_empty() {
+        true => "TensorFlow gives no reason".to_owned(),
+        false => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_the_graph_are_left_out() {
+        let text = "Incompatible shapes: [3] vs. [2]\n\t [[{{node add}}]]";
+        assert_eq!(first_line(text), "Incompatible shapes: [3] vs. [2]");
+        assert_eq!(first_line("bad [[{{node StatefulPartitionedCall/add}}]]"), "bad");
+        assert_eq!(first_line("\n\n"), "TensorFlow gives no reason");
+    }
+
+    #[test]
+    fn what_the_data_is_at_fault_for_is_told_apart() {
+        let failure = |code| Failure { code, text: "t".to_owned() };
+        let is_input = |code| matches!(of_run(&failure(code)), BackendError::InvalidInput(_));
+        assert!(is_input(Code::InvalidArgument) && is_input(Code::OutOfRange));
+        assert!(!is_input(Code::Other(13)) && !is_input(Code::Cancelled));
+        let exhausted = of_run(&failure(Code::ResourceExhausted));
+        assert!(matches!(exhausted, BackendError::OutOfMemory(_)));
+    }
+}

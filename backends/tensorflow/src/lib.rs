@@ -1,0 +1,91 @@
+//! The TensorFlow engine: SavedModels as models, run by TensorFlow's C API.
+//!
+//! The library comes from TensorFlow's Python package (`prepare.py` fetches it) and is opened when the first
+//! SavedModel is loaded: that takes about a second and 280 MB. Python is not needed to run it, and without it
+//! everything else is served as ever.
+//!
+//! `saved_model.pb` is read here first: its graphs, signatures, types and shapes. The signature `serving_default` is
+//! what is served, unless the configuration's parameter `TF_SIGNATURE_DEF` names another one.
+//!
+//! The instances of a model run one session. Each model has threads of its own, as many as its parameters
+//! `TF_NUM_INTRA_THREADS` and `TF_NUM_INTER_THREADS` say.
+
+mod config;
+mod error;
+mod library;
+mod model;
+mod native;
+mod saved_model;
+
+use std::{path::PathBuf, sync::Arc};
+
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
+
+/// The engine. Making one costs nothing.
+#[derive(Debug, Default)]
+pub struct TensorFlow {
+    options: Options,
+}
+
+/// What the engine is made with.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The file of `libtensorflow_cc.so.2`. `None`: `tensorflow/lib/` in the program's folder, else beside that folder.
+    pub library: Option<PathBuf>,
+}
+
+impl TensorFlow {
+    /// An engine that opens its library when the first model is loaded.
+    pub fn new(options: Options) -> TensorFlow {
+        TensorFlow { options }
+    }
+}
+
+/// Has TensorFlow give each session threads of its own, and write nothing but errors on standard error. To be called
+/// first thing in `main`: TensorFlow reads these variables when it is opened. Values that the user has set stay.
+pub fn set_environment() {
+    environment::set_default("TF_OVERRIDE_GLOBAL_THREADPOOL", "1");
+    environment::set_default("TF_CPP_MIN_LOG_LEVEL", "2");
+}
+
+const PLATFORM: &str = "tensorflow_savedmodel";
+
+const FOLDER: Format = Format {
+    platform: PLATFORM,
+    aliases: &["tensorflow"],
+    file: "model.savedmodel",
+    other_extensions: &[],
+    rank: 2,
+    is_served: true,
+};
+
+/// What TensorFlow opens, and what its settings are called.
+const DESCRIPTION: EngineDescription = EngineDescription {
+    // As Triton's repositories have it, and as TensorFlow Serving's.
+    formats: &[FOLDER, Format { file: "saved_model.pb", ..FOLDER }],
+    intra_op_threads: Some(config::INTRA),
+    inter_op_threads: Some(config::INTER),
+    parameters: &[config::INTRA, config::INTER, config::TAG, config::SIGNATURE],
+    graph_checks_shapes: true,
+    ..EngineDescription::PLAIN
+};
+
+impl Backend for TensorFlow {
+    fn name(&self) -> &'static str {
+        "tensorflow"
+    }
+
+    fn description(&self) -> &'static EngineDescription {
+        &DESCRIPTION
+    }
+
+    fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
+        let folder = saved_model::folder_of(&source.path)?;
+        let open = || library::open(self.options.library.as_deref(), &folder);
+        Ok(Arc::new(model::TensorFlowModel::load(source, &folder, open)?))
+    }
+
+    fn version(&self) -> Option<String> {
+        library::opened().map(|it| format!("TensorFlow {}", it.table.version()))
+    }
+}

@@ -1,0 +1,84 @@
+//! Where TensorFlow's library is, and opening it: once per process, when the first SavedModel is loaded.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use backend::BackendError;
+
+use crate::native::Table;
+
+/// The library that is open.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) path: PathBuf,
+    pub(crate) table: Arc<Table>,
+}
+
+/// A process can hold one TensorFlow, whose operators register themselves. Guards the opening too: nobody opens a
+/// second time meanwhile.
+static OPEN: Mutex<Option<Arc<Opened>>> = Mutex::new(None);
+
+/// The library's place, in the program's folder or beside it. What it needs lies in the same folder.
+const PLACE: &str = "tensorflow/lib/libtensorflow_cc.so.2";
+
+/// The open library; opens `wanted`, or where that is `None` the one that is found, if none is.
+///
+/// A failure is not remembered: the next model tries again. `model`: the folder that asks for it, for the error.
+pub(crate) fn open(wanted: Option<&Path>, model: &Path) -> Result<Arc<Opened>, BackendError> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(opened) = &*open {
+        return match wanted {
+            Some(path) if path != opened.path => Err(BackendError::Load(format!(
+                "TensorFlow was opened from {}; this process cannot open {} as well",
+                opened.path.display(),
+                path.display()
+            ))),
+            _ => Ok(opened.clone()),
+        };
+    }
+    let path = match wanted {
+        Some(path) if path.is_file() => path.to_owned(),
+        Some(path) => return Err(missing(&[path.to_owned()], model)),
+        None => find(model)?,
+    };
+    let table = Table::open(&path).map_err(|problem| {
+        let line = problem.lines().next().unwrap_or_default();
+        BackendError::Load(format!(
+            "cannot use {} as TensorFlow's library: {line}. {PREPARE}",
+            path.display()
+        ))
+    })?;
+    tracing::debug!(library = %path.display(), version = table.version(), "TensorFlow is open");
+    let opened = Arc::new(Opened { path, table: Arc::new(table) });
+    *open = Some(opened.clone());
+    Ok(opened)
+}
+
+/// The open library, if one is.
+pub(crate) fn opened() -> Option<Arc<Opened>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn find(model: &Path) -> Result<PathBuf, BackendError> {
+    let program = std::env::current_exe().ok();
+    let folders = program.as_deref().into_iter().flat_map(|it| it.ancestors().skip(1).take(2));
+    let places: Vec<PathBuf> = folders.map(|it| it.join(PLACE)).collect();
+    let found = places.iter().find(|it| it.is_file());
+    found.cloned().ok_or_else(|| missing(&places, model))
+}
+
+const PREPARE: &str = "Fetch it with `python3 backends/tensorflow/prepare.py`, or name the file of another in \
+                       --tensorflow-library";
+
+fn missing(places: &[PathBuf], model: &Path) -> BackendError {
+    let places: Vec<String> = places.iter().map(|it| it.display().to_string()).collect();
+    let places = places.join(", ");
+    let model = model.display();
+    BackendError::Load(format!(
+        "'{model}' holds a SavedModel, which needs TensorFlow's library, and there is none; looked for {places}. \
+         {PREPARE}, or convert the model: python -m tf2onnx.convert --saved-model {model} --output \
+         {model}/model.onnx"
+    ))
+}

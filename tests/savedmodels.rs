@@ -1,0 +1,300 @@
+//! SavedModels of TensorFlow behind the server. `python3 backends/tensorflow/prepare.py` fetches the library that they
+//! need; without it there is nothing to run: that is said aloud, and is a failure where `CI=true`. Each server is a
+//! process of its own: TensorFlow is opened once in a process, and never closed.
+
+use std::{path::Path, thread};
+
+use frontend::grpc::proto::tensorflow::{
+    TensorProto, TensorShapeProto,
+    serving::{ModelSpec, PredictRequest, PredictResponse},
+    tensor_shape_proto::Dim,
+};
+use serde_json::{Value, json};
+use tonic::Request;
+
+use crate::{
+    grpc::client::Client,
+    support::{Form, Process, Repository, Tensor, root, skip},
+};
+
+const FIXTURES: &str = "tests/fixtures/savedmodels";
+
+/// The flag that names the library: a test's program lies one folder deeper than the server, which looks for it by
+/// itself.
+fn flag() -> String {
+    let program = std::env::current_exe().unwrap();
+    let target = program.ancestors().nth(3).unwrap();
+    format!(
+        "--tensorflow-library={}",
+        target.join("tensorflow/lib/libtensorflow_cc.so.2").display()
+    )
+}
+
+/// A server with those of the fixtures; `None` where there is no library.
+fn serve(models: &[&str], flags: &[&str]) -> Option<(Process, Repository)> {
+    let add = |it: Repository, name: &&str| it.copy(name, &format!("{FIXTURES}/{name}"));
+    serve_those(models.iter().fold(Repository::new(), add), flags)
+}
+
+fn serve_those(repository: Repository, flags: &[&str]) -> Option<(Process, Repository)> {
+    let flag = flag();
+    if !flag.split_once('=').is_some_and(|(_, library)| Path::new(library).is_file()) {
+        skip("tests of SavedModels: python3 backends/tensorflow/prepare.py has not been run");
+        return None;
+    }
+    let mut process = Process::start(&repository, &[&[&*flag], flags].concat(), &[]);
+    process.wait_ready();
+    Some((process, repository))
+}
+
+fn post(client: &mut crate::support::Client, path: &str, body: &Value) -> Value {
+    client.post(path, &[], body.to_string()).expect(200).json()
+}
+
+#[test]
+fn the_first_example_of_tensorflow_servings_documentation_is_answered_on_every_protocol() {
+    let Some((mut process, _repository)) = serve(&["half_plus_two"], &["--tfs-grpc-port=0"]) else {
+        return;
+    };
+    let mut client = process.client();
+    let predict = "/v1/models/half_plus_two:predict";
+    // Three numbers for a signature of [-1, 1]: shapes are the graph's business there.
+    let rows = post(&mut client, predict, &json!({"instances": [1.0, 2.0, 5.0]}));
+    assert_eq!(rows, json!({"predictions": [2.5, 3.0, 4.5]}));
+    let columns = post(&mut client, predict, &json!({"inputs": [1.0, 2.0, 5.0]}));
+    assert_eq!(columns, json!({"outputs": [2.5, 3.0, 4.5]}));
+    let lists = post(&mut client, predict, &json!({"instances": [[1.0], [2.0], [5.0]]}));
+    assert_eq!(lists, json!({"predictions": [[2.5], [3.0], [4.5]]}));
+    let headers = [("Content-Type", "application/json")];
+    let sagemaker = client.post("/invocations", &headers, r#"{"instances": [1.0, 2.0, 5.0]}"#);
+    assert_eq!(sagemaker.expect(200).json(), json!({"predictions": [2.5, 3.0, 4.5]}));
+
+    let rows = Tensor::fp32("x", &[3, 1], &[1.0, 2.0, 5.0]);
+    let reply = client.infer("half_plus_two", &[rows], Form::Binary, "").expect(200);
+    assert_eq!((reply.output().shape, reply.output().numbers()), (vec![3, 1], vec![2.5, 3.0, 4.5]));
+    let wrong = Tensor::fp32("x", &[1, 2], &[1.0, 2.0]);
+    let error = client.infer("half_plus_two", &[wrong], Form::Binary, "").error(400);
+    assert!(error.contains("[-1,1]") && error.contains("[1,2]"), "{error}");
+
+    let dim = vec![Dim { size: 3, name: String::new() }];
+    let tensor = TensorProto {
+        dtype: 1,
+        tensor_shape: Some(TensorShapeProto { dim, unknown_rank: false }),
+        float_val: vec![1.0, 2.0, 5.0],
+        ..TensorProto::default()
+    };
+    let request = PredictRequest {
+        model_spec: Some(ModelSpec { name: "half_plus_two".to_owned(), ..ModelSpec::default() }),
+        inputs: [("x".to_owned(), tensor)].into(),
+        ..PredictRequest::default()
+    };
+    let mut grpc = Client::connect(process.address("tfs-grpc"));
+    let call = "tensorflow.serving.PredictionService/Predict";
+    let reply: PredictResponse = grpc.call_with(call, Request::new(request)).unwrap();
+    let y = &reply.outputs["y"];
+    let shape: Vec<i64> = y.tensor_shape.iter().flat_map(|it| &it.dim).map(|it| it.size).collect();
+    assert_eq!(shape, [3]);
+}
+
+#[test]
+fn types_and_shapes_are_those_of_the_signature() {
+    let Some((mut process, _repository)) = serve(&["words", "counter"], &[]) else { return };
+    let described = process.client().get("/v2/models/words").expect(200).json();
+    assert_eq!(described["platform"], "tensorflow_savedmodel");
+    assert_eq!(described["inputs"][0]["datatype"], "BYTES");
+    let outputs = described["outputs"].as_array().unwrap();
+    let types: Vec<String> =
+        outputs.iter().map(|it| format!("{} {}", it["name"], it["datatype"])).collect();
+    assert_eq!(types, [r#""id" "INT64""#, r#""length" "INT32""#, r#""twice" "BYTES""#]);
+    let config = process.client().get("/v2/models/words/config").expect(200).json();
+    assert_eq!(config["backend"], "tensorflow");
+}
+
+#[test]
+fn strings_with_any_bytes_go_in_and_out_and_a_table_answers_from_its_asset() {
+    let Some((mut process, _repository)) = serve(&["words"], &[]) else { return };
+    let long = "x".repeat(300);
+    let texts: [&[u8]; 4] = [b"bob", b"\0\xff", long.as_bytes(), b""];
+    let input = Tensor::strings("text", &[4, 1], &texts);
+    let reply = process.client().infer("words", &[input], Form::Binary, "").expect(200);
+    let outputs = reply.outputs();
+    let output = |name: &str| outputs.iter().find(|it| it.name == name).unwrap();
+    assert_eq!(output("id").numbers(), [1.0, -1.0, -1.0, -1.0]);
+    assert_eq!(output("length").numbers(), [3.0, 2.0, 300.0, 0.0]);
+    let twice: Vec<Vec<u8>> = texts.iter().map(|it| it.repeat(2)).collect();
+    assert_eq!(output("twice").split(), twice);
+}
+
+#[test]
+fn a_variable_that_runs_change_counts_every_request_once_and_nobody_before_the_first() {
+    let repository = Repository::new().copy("counter", &format!("{FIXTURES}/counter")).file(
+        "counter/config.pbtxt",
+        "backend: \"tensorflow\"\ninstance_group { kind: KIND_CPU count: 4 }\n",
+    );
+    let Some((mut process, _repository)) = serve_those(repository, &[]) else { return };
+    let mut client = process.client();
+    let mut count = || {
+        let body = json!({"inputs": 1});
+        post(&mut client, "/v1/models/counter:predict", &body)["outputs"].to_string()
+    };
+    let counts = [count(), count(), count()];
+    assert_eq!(counts.map(|it| it.trim_matches(['[', ']']).to_owned()), ["1", "2", "3"]);
+}
+
+#[test]
+fn a_keras_model_answers_as_keras_does_alone_and_in_company() {
+    let Some((mut process, _repository)) = serve(&["keras"], &[]) else { return };
+    let text = std::fs::read_to_string(root(&format!("{FIXTURES}/keras.json"))).unwrap();
+    let expected: Value = serde_json::from_str(&text).unwrap();
+    let rows = |it: &Value| -> Vec<Vec<f32>> { serde_json::from_value(it.clone()).unwrap() };
+    let (given, answers) = (rows(&expected["rows"]), rows(&expected["answers"]));
+    process.client().get("/v2/models/keras/ready").expect(200);
+    let clients: Vec<_> = (0..8).map(|_| process.client()).collect();
+    thread::scope(|scope| {
+        for (at, mut client) in clients.into_iter().enumerate() {
+            let (given, answer) = (&given[at % 4], &answers[at % 4]);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let row = Tensor::fp32("x", &[1, 8], given);
+                    let reply = client.infer("keras", &[row], Form::Binary, "").expect(200);
+                    let numbers = reply.output().numbers();
+                    for (number, expected) in numbers.iter().zip(answer) {
+                        assert!((number - f64::from(*expected)).abs() < 1e-6, "{numbers:?}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn rows_that_depend_on_each_other_are_not_merged() {
+    let Some((mut process, _repository)) = serve(&["mean_of_batch"], &[]) else { return };
+    let clients: Vec<_> = (0..8).map(|_| process.client()).collect();
+    thread::scope(|scope| {
+        for (at, mut client) in clients.into_iter().enumerate() {
+            scope.spawn(move || {
+                let at = at as f32;
+                for _ in 0..50 {
+                    let rows = Tensor::fp32("x", &[2, 2], &[at, 1.0, at + 2.0, 3.0]);
+                    let reply = client.infer("mean_of_batch", &[rows], Form::Binary, "");
+                    assert_eq!(reply.expect(200).output().numbers(), [-1.0, -1.0, 1.0, 1.0]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_signature_may_be_named_and_without_a_default_must_be() {
+    let several = format!("{FIXTURES}/several");
+    let named = |signature: &str| {
+        format!(
+            "parameters {{ key: \"TF_SIGNATURE_DEF\" value: {{ string_value: \"{signature}\" }} }}"
+        )
+    };
+    let repository = Repository::new()
+        .copy("double", &several)
+        .file("double/config.pbtxt", named("double"))
+        .copy("either", &several)
+        .file("either/config.pbtxt", named("either"))
+        .copy("unnamed", &several)
+        .copy("wrong", &several)
+        .file("wrong/config.pbtxt", named("treble"));
+    let flags = ["--strict-readiness=false"];
+    let Some((mut process, _repository)) = serve_those(repository, &flags) else { return };
+    let mut client = process.client();
+    let body = json!({"instances": [[1.5, 2.0]]});
+    let reply = post(&mut client, "/v1/models/double:predict", &body);
+    assert_eq!(reply, json!({"predictions": [[3.0, 4.0]]}));
+    let body = json!({"inputs": {"flag": [true, false], "number": [3, 4]}});
+    let reply = post(&mut client, "/v1/models/either:predict", &body);
+    assert_eq!(reply, json!({"outputs": {"flag": [false, true], "y": [3, 7]}}));
+    for name in ["unnamed", "wrong"] {
+        let error = client.get(&format!("/v2/models/{name}/ready")).error(503);
+        assert!(error.contains("double, either") && error.contains("TF_SIGNATURE_DEF"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_broken_says_why_and_the_others_serve() {
+    let half = format!("{FIXTURES}/half_plus_two");
+    let file = std::fs::read(root(&format!("{half}/1/saved_model.pb"))).unwrap();
+    let repository = Repository::new()
+        .copy("half_plus_two", &half)
+        .copy("triton/1/model.savedmodel", &format!("{half}/1"))
+        .copy("cut", &half)
+        .file("cut/1/saved_model.pb", &file[..file.len() / 2])
+        .copy("no_variables", &half)
+        .file("no_variables/1/variables/variables.index", "")
+        .file("no_graph/1/saved_model.pb", "")
+        .copy("tag", &half)
+        .file(
+            "tag/config.pbtxt",
+            "parameters { key: \"TF_GRAPH_TAG\" value: { string_value: \"tpu\" } }",
+        )
+        .copy("gpu", &half)
+        .file("gpu/config.pbtxt", "instance_group { kind: KIND_GPU }")
+        .copy("threads", &half)
+        .file(
+            "threads/config.pbtxt",
+            "parameters { key: \"TF_NUM_INTRA_THREADS\" value: { string_value: \"all\" } }",
+        );
+    let flags = ["--strict-readiness=false"];
+    let Some((mut process, _repository)) = serve_those(repository, &flags) else { return };
+    let mut client = process.client();
+    for name in ["half_plus_two", "triton"] {
+        let body = json!({"instances": [[1.0]]});
+        let reply = post(&mut client, &format!("/v1/models/{name}:predict"), &body);
+        assert_eq!(reply, json!({"predictions": [[2.5]]}));
+    }
+    for (name, part) in [
+        ("cut", "is no SavedModel, or is cut off"),
+        ("no_variables", "variables"),
+        ("no_graph", "empty"),
+        ("tag", "[serve]"),
+        ("gpu", "GPU"),
+        ("threads", "TF_NUM_INTRA_THREADS"),
+    ] {
+        let error = client.get(&format!("/v2/models/{name}/ready")).error(503);
+        assert!(error.contains(part), "{name}: {error}");
+    }
+}
+
+#[test]
+fn the_command_of_tensorflow_serving_serves_a_version_with_zeros_in_front() {
+    let half = format!("{FIXTURES}/half_plus_two/1");
+    let repository = Repository::new().copy("half/00000123", &half);
+    if !Path::new(flag().split_once('=').unwrap().1).is_file() {
+        return skip(
+            "tests of SavedModels: python3 backends/tensorflow/prepare.py has not been run",
+        );
+    }
+    let base = format!("--model_base_path={}", repository.at("half"));
+    let library = flag();
+    let args = ["tensorflow_model_server", "--rest_api_port=1", "--http-port=0", &*base, &*library];
+    let args = [&args[..], &["--model_name=half_plus_two"]].concat();
+    let mut process = Process::command(&args, &[]);
+    process.wait_ready();
+    let mut client = process.client();
+    let body = json!({"instances": [1.0, 2.0, 5.0]});
+    let reply = post(&mut client, "/v1/models/half_plus_two/versions/123:predict", &body);
+    assert_eq!(reply, json!({"predictions": [2.5, 3.0, 4.5]}));
+}
+
+#[test]
+fn without_the_library_a_saved_model_says_how_to_get_it_and_the_others_serve() {
+    let repository =
+        Repository::of(&["mlp"]).copy("half_plus_two", &format!("{FIXTURES}/half_plus_two"));
+    let nowhere = "--tensorflow-library=/nowhere/libtensorflow_cc.so.2";
+    let mut process = Process::start(&repository, &[nowhere, "--strict-readiness=false"], &[]);
+    process.wait_ready();
+    let mut client = process.client();
+    let error = client.get("/v2/models/half_plus_two/ready").error(503);
+    for part in ["backends/tensorflow/prepare.py", "--tensorflow-library", "tf2onnx"] {
+        assert!(error.contains(part), "{error}");
+    }
+    client.get("/v2/models/mlp/ready").expect(200);
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
+    assert!(!maps.contains("tensorflow"), "{maps}");
+}
