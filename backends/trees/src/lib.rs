@@ -8,6 +8,7 @@
 
 pub mod error;
 pub mod forest;
+mod inflate;
 mod instance;
 pub mod lightgbm;
 pub mod limits;

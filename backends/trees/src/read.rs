@@ -3,9 +3,11 @@
 use crate::{
     error::FormatError,
     forest::document::Document,
+    inflate::inflate,
     lightgbm,
-    sniff::{BEGIN, FileFormat, sniff},
-    xgboost,
+    pickle::{self, value::Pickle},
+    sniff::{BEGIN, FileFormat, packed_otherwise, sniff},
+    xgboost::{self, learner::Learner, legacy, pickled},
 };
 
 /// Reads a file of any format. `objective` takes the place of the objective of a file of XGBoost.
@@ -13,12 +15,121 @@ use crate::{
 /// # Errors
 /// What is wrong, and where.
 pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatError> {
-    match sniff(&bytes[..bytes.len().min(BEGIN)]) {
-        Some(FileFormat::XgboostJson) => xgboost::read_json(bytes)?.into_document(objective),
-        Some(FileFormat::XgboostUbj) => xgboost::read_ubj(bytes)?.into_document(objective),
+    match format_of(bytes) {
         Some(FileFormat::Lightgbm) => lightgbm::read(bytes),
-        None => Err(FormatError::new(
-            "this is no tree model by its first bytes: expected a file that save_model of XGBoost or LightGBM wrote",
-        )),
+        Some(FileFormat::Pickle) => from_pickle(&pickle::read(bytes)?, objective),
+        Some(packed @ (FileFormat::Zlib | FileFormat::Gzip)) => {
+            let inflated = inflate(bytes, packed == FileFormat::Gzip)?;
+            match format_of(&inflated) {
+                Some(FileFormat::Pickle) => from_pickle(&pickle::read(&inflated)?, objective),
+                _ => Err(FormatError::new("there is no pickle of joblib in this compressed file")),
+            }
+        }
+        Some(
+            FileFormat::XgboostJson | FileFormat::XgboostUbj | FileFormat::XgboostLegacy,
+        ) => learner(bytes)?.into_document(objective),
+        None => Err(FormatError::new(match packed_otherwise(bytes) {
+            Some(method) => format!(
+                "it is packed by {method}, of which zlib and gzip are read: joblib.dump(model, path, compress=0)"
+            ),
+            None => "this is no tree model by its first bytes: expected a file that XGBoost's or LightGBM's save_model \
+                     wrote, or a pickle of one of their models"
+                .to_owned(),
+        })),
+    }
+}
+
+fn format_of(bytes: &[u8]) -> Option<FileFormat> {
+    sniff(&bytes[..bytes.len().min(BEGIN)])
+}
+
+/// A model in one of XGBoost's own formats.
+fn learner(bytes: &[u8]) -> Result<Learner, FormatError> {
+    match format_of(bytes) {
+        Some(FileFormat::XgboostJson) => xgboost::read_json(bytes),
+        Some(FileFormat::XgboostUbj) => xgboost::read_ubj(bytes),
+        Some(FileFormat::XgboostLegacy) => legacy::read(bytes),
+        _ => Err(FormatError::new("the model in this pickle is of no format of XGBoost's")),
+    }
+}
+
+fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Document, FormatError> {
+    if !pickled::is_pickled(pickle) {
+        return Err(refusal(pickle));
+    }
+    let found = pickled::find(pickle)?;
+    let mut learner = learner(&found.model)?;
+    for (name, value) in found.attributes {
+        learner.attributes.insert(name.to_owned(), value);
+    }
+    let mut document = learner.into_document(objective)?;
+    document.missing = found.missing;
+    Ok(document)
+}
+
+/// What a pickle of something else is, and how to get a file that is read.
+fn refusal(pickle: &Pickle) -> FormatError {
+    let root = pickle.root();
+    let Some((module, name)) = pickle.class(root).or_else(|| pickle.global(root)) else {
+        return FormatError::new("this pickle holds no model, but plain values");
+    };
+    let advice = match module.split('.').next() {
+        Some("lightgbm") => "save it with model.booster_.save_model('model.txt')",
+        Some("catboost") => "save it with model.save_model('model.onnx', format='onnx')",
+        Some("sklearn") => "convert it to ONNX, with skl2onnx",
+        _ => "only models of XGBoost are read from pickles, and nothing of a pickle is ever run",
+    };
+    FormatError::new(format!("this is a pickle of {module}.{name}: {advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(file: &[u8], expect: &str) {
+        let error = read(file, None).expect_err("it is read").to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+
+    #[test]
+    fn a_pickle_of_something_else_is_refused_by_name() {
+        refused(
+            b"\x80\x04cposix\nsystem\n(X\x02\0\0\0lstR.",
+            "this is a pickle of posix.system: only models",
+        );
+        refused(
+            b"\x80\x04clightgbm.sklearn\nLGBMClassifier\n)\x81.",
+            "this is a pickle of lightgbm.sklearn.LGBMClassifier: save it with model.booster_.save_model",
+        );
+        refused(
+            b"\x80\x04csklearn.svm._classes\nSVC\n)\x81.",
+            "sklearn.svm._classes.SVC: convert it to ONNX",
+        );
+        refused(b"\x80\x04}.", "this pickle holds no model");
+    }
+
+    #[test]
+    fn a_booster_that_brings_a_call_along_is_refused() {
+        let file = b"\x80\x04cxgboost.core\nBooster\n)\x81}X\x01\0\0\0xcposix\nsystem\n(X\x02\0\0\0lstRsb.";
+        refused(file, "would call posix.system");
+        refused(b"\x80\x04cxgboost.core\nBooster\n)\x81}b.", "holds no model: it was not trained");
+        refused(
+            b"\x80\x04cxgboost.core\nBooster\n)\x81}X\x06\0\0\0handleC\x03abcsb.",
+            "the model in this pickle is of no format of XGBoost's",
+        );
+        // A pickle within a pickle is none of its formats.
+        refused(
+            b"\x80\x04cxgboost.core\nBooster\n)\x81}X\x06\0\0\0handleC\x05\x80\x04}..sb.",
+            "the model in this pickle is of no format of XGBoost's",
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_unpacked_is_refused_by_name() {
+        refused(b"BZh91AY", "packed by bzip2");
+        refused(b"\xfd7zXZ\0", "packed by xz");
+        refused(b"\x04\x22\x4d\x18", "packed by LZ4");
+        refused(b"<html>", "this is no tree model by its first bytes");
     }
 }

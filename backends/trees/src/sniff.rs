@@ -1,5 +1,7 @@
 //! What a file is by its first bytes. Pure.
 
+use crate::xgboost::legacy::is_legacy;
+
 /// A format that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
@@ -7,8 +9,16 @@ pub enum FileFormat {
     XgboostJson,
     /// UBJSON of XGBoost.
     XgboostUbj,
+    /// The binary format of XGBoost up to 3.0, or a snapshot of memory with one in it.
+    XgboostLegacy,
     /// Text of LightGBM.
     Lightgbm,
+    /// A pickle of any object, which joblib may have written.
+    Pickle,
+    /// Compressed by zlib, as joblib can.
+    Zlib,
+    /// Compressed by gzip, as joblib can.
+    Gzip,
 }
 
 /// First bytes that tell the formats apart.
@@ -16,8 +26,17 @@ pub const BEGIN: usize = 4 << 10;
 
 /// The format of a file that begins with these bytes, [`BEGIN`] of them or all.
 pub fn sniff(begin: &[u8]) -> Option<FileFormat> {
-    if begin.starts_with(b"tree\n") || begin.starts_with(b"tree\r\n") {
-        return Some(FileFormat::Lightgbm);
+    match begin {
+        [0x80, 2..=5, ..] => return Some(FileFormat::Pickle),
+        // Protocols 0 and 1 have no head. Objects of old protocols begin with this call.
+        _ if begin.starts_with(b"ccopy_reg\n_reconstructor\n") => return Some(FileFormat::Pickle),
+        [0x1f, 0x8b, 8, ..] => return Some(FileFormat::Gzip),
+        [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] => return Some(FileFormat::Zlib),
+        _ if begin.starts_with(b"tree\n") || begin.starts_with(b"tree\r\n") => {
+            return Some(FileFormat::Lightgbm);
+        }
+        _ if is_legacy(begin) => return Some(FileFormat::XgboostLegacy),
+        _ => {}
     }
     let inner = begin.strip_prefix(b"{")?;
     // Of UBJSON a length comes first; of a snapshot of memory, the model is in the field `Model`.
@@ -31,6 +50,18 @@ pub fn sniff(begin: &[u8]) -> Option<FileFormat> {
     let is_key = |key: &&[u8]| quoted.strip_prefix(*key).is_some_and(|it| it.starts_with(b"\""));
     let is_model = holds(text, b"\"learner\"") || holds(text, b"\"gradient_booster\"");
     (keys.iter().any(is_key) && is_model).then_some(FileFormat::XgboostJson)
+}
+
+/// What has packed a file that begins so, where that is nothing that is read.
+pub fn packed_otherwise(begin: &[u8]) -> Option<&'static str> {
+    const HEADS: [(&[u8], &str); 5] = [
+        (b"BZh", "bzip2"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x5d\0\0", "LZMA"),
+        (b"\x04\x22\x4d\x18", "LZ4"),
+        (b"\x28\xb5\x2f\xfd", "Zstandard"),
+    ];
+    HEADS.iter().find(|(head, _)| begin.starts_with(head)).map(|it| it.1)
 }
 
 fn holds(bytes: &[u8], text: &[u8]) -> bool {
@@ -53,6 +84,14 @@ mod tests {
             (b"{i\x07learner{", ubj),
             (b"tree\nversion=v4\n", Some(FileFormat::Lightgbm)),
             (b"trees\n", None),
+            (b"\x80\x04\x95", Some(FileFormat::Pickle)),
+            (b"ccopy_reg\n_reconstructor\np0\n", Some(FileFormat::Pickle)),
+            (b"\x80\x06", None),
+            (b"tree\nversion=v4\n", Some(FileFormat::Lightgbm)),
+            (b"tree", None),
+            (b"\x78\x5e\0", Some(FileFormat::Zlib)),
+            (b"\x1f\x8b\x08\0", Some(FileFormat::Gzip)),
+            (b"CONFIG-offset:\0", Some(FileFormat::XgboostLegacy)),
             (b"{\"version\": 1}", None),
             (b"{\"name\":\"tree\"", None),
             (b"{\"model_type\": \"bert\"}", None),

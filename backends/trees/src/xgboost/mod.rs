@@ -3,8 +3,10 @@
 mod base_score;
 mod json;
 pub mod learner;
+pub mod legacy;
 mod model;
 mod objective;
+pub mod pickled;
 mod source;
 mod tree;
 mod ubj;

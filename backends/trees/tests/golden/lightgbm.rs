@@ -16,7 +16,7 @@ fn golden_lightgbm() {
         let expect = expected.of(&model);
         let is_average = document.average_over.is_some();
         let rows = expected.rows(&model, &expect["margins"]);
-        let (sums, predictions) = answers(document, &rows);
+        let (sums, predictions) = answers(document, &rows).expect(&model);
         for (what, found) in [("margins", sums), ("predictions", predictions)] {
             // The library's raw scores of a random forest are sums, not yet divided.
             if is_average && what == "margins" {

@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use backend_trees::forest::{
-    document::{Document, Transform},
-    layout::lay_out,
-    packed::Forest,
-    sum::Rows,
+use backend_trees::{
+    error::FormatError,
+    forest::{
+        document::{Document, Transform},
+        layout::lay_out,
+        packed::Forest,
+        sum::Rows,
+    },
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
@@ -81,11 +84,11 @@ pub fn numbers(tensor: &Value) -> Vec<f64> {
 }
 
 /// A document's sums and predictions of some rows, in 64 bits whatever it computes in.
-pub fn answers(document: Document, rows: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let forest = lay_out(document).expect("a sound document").forest;
+pub fn answers(document: Document, rows: &[f64]) -> Result<(Vec<f64>, Vec<f64>), FormatError> {
+    let forest = lay_out(document)?.forest;
     let count = rows.len() / forest.features;
     let singles: Vec<f32> = rows.iter().map(|it| *it as f32).collect();
-    match forest.transform {
+    Ok(match forest.transform {
         Transform::Single(transform) => {
             let mut sums = vec![0f32; count * forest.sums()];
             forest.sums_of(typed(&forest, rows, &singles), &mut sums);
@@ -106,7 +109,7 @@ pub fn answers(document: Document, rows: &[f64]) -> (Vec<f64>, Vec<f64>) {
             }
             (sums, predictions)
         }
-    }
+    })
 }
 
 fn typed<'a>(forest: &Forest, rows: &'a [f64], singles: &'a [f32]) -> Rows<'a> {
