@@ -95,7 +95,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 /// Which crates the tests, benches and examples of a crate import besides.
 const IMPORTS_OF_TESTS: &[(&str, &[&str])] = &[
     ("models", &["identity"]),
-    ("muster", &["protocol"]),
+    ("muster", &["image", "protocol"]),
     ("muster_pytorch", &["backend", "pytorch"]),
 ];
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from bench import Bench, cpu_per_request, failed
 from cases import INFER, JSON, KSERVE_BINARY, KSERVE_JSON, ROOT, case
+from compiled import CompiledTable
+from images import ImageComparison
 from peers import PEERS
 from processes import Server, Unavailable, environment, finished, free_port, versions
 from table import Row, markdown
@@ -26,6 +28,8 @@ from texts import TextComparison
 START_LIMIT = 60
 # Seconds of load on a new server that are not looked at.
 SETTLING = 0.5
+# What compares whole pipelines.
+SETS = {"text": TextComparison, "image": ImageComparison}
 # Connections at which settings are tried.
 TUNING_CONNECTIONS = 16
 
@@ -38,8 +42,13 @@ def main():
     # So that servers are ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     began = time.monotonic()
-    if options.set == "text":
-        comparison = TextComparison(options, say)
+    if options.set == "detector":
+        table = CompiledTable(options, say)
+        table.notes.append(f"{version(options.muster)}; {machine()}")
+        print(table.measure(), end="")
+        return
+    if options.set in SETS:
+        comparison = SETS[options.set](options, say)
         comparison.notes.append(version(options.muster))
         comparison.measure()
     else:
@@ -59,7 +68,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("peers", nargs="*", metavar="PEER", help="some of: " + ", ".join(it.name for it in PEERS))
-    add("--set", choices=["tensors", "text"], default="tensors", help="what is served")
+    add("--set", choices=["tensors", *SETS, "detector"], default="tensors", help="what is served")
     add("--muster", type=Path, default=ROOT / "target/release/muster", help="the release build")
     add("--work", type=Path, default=ROOT / "target/peers", help="folder of environments and logs")
     models = "mlp, identity, convnet; settings are tuned for the first"

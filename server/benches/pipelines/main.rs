@@ -1,9 +1,12 @@
-//! What text models cost: requests/s beside the same runs made by hand, processor time beside the run, and memory where
-//! lengths are mixed. `cargo bench -p muster --bench pipelines -- --help`; docs/performance.md explains.
+//! What models of texts and of images cost: requests/s beside the same runs made by hand, processor time beside the run,
+//! memory where lengths are mixed, and a photograph as JPEG and as a tensor.
+//! `cargo bench -p muster --bench pipelines -- --help`; docs/performance.md explains.
 
 mod bare;
 mod cost;
+mod detector;
 mod folder;
+mod images;
 mod memory;
 #[path = "../../../backends/onnxruntime/tests/support/onnx_file.rs"]
 mod onnx_file;
@@ -19,7 +22,7 @@ use onnxruntime::{OnnxRuntime, Options};
 
 use support::{Outcome, machine};
 
-/// Measures text models and prints Markdown.
+/// Measures models of texts and images, and prints Markdown.
 #[derive(Parser)]
 #[command(name = "pipelines")]
 struct Arguments {
@@ -50,6 +53,8 @@ enum What {
     Cost,
     /// What one long text among short ones does to memory and to their latency
     Memory,
+    /// A photograph to boxes, as JPEG and as a tensor; MUSTER_PYTHON names a Python with Pillow and NumPy
+    Images,
 }
 
 fn main() -> ExitCode {
@@ -75,6 +80,12 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     }
     if wanted(What::Memory) {
         missed.extend(memory::measure(arguments.quick)?);
+    }
+    // Where nothing is named they are left out without a Python.
+    if arguments.what == Some(What::Images)
+        || (wanted(What::Images) && std::env::var_os("MUSTER_PYTHON").is_some())
+    {
+        missed.extend(images::measure(block, rounds)?);
     }
     missed.iter().for_each(|it| println!("missed: {it}"));
     match arguments.check && !missed.is_empty() {

@@ -65,11 +65,13 @@ pub(crate) struct Graph {
     seed: u64,
     /// The weights so far, where they go to a file of their own.
     beside: Option<Vec<u8>>,
+    /// What the model says of itself.
+    metadata: Message,
 }
 
 impl Graph {
     pub(crate) fn new(seed: u64) -> Graph {
-        Graph { body: Message::default().text(2, "graph"), seed, beside: None }
+        Graph { body: Message::default().text(2, "graph"), seed, ..Graph::default() }
     }
 
     /// The same, with its weights in a file [`BESIDE`] the model's.
@@ -194,6 +196,7 @@ impl Graph {
         begin.varint(self.body.0.len() as u64);
         file.write_all(&begin.0)?;
         file.write_all(&self.body.0)?;
+        file.write_all(&self.metadata.0)?;
         file.flush()
     }
 }
@@ -273,6 +276,35 @@ pub(crate) fn blocks(path: &Path, layers: u64, side: u64, seed: u64) -> std::io:
     }
     graph.node("Softmax", &[&before], "y", &[]);
     graph.write(path, &[side], &[side])
+}
+
+/// A detector that finds the same in each image of 640 × 640: `images`, FP32 `[1, 3, 640, 640]`, to `output0`, which is
+/// `values` as `[1, rows, values / rows]`. `metadata` is what it says of itself.
+pub(crate) fn detector(
+    path: &Path,
+    values: &[f32],
+    rows: u64,
+    metadata: &[(&str, &str)],
+) -> std::io::Result<()> {
+    let mut graph = Graph::new(1);
+    for (key, value) in metadata {
+        let entry = Message::default().text(1, key).text(2, value);
+        graph.metadata = std::mem::take(&mut graph.metadata).message(14, entry);
+    }
+    let dims = [1, rows, values.len() as u64 / rows];
+    graph.floats("values", values);
+    graph.integers("shape", &dims.map(|it| it as i64));
+    graph.floats("nothing", &[0.0]);
+    graph.integers("one", &[1, 1, 1]);
+    // It has to look at the image, and does so once.
+    graph.node("ReduceMean", &["images"], "mean", &[]);
+    graph.node("Reshape", &["mean", "one"], "of_image", &[]);
+    graph.node("Mul", &["of_image", "nothing"], "zero", &[]);
+    graph.node("Reshape", &["values", "shape"], "boxes", &[]);
+    graph.node("Add", &["boxes", "zero"], "output0", &[]);
+    let images = Port { name: "images", element: FLOAT, open: &[], dims: &[1, 3, 640, 640] };
+    let output = Port { name: "output0", element: FLOAT, open: &[], dims: &dims };
+    graph.write_with(path, &[images], &output)
 }
 
 /// The sizes of an encoder.
