@@ -20,6 +20,7 @@ pub mod pickle;
 pub mod read;
 mod select;
 mod shared;
+pub mod sklearn;
 pub mod sniff;
 pub mod xgboost;
 

@@ -6,6 +6,7 @@ use crate::{
     inflate::inflate,
     lightgbm,
     pickle::{self, value::Pickle},
+    sklearn,
     sniff::{BEGIN, FileFormat, packed_otherwise, sniff},
     xgboost::{self, learner::Learner, legacy, pickled},
 };
@@ -17,6 +18,7 @@ use crate::{
 pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatError> {
     match format_of(bytes) {
         Some(FileFormat::Lightgbm) => lightgbm::read(bytes),
+        Some(FileFormat::Skops) => sklearn::from_skops(bytes),
         Some(FileFormat::Pickle) => from_pickle(&pickle::read(bytes)?, objective),
         Some(packed @ (FileFormat::Zlib | FileFormat::Gzip)) => {
             let inflated = inflate(bytes, packed == FileFormat::Gzip)?;
@@ -33,7 +35,7 @@ pub fn read(bytes: &[u8], objective: Option<&str>) -> Result<Document, FormatErr
                 "it is packed by {method}, of which zlib and gzip are read: joblib.dump(model, path, compress=0)"
             ),
             None => "this is no tree model by its first bytes: expected a file that XGBoost's or LightGBM's save_model \
-                     wrote, or a pickle of one of their models"
+                     wrote, a pickle of a model of XGBoost or scikit-learn, or a file of skops"
                 .to_owned(),
         })),
     }
@@ -55,7 +57,11 @@ fn learner(bytes: &[u8]) -> Result<Learner, FormatError> {
 
 fn from_pickle(pickle: &Pickle, objective: Option<&str>) -> Result<Document, FormatError> {
     if !pickled::is_pickled(pickle) {
-        return Err(refusal(pickle));
+        let class = pickle.class(pickle.root());
+        return match class.is_some_and(|(module, _)| module.starts_with("sklearn.")) {
+            true => sklearn::from_pickle(pickle, "pickle"),
+            false => Err(refusal(pickle)),
+        };
     }
     let found = pickled::find(pickle)?;
     let mut learner = learner(&found.model)?;
@@ -76,8 +82,9 @@ fn refusal(pickle: &Pickle) -> FormatError {
     let advice = match module.split('.').next() {
         Some("lightgbm") => "save it with model.booster_.save_model('model.txt')",
         Some("catboost") => "save it with model.save_model('model.onnx', format='onnx')",
-        Some("sklearn") => "convert it to ONNX, with skl2onnx",
-        _ => "only models of XGBoost are read from pickles, and nothing of a pickle is ever run",
+        _ => {
+            "only models of XGBoost and scikit-learn are read from pickles, and nothing of a pickle is ever run"
+        }
     };
     FormatError::new(format!("this is a pickle of {module}.{name}: {advice}"))
 }
@@ -102,10 +109,8 @@ mod tests {
             b"\x80\x04clightgbm.sklearn\nLGBMClassifier\n)\x81.",
             "this is a pickle of lightgbm.sklearn.LGBMClassifier: save it with model.booster_.save_model",
         );
-        refused(
-            b"\x80\x04csklearn.svm._classes\nSVC\n)\x81.",
-            "sklearn.svm._classes.SVC: convert it to ONNX",
-        );
+        let expect = "it holds sklearn.svm._classes.SVC; of scikit-learn trees";
+        refused(b"\x80\x04csklearn.svm._classes\nSVC\n)\x81.", expect);
         refused(b"\x80\x04}.", "this pickle holds no model");
     }
 

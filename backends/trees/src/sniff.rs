@@ -15,6 +15,8 @@ pub enum FileFormat {
     Lightgbm,
     /// A pickle of any object, which joblib may have written.
     Pickle,
+    /// An archive of skops.
+    Skops,
     /// Compressed by zlib, as joblib can.
     Zlib,
     /// Compressed by gzip, as joblib can.
@@ -35,6 +37,7 @@ pub fn sniff(begin: &[u8]) -> Option<FileFormat> {
         _ if begin.starts_with(b"tree\n") || begin.starts_with(b"tree\r\n") => {
             return Some(FileFormat::Lightgbm);
         }
+        _ if is_skops(begin) => return Some(FileFormat::Skops),
         _ if is_legacy(begin) => return Some(FileFormat::XgboostLegacy),
         _ => {}
     }
@@ -50,6 +53,18 @@ pub fn sniff(begin: &[u8]) -> Option<FileFormat> {
     let is_key = |key: &&[u8]| quoted.strip_prefix(*key).is_some_and(|it| it.starts_with(b"\""));
     let is_model = holds(text, b"\"learner\"") || holds(text, b"\"gradient_booster\"");
     (keys.iter().any(is_key) && is_model).then_some(FileFormat::XgboostJson)
+}
+
+/// Is the first entry of an archive one of skops? Arrays have numbers for names there.
+fn is_skops(begin: &[u8]) -> bool {
+    const HEADER: usize = 30;
+    let Some((header, rest)) = begin.split_at_checked(HEADER) else { return false };
+    let length = usize::from(u16::from_le_bytes([header[26], header[27]]));
+    let Some(name) = rest.get(..length).filter(|_| header.starts_with(b"PK\x03\x04")) else {
+        return false;
+    };
+    let digits = name.strip_suffix(b".npy").unwrap_or_default();
+    name == b"schema.json" || !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// What has packed a file that begins so, where that is nothing that is read.

@@ -18,6 +18,11 @@ pub enum Transform {
     LogOnePlusExponential,
     /// The square of each sum, with its sign.
     SignedSquare,
+    /// 1 for what is like the data of training, -1 for what is not, of a mean depth relative to that of random trees.
+    Inlier {
+        /// The score below which something is not.
+        offset: f64,
+    },
 }
 
 impl Transform {
@@ -29,7 +34,8 @@ impl Transform {
             | Transform::Softmax
             | Transform::Exponential
             | Transform::LogOnePlusExponential
-            | Transform::SignedSquare => sums,
+            | Transform::SignedSquare
+            | Transform::Inlier { .. } => sums,
         }
     }
 
@@ -46,6 +52,10 @@ impl Transform {
             Transform::LogOnePlusExponential => {
                 row.iter_mut().for_each(|it| *it = it.exp().ln_1p());
             }
+            Transform::Inlier { offset } => row.iter_mut().for_each(|it| {
+                let score = -(-*it).exp2();
+                *it = if score - offset < 0.0 { -1.0 } else { 1.0 };
+            }),
             Transform::SignedSquare => {
                 row.iter_mut().for_each(|it| *it = it.signum() * *it * *it);
             }

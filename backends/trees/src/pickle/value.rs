@@ -106,6 +106,11 @@ impl<'a> Pickle<'a> {
         self.root
     }
 
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> usize {
+        self.file.len()
+    }
+
     /// The bytes of a span.
     pub fn raw(&self, span: Span) -> &'a [u8] {
         &self.file[span.start as usize..span.end as usize]
@@ -271,6 +276,7 @@ fn is_known(module: &str, name: &str) -> bool {
     match module {
         "builtins" | "__builtin__" => BUILTINS.contains(&name),
         "_codecs" => name == "encode",
+        "functools" => name == "partial",
         _ => PACKAGES.contains(&package),
     }
 }

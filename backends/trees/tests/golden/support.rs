@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use backend_trees::{
     error::FormatError,
     forest::{
-        document::{Document, Transform},
+        document::{Document, Rounding, Transform},
         layout::lay_out,
         packed::Forest,
         sum::Rows,
@@ -86,6 +86,11 @@ pub fn numbers(tensor: &Value) -> Vec<f64> {
 /// A document's sums and predictions of some rows, in 64 bits whatever it computes in.
 pub fn answers(document: Document, rows: &[f64]) -> Result<(Vec<f64>, Vec<f64>), FormatError> {
     let forest = lay_out(document)?.forest;
+    let rounded: Vec<f64> = match forest.rounding {
+        Rounding::Single => rows.iter().map(|it| f64::from(*it as f32)).collect(),
+        Rounding::Double => rows.to_vec(),
+    };
+    let rows = &rounded[..];
     let count = rows.len() / forest.features;
     let singles: Vec<f32> = rows.iter().map(|it| *it as f32).collect();
     Ok(match forest.transform {

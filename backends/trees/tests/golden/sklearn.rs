@@ -1,0 +1,63 @@
+//! Estimators of scikit-learn in archives of skops, files of joblib, and pickles.
+
+use backend_trees::read::read;
+
+use crate::support::{Expected, answers, files, numbers};
+
+/// How far an answer may be from scikit-learn's.
+const WITHIN: f64 = 1e-12;
+
+/// What is not served, and a part of the text that says so.
+const REFUSED: [(&str, &str); 2] = [
+    ("svc", "sklearn.svm._classes.SVC"),
+    ("hist_gradient_boosting_categories", "it was trained with categories"),
+];
+
+fn far(found: &[f64], expected: &[f64]) -> Option<String> {
+    if found.len() != expected.len() {
+        return Some(format!("{} numbers, expected {}", found.len(), expected.len()));
+    }
+    let is_far = |(a, b): &(&f64, &f64)| WITHIN * b.abs().max(1.0) < (*a - *b).abs();
+    let (at, it) = found.iter().zip(expected).enumerate().find(|(_, it)| is_far(it))?;
+    Some(format!("the answer at {at}: {it:?}"))
+}
+
+fn wrong(expected: &Expected, model: &str, bytes: &[u8]) -> Option<String> {
+    let document = read(bytes, None);
+    if let Some((_, text)) = REFUSED.iter().find(|it| it.0 == model) {
+        let error = document.err().map(|it| it.to_string()).unwrap_or_default();
+        return (!error.contains(text)).then_some(format!("expected {text:?}, found {error:?}"));
+    }
+    let of_model = expected.of(model);
+    let tensor = &of_model["outputs"];
+    let rows = expected.rows(model, tensor);
+    let (sums, predictions) = match document.and_then(|it| answers(it, &rows)) {
+        Ok(answers) => answers,
+        Err(error) => return Some(error.to_string()),
+    };
+    if model != "isolation_forest" {
+        return far(&predictions, &numbers(tensor));
+    }
+    // The library's `predict`, and its scores of the sums.
+    let labels: Vec<f64> =
+        of_model["labels"].as_array()?.iter().filter_map(serde_json::Value::as_f64).collect();
+    let scores: Vec<f64> = sums.iter().map(|it| -(-it).exp2()).collect();
+    far(&predictions, &labels).or_else(|| far(&scores, &numbers(tensor)))
+}
+
+#[test]
+fn golden_sklearn() {
+    let mut problems = Vec::new();
+    for (version, least) in [("1.3.2", 17), ("1.9.1", 40)] {
+        let folder = format!("sklearn-{version}");
+        let expected = Expected::read(&folder);
+        let files = files(&folder, &["skops", "joblib", "pkl"]);
+        assert!(least <= files.len(), "{} files of {version}", files.len());
+        for (model, path) in files {
+            let bytes = std::fs::read(&path).expect("a file");
+            let problem = wrong(&expected, &model, &bytes);
+            problems.extend(problem.map(|it| format!("{}: {it}", path.display())));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
