@@ -58,8 +58,8 @@ pub(super) fn as_rows_or_one(signature: &Signature, port: &Port, tensor: Tensor)
     }
 }
 
-/// The response with `[rows]` in place of `[rows,1]` where the model itself has no second dimension: what TensorFlow
-/// Serving answers, and every format that follows it.
+/// The response with `[rows]` in place of `[rows,1]`, and without a batch a number in place of `[1]`, where the model
+/// itself has no such dimension: what TensorFlow Serving answers, and every format that follows it.
 pub fn with_scalars<'r>(
     signature: &Signature,
     response: &'r InferenceResponse,
@@ -70,9 +70,12 @@ pub fn with_scalars<'r>(
     }
     let mut flat = response.clone();
     for output in flat.outputs.iter_mut().filter(|it| is_scalar(&it.name)) {
-        if let [rows, 1] = *output.tensor.shape().dims()
-            && let Some(tensor) = output.tensor.reshape(Shape::new(&[rows]))
-        {
+        let own = match *output.tensor.shape().dims() {
+            [rows, 1] if signature.batches() => Shape::new(&[rows]),
+            [1] if !signature.batches() => Shape::new(&[]),
+            _ => continue,
+        };
+        if let Some(tensor) = output.tensor.reshape(own) {
             output.tensor = tensor;
         }
     }

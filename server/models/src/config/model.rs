@@ -293,7 +293,8 @@ impl ModelConfig {
             name: it.name.clone(),
             dtype: it.dtype,
             dims: it.dims.clone(),
-            scalar: self.max_batch_size > 0 && it.reshape.as_ref().is_some_and(Vec::is_empty),
+            scalar: (self.max_batch_size > 0 || self.graph_checks_shapes)
+                && it.reshape.as_ref().is_some_and(Vec::is_empty),
             optional: it.optional,
             labels: labels.get(&it.name).cloned().unwrap_or_default(),
         };
