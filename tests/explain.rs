@@ -11,7 +11,7 @@ use onnxruntime::OnnxRuntime;
 use serde_json::{Value, json};
 
 use crate::{
-    pipelines::repository,
+    pipelines::{fixtures, repository},
     support::{Repository, Server},
 };
 
@@ -52,6 +52,34 @@ impl Pair {
         let expected = self.folders.post(&path, &body).expect(200).text();
         let given = self.ensembles.post(&path, &body).text();
         (given != expected).then(|| format!("{model}: {body}\ngiven {given}\nexpected {expected}"))
+    }
+
+    /// The same of a file.
+    fn check_file(
+        &self,
+        model: &str,
+        (input, file): (&str, &[u8]),
+        outputs: &[&str],
+    ) -> Option<String> {
+        let element = [&(file.len() as u32).to_le_bytes()[..], file].concat();
+        let outputs: Vec<Value> = outputs.iter().map(|it| json!({"name": it})).collect();
+        let head = json!({
+            "id": "1",
+            "inputs": [{
+                "name": input, "datatype": "BYTES", "shape": [1, 1],
+                "parameters": {"binary_data_size": element.len()},
+            }],
+            "outputs": outputs,
+        });
+        let head = head.to_string();
+        let length = head.len().to_string();
+        let headers = [("inference-header-content-length", length.as_str())];
+        let body = [head.as_bytes(), &element].concat();
+        let path = format!("/v2/models/{model}/infer");
+        let ask = |server: &Server| server.client().post(&path, &headers, body.clone());
+        let (expected, given) =
+            (ask(&self.folders).expect(200).text(), ask(&self.ensembles).text());
+        (given != expected).then(|| format!("{model}\ngiven {given}\nexpected {expected}"))
     }
 }
 
@@ -107,6 +135,38 @@ fn an_explained_pipeline_answers_alike() {
         let inputs = [first.clone(), second.clone()];
         different.extend(pair.check(model, &inputs, &["label", "score", "result"]));
     }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn an_explained_pipeline_of_images_or_sounds_answers_alike() {
+    let names = [
+        "vit",
+        "vit-nhwc",
+        "vit-uint8",
+        "detr",
+        "rt-detr",
+        "yolos",
+        "speech",
+        "audio-classification",
+    ];
+    let pair = Pair::start(&names);
+    let file = |path: &str| std::fs::read(fixtures().join(path)).unwrap();
+    let mut different = Vec::new();
+    for picture in ["pictures/64x64.png", "pictures/96x64.png"] {
+        for model in ["vit", "vit-nhwc", "vit-uint8"] {
+            let outputs = ["label", "score", "result"];
+            different.extend(pair.check_file(model, ("image", &file(picture)), &outputs));
+        }
+        for model in ["detr", "rt-detr", "yolos"] {
+            let outputs = ["box", "class", "label", "score", "result"];
+            different.extend(pair.check_file(model, ("image", &file(picture)), &outputs));
+        }
+    }
+    let sound = file("audio-classification/1.wav");
+    let outputs = ["label", "score", "result"];
+    different.extend(pair.check_file("audio-classification", ("audio", &sound), &outputs));
+    different.extend(pair.check_file("speech", ("audio", &file("speech/1.wav")), &["text"]));
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 

@@ -44,6 +44,41 @@ fn speech_is_spelt_and_sounds_are_classified_as_by_the_pipeline() {
     }
 }
 
+/// A WAV of so many samples of silence at 16 kHz.
+fn silence(samples: u32) -> Vec<u8> {
+    let mut wav = b"RIFF".to_vec();
+    wav.extend((36 + 2 * samples).to_le_bytes());
+    wav.extend(b"WAVEfmt ");
+    wav.extend(16u32.to_le_bytes());
+    wav.extend([1u16, 1].map(u16::to_le_bytes).concat());
+    wav.extend([16_000u32, 32_000].map(u32::to_le_bytes).concat());
+    wav.extend([2u16, 16].map(u16::to_le_bytes).concat());
+    wav.extend(b"data");
+    wav.extend((2 * samples).to_le_bytes());
+    wav.resize(wav.len() + 2 * samples as usize, 0);
+    wav
+}
+
+#[test]
+fn a_sound_that_makes_no_frame_is_refused_with_the_samples_that_are_needed() {
+    let server = Server::start(&repository(&["speech"]), &[]);
+    let mut client = server.client();
+    // Kernels of 10, 8 and 8 with steps of 5, 8 and 8.
+    let least = ((8 - 1) * 8 + 8 - 1) * 5 + 10;
+    let error = invoke(&mut client, "speech", &silence(least - 1)).error(400);
+    let expected = format!("{} samples at 16000 Hz, the model needs at least {least}", least - 1);
+    assert!(error.contains(&expected), "{error}");
+    invoke(&mut client, "speech", &silence(least)).expect(200);
+}
+
+#[test]
+fn sounds_share_runs_where_rows_are_found_to_be_independent() {
+    let server = Server::start(&repository(&["audio-classification"]), &[]);
+    let config = server.get("/v2/models/audio-classification/config").expect(200).json();
+    assert!(config["parameters"].get("muster_merging").is_none(), "{config}");
+    assert!(config.get("dynamic_batching").is_some(), "{config}");
+}
+
 #[test]
 fn what_is_no_sound_or_too_long_a_one_is_refused_and_harms_nobody() {
     let repository = repository(&["speech"]);

@@ -44,6 +44,7 @@ use models::{
     Catalogue, Control, Loader, ModelManager, Names, cache::Cache, infer::Inference,
     settings::HostedWay, stores::StoreError,
 };
+use steps::{FileBounds, Steps};
 use telemetry::{logging::LogControl, metrics::Metrics};
 
 /// Longest wait for the last traces to be written or sent, and again for the observers to write their data.
@@ -89,7 +90,7 @@ impl App {
     pub fn build(
         config: ServerConfig,
         machine: &Machine,
-        engines: Vec<Arc<dyn Backend>>,
+        mut engines: Vec<Arc<dyn Backend>>,
         log: LogControl,
     ) -> Result<App, AppError> {
         let listeners = open_ports(&config)?;
@@ -113,6 +114,17 @@ impl App {
         let metrics = Metrics::with_gpus(metrics_settings(&config), sensors);
         let manager = Arc::new(ModelManager::default());
         let settings = load_settings(&config, cpus, gpus);
+        let limits = &config.limits;
+        let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
+        let budget = Budget::new(bytes);
+        let pipelines = &settings.repository.pipelines;
+        let bounds = FileBounds {
+            max_image_pixels: pipelines.max_image_pixels,
+            max_audio_seconds: pipelines.max_audio_seconds,
+            jpeg_library: pipelines.jpeg_library.clone(),
+            budget: Some(budget.clone()),
+        };
+        engines.push(Arc::new(Steps::within(bounds)));
         let loader = Loader::new(engines, settings, manager.clone(), metrics.clone())
             // Keeps the state of a session for the whole life of the session, where the model names no idle time of
             // its own.
@@ -121,9 +133,6 @@ impl App {
         let loader = Arc::new(loader);
         let control = control(&config, loader, manager.clone())
             .map_err(|it| AppError::Models(it.to_string()))?;
-        let limits = &config.limits;
-        let bytes = usize::try_from(limits.inflight_bytes).unwrap_or(usize::MAX);
-        let budget = Budget::new(bytes);
         let tracing = Arc::new(Tracing::start(&config.trace, config.log.requests)?);
         let cache = config.cache.as_ref().map(|it| Arc::new(Cache::new(it, &metrics)));
         let serving = Serving {

@@ -79,7 +79,7 @@ fn serve(config: ServerConfig, machine: &Machine, signals: &Signals) -> ExitCode
     }
 }
 
-/// All engines, with the libraries that these settings name.
+/// All engines of model files, with the libraries that these settings name. The server adds that of steps.
 fn engines(settings: &Engines) -> Vec<Arc<dyn Backend>> {
     let onnxruntime = onnxruntime::Options {
         library: settings.onnxruntime_library.clone(),
@@ -91,14 +91,15 @@ fn engines(settings: &Engines) -> Vec<Arc<dyn Backend>> {
         Arc::new(OnnxRuntime::new(onnxruntime)),
         Arc::new(PyTorch::new(pytorch)),
         Arc::new(TensorFlow::new(tensorflow)),
-        Arc::new(Steps),
         Arc::new(Identity),
     ]
 }
 
 /// `muster explain`: what was found out, on standard output.
 fn explain(command: &ExplainCommand) -> ExitCode {
-    match explain::run(command, &engines(&command.engines)) {
+    let mut engines = engines(&command.engines);
+    engines.push(Arc::new(Steps::default()));
+    match explain::run(command, &engines) {
         Ok(text) => {
             // An error means that the reader has closed the pipe.
             let _ = std::io::stdout().write_all(text.as_bytes());

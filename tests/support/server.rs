@@ -20,7 +20,6 @@ use muster::{
 };
 use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
-use steps::Steps;
 use telemetry::logging::LogControl;
 use tokio::sync::oneshot;
 
@@ -149,7 +148,6 @@ impl Start {
             Arc::new(OnnxRuntime::default()),
             Arc::new(PyTorch::new(pytorch)),
             Arc::new(TensorFlow::new(tensorflow)),
-            Arc::new(Steps),
             Arc::new(Identity),
         ];
         let log = LogControl::new(&config.log);

@@ -40,7 +40,7 @@ mod vision;
 
 pub use constants::{constants, has_constants};
 pub use context::{Context, Work};
-pub use engine::Steps;
+pub use engine::{FileBounds, Steps};
 pub use error::{FolderError, RowError};
 pub use explain::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,

@@ -178,11 +178,21 @@ impl Pipeline {
     pub fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
         match &self.kind {
             Kind::Text(text) => text.explain(folder),
-            Kind::Image(_) | Kind::Sound(_) => Err(format!(
-                "a model that takes {} has no steps by hand",
-                self.task().medium().one()
-            )),
+            Kind::Image(image) => image.explain(folder),
+            Kind::Sound(sound) => Ok(sound.explain(folder)),
         }
+    }
+
+    /// Has a run take no more than so many bytes, as far as its inputs decide it and the folder says how: sounds that
+    /// are too long are refused. A line for the log, where that is less than was allowed before.
+    pub fn fit(&mut self, bytes: u64) -> Option<String> {
+        let Kind::Sound(sound) = &mut self.kind else { return None };
+        let seconds = sound.fit(bytes)?;
+        Some(format!(
+            "its network compares all parts of a sound with each other: sounds of more than {seconds} s would take more \
+             than {} MiB and are refused; in smaller pieces they are taken",
+            bytes >> 20
+        ))
     }
 
     /// Lines for the log beside [`Pipeline::describe`].

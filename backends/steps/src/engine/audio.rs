@@ -4,6 +4,7 @@ use ::audio::{Limits, SoundError, Wav2Vec2, inspect, read};
 use backend::{BackendError, DataType, NamedTensor};
 
 use super::{
+    bounds::FileBounds,
     call::{Call, invalid},
     kept::MASK,
     kind::{Opened, Run},
@@ -17,8 +18,6 @@ pub(super) const PARAMETERS: &[&str] =
 const AUDIO: &str = "audio";
 const VALUES: &str = "input_values";
 
-/// Seconds of the longest sound where nothing is said.
-const USUAL_SECONDS: usize = 300;
 /// All rows of a request together, padding included, are as long as this many of the longest sounds.
 const LONGEST_ROWS: f64 = 4.0;
 
@@ -27,6 +26,7 @@ struct Sounds {
     limits: Limits,
     /// Are sounds of unequal length padded?
     pads: bool,
+    bounds: FileBounds,
 }
 
 /// Opens it.
@@ -56,11 +56,14 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Opened, BackendError> {
         _ => None,
     })?;
     let do_normalize = settings.flag("do_normalize")?.unwrap_or(usual.do_normalize);
-    let max_seconds = settings.count("max_seconds")?.unwrap_or(USUAL_SECONDS) as f64;
+    let usual_seconds = f64::from(settings.bounds.max_audio_seconds);
+    let max_seconds = settings.count("max_seconds")?.map_or(usual_seconds, |it| it as f64);
+    let max_seconds = max_seconds.min(usual_seconds);
     let step = Sounds {
         extractor: Wav2Vec2 { sampling_rate, do_normalize, ..usual },
         limits: Limits { max_seconds, ..bounds },
         pads: pads.unwrap_or(true),
+        bounds: settings.bounds.clone(),
     };
     let spec = spec(
         settings.source,
@@ -78,13 +81,16 @@ impl Run for Sounds {
             return Err(invalid(AUDIO, &problem));
         }
         let files: Vec<&[u8]> = tensor.strings().collect();
-        for (row, file) in files.iter().enumerate() {
-            inspect(file, &self.limits).map_err(|error| of_row(row, &error))?;
-        }
+        let inspect = |(row, file): (usize, &&[u8])| {
+            inspect(file, &self.limits).map_err(|error| of_row(row, &error))
+        };
+        let headers = files.iter().enumerate().map(inspect).collect::<Result<Vec<_>, _>>()?;
+        let mut taken = self.bounds.taken();
         let mut rows: Vec<Vec<f32>> = Vec::with_capacity(files.len());
         let mut longest = 0;
-        for (row, file) in files.into_iter().enumerate() {
+        for (row, (file, header)) in files.into_iter().zip(headers).enumerate() {
             call.check()?;
+            taken.take(header.most_bytes(self.extractor.sampling_rate, &self.limits))?;
             let samples = read(file, self.extractor.sampling_rate, &self.limits)
                 .map_err(|error| of_row(row, &error))?;
             let first = rows.first().map_or(samples.len(), Vec::len);
@@ -97,11 +103,17 @@ impl Run for Sounds {
                 return Err(invalid(AUDIO, &problem));
             }
             longest = longest.max(samples.len());
+            taken.keep(size_of_val(&*samples));
             self.check_room(row, longest)?;
             rows.push(self.extractor.features(samples).input_values);
         }
         let dims = [rows.len(), longest];
-        let output = |name: &std::sync::Arc<str>| match &**name {
+        // The values of all rows beside those of each, and the mask.
+        let is_wanted = |name: &str| call.batch.outputs.iter().any(|it| &**it == name);
+        let of_sample = if is_wanted(MASK) { 4 + 8 } else { 4 };
+        taken.take((rows.len() * longest * of_sample) as u64)?;
+        let mut taken = Some(taken);
+        let mut output = |name: &std::sync::Arc<str>| match &**name {
             MASK => {
                 let mask = |it: &Vec<f32>| {
                     let (sounds, padding) = (it.len(), longest - it.len());
@@ -116,10 +128,15 @@ impl Run for Sounds {
                     let padding = longest - row.len();
                     values.extend(std::iter::repeat_n(self.extractor.padding_value, padding));
                 }
-                call.float_output(VALUES, &dims, values)
+                let named = call.float_output(VALUES, &dims, values)?;
+                let tensor = match taken.take() {
+                    Some(taken) => taken.hold(named.tensor),
+                    None => named.tensor,
+                };
+                Ok(NamedTensor { tensor, ..named })
             }
         };
-        call.batch.outputs.iter().map(output).collect()
+        call.batch.outputs.iter().map(&mut output).collect()
     }
 }
 

@@ -7,11 +7,18 @@ use backend::{
     ModelSpec, NamedTensor,
 };
 
-use super::{call::Call, kind::Opened, open::open};
+use super::{bounds::FileBounds, call::Call, kind::Opened, open::open};
 
-/// The engine. It has no state, and opens no model file: a step is its parameters and the files that they name.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Steps;
+/// The engine. It opens no model file: a step is its parameters and the files that they name.
+#[derive(Debug, Clone, Default)]
+pub struct Steps(FileBounds);
+
+impl Steps {
+    /// The engine, whose steps decode files within these bounds.
+    pub fn within(bounds: FileBounds) -> Steps {
+        Steps(bounds)
+    }
+}
 
 const DESCRIPTION: EngineDescription = EngineDescription {
     settings_of_repository: &["file", "labels", "dense"],
@@ -33,7 +40,7 @@ impl Backend for Steps {
 
     /// Blocking: some 100 ms for a tokenizer with a large vocabulary.
     fn load(&self, source: &ModelSource) -> Result<Arc<dyn Model>, BackendError> {
-        Ok(Arc::new(StepModel(Arc::new(open(source)?))))
+        Ok(Arc::new(StepModel(Arc::new(open(source, &self.0)?))))
     }
 }
 

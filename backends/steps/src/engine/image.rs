@@ -3,7 +3,7 @@
 //! Rows of one request have one size. Where the processor pads to the largest image, smaller ones are padded; otherwise
 //! an image that becomes another size than the first is refused by its row.
 
-use ::image::{ImageError, OutputShape, Pixels, header};
+use ::image::{Header, ImageError, OutputShape, Pixels, header};
 use backend::{BackendError, DataType, NamedTensor};
 
 pub(super) use super::image_settings::PARAMETERS;
@@ -53,11 +53,17 @@ impl Run for ImageSettings {
             return Err(invalid(IMAGE, &problem));
         }
         let files: Vec<&[u8]> = tensor.strings().collect();
-        self.check(&files)?;
+        let headers = self.check(&files)?;
+        let mut taken = self.bounds.taken();
         let mut rows: Vec<PreparedImage> = Vec::with_capacity(files.len());
-        for (row, file) in files.into_iter().enumerate() {
+        for (row, (file, header)) in files.into_iter().zip(headers).enumerate() {
             call.check()?;
+            let (height, width) = header.upright();
+            let bytes = self.preparation.bytes_to_apply(height, width);
+            let bytes = bytes.map_err(|error| of_row(row, &error))?;
+            taken.take(header.decoded_bytes.saturating_add(bytes))?;
             let prepared = self.prepare(file).map_err(|error| of_row(row, &error))?;
+            taken.keep(size_of_val(&*prepared.pixels.values));
             if let Some(first) = rows.first()
                 && first.pixels.shape != prepared.pixels.shape
                 && !self.preparation.pads_to_largest()
@@ -75,7 +81,12 @@ impl Run for ImageSettings {
         let side = |at: usize| rows.iter().map(|it| it.pixels.shape[at]).max().unwrap_or(0);
         let (height, width) = (side(1), side(2));
         let count = rows.len();
-        let output = |name: &std::sync::Arc<str>| match &**name {
+        // The values of all rows beside those of each, and the mask.
+        let is_wanted = |name: &str| call.batch.outputs.iter().any(|it| &**it == name);
+        let of_pixel = if is_wanted(MASK) { 3 * 4 + 8 } else { 3 * 4 };
+        taken.take((count * height * width * of_pixel) as u64)?;
+        let mut taken = Some(taken);
+        let mut output = |name: &std::sync::Arc<str>| match &**name {
             SIZE => {
                 let size = |it: &PreparedImage| it.pixels.size.map(|it| it as i64);
                 call.integer_output(SIZE, &[count, 2], rows.iter().flat_map(size).collect())
@@ -88,21 +99,31 @@ impl Run for ImageSettings {
                 let masks = rows.iter().flat_map(|it| mask(&it.pixels, height, width)).collect();
                 call.integer_output(MASK, &[count, height, width], masks)
             }
-            _ => self.values(&rows, height, width),
+            _ => {
+                let named = self.values(&rows, height, width)?;
+                let tensor = match taken.take() {
+                    Some(taken) => taken.hold(named.tensor),
+                    None => named.tensor,
+                };
+                Ok(NamedTensor { tensor, ..named })
+            }
         };
-        call.batch.outputs.iter().map(output).collect()
+        call.batch.outputs.iter().map(&mut output).collect()
     }
 }
 
 impl ImageSettings {
-    /// Refuses images by their headers: one of too many pixels, and together those whose values would be. Nothing is
-    /// decoded.
-    fn check(&self, files: &[&[u8]]) -> Result<(), BackendError> {
+    /// Refuses images by their headers: one of too many pixels, and together those whose values would be. What the
+    /// headers say; nothing is decoded.
+    fn check(&self, files: &[&[u8]]) -> Result<Vec<Header>, BackendError> {
         let varies = self.preparation.output() == OutputShape::Varies;
         let (mut longest, mut widest) = (0u64, 0u64);
+        let mut headers = Vec::with_capacity(files.len());
         for (row, file) in files.iter().enumerate() {
             let checked = header(file).and_then(|it| it.check(&self.limits).map(|()| it));
-            let (height, width) = checked.map_err(|error| of_row(row, &error))?.upright();
+            let header = checked.map_err(|error| of_row(row, &error))?;
+            let (height, width) = header.upright();
+            headers.push(header);
             let (height, width) = self.preparation.most(height, width);
             (longest, widest) = (longest.max(height.into()), widest.max(width.into()));
             let all = longest.saturating_mul(widest).saturating_mul(row as u64 + 1);
@@ -114,7 +135,7 @@ impl ImageSettings {
                 return Err(invalid(IMAGE, &problem));
             }
         }
-        Ok(())
+        Ok(headers)
     }
 
     fn prepare(&self, file: &[u8]) -> Result<PreparedImage, ImageError> {

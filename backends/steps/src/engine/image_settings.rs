@@ -4,7 +4,7 @@ use ::image::{Decoder, Filter, JpegLibrary, Limits, Processor, letterbox::Letter
 use backend::{BackendError, DataType};
 use serde_json::{Map, Value};
 
-use super::{files, settings::Settings};
+use super::{bounds::FileBounds, files, settings::Settings};
 use crate::{
     folder::document::read_value,
     vision::{PixelLayout, Preparation, TO_NUMBERS},
@@ -42,6 +42,7 @@ const LONGEST_SIDE: u32 = 16_384;
 pub(super) struct ImageSettings {
     pub(super) decoder: Decoder,
     pub(super) limits: Limits,
+    pub(super) bounds: FileBounds,
     pub(super) preparation: Preparation,
     pub(super) layout: PixelLayout,
 }
@@ -74,21 +75,23 @@ impl ImageSettings {
             "nhwc" => Some(true),
             _ => None,
         })?;
+        let bounds = settings.bounds;
         let library = settings.named("jpeg", &["auto", "none"], |name| match name {
-            "auto" => Some(JpegLibrary::Auto),
+            "auto" => Some(bounds.jpeg_library.clone()),
             "none" => Some(JpegLibrary::None),
             _ => None,
         })?;
-        let decoder = Decoder::open(&library.unwrap_or_default())
+        let decoder = Decoder::open(library.as_ref().unwrap_or(&bounds.jpeg_library))
             .map_err(|error| settings.wrong("jpeg", error))?;
-        let max_pixels = settings.count("max_pixels")?;
-        let limits = max_pixels.map_or_else(Limits::default, |it| Limits { max_pixels: it as u64 });
+        let max_pixels = settings.count("max_pixels")?.map_or(u64::MAX, |it| it as u64);
+        let limits = Limits { max_pixels: max_pixels.min(bounds.max_image_pixels) };
         let preparation = match settings.text("letterbox") {
             Some(_) => Preparation::Letterbox(letterbox(settings)?),
             None => processor(settings, dtype)?,
         };
         let layout = PixelLayout { dtype, is_channels_last: layout.unwrap_or(false) };
-        Ok(ImageSettings { decoder, limits, preparation, layout })
+        let bounds = bounds.clone();
+        Ok(ImageSettings { decoder, limits, bounds, preparation, layout })
     }
 }
 

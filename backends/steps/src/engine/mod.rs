@@ -5,6 +5,7 @@ mod answer;
 mod arithmetic;
 mod audio;
 mod backend;
+mod bounds;
 mod call;
 mod cast;
 mod classes;
@@ -32,3 +33,4 @@ mod vocabulary;
 mod windows;
 
 pub use backend::Steps;
+pub use bounds::FileBounds;

@@ -4,7 +4,9 @@ use backend::{BackendError, ModelSource};
 use inference::signature::nearest;
 
 use super::{
-    answer, arithmetic, audio, cast, classify, ctc, detect, detokenize, entail, entities, image,
+    answer, arithmetic, audio,
+    bounds::FileBounds,
+    cast, classify, ctc, detect, detokenize, entail, entities, image,
     kind::Opened,
     mask, pool,
     settings::{STEP, Settings},
@@ -42,7 +44,7 @@ const STEPS: [(&str, &[&str], Open); 20] = [
 ///
 /// # Errors
 /// When there is no such step, or a parameter or a file is wrong.
-pub(super) fn open(source: &ModelSource) -> Result<Opened, BackendError> {
+pub(super) fn open(source: &ModelSource, bounds: &FileBounds) -> Result<Opened, BackendError> {
     let names = || STEPS.iter().map(|it| it.0);
     let Some(name) = source.options.get(STEP) else {
         let all: Vec<&str> = names().collect();
@@ -57,7 +59,7 @@ pub(super) fn open(source: &ModelSource) -> Result<Opened, BackendError> {
             None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
         };
         let problem = format!("there is no step '{name}'; {hint}");
-        return Err(Settings { source }.wrong(STEP, problem));
+        return Err(Settings { source, bounds }.wrong(STEP, problem));
     };
-    open(&Settings::new(source, name, known)?, name)
+    open(&Settings::new(source, bounds, name, known)?, name)
 }

@@ -5,6 +5,8 @@ use std::{fs, str::FromStr};
 use backend::{BackendError, ModelSource};
 use inference::signature::nearest;
 
+use super::bounds::FileBounds;
+
 /// The parameter that says which step it is.
 pub(super) const STEP: &str = "step";
 /// What the server itself adds to the parameters of every model.
@@ -13,6 +15,8 @@ const OF_SERVER: &str = "optimization.graph.level";
 /// The parameters of one step.
 pub(super) struct Settings<'a> {
     pub(super) source: &'a ModelSource,
+    /// Of files that it decodes.
+    pub(super) bounds: &'a FileBounds,
 }
 
 impl<'a> Settings<'a> {
@@ -22,10 +26,11 @@ impl<'a> Settings<'a> {
     /// When there is another one.
     pub(super) fn new(
         source: &'a ModelSource,
+        bounds: &'a FileBounds,
         step: &str,
         known: &[&str],
     ) -> Result<Settings<'a>, BackendError> {
-        let settings = Settings { source };
+        let settings = Settings { source, bounds };
         let is_known = |it: &str| it == STEP || it == OF_SERVER || known.contains(&it);
         match source.options.keys().find(|it| !is_known(it)) {
             None => Ok(settings),

@@ -28,8 +28,8 @@ pub struct ExplainedPort {
     pub name: &'static str,
     /// Its type.
     pub dtype: DataType,
-    /// The only dimension of a row; `None`: of any size.
-    pub dim: Option<usize>,
+    /// The dimensions of a row; `None`: of any size.
+    pub dims: Vec<Option<usize>>,
     /// An input that may be left out.
     pub is_optional: bool,
 }
@@ -69,16 +69,16 @@ pub enum ExplainedFile {
 
 /// A port that must be given.
 pub(super) fn port(name: &'static str, dtype: DataType, dim: Option<usize>) -> ExplainedPort {
-    ExplainedPort { name, dtype, dim, is_optional: false }
+    ExplainedPort { name, dtype, dims: vec![dim], is_optional: false }
 }
 
 /// A parameter that is a text.
-pub(super) fn text(text: impl Into<String>) -> ExplainedValue {
+pub(crate) fn text(text: impl Into<String>) -> ExplainedValue {
     ExplainedValue::Text(text.into())
 }
 
 /// A parameter that is a file of the folder.
-pub(super) fn file(name: &str) -> ExplainedValue {
+pub(crate) fn file(name: &str) -> ExplainedValue {
     ExplainedValue::Files(vec![ExplainedFile::File(name.to_owned())])
 }
 

@@ -3,6 +3,7 @@
 
 mod ensemble;
 mod explained;
+mod files;
 mod head;
 mod source;
 
@@ -10,3 +11,5 @@ pub(crate) use ensemble::ensemble;
 pub use explained::{
     ExplainedEnsemble, ExplainedFile, ExplainedMember, ExplainedPort, ExplainedValue,
 };
+pub(crate) use explained::{file, text};
+pub(crate) use files::{AroundGraph, boxes, classes, labels_of};

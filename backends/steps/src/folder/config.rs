@@ -32,6 +32,10 @@ pub struct Config {
     pub layers: Option<usize>,
     /// Heads whose keys and values are kept.
     pub key_value_heads: Option<usize>,
+    /// Heads that compare what they read.
+    pub heads: Option<usize>,
+    /// Length and step of each convolution in front of a sound model.
+    pub convolutions: Vec<(usize, usize)>,
     /// Length of a head's vector.
     pub head_size: Option<usize>,
     /// The class that a cross-encoder puts behind its logits: `sentence_transformers.activation_fn`, or the older
@@ -118,6 +122,8 @@ impl Config {
             hidden_size,
             layers: document.count("num_hidden_layers")?,
             key_value_heads: document.count("num_key_value_heads")?.or(heads),
+            heads,
+            convolutions: convolutions(document),
             head_size,
             activation: activation(document)?,
         })
@@ -132,6 +138,17 @@ impl Config {
             false => 0,
         }
     }
+}
+
+/// Length and step of each convolution; none where the two lists are not there, or of unequal length.
+fn convolutions(document: &Document) -> Vec<(usize, usize)> {
+    let numbers = |key: &str| -> Option<Vec<usize>> {
+        let items = document.get(key)?.as_array()?.iter();
+        items.map(|it| it.as_u64().and_then(|it| usize::try_from(it).ok())).collect()
+    };
+    let lists = numbers("conv_kernel").zip(numbers("conv_stride"));
+    let lists = lists.filter(|(kernels, strides)| kernels.len() == strides.len());
+    lists.map(|(kernels, strides)| kernels.into_iter().zip(strides).collect()).unwrap_or_default()
 }
 
 /// The labels in their order, and whether the file says how many there are.

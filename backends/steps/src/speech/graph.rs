@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The mask of the samples that are no padding.
-const MASK: &str = "attention_mask";
+pub(super) const MASK: &str = "attention_mask";
 
 /// The samples, and their mask where the graph takes one.
 ///

@@ -6,12 +6,16 @@ use audio::{Limits, SoundError, Wav2Vec2, inspect, read};
 use backend::ModelSpec;
 
 use super::{
+    explain::explain,
     extractor::extractor,
+    frames::Frames,
     graph::{inputs, logits, row},
+    head::{MANY_CLASSES, SoundHead},
 };
 use crate::{
     context::{Context, ContextKind, Work, WorkKind},
     error::{FolderError, RowError},
+    explain::ExplainedEnsemble,
     folder::{CtcVocabulary, Folder},
     head::{
         classify::{classify, whole_logits},
@@ -22,24 +26,12 @@ use crate::{
     reply::Reply,
     request::{Input, Parameters, TopK},
     step::{GraphInput, Prepared, Row},
-    task::{Classes, classes},
+    task::classes,
 };
 use inference::task::Task;
 
 /// Seconds of the longest sound where nothing is said.
 const LONGEST_SOUND: u32 = 300;
-
-/// Classes of a sound where the request does not say how many, as in the reference.
-const MANY_CLASSES: usize = 5;
-
-/// What is made of a graph's outputs.
-#[derive(Debug, Clone, PartialEq)]
-enum SoundHead {
-    /// Classes of a sound.
-    Classifier(Classes),
-    /// The spelling of each frame.
-    Spelling(Box<CtcVocabulary>),
-}
 
 /// Everything around a graph that answers sounds: immutable, shared by all threads.
 #[derive(Debug)]
@@ -48,6 +40,7 @@ pub(crate) struct SoundPipeline {
     extractor: Wav2Vec2,
     limits: Limits,
     head: SoundHead,
+    frames: Frames,
     pub(crate) inputs: Vec<GraphInput>,
     pub(crate) outputs: Vec<GraphOutput>,
 }
@@ -81,7 +74,13 @@ impl SoundPipeline {
         let seconds = folder.overrides.max_audio_seconds.unwrap_or(LONGEST_SOUND);
         let limits = Limits { max_seconds: f64::from(seconds), ..Limits::default() };
         let inputs = inputs(spec, &folder.graph)?;
-        Ok(SoundPipeline { task, extractor, limits, head, inputs, outputs: vec![output] })
+        let (frames, outputs) = (Frames::of(&folder.config), vec![output]);
+        Ok(SoundPipeline { task, extractor, limits, head, frames, inputs, outputs })
+    }
+
+    /// See [`crate::Pipeline::explain`].
+    pub(crate) fn explain(&self, folder: &Folder) -> ExplainedEnsemble {
+        explain(folder, &self.extractor, &self.head, &self.inputs, &self.outputs)
     }
 
     /// The task that the folder is for.
@@ -109,6 +108,15 @@ impl SoundPipeline {
         let (rate, inputs) = (self.extractor.sampling_rate, inputs.join(", "));
         let task = self.task;
         format!("{task}, {head}; Wav2Vec2FeatureExtractor {rate} Hz; graph takes {inputs}")
+    }
+
+    /// Takes no longer sounds than those whose frames can be compared with each other in so many bytes; the seconds of
+    /// the longest, where that is less than before.
+    pub(crate) fn fit(&mut self, bytes: u64) -> Option<f64> {
+        let seconds = self.frames.longest_samples(bytes)? / f64::from(self.extractor.sampling_rate);
+        let seconds = seconds.max(1.0).floor();
+        let is_less = seconds < self.limits.max_seconds;
+        is_less.then(|| self.limits.max_seconds = seconds).map(|()| seconds)
     }
 
     /// Most bytes that preparing this sound holds at one time, its row included. Takes no memory of its size.
@@ -152,7 +160,15 @@ impl SoundPipeline {
             }
             SoundHead::Spelling(_) => (ContextKind::Transcript, WorkKind::Frames),
         };
-        let samples = read(file, self.extractor.sampling_rate, &self.limits).map_err(refused)?;
+        let rate = self.extractor.sampling_rate;
+        let samples = read(file, rate, &self.limits).map_err(refused)?;
+        let least = self.frames.least_samples;
+        if samples.len() < least {
+            let given = samples.len();
+            return Err(RowError::Input(format!(
+                "the sound has {given} samples at {rate} Hz, the model needs at least {least}"
+            )));
+        }
         let features = self.extractor.features(samples);
         let inputs = row(&self.inputs, features.input_values)?;
         let row = Row { inputs, tokens: 0, is_truncated: false, work: Work(work) };

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Classes of an image where the request does not say how many, as in the reference.
-const MANY_CLASSES: usize = 5;
+pub(super) const MANY_CLASSES: usize = 5;
 
 /// What a request asks of the head.
 pub(super) enum Asked {

@@ -29,7 +29,7 @@ pub(crate) struct ImageInputs {
 }
 
 /// The name of the mask of the pixels that are no padding.
-const MASK: &str = "pixel_mask";
+pub(super) const MASK: &str = "pixel_mask";
 
 impl ImageInputs {
     /// What fills the inputs of `spec`. `file` is the graph's name in errors.

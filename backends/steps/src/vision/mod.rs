@@ -1,6 +1,7 @@
 //! What an image goes through before and behind a graph: what its files say, and the three calls around a run.
 
 mod asked;
+mod explain;
 mod graph;
 mod labels;
 mod layout;

@@ -5,6 +5,7 @@ use image::{Decoder, ImageError, Limits, OutputShape, header};
 
 use super::{
     asked::{Asked, asked},
+    explain::explain,
     graph::{ImageInputs, ImageOutputs, check_labels, pixels_of},
     labels::LabelTexts,
     plan::{Boxes, Detector, ImageHead, ImagePlan, head, processor},
@@ -15,6 +16,7 @@ use crate::{
     context::{Context, ContextKind, ObjectWork, Work, WorkKind},
     detect::{Placed, queries, yolo},
     error::{FolderError, RowError},
+    explain::ExplainedEnsemble,
     folder::{Folder, Overrides, Ultralytics},
     head::{
         classify::{check_numbers, classify, whole_logits},
@@ -122,6 +124,14 @@ impl ImagePipeline {
             inputs,
             outputs,
         })
+    }
+
+    /// See [`crate::Pipeline::explain`].
+    ///
+    /// # Errors
+    /// Why there is none: a sentence.
+    pub(crate) fn explain(&self, folder: &Folder) -> Result<ExplainedEnsemble, String> {
+        explain(folder, &self.head, &self.pixels, &self.outputs)
     }
 
     /// The task that the folder is for.

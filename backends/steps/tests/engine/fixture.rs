@@ -65,7 +65,17 @@ pub fn run(
     inputs: &[NamedTensor],
     outputs: &[&str],
 ) -> Result<Vec<Tensor>, String> {
-    let model = Steps.load(source).map_err(|it| it.to_string())?;
+    run_with(&Steps::default(), source, inputs, outputs)
+}
+
+/// The same by an engine with bounds.
+pub fn run_with(
+    engine: &Steps,
+    source: &ModelSource,
+    inputs: &[NamedTensor],
+    outputs: &[&str],
+) -> Result<Vec<Tensor>, String> {
+    let model = engine.load(source).map_err(|it| it.to_string())?;
     let outputs: Vec<Arc<str>> = outputs.iter().map(|it| Arc::from(*it)).collect();
     let rows = inputs[0].tensor.shape().rows().unwrap();
     let batch = Batch { inputs, outputs: &outputs, rows, stop: &Stop::new() };
@@ -76,7 +86,7 @@ pub fn run(
 }
 
 pub fn spec(source: &ModelSource) -> ModelSpec {
-    Steps.load(source).unwrap().spec().unwrap().clone()
+    Steps::default().load(source).unwrap().spec().unwrap().clone()
 }
 
 pub fn numbers<T: Element + Send>(name: &str, dims: &[usize], values: Vec<T>) -> NamedTensor {
@@ -112,6 +122,6 @@ pub fn refused(parameters: &[(&str, &str)], expected: &str) {
     let config = format!("backend: \"steps\"\n{config}");
     let repository = Repository::new(&[("config.pbtxt", &config), ("two.txt", "NO\nYES\n")]);
     let source = repository.source(parameters);
-    let error = Steps.load(&source).map(|_| ()).unwrap_err().to_string();
+    let error = Steps::default().load(&source).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
 }

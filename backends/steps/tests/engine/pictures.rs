@@ -3,9 +3,12 @@
 use std::fs;
 
 use backend::{Backend, DataType, NamedTensor, Shape, Tensor};
-use backend_steps::Steps;
+use backend_steps::{FileBounds, Steps};
+use inference::limits::Budget;
 
-use crate::fixture::{Repository, fixture, floats, integers, numbers, refused, run, spec, strings};
+use crate::fixture::{
+    Repository, fixture, floats, integers, numbers, refused, run, run_with, spec, strings,
+};
 
 fn picture(name: &str) -> Vec<u8> {
     fs::read(fixture("pictures").join(name)).unwrap()
@@ -263,7 +266,7 @@ fn what_is_wrong_with_a_detector_is_said() {
     let (detect, labels) = (("step", "detect"), ("labels", "two.txt"));
     let repository = Repository::new(&[("two.txt", "a\nb\n")]);
     let source = repository.source(&[detect, labels]);
-    let error = Steps.load(&source).map(|_| ()).unwrap_err().to_string();
+    let error = Steps::default().load(&source).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("parameter 'head' is missing: "), "{error}");
     refused(&[detect, ("head", "yolo")], "parameter 'labels' is missing");
     refused(
@@ -282,4 +285,28 @@ fn what_is_wrong_with_a_detector_is_said() {
         &[detect, labels, ("head", "detr"), ("iou", "0.5")],
         "parameter 'iou': boxes of queries do not displace each other",
     );
+}
+
+#[test]
+fn an_image_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
+    let repository = Repository::new(&[]);
+    let pictures = [images(&[picture("96x64.png"), picture("40x56.png")])];
+    let budget = Budget::new(1 << 20);
+    let bounds = FileBounds { budget: Some(budget.clone()), ..FileBounds::default() };
+    let run = |bounds: FileBounds, more: &[(&str, &str)]| {
+        let source = repository.source(&[&VIT[..], more].concat());
+        run_with(&Steps::within(bounds), &source, &pictures, &["pixel_values"])
+    };
+    let made = run(bounds.clone(), &[]).unwrap();
+    assert_eq!(budget.used(), 2 * 3 * 8 * 4 * 4);
+    drop(made);
+    assert_eq!(budget.used(), 0);
+    let other = budget.take((1 << 20) - 4096).unwrap();
+    let error = run(bounds.clone(), &[]).unwrap_err();
+    assert!(error.contains("--max-inflight-bytes"), "{error}");
+    drop(other);
+    // The parameter of a model makes the bound of the server no larger.
+    let small = FileBounds { max_image_pixels: 6000, ..bounds };
+    let error = run(small, &[("max_pixels", "50000000")]).unwrap_err();
+    assert!(error.contains("at most 6000"), "{error}");
 }

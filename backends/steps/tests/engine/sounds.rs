@@ -3,8 +3,12 @@
 use std::fs;
 
 use backend::{NamedTensor, Shape, Tensor};
+use backend_steps::{FileBounds, Steps};
+use inference::limits::Budget;
 
-use crate::fixture::{Repository, fixture, floats, integers, numbers, refused, run, spec, strings};
+use crate::fixture::{
+    Repository, fixture, floats, integers, numbers, refused, run, run_with, spec, strings,
+};
 
 /// A sound of 16 bits and one channel, of these samples.
 fn wav(rate: u32, samples: &[i16]) -> Vec<u8> {
@@ -111,4 +115,24 @@ fn what_is_wrong_with_steps_of_sound_is_said() {
     let source = repository.source(&[ctc, ("file", "vocab.json"), ("blank", "nothing")]);
     let error = run(&source, &sounds(&[Vec::new()]), &[]).unwrap_err();
     assert!(error.contains("parameter 'blank': 'nothing' is no token of vocab.json"), "{error}");
+}
+
+#[test]
+fn a_sound_keeps_to_the_bounds_of_the_server_and_is_counted_in_its_budget() {
+    let repository = Repository::new(&[]);
+    let sound = fs::read(fixture("speech/0.wav")).unwrap();
+    let tensor = Tensor::from_strings(Shape::new(&[1, 1]), [sound]).unwrap();
+    let sounds = [NamedTensor { name: "audio".into(), tensor }];
+    let budget = Budget::new(64 << 20);
+    let bounds = FileBounds { budget: Some(budget.clone()), ..FileBounds::default() };
+    let run = |bounds: FileBounds| {
+        let source = repository.source(&[("step", "audio"), ("max_seconds", "300")]);
+        run_with(&Steps::within(bounds), &source, &sounds, &["input_values"])
+    };
+    let made = run(bounds.clone()).unwrap();
+    assert_eq!(budget.used(), made[0].byte_len());
+    drop(made);
+    assert_eq!(budget.used(), 0);
+    let error = run(FileBounds { max_audio_seconds: 0, ..bounds }).unwrap_err();
+    assert!(error.contains("at most 0 s"), "{error}");
 }

@@ -51,7 +51,7 @@ fn a_link_out_of_the_repository_is_not_followed() {
     std::os::unix::fs::symlink(&secret, own).unwrap();
     let loaded = |labels: &str| {
         let source = repository.source(&[("step", "classify"), ("labels", labels)]);
-        Steps.load(&source).map(|_| ()).map_err(|it| it.to_string())
+        Steps::default().load(&source).map(|_| ()).map_err(|it| it.to_string())
     };
     let error = loaded("two.txt").unwrap_err();
     assert!(error.contains("parameter 'labels': two.txt: its link leads to "), "{error}");
@@ -73,10 +73,10 @@ fn labels_are_as_many_as_the_classes() {
     let mut source = repository.source(&[("step", "classify"), ("labels", "three.txt")]);
     assert_eq!(spec(&source).inputs[0].dims, [None, Some(3)]);
     source.hints = Hints { inputs: vec![hint], ..Hints::default() };
-    let error = Steps.load(&source).map(|_| ()).unwrap_err().to_string();
+    let error = Steps::default().load(&source).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("three.txt has 3 labels, and the input 'logits' 2 classes"), "{error}");
     let source = repository.source(&[("step", "classify"), ("labels", "gap.txt")]);
-    let error = Steps.load(&source).map(|_| ()).unwrap_err().to_string();
+    let error = Steps::default().load(&source).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("gap.txt: line 2 is empty"), "{error}");
 }
 
@@ -316,7 +316,7 @@ fn lengths_that_leave_no_room_for_a_text_keep_a_step_from_loading() {
     let loaded = |parameters: &[(&str, &str)]| {
         let mut source = repository.source(&[&tokenize[..], parameters].concat());
         source.hints.is_unbatched = true;
-        Steps.load(&source).map(|_| ()).map_err(|it| it.to_string())
+        Steps::default().load(&source).map(|_| ()).map_err(|it| it.to_string())
     };
     let error = loaded(&[("max_length", "64"), ("stride", "64")]).unwrap_err();
     assert!(error.contains("cannot share 64; it is at most 61"), "{error}");

@@ -73,13 +73,14 @@ fn ensemble(name: &str, plan: &ExplainedEnsemble) -> String {
     let mut text = head("platform: \"ensemble\"", rows(plan));
     for (what, ports) in [("input", &plan.inputs), ("output", &plan.outputs)] {
         for it in ports {
-            let dim = it.dim.map_or("-1".to_owned(), |it| it.to_string());
+            let dims = it.dims.iter().map(|it| it.map_or("-1".to_owned(), |it| it.to_string()));
+            let dims = dims.collect::<Vec<_>>().join(", ");
             let optional = if it.is_optional { " optional: true" } else { "" };
             let dtype = type_name(it.dtype);
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "{what} {{ name: \"{}\" data_type: {dtype} dims: [ {dim} ]{optional} }}",
+                "{what} {{ name: \"{}\" data_type: {dtype} dims: [ {dims} ]{optional} }}",
                 it.name
             );
         }
@@ -165,7 +166,7 @@ fn spec(member: &ExplainedMember, dir: &Path, is_unbatched: bool) -> Result<Mode
         hints,
         ..ModelSource::new("explained", dir)
     };
-    let model = Steps.load(&source).map_err(|it| it.to_string())?;
+    let model = Steps::default().load(&source).map_err(|it| it.to_string())?;
     Ok(model.spec().cloned().unwrap_or_default())
 }
 

@@ -188,6 +188,11 @@ impl Loader {
                 }
                 let instances = plan.devices.len().max(1) as u64;
                 let memory = Machine::read().memory.unwrap_or(u64::MAX);
+                if !is_on_gpu
+                    && let Some(note) = pipeline.steps.fit(memory / MEMORY_PART / instances)
+                {
+                    warnings.warn(&note);
+                }
                 let kept = settled.kept.as_ref();
                 settle_runs(trials, memory / MEMORY_PART / instances, kept, &mut pipeline);
                 pipeline.warnings().iter().for_each(|it| warnings.warn(it));

@@ -52,7 +52,13 @@ pub(crate) fn made_up(signature: &Signature, only_bits: bool) -> Vec<Recipe> {
         false => &[2],
     };
     // Of a text, of nothing in particular, of images.
-    let open: &[usize] = if is_open { &[8, 1, 64, 224] } else { &[1] };
+    // Of sounds, which some graphs take from several hundred samples on.
+    let is_sound = |it: &Port| !is_whole(it) && it.dtype != DataType::Bool && *it.dims == [None];
+    let open: &[usize] = match (is_open, required().any(is_sound)) {
+        (true, true) => &[8, 1, 64, 224, 4000],
+        (true, false) => &[8, 1, 64, 224],
+        (false, _) => &[1],
+    };
     let each = |open: &usize| below.iter().map(move |it| (*open, *it)).collect::<Vec<_>>();
     open.iter().flat_map(each).map(|(open, below)| Recipe::MadeUp { open, below }).collect()
 }
