@@ -56,3 +56,49 @@ fn the_variable_of_hugging_faces_container_says_what_a_folder_is_for() {
     let words = "BertModel is for sentence-embedding, and HF_TASK asks for sentiment-analysis";
     assert!(refused.contains(words), "{refused}");
 }
+
+/// Names of the threads of this process.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = tasks.filter_map(|it| std::fs::read_to_string(it.path().join("comm")).ok());
+    names.map(|it| it.trim().to_owned()).collect()
+}
+
+#[test]
+fn the_texts_of_a_large_request_are_tokenized_on_several_threads_and_answered_in_order() {
+    let repository = repository(&["st-6", "rerank", "sst2"]);
+    let server = Server::start(&repository, &["--tokenization-workers=16"]);
+    let words = ["so", "a", "happy", "film", "that", "sad", "night"];
+    let text =
+        |at: usize| (0..40).map(|it| words[(at * it + it) % 7]).collect::<Vec<_>>().join(" ");
+    let texts: Vec<String> = (0..160).map(text).collect();
+    let together = ask(&server, "st-6", &json!(texts));
+    // As many threads only with as many pieces of work, and other servers of this process have fewer.
+    assert!(threads().iter().any(|it| it == "prepare-7"), "{:?}", threads());
+    for (at, text) in texts.iter().enumerate().step_by(9) {
+        assert!(agrees(&together[at], &ask(&server, "st-6", &json!(text))), "{at}: {text}");
+    }
+    // A ranking is one input of many texts.
+    let ranked =
+        |texts: &[String]| ask(&server, "rerank", &json!({"query": "a film", "texts": texts}));
+    let all = ranked(&texts);
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), texts.len());
+    for it in all.iter().step_by(9) {
+        let alone = ranked(&texts[it["index"].as_u64().unwrap() as usize..][..1]);
+        assert!(agrees(&it["score"], &alone[0]["score"]), "{it} {alone}");
+    }
+    // Of two that are too long the first is named, by its place in the whole list.
+    let mut texts = texts;
+    texts[100] = "happy ".repeat(400);
+    texts[150] = texts[100].clone();
+    let refused = |model: &str, inputs: Value| {
+        let headers = [("x-amzn-sagemaker-target-model", model)];
+        let body = json!({"inputs": inputs, "parameters": {"truncation": false}}).to_string();
+        Client::connect(server.sagemaker()).post("/invocations", &headers, body).error(400)
+    };
+    let problem = refused("sst2", json!(texts));
+    assert!(problem.contains("100"), "{problem}");
+    let problem = refused("rerank", json!({"query": "a film", "texts": texts}));
+    assert!(problem.contains("100"), "{problem}");
+}

@@ -14,8 +14,8 @@ use backend::{BackendError, Batch, Instance, NamedTensor, Shape, Tensor};
 use rustix::time::{ClockId, clock_gettime};
 use schedule::{
     Extent, NICENESS, RunLimit, Scheduler, Settings, Submission, admission::LongestStay,
-    learn::RunTimes, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck, run::RunContext,
-    slot::Slot, work::Work,
+    learn::RunTimes, policy::BatchPolicy, queue::QueuePolicy, row_check::RowCheck,
+    run_context::RunContext, slot::Slot, work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings, ModelOptions};
 

@@ -140,6 +140,11 @@ impl PreparePool {
         PreparePool { shared, places: Arc::new(Semaphore::new(places)) }
     }
 
+    /// Pieces of work that are done at the same time, at most.
+    pub fn threads(&self) -> usize {
+        self.shared.most
+    }
+
     /// Does short work at once, on the calling task.
     ///
     /// # Errors

@@ -1,19 +1,15 @@
-//! One execution: gather the jobs' tensors, run the instance, scatter its outputs; and when a batch fails,
-//! find the culprit.
+//! The execution of a batch; and when one fails, finding the culprit.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
 use backend::{BackendError, Batch, Instance, NamedTensor, Stop, Tensor};
 
 use super::{
-    padding::Padding,
-    ragged::Ragged,
+    merge::{gather, scatter, wanted},
+    run_context::RunContext,
     slot::{RunFailure, Slot},
     work::{Done, Work},
 };
@@ -27,21 +23,6 @@ pub(super) fn observe(times: &[Timings], reason: BatchReason, model: &str, metri
         let us = it.infer.as_micros();
         tracing::debug!(model, rows = it.batch_rows, reason = reason.name(), us, "batch");
     }
-}
-
-/// What every execution of one model needs to know.
-#[derive(Debug, Clone)]
-pub struct RunContext {
-    /// Is the first dimension of every tensor the batch?
-    pub batches: bool,
-    /// Names of all outputs of the model.
-    pub outputs: Vec<Arc<str>>,
-    /// May the rows of a request be run apart? Only of a model whose rows are known to be independent.
-    pub splits: Arc<AtomicBool>,
-    /// How batches are put together whose requests differ in shape; `None` where they do not.
-    pub ragged: Option<Arc<Ragged>>,
-    /// How rows of unequal length are filled up; `None` where they do not run together.
-    pub padding: Option<Arc<Padding>>,
 }
 
 /// What an execution tells.
@@ -228,91 +209,14 @@ fn execute(
     Ok(shares.drain(..).map(|outputs| Done { outputs, timings }).collect())
 }
 
-/// The jobs' inputs one below the other. Lists buffers, copies nothing.
-fn gather(context: &RunContext, jobs: &[&Work]) -> Result<Vec<NamedTensor>, BackendError> {
-    if let Some(ragged) = &context.ragged {
-        return ragged.gather(jobs);
-    }
-    let padding = context.padding.as_deref();
-    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
-    let columns = first.inputs.iter().enumerate().map(|(at, input)| {
-        let parts = jobs.iter().filter_map(|it| it.inputs.get(at)).map(|it| &it.tensor);
-        let tensor = Tensor::concat(parts.clone());
-        let tensor = tensor.or_else(|| padding?.concat(&input.name, parts)).ok_or_else(|| {
-            BackendError::Execute(format!("input '{}' differs inside the batch", input.name))
-        })?;
-        Ok(NamedTensor { name: input.name.clone(), tensor })
-    });
-    columns.collect()
-}
-
-/// The outputs that at least one job wants, in the model's order.
-fn wanted(context: &RunContext, jobs: &[&Work]) -> Vec<Arc<str>> {
-    let is_wanted = |name: &&Arc<str>| jobs.iter().any(|it| it.outputs.contains(name));
-    context.outputs.iter().filter(is_wanted).cloned().collect()
-}
-
-/// Each job's rows of the outputs that it wants.
-fn scatter(
-    context: &RunContext,
-    jobs: &[&Work],
-    results: &[NamedTensor],
-    rows: usize,
-) -> Result<Vec<Vec<NamedTensor>>, BackendError> {
-    let scattered = scattered(context, jobs, results)?;
-    let mut start = 0;
-    let mut shares = Vec::with_capacity(jobs.len());
-    for (at, job) in jobs.iter().enumerate() {
-        let share = job.outputs.iter().map(|name| {
-            if let Some((_, parts)) = scattered.iter().find(|(it, _)| it == name)
-                && let Some(part) = parts.get(at)
-            {
-                return Ok(part.clone());
-            }
-            let whole = results.iter().find(|it| it.name == *name).ok_or_else(|| {
-                BackendError::Execute(format!("the engine did not return output '{name}'"))
-            })?;
-            if !context.batches {
-                return Ok(whole.clone());
-            }
-            let given = whole.tensor.shape().rows();
-            let part =
-                if given == Some(rows) { whole.tensor.slice_rows(start, job.rows) } else { None };
-            let tensor = part.ok_or_else(|| {
-                BackendError::Execute(format!(
-                    "the engine returned output '{name}' of shape {} for a batch of {rows} rows",
-                    whole.tensor.shape()
-                ))
-            })?;
-            Ok(NamedTensor { name: whole.name.clone(), tensor })
-        });
-        shares.push(share.collect::<Result<_, BackendError>>()?);
-        start += job.rows;
-    }
-    Ok(shares)
-}
-
-/// An output that is cut up by the shapes of an input: its name, and one part for each job.
-type Scattered = (Arc<str>, Vec<NamedTensor>);
-
-/// The outputs that are.
-fn scattered(
-    context: &RunContext,
-    jobs: &[&Work],
-    results: &[NamedTensor],
-) -> Result<Vec<Scattered>, BackendError> {
-    let Some(ragged) = &context.ragged else { return Ok(Vec::new()) };
-    let outputs = results.iter().filter_map(|it| Some((it, ragged.source_of(&it.name)?)));
-    let parts =
-        outputs.map(|(it, source)| Ok((it.name.clone(), ragged.scatter(it, source, jobs)?)));
-    parts.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use backend::Shape;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
 
     /// Doubles `x` into `y`; refuses a batch that holds the number 13; panics at 666.
     struct Doubler {

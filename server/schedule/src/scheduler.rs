@@ -15,7 +15,7 @@ use crate::{
     queue::{Job, Queue, TimeoutAction},
     reply_slot::ReplySlot,
     request_queue::RequestQueue,
-    run::RunContext,
+    run_context::RunContext,
     settings::Settings,
     shared::Shared,
     slot::Slot,

@@ -5,6 +5,7 @@ mod ensemble;
 mod next;
 mod parts;
 mod pipeline;
+mod prepared;
 mod rows;
 
 use std::{sync::Arc, time::Instant};

@@ -9,15 +9,19 @@ use std::{
 use backend::NamedTensor;
 
 use crate::{
-    infer::{parts::Leaving, rows::run_rows},
+    infer::{
+        parts::Leaving,
+        prepared::{FEW, Preparing, prepare},
+        rows::run_rows,
+    },
     pipeline::{
-        elsewhere::{AT_ONCE, Effort},
-        inputs::{self, of_rows},
+        elsewhere::Effort,
+        inputs,
         open::ServedPipeline,
         outputs::{Counts, Outputs},
         parameters::{self, Asked},
         room::Room,
-        row_error::{error, of_input},
+        row_error::error,
     },
 };
 use inference::{
@@ -35,9 +39,6 @@ use schedule::{
 };
 use steps::{Context, Prepared, Reduced, ResultForm, Step};
 use telemetry::metrics::{ModelMetrics, TextRefusal, TextStep};
-
-/// So many rows are put together by the task that asks.
-const FEW: usize = 16;
 
 /// Most numbers of a reply with the vectors of all tokens: some 80 MiB of JSON.
 const MOST_FEATURES: usize = 1 << 22;
@@ -114,7 +115,8 @@ async fn ready(
     deadline: Option<Instant>,
 ) -> Result<(Asked, Vec<Prepared>, Option<Room>), Error> {
     let asked = parameters::read(task, parameters)?;
-    let (prepared, room) = prepare(pipeline, task, work, asked.clone(), room, deadline).await?;
+    let preparing = Preparing { pipeline, task, work, asked: &asked, deadline };
+    let (prepared, room) = prepare(preparing, room).await?;
     if matches!(task, Task::FeatureExtraction | Task::ImageFeatureExtraction) {
         check_features(pipeline, &asked, &prepared)?;
     }
@@ -129,52 +131,6 @@ fn refusal(error: &Error) -> TextRefusal {
         Error::Tokenizer(_) => TextRefusal::Tokenizer,
         _ => TextRefusal::Input,
     }
-}
-
-/// The rows of all inputs.
-async fn prepare(
-    pipeline: &Arc<ServedPipeline>,
-    task: Task,
-    work: &Work,
-    asked: Asked,
-    mut room: Option<Room>,
-    deadline: Option<Instant>,
-) -> Result<(Vec<Prepared>, Option<Room>), Error> {
-    let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
-    let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
-    let labels = asked.candidate_labels.as_deref().unwrap_or_default().len().max(1);
-    // Each label makes a row of the whole text. What is asked for may be long, too: labels, targets, a template.
-    check_rows(work.rows.max(1).saturating_mul(labels), pipeline.config.max_batch_size)?;
-    let is_short = task.medium() == Medium::Text
-        && texts.saturating_mul(labels) <= FEW
-        && bytes.saturating_mul(labels).saturating_add(asked.bytes) < AT_ONCE;
-    let (around, inputs, medium) = (pipeline.clone(), work.inputs.clone(), task.medium());
-    let prepare = move |wanted: &Wanted| {
-        let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
-        let most = around.config.max_batch_size;
-        check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;
-        let mut rows = 0;
-        let mut all = Vec::with_capacity(inputs.len());
-        for (at, input) in inputs.iter().enumerate() {
-            wanted.check()?;
-            let input = input.input();
-            if let Some(room) = &mut room {
-                let bytes = around.steps.bytes_to_prepare(&input);
-                room.take(bytes.map_err(|it| of_input(medium, at, inputs.len(), &it))?)?;
-            }
-            let prepared = around.steps.prepare(task, &input, &asked.parameters);
-            let prepared = prepared.map_err(|it| of_input(medium, at, inputs.len(), &it))?;
-            if let Some(room) = &mut room {
-                room.keep(prepared.bytes());
-            }
-            rows += prepared.rows.len();
-            // Windows of long texts, which only tokens can tell.
-            check_rows(rows, most)?;
-            all.push(prepared);
-        }
-        Ok((all, room))
-    };
-    pipeline.work(Effort::short_if(is_short), deadline, prepare).await
 }
 
 /// One input whose rows run.
@@ -240,17 +196,6 @@ async fn finish(
         outputs.finish()
     };
     pipeline.work(Effort::short_if(is_short), deadline, finish).await
-}
-
-/// A request is of no more rows of the graph than it may be of texts.
-fn check_rows(rows: usize, most: usize) -> Result<(), Error> {
-    if rows <= most {
-        return Ok(());
-    }
-    Err(Error::InvalidRequest(format!(
-        "the texts, labels and windows of the request make {rows} rows, at most {most} are taken \
-         (--max-client-batch-size); send fewer at once"
-    )))
 }
 
 /// The vectors of all tokens, or of all patches of an image, are thousands of times as long as a text.

@@ -14,7 +14,7 @@ use crate::{
 use inference::signature::Signature;
 use schedule::{
     Scheduler, cost::CostTable, learn::RunTimes, packing::Packing, row_check::RowCheck,
-    run::RunContext, sequence::SequenceScheduler, slot::Slot,
+    run_context::RunContext, sequence::SequenceScheduler, slot::Slot,
 };
 use telemetry::metrics::ModelMetrics;
 

@@ -15,7 +15,7 @@ use crate::{
     policy::BatchPolicy,
     queue::QueuePolicy,
     row_check::RowCheck,
-    run::RunContext,
+    run_context::RunContext,
     scheduler::{Extent, Scheduler, Submission},
     settings::{NICENESS, Settings},
     slot::MakeInstance,

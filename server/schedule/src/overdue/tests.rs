@@ -19,7 +19,7 @@ use crate::{
     queue::QueuePolicy,
     request_queue::RequestQueue,
     row_check::RowCheck,
-    run::RunContext,
+    run_context::RunContext,
     scheduler::{Extent, Scheduler, Submission},
     settings::{NICENESS, Settings},
     slot::{MakeInstance, Slot},

@@ -16,7 +16,7 @@ use crate::{
     policy::BatchPolicy,
     queue::QueuePolicy,
     row_check::RowCheck,
-    run::RunContext,
+    run_context::RunContext,
     slot::Slot,
     work::{Done, Work},
 };

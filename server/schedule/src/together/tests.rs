@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     KeepCosts, NICENESS, RunLimit, Settings, admission::LongestStay, learn::RunTimes,
     pack::RunBounds, packing::Packing, padding::Padding, policy::BatchPolicy, queue::QueuePolicy,
-    row_check::RowCheck, run::RunContext, slot::Slot, work::Work,
+    row_check::RowCheck, run_context::RunContext, slot::Slot, work::Work,
 };
 use telemetry::metrics::{Metrics, MetricsSettings};
 

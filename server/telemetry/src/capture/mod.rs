@@ -1,7 +1,8 @@
 //! Data capture: requests to `/invocations`, and to the addresses of other servers of texts, written down with their
-//! replies as SageMaker's data capture does, so that what watches a model's data on the platform finds it here. Chosen by the request's id; written by a thread of its
-//! own behind a bounded queue: where that is full, or memory for it is spent, a record is dropped and counted. No
-//! request waits for a disk, and none fails because of one.
+//! replies as SageMaker's data capture does, so that what watches a model's data on the platform finds it here.
+//!
+//! Requests are chosen by their ids; a thread writes them, behind a bounded queue: where that is full, or memory for it
+//! is spent, a record is dropped and counted. No request waits for a disk, and none fails because of one.
 
 pub mod capture_settings;
 mod files;

@@ -13,7 +13,7 @@ use inference::{
     error::Error,
     request::Parameter,
     signature::Signature,
-    task::{TEXT, Task},
+    task::{CONTEXT, QUESTION, TEXT, Task},
 };
 
 /// Parameters of a request, in their order.
@@ -97,6 +97,16 @@ fn for_all_rows(inputs: Vec<NamedTensor>, lists: &[String]) -> Result<Vec<NamedT
             shown.join(" and ")
         )));
     }
+    // As in the reference, whose questions may share a context, and whose contexts share no question.
+    if lists.iter().any(|it| it == CONTEXT)
+        && let Some(question) = inputs.iter().find(|it| &*it.name == QUESTION)
+        && !is_list(&question)
+    {
+        return Err(Error::InvalidRequest(format!(
+            "inputs: expected a list of questions for the list of {rows} contexts, found one question; write it once \
+             for each context"
+        )));
+    }
     let column = |input: NamedTensor| {
         let is_for_all = !is_list(&&input);
         let NamedTensor { name, tensor } = input;
@@ -163,6 +173,11 @@ mod tests {
         let error = contexts(&["c"], &both).unwrap_err();
         let expected = "inputs: expected lists of equal length, found 'question' 2 and 'context' 1; one text for all is \
                         written without a list";
+        assert_eq!(error, expected);
+        let inputs = vec![texts("question", &["a"]), texts("context", &["c", "d"])];
+        let error = for_all_rows(inputs, &["context".to_owned()]).unwrap_err().to_string();
+        let expected = "inputs: expected a list of questions for the list of 2 contexts, found one question; write it \
+                        once for each context";
         assert_eq!(error, expected);
     }
 }

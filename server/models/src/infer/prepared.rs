@@ -1,0 +1,257 @@
+//! The inputs of a request on a pipeline to rows of its graph: a few short texts at once, what takes longer on the
+//! threads for that, and many texts on several of these at the same time.
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use crate::{
+    infer::next::next,
+    pipeline::{
+        elsewhere::{AT_ONCE, Effort},
+        inputs::{self, of_rows},
+        open::ServedPipeline,
+        parameters::Asked,
+        room::Room,
+        row_error::of_input,
+    },
+};
+use inference::{
+    error::Error,
+    task::{Medium, Task},
+};
+use schedule::{prepare::Wanted, work::Work};
+use steps::{Input, Prepared, Step};
+
+/// So many rows are put together by the task that asks.
+pub(super) const FEW: usize = 16;
+
+/// Each thread of several has so many texts at least.
+const TEXTS_OF_PART: usize = 8;
+
+/// The inputs of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Preparing<'a> {
+    pub(super) pipeline: &'a Arc<ServedPipeline>,
+    pub(super) task: Task,
+    pub(super) work: &'a Work,
+    pub(super) asked: &'a Asked,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// The rows of all inputs, in their order.
+///
+/// # Errors
+/// What is wrong with the first input of which something is.
+///
+/// # Cancel safety
+/// Dropping the future ends the work between two inputs.
+pub(super) async fn prepare(
+    preparing: Preparing<'_>,
+    room: Option<Room>,
+) -> Result<(Vec<Prepared>, Option<Room>), Error> {
+    let Preparing { pipeline, task, work, asked, deadline } = preparing;
+    let bytes: usize = work.inputs.iter().map(|it| it.tensor.byte_len()).sum();
+    let texts: usize = work.inputs.iter().map(|it| it.tensor.elements()).sum();
+    let labels = asked.candidate_labels.as_deref().unwrap_or_default().len().max(1);
+    // Each label makes a row of the whole text. What is asked for may be long, too: labels, targets, a template.
+    check_rows(work.rows.max(1).saturating_mul(labels), pipeline.config.max_batch_size)?;
+    let is_text = task.medium() == Medium::Text;
+    let bytes = bytes.saturating_mul(labels).saturating_add(asked.bytes);
+    let is_short = is_text && texts.saturating_mul(labels) <= FEW && bytes < AT_ONCE;
+    let parts = match is_text {
+        true => parts_of(preparing.units(texts), bytes, pipeline.pool.threads()),
+        false => 1,
+    };
+    if 1 < parts {
+        return Ok((on_threads(&preparing, parts).await?, room));
+    }
+    let prepare = preparation(&preparing, Part::default(), room);
+    pipeline.work(Effort::short_if(is_short), deadline, prepare).await
+}
+
+impl Preparing<'_> {
+    /// Is it the ranking of one list, which is one input of many texts?
+    fn is_ranking(&self) -> bool {
+        self.task == Task::Rerank && self.work.rows <= 1 && !self.pipeline.steps.ranks_by_vectors()
+    }
+
+    /// What may be prepared apart, of so many texts.
+    fn units(&self, texts: usize) -> usize {
+        if self.is_ranking() { texts } else { self.work.rows }
+    }
+}
+
+/// On how many threads so many texts are prepared.
+fn parts_of(texts: usize, bytes: usize, threads: usize) -> usize {
+    // A hand-off is to be little of what it is for.
+    threads.min(texts / TEXTS_OF_PART).min(bytes / (AT_ONCE / 2)).max(1)
+}
+
+/// A share of the inputs of a request.
+struct Part {
+    number: usize,
+    of: usize,
+    /// Rows that all parts have made so far.
+    rows: Arc<AtomicUsize>,
+}
+
+/// All of them.
+impl Default for Part {
+    fn default() -> Part {
+        Part { number: 0, of: 1, rows: Arc::default() }
+    }
+}
+
+impl Part {
+    /// Its places among so many.
+    fn range(&self, count: usize) -> Range<usize> {
+        let bound = |number: usize| count * number / self.of;
+        bound(self.number)..bound(self.number + 1)
+    }
+
+    /// Counts rows, of which all parts together make so many at most.
+    fn count(&self, rows: usize, most: usize) -> Result<(), Error> {
+        check_rows(self.rows.fetch_add(rows, Ordering::Relaxed) + rows, most)
+    }
+}
+
+/// All parts at the same time.
+async fn on_threads(preparing: &Preparing<'_>, parts: usize) -> Result<Vec<Prepared>, Error> {
+    let Preparing { pipeline, deadline, .. } = *preparing;
+    let rows = Arc::<AtomicUsize>::default();
+    let part = |number| {
+        let part = Part { number, of: parts, rows: rows.clone() };
+        let prepare = preparation(preparing, part, None);
+        (number, Box::pin(pipeline.work(Effort::Long, deadline, prepare)))
+    };
+    let mut running: Vec<_> = (0..parts).map(part).collect();
+    let mut done = BTreeMap::new();
+    let mut failed = None;
+    while !running.is_empty() {
+        match next(&mut running).await {
+            (number, Ok((prepared, _))) => drop(done.insert(number, prepared)),
+            (number, Err(error)) => {
+                // Inputs in front may fail, too, and are named first. Those behind are given up.
+                running.retain(|(it, _)| *it < number);
+                failed = Some(error);
+            }
+        }
+    }
+    let is_ranking = preparing.is_ranking();
+    match failed {
+        None if is_ranking => Ok(joined(done.into_values().flatten())),
+        None => Ok(done.into_values().flatten().collect()),
+        // A part of a list does not know the place of a text in all of it.
+        Some(_) if is_ranking => {
+            let prepare = preparation(preparing, Part::default(), None);
+            Ok(pipeline.work(Effort::Long, deadline, prepare).await?.0)
+        }
+        Some(error) => Err(error),
+    }
+}
+
+/// Parts of one ranking as one.
+fn joined(mut parts: impl Iterator<Item = Prepared>) -> Vec<Prepared> {
+    let Some(mut whole) = parts.next() else { return Vec::new() };
+    parts.for_each(|it| whole.rows.extend(it.rows));
+    vec![whole]
+}
+
+/// What prepares a part.
+fn preparation(
+    preparing: &Preparing<'_>,
+    part: Part,
+    mut room: Option<Room>,
+) -> impl FnOnce(&Wanted) -> Result<(Vec<Prepared>, Option<Room>), Error> + Send + use<> {
+    let Preparing { pipeline, task, work, asked, .. } = *preparing;
+    let (around, inputs, asked) = (pipeline.clone(), work.inputs.clone(), asked.clone());
+    let is_ranking = preparing.is_ranking();
+    move |wanted: &Wanted| {
+        let (medium, most) = (task.medium(), around.config.max_batch_size);
+        let inputs = of_rows(task, &inputs, asked.candidate_labels.as_deref())?;
+        check_rows(inputs.iter().map(inputs::Row::rows).sum(), most)?;
+        let count = inputs.len();
+        let prepared = |at: usize, input: &Input<'_>| {
+            let prepared = around.steps.prepare(task, input, &asked.parameters);
+            prepared.map_err(|it| of_input(medium, at, count, &it))
+        };
+        if let [inputs::Row::Ranking(query, texts)] = inputs.as_slice()
+            && is_ranking
+        {
+            let texts = texts.get(part.range(texts.len())).unwrap_or_default();
+            return Ok((vec![prepared(0, &Input::Ranking(query, texts))?], room));
+        }
+        let mut all = Vec::with_capacity(count.div_ceil(part.of));
+        let range = part.range(count);
+        for (at, input) in inputs.iter().enumerate().take(range.end).skip(range.start) {
+            wanted.check()?;
+            let input = input.input();
+            if let Some(room) = &mut room {
+                let bytes = around.steps.bytes_to_prepare(&input);
+                room.take(bytes.map_err(|it| of_input(medium, at, count, &it))?)?;
+            }
+            let prepared = prepared(at, &input)?;
+            if let Some(room) = &mut room {
+                room.keep(prepared.bytes());
+            }
+            // Windows of long texts, which only tokens can tell.
+            part.count(prepared.rows.len(), most)?;
+            all.push(prepared);
+        }
+        Ok((all, room))
+    }
+}
+
+/// A request is of no more rows of the graph than it may be of texts.
+fn check_rows(rows: usize, most: usize) -> Result<(), Error> {
+    if rows <= most {
+        return Ok(());
+    }
+    Err(Error::InvalidRequest(format!(
+        "the texts, labels and windows of the request make {rows} rows, at most {most} are taken \
+         (--max-client-batch-size); send fewer at once"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_texts_are_spread_and_few_or_short_ones_are_not() {
+        let long = 1 << 20;
+        assert_eq!(parts_of(15, long, 4), 1);
+        assert_eq!(parts_of(16, long, 4), 2);
+        assert_eq!(parts_of(256, long, 4), 4);
+        assert_eq!(parts_of(256, long, 1), 1);
+        assert_eq!(
+            parts_of(64, 1000, 4),
+            1,
+            "a thousand bytes are tokenized sooner than handed on"
+        );
+    }
+
+    #[test]
+    fn parts_have_each_input_once_and_in_order() {
+        for (count, of) in [(16, 2), (17, 3), (100, 7)] {
+            let part = |number| Part { number, of, rows: Arc::default() };
+            let all: Vec<usize> = (0..of).flat_map(|it| part(it).range(count)).collect();
+            assert_eq!(all, (0..count).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn rows_of_all_parts_are_counted_together() {
+        let one = Part { number: 0, of: 2, rows: Arc::default() };
+        let other = Part { number: 1, of: 2, rows: one.rows.clone() };
+        assert!(one.count(6, 10).is_ok());
+        assert!(other.count(5, 10).unwrap_err().to_string().contains("make 11 rows"));
+    }
+}

@@ -1,0 +1,90 @@
+//! The tensors of jobs to those of one batch, and its outputs back to each job. Pure.
+
+use std::sync::Arc;
+
+use backend::{BackendError, NamedTensor, Tensor};
+
+use super::{run_context::RunContext, work::Work};
+
+/// The jobs' inputs one below the other. Lists buffers, copies nothing.
+pub(super) fn gather(
+    context: &RunContext,
+    jobs: &[&Work],
+) -> Result<Vec<NamedTensor>, BackendError> {
+    if let Some(ragged) = &context.ragged {
+        return ragged.gather(jobs);
+    }
+    let padding = context.padding.as_deref();
+    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
+    let columns = first.inputs.iter().enumerate().map(|(at, input)| {
+        let parts = jobs.iter().filter_map(|it| it.inputs.get(at)).map(|it| &it.tensor);
+        let tensor = Tensor::concat(parts.clone());
+        let tensor = tensor.or_else(|| padding?.concat(&input.name, parts)).ok_or_else(|| {
+            BackendError::Execute(format!("input '{}' differs inside the batch", input.name))
+        })?;
+        Ok(NamedTensor { name: input.name.clone(), tensor })
+    });
+    columns.collect()
+}
+
+/// The outputs that at least one job wants, in the model's order.
+pub(super) fn wanted(context: &RunContext, jobs: &[&Work]) -> Vec<Arc<str>> {
+    let is_wanted = |name: &&Arc<str>| jobs.iter().any(|it| it.outputs.contains(name));
+    context.outputs.iter().filter(is_wanted).cloned().collect()
+}
+
+/// Each job's rows of the outputs that it wants.
+pub(super) fn scatter(
+    context: &RunContext,
+    jobs: &[&Work],
+    results: &[NamedTensor],
+    rows: usize,
+) -> Result<Vec<Vec<NamedTensor>>, BackendError> {
+    let scattered = scattered(context, jobs, results)?;
+    let mut start = 0;
+    let mut shares = Vec::with_capacity(jobs.len());
+    for (at, job) in jobs.iter().enumerate() {
+        let share = job.outputs.iter().map(|name| {
+            if let Some((_, parts)) = scattered.iter().find(|(it, _)| it == name)
+                && let Some(part) = parts.get(at)
+            {
+                return Ok(part.clone());
+            }
+            let whole = results.iter().find(|it| it.name == *name).ok_or_else(|| {
+                BackendError::Execute(format!("the engine did not return output '{name}'"))
+            })?;
+            if !context.batches {
+                return Ok(whole.clone());
+            }
+            let given = whole.tensor.shape().rows();
+            let part =
+                if given == Some(rows) { whole.tensor.slice_rows(start, job.rows) } else { None };
+            let tensor = part.ok_or_else(|| {
+                BackendError::Execute(format!(
+                    "the engine returned output '{name}' of shape {} for a batch of {rows} rows",
+                    whole.tensor.shape()
+                ))
+            })?;
+            Ok(NamedTensor { name: whole.name.clone(), tensor })
+        });
+        shares.push(share.collect::<Result<_, BackendError>>()?);
+        start += job.rows;
+    }
+    Ok(shares)
+}
+
+/// An output that is cut up by the shapes of an input: its name, and one part for each job.
+type Scattered = (Arc<str>, Vec<NamedTensor>);
+
+/// The outputs that are.
+fn scattered(
+    context: &RunContext,
+    jobs: &[&Work],
+    results: &[NamedTensor],
+) -> Result<Vec<Scattered>, BackendError> {
+    let Some(ragged) = &context.ragged else { return Ok(Vec::new()) };
+    let outputs = results.iter().filter_map(|it| Some((it, ragged.source_of(&it.name)?)));
+    let parts =
+        outputs.map(|(it, source)| Ok((it.name.clone(), ragged.scatter(it, source, jobs)?)));
+    parts.collect()
+}
