@@ -144,6 +144,7 @@ impl TreeCheck<'_> {
     fn categories(&self) -> Result<(), FormatError> {
         let (nodes, members) = (self.tree.nodes(), &self.tree.categories);
         let mut before = None;
+        let mut used = 0;
         for split in &self.tree.categorical {
             if nodes <= split.node || before.is_some_and(|it| split.node <= it) {
                 let problem =
@@ -152,7 +153,7 @@ impl TreeCheck<'_> {
             }
             before = Some(split.node);
             let end = split.start.checked_add(split.length);
-            let Some(set) = end.and_then(|end| members.get(split.start..end)) else {
+            if end.is_none_or(|it| members.len() < it) {
                 let problem = format!(
                     "{} categories from {}, the tree has {}",
                     split.length,
@@ -160,7 +161,16 @@ impl TreeCheck<'_> {
                     members.len()
                 );
                 return self.refuse_node(split.node, problem);
-            };
+            }
+            // Each set is laid out by itself: sets that share members would take more memory than the file has bytes.
+            used += split.length;
+            if members.len() < used {
+                let problem = "its set of categories shares members with those of other nodes";
+                return self.refuse_node(split.node, problem.to_owned());
+            }
+        }
+        for split in &self.tree.categorical {
+            let set = &members[split.start..split.start + split.length];
             if let Some(category) = set.iter().find(|it| limits::CATEGORIES <= **it) {
                 let most = limits::CATEGORIES;
                 return self.refuse_node(
@@ -205,13 +215,15 @@ impl TreeCheck<'_> {
         seen.resize(nodes, false);
         seen[0] = true;
         let mut shape = TreeShape { nodes: 1, depth: 0 };
+        let mut leaves = 0;
         let mut level = vec![0];
         while !level.is_empty() {
             let mut next = Vec::new();
             for node in level {
                 let (left, right) = (tree.left[node], tree.right[node]);
                 if left < 0 && right < 0 {
-                    self.leaf(node)?;
+                    leaves += 1;
+                    self.leaf(node, leaves)?;
                     continue;
                 }
                 self.split(node)?;
@@ -248,12 +260,19 @@ impl TreeCheck<'_> {
         }
     }
 
-    fn leaf(&self, node: usize) -> Result<(), FormatError> {
+    /// `leaves` is how many have been seen, this one included.
+    fn leaf(&self, node: usize, leaves: usize) -> Result<(), FormatError> {
         let Some(vectors) = &self.tree.vectors else { return Ok(()) };
         let (row, rows) = (vectors.row[node] as usize, vectors.values.len() / self.document.sums());
-        match row < rows {
+        if rows <= row {
+            return self.refuse_node(node, format!("leaf vector {row}, the tree has {rows}"));
+        }
+        // Each leaf has a copy of its vector.
+        match leaves <= rows {
             true => Ok(()),
-            false => self.refuse_node(node, format!("leaf vector {row}, the tree has {rows}")),
+            false => {
+                self.refuse_node(node, format!("leaf {leaves}, the tree has {rows} leaf vectors"))
+            }
         }
     }
 }

@@ -17,6 +17,12 @@ use crate::{
 
 use lines::{Lines, text};
 
+/// How each tree begins.
+const TREE: &[u8] = b"\nTree=";
+/// LightGBM writes more than so many bytes for any tree. In memory a tree takes several times as much, however few it
+/// has in the file.
+const TREE_BYTES: usize = 160;
+const TREE_ALLOWANCE: usize = 1 << 20;
 /// Memory for members of categories, besides twice the size of the file.
 const CATEGORY_BYTES: usize = 8 << 20;
 
@@ -45,11 +51,20 @@ pub fn read(bytes: &[u8]) -> Result<Document, FormatError> {
     document.negative_fraction = NegativeFraction::Zero;
     document.base = vec![0.0; header.outputs];
     let mut members_left = (2 * bytes.len() + CATEGORY_BYTES) / size_of::<u32>();
+    let count = bytes.windows(TREE.len()).filter(|it| *it == TREE).count();
+    if limits::TREES < count {
+        return Err(FormatError::new(format!(
+            "{count} trees; at most {} are served",
+            limits::TREES
+        )));
+    }
+    if bytes.len() + TREE_ALLOWANCE < count * TREE_BYTES {
+        let problem = format!("more trees than a file of {} bytes has room for", bytes.len());
+        return Err(FormatError::new(problem));
+    }
+    document.trees.reserve_exact(count);
     while next_tree(&mut lines)? {
         let number = document.trees.len();
-        if number == limits::TREES {
-            return Err(FormatError::new(format!("more than {} trees", limits::TREES)));
-        }
         let mut tree = tree::read(&mut lines, number, &mut members_left)?;
         tree.output = number % header.outputs;
         document.trees.push(tree);

@@ -66,6 +66,10 @@ impl Columns {
     fn finish(mut self, number: usize) -> Result<Tree, FormatError> {
         let refuse = |problem: String| Err(FormatError::of_tree(number, problem));
         let nodes = self.tree.nodes();
+        // Before there are many of them: without nodes a tree takes more memory than its text.
+        if nodes == 0 {
+            return refuse("it has no nodes".to_owned());
+        }
         if let Some(declared) = self.declared_nodes.filter(|it| *it != nodes) {
             return refuse(format!("{nodes} left children, num_nodes is {declared}"));
         }

@@ -170,16 +170,12 @@ fn zeros_may_be_missing_and_features_categories() {
         let mut document = Document { comparison, ..forest(&mut numbers, 21, 60) };
         for tree in &mut document.trees {
             tree.zero_is_missing = (0..tree.nodes()).map(|_| numbers.next(2) == 0).collect();
-            tree.categories = vec![0, 1, 5];
-            let splits = (0..tree.nodes()).step_by(3);
-            tree.categorical = splits
-                .map(|node| CategorySplit {
-                    node,
-                    start: node % 2,
-                    length: 2,
-                    members_go_left: node % 4 == 0,
-                })
-                .collect();
+            for node in (0..tree.nodes()).step_by(3) {
+                let start = tree.categories.len();
+                tree.categories.extend([[0, 1], [1, 5]][node % 2]);
+                let members_go_left = node % 4 == 0;
+                tree.categorical.push(CategorySplit { node, start, length: 2, members_go_left });
+            }
             for node in tree.categorical.iter().map(|it| it.node) {
                 tree.zero_is_missing[node] = false;
             }

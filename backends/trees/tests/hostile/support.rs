@@ -1,0 +1,63 @@
+//! Loading a file under bounds.
+
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use allocation_counter::measure;
+use backend_trees::{forest::layout::lay_out, read::read};
+use serde_json::Value;
+
+/// Memory besides three times the file.
+const ALLOWANCE: u64 = 16 << 20;
+/// Of a thread that loads.
+const STACK: usize = 256 << 10;
+/// How long the refusal of a file may take. Debug builds are many times slower.
+const MOST_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
+
+pub fn fixture(path: &str) -> Vec<u8> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/forests");
+    std::fs::read(folder.join(path)).expect("a fixture")
+}
+
+/// A model of XGBoost as JSON.
+pub fn model(name: &str) -> Value {
+    serde_json::from_slice(&fixture(&format!("xgboost-3.4.1/{name}.json"))).expect("JSON")
+}
+
+/// The error of a load, if it is one.
+pub fn load(bytes: &[u8]) -> Result<(), String> {
+    read(bytes, None).and_then(lay_out).map(drop).map_err(|it| it.to_string())
+}
+
+/// Loads a file on a small stack.
+///
+/// # Panics
+/// Where the load panics, takes too much memory, or too long.
+#[track_caller]
+pub fn bounded(bytes: Vec<u8>) -> Result<(), String> {
+    let length = bytes.len() as u64;
+    let run = move || {
+        let begin = Instant::now();
+        let mut result = None;
+        let memory = measure(|| result = Some(load(&bytes))).bytes_max;
+        (result.expect("it has run"), memory, begin.elapsed())
+    };
+    let thread = thread::Builder::new().stack_size(STACK).spawn(run).expect("a thread");
+    let (result, memory, took) = thread.join().expect("no panic");
+    let most = 3 * length + ALLOWANCE;
+    assert!(memory <= most, "{memory} bytes for {length}, {result:?}");
+    assert!(took < MOST_TIME, "{took:?}, {result:?}");
+    result
+}
+
+/// The file is refused with a text that has this part.
+#[track_caller]
+pub fn refused(bytes: Vec<u8>, expect: &str) {
+    match bounded(bytes) {
+        Ok(()) => panic!("it is loaded, expected: {expect}"),
+        Err(error) => assert!(error.contains(expect), "{error:?}, expected: {expect}"),
+    }
+}
