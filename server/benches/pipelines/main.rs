@@ -1,5 +1,5 @@
-//! What models of texts and of images cost: requests/s beside the same runs made by hand, processor time beside the run,
-//! memory where lengths are mixed, and a photograph as JPEG and as a tensor.
+//! What models of texts and of images cost: requests/s beside the same runs made by hand, processor time beside the
+//! run, memory where lengths are mixed, and a photograph as JPEG and as a tensor.
 //! `cargo bench -p muster --bench pipelines -- --help`; docs/performance.md explains.
 
 mod bare;
