@@ -11,6 +11,7 @@ mod converted; // models in the form in which converters write them
 mod engines; // every fixture by ONNX Runtime, against what Python's said
 mod savedmodels; // TensorFlow behind the server: types, strings, tables, state, refusals
 mod torchscript; // the libtorch engine behind the server: the same answers, models without a configuration, refusals
+mod trees; // files of XGBoost and LightGBM, found and answered as their libraries do
 
 mod compatibility; // the table of everything that Triton has, and what becomes of it
 

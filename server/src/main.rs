@@ -22,6 +22,7 @@ use signals::Signals;
 use steps::Steps;
 use telemetry::logging::{self, LogGuard};
 use tokio::sync::mpsc::UnboundedReceiver;
+use trees::Trees;
 
 fn main() -> ExitCode {
     onnxruntime::disable_telemetry();
@@ -91,6 +92,7 @@ fn engines(settings: &Engines) -> Vec<Arc<dyn Backend>> {
         Arc::new(OnnxRuntime::new(onnxruntime)),
         Arc::new(PyTorch::new(pytorch)),
         Arc::new(TensorFlow::new(tensorflow)),
+        Arc::new(Trees),
         Arc::new(Identity),
     ]
 }

@@ -88,6 +88,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "steps",
             "telemetry",
             "textproto",
+            "trees",
         ],
     ),
 ];

@@ -22,6 +22,7 @@ use onnxruntime::OnnxRuntime;
 use pytorch::PyTorch;
 use telemetry::logging::LogControl;
 use tokio::sync::oneshot;
+use trees::Trees;
 
 use super::{Client, NO_GPUS, Reply, Repository, switches, wait_for};
 
@@ -148,6 +149,7 @@ impl Start {
             Arc::new(OnnxRuntime::default()),
             Arc::new(PyTorch::new(pytorch)),
             Arc::new(TensorFlow::new(tensorflow)),
+            Arc::new(Trees),
             Arc::new(Identity),
         ];
         let log = LogControl::new(&config.log);

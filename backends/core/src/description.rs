@@ -1,10 +1,12 @@
 //! What an engine says of itself: the files that it opens, and what its settings are called.
 
 /// What an engine can open, and what its settings are called. The server knows no engine by name: it asks this.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct EngineDescription {
     /// Formats of model files. None where the engine needs no file.
     pub formats: &'static [Format],
+    /// Other names of it in a configuration's `backend`.
+    pub other_names: &'static [&'static str],
     /// Its setting for the threads inside one operator.
     pub intra_op_threads: Option<&'static str>,
     /// Its setting for the threads among operators.
@@ -36,6 +38,7 @@ impl EngineDescription {
     /// An engine that opens no files and has none of these settings.
     pub const PLAIN: EngineDescription = EngineDescription {
         formats: &[],
+        other_names: &[],
         intra_op_threads: None,
         inter_op_threads: None,
         gpu_memory_limit: None,
@@ -51,8 +54,11 @@ impl EngineDescription {
     };
 }
 
+/// First bytes of a file that tell its format.
+pub const CONTENT: usize = 4 << 10;
+
 /// A format of model files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// The `platform` of a configuration; empty where it has none.
     pub platform: &'static str,
@@ -62,6 +68,11 @@ pub struct Format {
     pub file: &'static str,
     /// Other endings of such files than that of `file`.
     pub other_extensions: &'static [&'static str],
+    /// Other names of the file than `file`, in the order in which they are looked for.
+    pub other_files: &'static [&'static str],
+    /// Is a file that begins with these bytes, [`CONTENT`] of them or all, of this format? `None` where its name says
+    /// so: files of endings that other things have, too, are told by their content.
+    pub content: Option<fn(&[u8]) -> bool>,
     /// Where several files are there, that of the lowest rank is the model, as in Triton.
     pub rank: u8,
     /// Can the engine run it? One that it cannot is known so that the engine can say what to do instead.
@@ -69,6 +80,13 @@ pub struct Format {
 }
 
 impl Format {
+    /// Could a file of that name be of this format? Its content may say otherwise.
+    pub fn has_name(&self, name: &str) -> bool {
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+        let is_other = self.other_files.contains(&name);
+        !name.starts_with('.') && (is_other || ending.is_some_and(|it| self.has_extension(it)))
+    }
+
     /// The ending of `file`.
     pub fn extension(&self) -> &'static str {
         self.file.rsplit_once('.').map_or("", |(_, extension)| extension)

@@ -27,7 +27,7 @@ mod strings;
 mod tensor;
 
 pub use contract::{Backend, BackendError, Batch, Instance, Model};
-pub use description::{EngineDescription, Format};
+pub use description::{CONTENT, EngineDescription, Format};
 pub use dtype::{DataType, Element};
 pub use padding::{Filler, PaddingSide};
 pub use shape::{Shape, SizeMismatch};

@@ -112,6 +112,8 @@ const DESCRIPTION: EngineDescription = EngineDescription {
         aliases: &[],
         file: "model.onnx",
         other_extensions: &[],
+        other_files: &[],
+        content: None,
         rank: 1,
         is_served: true,
     }],

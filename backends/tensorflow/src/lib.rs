@@ -55,6 +55,8 @@ const FOLDER: Format = Format {
     aliases: &["tensorflow"],
     file: "model.savedmodel",
     other_extensions: &[],
+    other_files: &[],
+    content: None,
     rank: 2,
     is_served: true,
 };

@@ -26,7 +26,7 @@ pub mod xgboost;
 
 use std::sync::Arc;
 
-use backend::{Backend, BackendError, EngineDescription, Model, ModelSource};
+use backend::{Backend, BackendError, EngineDescription, Format, Model, ModelSource};
 
 use model::TreeModel;
 
@@ -35,8 +35,32 @@ use model::TreeModel;
 pub struct Trees;
 
 /// What the engine opens, and what its settings are called.
-const DESCRIPTION: EngineDescription =
-    EngineDescription { parameters: &options::PARAMETERS, ..EngineDescription::PLAIN };
+const DESCRIPTION: EngineDescription = EngineDescription {
+    formats: &[Format {
+        platform: "",
+        aliases: &[],
+        file: "model.ubj",
+        other_extensions: &["json", "model", "bst", "xgb", "lgb", "txt", "skops", "joblib", "pkl"],
+        // Those of Triton's FIL, and that of SageMaker's XGBoost.
+        other_files: &[
+            "xgboost.ubj",
+            "xgboost.json",
+            "xgboost.model",
+            "xgboost-model",
+            "model.json",
+            "model.txt",
+            "model.skops",
+            "model.joblib",
+            "model.pkl",
+        ],
+        content: Some(|begin| sniff::sniff(begin).is_some()),
+        rank: 4,
+        is_served: true,
+    }],
+    other_names: &["xgboost", "lightgbm", "sklearn", "trees"],
+    parameters: &options::PARAMETERS,
+    ..EngineDescription::PLAIN
+};
 
 impl Backend for Trees {
     fn name(&self) -> &'static str {

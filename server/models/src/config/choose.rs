@@ -70,7 +70,7 @@ pub fn choose(
     let mut report = Report::default();
     let chosen = match (raw.platform.as_str(), raw.backend.as_str()) {
         ("", "") => detected(raw, found, engines, completion),
-        (platform, backend) => given(platform, backend, found.files, engines),
+        (platform, backend) => given(platform, engines.name_of(backend), found.files, engines),
     };
     let (platform, backend, file) = chosen.unwrap_or_else(|problem| {
         report.problem(problem);
@@ -97,26 +97,40 @@ pub fn choose(
     if let Some(graph) = raw.optimization.as_ref().and_then(|it| it.graph.as_ref()) {
         options.insert("optimization.graph.level".to_owned(), graph.level.to_string());
     }
-    let file = file.map(|it| only_of_format(it, found.files, engines).unwrap_or(it));
+    let file = file.map(|it| file_of_format(it, found, engines).unwrap_or(it));
     let default_model_filename = given_file.or_else(|| file.map(str::to_owned));
     let choice = EngineChoice { platform, backend, default_model_filename, options };
     // The warnings come again when the configuration is completed, and are logged then.
     report.into_result(found.model, choice).map(|(choice, _)| choice)
 }
 
-/// The file that takes the place of the usual one: the only one of its format, where the usual one is not there.
-fn only_of_format<'a>(usual: &str, files: &'a [String], engines: &Engines) -> Option<&'a str> {
+/// The file that takes the place of the usual one of a format.
+fn file_of_format<'a>(usual: &str, found: Found<'a>, engines: &Engines) -> Option<&'a str> {
     let format = engines.formats().into_iter().find(|it| it.format.file == usual)?.format;
-    if files.iter().any(|it| it == usual) {
+    if found.files.iter().any(|it| it == usual) {
         return None;
     }
-    let mut others = files.iter().filter(|it| is_of(it, &format));
-    others.next().filter(|_| others.next().is_none()).map(String::as_str)
+    let is_other = |it: &&&str| found.files.iter().any(|file| file == **it);
+    // What cannot be told by its content is opened by its name, so that the engine says what is wrong with it.
+    other_of_format(&format, found).or_else(|| format.other_files.iter().find(is_other).copied())
 }
 
-fn is_of(file: &str, format: &Format) -> bool {
-    let ending = file.rsplit_once('.').map(|(_, ending)| ending);
-    !file.starts_with('.') && ending.is_some_and(|it| format.has_extension(it))
+/// A file with another name than the usual one: by the format's other names, else the only one with its ending.
+fn other_of_format<'a>(format: &Format, found: Found<'a>) -> Option<&'a str> {
+    let has_content = |file: &str| has_content(file, format, found);
+    let named = |name: &&str| found.files.iter().find(|it| it == name);
+    let mut others = format.other_files.iter().filter_map(named).map(String::as_str);
+    if let Some(file) = others.find(|it| has_content(it)) {
+        return Some(file);
+    }
+    let is_of = |it: &&str| format.has_name(it) && has_content(it);
+    let mut files = found.files.iter().map(String::as_str).filter(is_of);
+    files.next().filter(|_| files.next().is_none())
+}
+
+/// Is a file of the directory of that format by its content? What is the model itself has been looked at before.
+fn has_content(file: &str, format: &Format, found: Found<'_>) -> bool {
+    found.directory.is_file() || inspect::has_content_of(&found.directory.join(file), format)
 }
 
 fn given(
@@ -175,13 +189,26 @@ fn detected(
     let formats = engines.formats();
     let known = match raw.default_model_filename.as_str() {
         "" => {
-            let usual = |it: &&Known| found.files.iter().any(|file| file == it.format.file);
+            let usual = |it: &&Known| {
+                let file = it.format.file;
+                found.files.iter().any(|it| it == file) && has_content(file, &it.format, found)
+            };
+            let has_usual = |it: &Known| found.files.iter().any(|file| file == it.format.file);
             let other =
-                |it: &&Known| only_of_format(it.format.file, found.files, engines).is_some();
+                |it: &&Known| !has_usual(it) && other_of_format(&it.format, found).is_some();
             let served = || formats.iter().filter(|it| it.format.is_served);
             formats.iter().find(usual).or_else(|| served().find(other))
         }
-        file => formats.iter().find(|it| ending(it.format.file) == ending(file)),
+        file => {
+            let has_ending = |it: &&Known| ending(it.format.file) == ending(file);
+            let has_content = |it: &&Known| {
+                let format = &it.format;
+                format.content.is_some()
+                    && format.has_name(file)
+                    && has_content(file, format, found)
+            };
+            formats.iter().find(has_ending).or_else(|| formats.iter().find(has_content))
+        }
     };
     if let Some(Known { backend, format }) = known {
         return Ok((format.platform.to_owned(), (*backend).to_owned(), Some(format.file)));

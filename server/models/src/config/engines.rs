@@ -12,7 +12,16 @@ const ELSEWHERE: [(&str, Format); 3] = [
 ];
 
 const fn elsewhere(platform: &'static str, file: &'static str, rank: u8) -> Format {
-    Format { platform, aliases: &[], file, other_extensions: &[], rank, is_served: false }
+    Format {
+        platform,
+        aliases: &[],
+        file,
+        other_extensions: &[],
+        other_files: &[],
+        content: None,
+        rank,
+        is_served: false,
+    }
 }
 
 /// The engines of a server.
@@ -79,28 +88,29 @@ impl Engines {
         })
     }
 
-    /// The usual name of a file with that ending; `None` where no engine opens such files.
-    pub(crate) fn usual_file(&self, extension: &str) -> Option<&'static str> {
-        let mut own = self.0.iter().flat_map(|(_, it)| it.formats);
-        own.find(|it| it.has_extension(extension)).map(|it| it.file)
+    /// The name of the engine that a configuration calls so.
+    pub(crate) fn name_of<'a>(&self, backend: &'a str) -> &'a str {
+        let known = self.0.iter().find(|(_, it)| it.other_names.contains(&backend));
+        known.map_or(backend, |(name, _)| *name)
     }
 
-    /// Endings of files that an engine opens; of two files that could be the model, that of the first ending is.
-    pub(crate) fn extensions(&self) -> Vec<&'static str> {
+    /// The formats that engines open; of two files that could be the model, that of the first format is.
+    pub(crate) fn own_formats(&self) -> Vec<Format> {
         let mut formats: Vec<Format> =
             self.0.iter().flat_map(|(_, it)| it.formats).copied().collect();
         formats.sort_by_key(|it| it.rank);
-        let endings = formats
-            .iter()
-            .flat_map(|it| [it.extension()].into_iter().chain(it.other_extensions.iter().copied()));
-        endings.collect()
+        formats
     }
 
-    /// Endings of files that are served: `.onnx, .pt or .pth`.
+    /// Endings of files that are served: `.onnx, .pt or .pth`. Of a format that is told by its content, the usual one.
     pub(crate) fn extensions_text(&self) -> String {
         let formats = self.formats().into_iter().map(|it| it.format).filter(|it| it.is_served);
-        let endings = formats
-            .flat_map(|it| [it.extension()].into_iter().chain(it.other_extensions.iter().copied()));
+        let others = |it: &Format| match it.content {
+            Some(_) => &[],
+            None => it.other_extensions,
+        };
+        let endings =
+            formats.flat_map(|it| [it.extension()].into_iter().chain(others(&it).iter().copied()));
         let endings: Vec<String> = endings.map(|it| format!(".{it}")).collect();
         match endings.split_last() {
             Some((last, [])) => last.clone(),
@@ -119,7 +129,7 @@ pub(crate) fn usual() -> Engines {
         rank: u8,
         is_served: bool,
     ) -> Format {
-        Format { platform, aliases: &[], file, other_extensions: &[], rank, is_served }
+        Format { is_served, ..elsewhere(platform, file, rank) }
     }
     const ONNX: EngineDescription = EngineDescription {
         formats: &[format("onnxruntime_onnx", "model.onnx", 1, true)],

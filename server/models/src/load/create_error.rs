@@ -2,7 +2,11 @@
 
 use backend::{BackendError, ModelSource};
 
-use crate::{config::choose::EngineChoice, load::load_error::LoadError, repository::inspect};
+use crate::{
+    config::{choose::EngineChoice, engines::Engines},
+    load::load_error::LoadError,
+    repository::inspect,
+};
 
 /// Why a model could not be made.
 pub(super) enum CreateError {
@@ -44,9 +48,14 @@ pub(super) fn said_by_content(
     error: BackendError,
     source: &ModelSource,
     choice: &EngineChoice,
+    engines: &Engines,
 ) -> BackendError {
+    let mut formats = engines.description(&choice.backend).formats.iter();
+    // Then the engine knows best what is wrong with it.
+    let is_own =
+        formats.any(|it| it.content.is_some() && inspect::has_content_of(&source.path, it));
     match error {
-        BackendError::Load(text) => {
+        BackendError::Load(text) if !is_own => {
             BackendError::Load(inspect::not_of(&source.path, &choice.platform).unwrap_or(text))
         }
         error => error,

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use backend::Device;
+use backend::{Device, Format};
 
 use crate::{
     config::{choose::EngineChoice, engines::Engines, model::ModelConfig, raw},
@@ -25,9 +25,15 @@ const OF_HUB: [&str; 1] = ["onnx/model.onnx"];
 /// When the directory cannot be listed, or what lies flat is no model by its name.
 pub(crate) fn files_of(path: &Path, engines: &Engines) -> Result<Vec<String>, String> {
     if path.is_file() {
-        let extension = path.extension().and_then(|it| it.to_str());
-        let file = extension.and_then(|it| engines.usual_file(it));
-        return file.map(|it| vec![it.to_owned()]).ok_or_else(|| {
+        let formats = engines.own_formats();
+        let format = formats.iter().find(|it| inspect::is_of_format(path, it));
+        // A file without an ending says by its content alone what it is.
+        let has_ending = path.extension().is_some();
+        let by_content = || {
+            let told = |it: &&Format| it.content.is_some() && inspect::has_content_of(path, it);
+            formats.iter().find(told).filter(|_| !has_ending)
+        };
+        return format.or_else(by_content).map(|it| vec![it.file.to_owned()]).ok_or_else(|| {
             let problem = format!(
                 "{} is no model by its name: expected a file that ends in {}",
                 path.display(),

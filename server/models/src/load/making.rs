@@ -65,7 +65,8 @@ impl Loader {
         let loaded = load.watch.during(limit, &source.stop, || load.engine.load(&source));
         let loaded = loaded.map_err(BackendError::from)?;
         load_limit::check(limit, &source.stop)?;
-        let model = loaded.map_err(|it| said_by_content(it, &source, choice))?;
+        let model =
+            loaded.map_err(|it| said_by_content(it, &source, choice, &self.descriptions))?;
         let model = self.without_constants(load, model)?;
         let mut settled = self.settle_merging(load, plan, &*model)?;
         // Before anything else can fail: they may say why it does.

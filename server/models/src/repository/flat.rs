@@ -16,12 +16,13 @@ use steps::named_graph;
 pub(crate) const OF_HUB: &str = "onnx";
 
 /// The files in a directory that could be models, one for each name without its ending: only the one called `model`
-/// where it is there. Where there are several, weights without code are none.
+/// where it is there. Where there are several, weights without code are none, nor are pickles of what may
+/// stand before a model.
 ///
 /// # Errors
 /// When the directory cannot be listed.
 pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathBuf>> {
-    let extensions = engines.extensions();
+    let formats = engines.own_formats();
     let mut files = Vec::new();
     let in_dir = |error: io::Error| listing_failed(dir, error);
     for entry in fs::read_dir(dir).map_err(in_dir)? {
@@ -30,19 +31,31 @@ pub(crate) fn model_files(dir: &Path, engines: &Engines) -> io::Result<Vec<PathB
         if path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b".")) {
             continue;
         }
-        let ending = path.extension().and_then(|it| it.to_str());
-        if let Some(rank) = extensions.iter().position(|it| Some(*it) == ending) {
-            files.push((rank, path));
+        if let Some(rank) = formats.iter().position(|it| inspect::is_of_format(&path, it)) {
+            let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
+            let others = formats[rank].other_extensions;
+            let of_format = others.iter().position(|it| *it == ending).map_or(0, |it| it + 1);
+            files.push((rank, of_format, path));
         }
     }
     files.sort();
-    let mut files: Vec<PathBuf> = files.into_iter().map(|(_, path)| path).collect();
+    let mut files: Vec<PathBuf> = files.into_iter().map(|(_, _, path)| path).collect();
     if let Some(at) = files.iter().position(|it| it.file_stem().is_some_and(|it| it == "model")) {
         return Ok(vec![files.swap_remove(at)]);
     }
     let is_weights = |path: &PathBuf| {
         let content = inspect::content_of(path);
-        matches!(content, Some(Content::StateDict | Content::TorchPickle | Content::Pickle))
+        matches!(
+            content,
+            Some(
+                Content::StateDict
+                    | Content::TorchPickle
+                    | Content::Pickle
+                    | Content::SklearnPickle
+                    | Content::CompressedPickle
+                    | Content::Gzip
+            )
+        )
     };
     if 1 < files.len() && !files.iter().all(is_weights) {
         files.retain(|it| !is_weights(it));

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use backend::{CONTENT, Format};
+
 use crate::repository::{
     content::{BEGIN, Content, END, Sample, recognise},
     denied::cannot,
@@ -33,6 +35,23 @@ pub(crate) fn content_of(path: &Path) -> Option<Content> {
         Ok(recognise(Sample { begin: &begin, end: &end, length }))
     };
     read().ok().flatten()
+}
+
+/// Is the file of that format: by its name, and by its content where that decides?
+pub(crate) fn is_of_format(path: &Path, format: &Format) -> bool {
+    let name = path.file_name().and_then(|it| it.to_str());
+    name.is_some_and(|it| format.has_name(it)) && has_content_of(path, format)
+}
+
+/// Is the file of that format by its content? One whose name decides always is.
+pub(crate) fn has_content_of(path: &Path, format: &Format) -> bool {
+    let Some(is_content) = format.content else { return true };
+    let begin = || -> io::Result<Vec<u8>> {
+        let mut begin = Vec::new();
+        File::open(path)?.take(CONTENT as u64).read_to_end(&mut begin)?;
+        Ok(begin)
+    };
+    path.is_file() && begin().is_ok_and(|it| is_content(&it))
 }
 
 /// What the file is, where it is not what an engine of that platform opens, or that it must not be read.

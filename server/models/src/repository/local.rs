@@ -335,8 +335,10 @@ pub(super) fn directory_name(path: &Path) -> String {
     resolved.map_or("model".to_owned(), |it| it.to_string_lossy().into_owned())
 }
 
+/// The name without its ending; `model` for one without an ending, such as `xgboost-model`.
 fn file_stem(path: &Path) -> String {
-    path.file_stem().map_or("model".to_owned(), |it| it.to_string_lossy().into_owned())
+    let stem = path.file_stem().filter(|_| path.extension().is_some());
+    stem.map_or("model".to_owned(), |it| it.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

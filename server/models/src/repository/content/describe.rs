@@ -11,10 +11,9 @@ const TRACE: &str = "load it into its model in Python, then save torch.jit.scrip
 const KERAS: &str = "python -c \"import keras; keras.saving.load_model('<file>').export('model.onnx', format='onnx')\"";
 const SKLEARN: &str = "convert it in Python with skl2onnx.to_onnx(model, X[:1].astype('float32')), \
                        and write .SerializeToString() to model.onnx";
-const XGBOOST: &str =
-    "convert it in Python with onnxmltools.convert_xgboost, and save it as model.onnx";
-const LIGHTGBM: &str =
-    "convert it in Python with onnxmltools.convert_lightgbm, and save it as model.onnx";
+const XGBOOST: &str = "give it the name xgboost-model";
+const LIGHTGBM: &str = "give it the name model.txt";
+const LIGHTGBM_PICKLE: &str = "save it in Python with its booster_.save_model('model.txt')";
 const AGAIN: &str = "copy or download it again";
 
 impl Content {
@@ -91,7 +90,7 @@ impl Content {
             ),
             Content::SklearnPickle => ("a pickle (joblib) of scikit-learn", SKLEARN),
             Content::XgboostPickle => ("a pickle of an XGBoost model", XGBOOST),
-            Content::LightgbmPickle => ("a pickle of a LightGBM model", LIGHTGBM),
+            Content::LightgbmPickle => ("a pickle of a LightGBM model", LIGHTGBM_PICKLE),
             Content::TorchPickle => (
                 "a state dict or a pickled module of PyTorch as torch.save wrote it, without the model's code",
                 TRACE,
