@@ -7,7 +7,10 @@ use std::{
 };
 
 use allocation_counter::measure;
-use backend_trees::{forest::layout::lay_out, read::read};
+use backend_trees::{
+    forest::{document::Transform, layout::lay_out, packed::Forest, sum::Rows},
+    read::read,
+};
 use serde_json::Value;
 
 /// Memory besides three times the file.
@@ -29,7 +32,35 @@ pub fn model(name: &str) -> Value {
 
 /// The error of a load, if it is one.
 pub fn load(bytes: &[u8]) -> Result<(), String> {
-    read(bytes, None).and_then(lay_out).map(drop).map_err(|it| it.to_string())
+    forest(bytes).map(drop)
+}
+
+/// The forest that a file becomes.
+pub fn forest(bytes: &[u8]) -> Result<Forest, String> {
+    read(bytes, None).and_then(lay_out).map(|it| it.forest).map_err(|it| it.to_string())
+}
+
+/// Sends rows through a forest: of nothing that is known, of zeros, and of large numbers.
+pub fn walk(forest: &Forest) {
+    let values = [f64::NAN, 0.0, f64::INFINITY, -1e30];
+    let rows: Vec<f64> = values.iter().flat_map(|it| vec![*it; forest.features]).collect();
+    let singles: Vec<f32> = rows.iter().map(|it| *it as f32).collect();
+    let rows = match forest.takes_single() {
+        true => Rows::Single(&singles),
+        false => Rows::Double(&rows),
+    };
+    match forest.transform {
+        Transform::Single(transform) => {
+            let mut sums = vec![0f32; values.len() * forest.sums()];
+            forest.sums_of(rows, &mut sums);
+            sums.chunks_mut(forest.sums()).for_each(|it| transform.apply(it));
+        }
+        Transform::Double(transform) => {
+            let mut sums = vec![0f64; values.len() * forest.sums()];
+            forest.sums_of(rows, &mut sums);
+            sums.chunks_mut(forest.sums()).for_each(|it| transform.apply(it));
+        }
+    }
 }
 
 /// Loads a file on a small stack.
