@@ -2,6 +2,9 @@
 
 use crate::{format::Format, limits::Limits};
 
+/// Most bytes that a decoder of packets holds beside the samples: tables of Vorbis, and packets.
+const OF_DECODER: u64 = 4 << 20;
+
 /// What the first bytes of a sound say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
@@ -30,7 +33,8 @@ impl Header {
             true => 0,
             false => (own as f64 * f64::from(rate) / f64::from(self.rate.max(1))) as u64 + 1,
         };
-        (own.saturating_add(other)).saturating_mul(size_of::<f32>() as u64)
+        let beside = if self.format == Format::Wav { 0 } else { OF_DECODER };
+        own.saturating_add(other).saturating_mul(size_of::<f32>() as u64).saturating_add(beside)
     }
 }
 
@@ -46,6 +50,8 @@ mod tests {
         assert_eq!(header.seconds(), Some(2.0));
         assert_eq!(header.most_bytes(8_000, &limits), 64_000);
         assert_eq!(header.most_bytes(16_000, &limits), 64_000 + 128_004);
+        let packets = Header { format: Format::Ogg, ..header };
+        assert_eq!(packets.most_bytes(8_000, &limits), 64_000 + OF_DECODER);
         let unknown = Header { samples: None, ..header };
         assert_eq!(unknown.most_bytes(8_000, &limits), 320_000);
     }

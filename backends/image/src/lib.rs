@@ -38,6 +38,7 @@ mod size;
 mod tiff;
 mod timm;
 mod values;
+mod vp8;
 mod webp;
 mod weights;
 

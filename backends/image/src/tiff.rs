@@ -24,6 +24,30 @@ const COMPRESSION: u16 = 259;
 const PHOTOMETRIC: u16 = 262;
 const SAMPLES: u16 = 277;
 const COLOR_MAP: u16 = 320;
+/// Tags with one value, or one for each sample.
+const OF_IMAGE: [u16; 15] = [
+    WIDTH,
+    HEIGHT,
+    BITS,
+    COMPRESSION,
+    PHOTOMETRIC,
+    SAMPLES,
+    278,
+    284,
+    317,
+    322,
+    323,
+    338,
+    339,
+    530,
+    532,
+];
+/// Most values of these.
+const MOST_VALUES: u64 = 16;
+/// Tags with a value for each strip or tile: where they lie, and how long they are.
+const OF_PARTS: [u16; 4] = [273, 279, 324, 325];
+/// Pixels of the smallest tile that is taken in an image of many.
+const PIXELS_OF_PART: u64 = 64;
 /// The kind of colours that are indices of a palette.
 const INDICES: u32 = 3;
 
@@ -51,6 +75,20 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, ImageError> {
                 other => return Err(unsupported(format!("compression {other}"))),
             },
             _ => {}
+        }
+    }
+    let pixels = u64::from(size.0) * u64::from(size.1);
+    let most_parts = u64::from(size.0.max(size.1)).max(pixels / PIXELS_OF_PART) * samples.max(1);
+    for entry in numbers.entries(first) {
+        // The decoder keeps all values of these before it looks at one.
+        let most = match entry.tag {
+            it if OF_IMAGE.contains(&it) => MOST_VALUES,
+            it if OF_PARTS.contains(&it) => most_parts,
+            _ => continue,
+        };
+        if most < u64::from(entry.count) {
+            let (tag, count) = (entry.tag, entry.count);
+            return Err(broken(format!("tag {tag} has {count} values, at most {most} are taken")));
         }
     }
     if bits > 16 || samples > 8 {

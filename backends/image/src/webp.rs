@@ -10,6 +10,7 @@ use crate::{
     format::Format,
     header::Header,
     rgb::Rgb,
+    vp8::partitions_fit,
 };
 
 /// Most chunks that are passed in the search for the orientation.
@@ -64,8 +65,33 @@ fn orientation(bytes: &[u8]) -> Orientation {
     Orientation::Upright
 }
 
+/// Is each lossy frame as long as it says?
+fn frames_fit(bytes: &[u8]) -> bool {
+    let mut at = 12_usize;
+    for _ in 0..MOST_CHUNKS {
+        let Some([name @ .., a, b, c, d]) = bytes.get(at..at + 8) else { break };
+        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        match name {
+            // A frame of an animation: 16 bytes, and chunks of its own.
+            b"ANMF" => at += 8 + 16,
+            b"VP8 " => {
+                let frame = &bytes[at + 8..bytes.len().min(at + 8 + length)];
+                if !partitions_fit(frame) {
+                    return false;
+                }
+                at += 8 + length + length % 2;
+            }
+            _ => at += 8 + length + length % 2,
+        }
+    }
+    true
+}
+
 pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Rgb, ImageError> {
     let broken = |error: image_webp::DecodingError| ImageError::broken(Format::WebP, error);
+    if !frames_fit(bytes) {
+        return Err(ImageError::broken(Format::WebP, "its parts are longer than the file"));
+    }
     let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(broken)?;
     decoder.set_memory_limit(usize::try_from(header.decoded_bytes).unwrap_or(usize::MAX));
     if decoder.dimensions() != (header.width, header.height) {

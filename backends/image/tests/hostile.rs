@@ -279,3 +279,25 @@ fn mutated_files_are_images_or_errors() {
     println!("{report:?}");
     assert!(report.iter().all(|it| it.2 > 0), "some survive: {report:?}");
 }
+
+#[test]
+fn a_tag_of_a_tiff_with_very_many_values_is_refused() {
+    let mut tiff = file("RGB-plain.tiff");
+    let first = u32::from_le_bytes([tiff[4], tiff[5], tiff[6], tiff[7]]) as usize;
+    let photometric = (0..20).map(|it| first + 2 + it * 12).find(|at| tiff[*at..][..2] == [6, 1]);
+    let at = photometric.expect("the kind of colours");
+    tiff[at + 4..at + 8].copy_from_slice(&4000u32.to_le_bytes());
+    check_refused("values", &tiff, |it| it.to_string().contains("tag 262 has 4000 values"));
+}
+
+#[test]
+fn a_lossy_webp_whose_parts_would_be_longer_than_the_file_takes_no_memory_for_them() {
+    // Eight partitions by its header, of whose sizes the file has nothing.
+    let mut webp = b"RIFF\x24\0\0\0WEBPVP8 \x18\0\0\0".to_vec();
+    let tag = 8u32 << 5 | 1 << 4;
+    webp.extend(&tag.to_le_bytes()[..3]);
+    webp.extend(b"\x9d\x01\x2a\x10\0\x10\0");
+    webp.extend([0, 3, 255, 255, 255, 255, 255, 255]);
+    webp.extend([255; 6]);
+    check_refused("partitions", &webp, |it| it.to_string().contains("longer than the file"));
+}

@@ -8,6 +8,7 @@ mod head;
 mod inflate;
 mod invocations;
 mod json;
+mod media;
 mod records;
 mod stream;
 
@@ -50,4 +51,7 @@ pub const ALL: &[&Target] = &[
     &grpc::TFS_PREDICT,
     &grpc::TFS_EXAMPLES,
     &inflate::INFLATE,
+    &media::IMAGE,
+    &media::IMAGE_BY_LIBRARY,
+    &media::SOUND,
 ];
