@@ -223,3 +223,31 @@ fn load_errors() {
     );
     refused(&fil(1, &[("threshold", "half")]), logistic, &["parameter 'threshold'", "'half'"]);
 }
+
+/// CSV with one line of eight columns; a column that is missing is empty.
+fn csv(row: &[f32]) -> String {
+    let columns = row.iter().map(|it| if it.is_nan() { String::new() } else { it.to_string() });
+    columns.collect::<Vec<_>>().join(",") + "\n"
+}
+
+#[test]
+fn sagemaker_as_it_is() {
+    let fixture = format!("{FORESTS}/xgboost-3.2.0/logistic.ubj");
+    let repository = Repository::new().copy("xgboost-model", &fixture);
+    let server = Start::command(&["serve", &repository.at("xgboost-model")]).run();
+    let Answers { rows, values, .. } = answers("xgboost-3.2.0", "logistic", "predictions");
+    let finite = |it: &[f32]| it.iter().all(|it| !it.is_infinite());
+    let asked: Vec<usize> = (0..8).filter(|i| finite(&rows[i * 8..i * 8 + 8])).collect();
+    let body: String = asked.iter().map(|i| csv(&rows[i * 8..i * 8 + 8])).collect();
+    let expected: Vec<f32> = asked.iter().map(|i| values[*i]).collect();
+    let ask = |accept| {
+        let headers = [("content-type", "text/csv"), ("accept", accept)];
+        server.client().post("/invocations", &headers, &body).expect(200)
+    };
+    let given: Vec<f32> = ask("text/csv").text().lines().map(|it| it.parse().unwrap()).collect();
+    assert_eq!(bits(&given), bits(&expected));
+    let json = ask("application/json").json();
+    let scores = json["predictions"].as_array().unwrap().iter();
+    let scores: Vec<f32> = scores.map(|it| it["score"].as_f64().unwrap() as f32).collect();
+    assert_eq!(bits(&scores), bits(&expected));
+}

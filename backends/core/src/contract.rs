@@ -33,6 +33,12 @@ pub trait Model: Send + Sync {
     /// says (the identity engine does).
     fn spec(&self) -> Option<&ModelSpec>;
 
+    /// What its file says of itself that fronts ask for, by the names of a configuration's `parameters`. What a
+    /// configuration says goes before it.
+    fn notes(&self) -> &[(&'static str, String)] {
+        &[]
+    }
+
     /// Does a run leave something behind that later runs of the same instance see? Then none is made up to
     /// warm an instance, as clients would see that too.
     fn keeps_state(&self) -> bool {

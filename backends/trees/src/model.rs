@@ -9,7 +9,7 @@ use backend::{
 use crate::{
     error::FormatError,
     forest::{
-        document::{Document, Rounding},
+        document::{Document, Library, Rounding},
         layout::lay_out,
         packed::Forest,
     },
@@ -35,6 +35,8 @@ const LABEL: &str = "label";
 pub(crate) struct TreeModel {
     shared: Arc<Shared>,
     spec: ModelSpec,
+    /// The objective of a file of XGBoost, which says what a reply in its container's dialect means.
+    notes: Vec<(&'static str, String)>,
 }
 
 impl TreeModel {
@@ -51,6 +53,10 @@ impl TreeModel {
         if options.fil.is_some() {
             document.transform = probabilities(document.transform);
         }
+        let notes = match (document.origin.library, &options.fil) {
+            (Library::Xgboost, None) => vec![("xgboost_objective", document.objective.clone())],
+            _ => Vec::new(),
+        };
         let about = About::of(&document);
         let missing = options.missing.or(document.missing);
         let remarks = std::mem::take(&mut document.remarks);
@@ -65,13 +71,21 @@ impl TreeModel {
         }
         let outputs = outputs(&laid.forest, source, &options);
         let spec = spec(&laid.forest, source, &outputs);
-        Ok(TreeModel { shared: Arc::new(Shared { forest: laid.forest, missing, outputs }), spec })
+        Ok(TreeModel {
+            shared: Arc::new(Shared { forest: laid.forest, missing, outputs }),
+            spec,
+            notes,
+        })
     }
 }
 
 impl Model for TreeModel {
     fn spec(&self) -> Option<&ModelSpec> {
         Some(&self.spec)
+    }
+
+    fn notes(&self) -> &[(&'static str, String)] {
+        &self.notes
     }
 
     fn instantiate(&self, device: Device) -> Result<Box<dyn Instance>, BackendError> {

@@ -71,6 +71,10 @@ impl Loader {
         let mut settled = self.settle_merging(load, plan, &*model)?;
         // Before anything else can fail: they may say why it does.
         let completed = &mut settled.completed;
+        for (key, note) in model.notes() {
+            let parameters = &mut completed.config.parameters;
+            parameters.entry((*key).to_owned()).or_insert_with(|| note.clone());
+        }
         completed.warnings.iter().for_each(|it| warnings.warn(it));
         let misspelt = misspelt_parameters(raw, &choice.backend, &self.descriptions);
         misspelt.iter().for_each(|it| warnings.warn(it));
