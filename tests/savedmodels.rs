@@ -115,7 +115,7 @@ fn strings_with_any_bytes_go_in_and_out_and_a_table_answers_from_its_asset() {
     let Some((mut process, _repository)) = serve(&["words"], &[]) else { return };
     let long = "x".repeat(300);
     let texts: [&[u8]; 4] = [b"bob", b"\0\xff", long.as_bytes(), b""];
-    let input = Tensor::strings("text", &[4, 1], &texts);
+    let input = Tensor::strings("text", &[4], &texts);
     let reply = process.client().infer("words", &[input], Form::Binary, "").expect(200);
     let outputs = reply.outputs();
     let output = |name: &str| outputs.iter().find(|it| it.name == name).unwrap();
@@ -142,7 +142,10 @@ fn a_variable_that_runs_change_counts_every_request_once_and_nobody_before_the_f
 
 #[test]
 fn a_keras_model_answers_as_keras_does_alone_and_in_company() {
-    let Some((mut process, _repository)) = serve(&["keras"], &[]) else { return };
+    let flags = ["--default-dynamic-batching=true"];
+    let Some((mut process, _repository)) = serve(&["keras"], &flags) else { return };
+    let config = process.client().get("/v2/models/keras/config").expect(200).json();
+    assert!(config["dynamic_batching"].is_object(), "{config}");
     let text = std::fs::read_to_string(root(&format!("{FIXTURES}/keras.json"))).unwrap();
     let expected: Value = serde_json::from_str(&text).unwrap();
     let rows = |it: &Value| -> Vec<Vec<f32>> { serde_json::from_value(it.clone()).unwrap() };
@@ -167,8 +170,9 @@ fn a_keras_model_answers_as_keras_does_alone_and_in_company() {
 }
 
 #[test]
-fn rows_that_depend_on_each_other_are_not_merged() {
-    let Some((mut process, _repository)) = serve(&["mean_of_batch"], &[]) else { return };
+fn rows_that_depend_on_each_other_are_not_merged_where_merging_is_asked_for() {
+    let flags = ["--default-dynamic-batching=true"];
+    let Some((mut process, _repository)) = serve(&["mean_of_batch"], &flags) else { return };
     let clients: Vec<_> = (0..8).map(|_| process.client()).collect();
     thread::scope(|scope| {
         for (at, mut client) in clients.into_iter().enumerate() {
@@ -182,6 +186,35 @@ fn rows_that_depend_on_each_other_are_not_merged() {
             });
         }
     });
+}
+
+#[test]
+fn a_rank_that_is_not_the_models_is_refused_before_a_kernel_sees_it() {
+    let Some((mut process, _repository)) = serve(&["picture"], &[]) else { return };
+    let mut client = process.client();
+    let predict = "/v1/models/picture:predict";
+    for inputs in [json!([1]), json!([]), json!([[1], [2]]), json!([[[[[1]]]]])] {
+        let body = json!({"inputs": inputs}).to_string();
+        client.post(predict, &[], &body).error(400);
+        let headers = [("Content-Type", "application/json")];
+        client.post("/invocations", &headers, &body).error(400);
+    }
+    let picture = vec![vec![vec![1.0]; 8]; 8];
+    let reply = post(&mut client, predict, &json!({"instances": [picture]}));
+    assert_eq!(reply["predictions"][0][0], reply["predictions"][0][1]);
+}
+
+#[test]
+fn inputs_and_outputs_need_not_agree_in_their_first_dimension() {
+    let Some((mut process, _repository)) = serve(&["lists"], &[]) else { return };
+    let mut client = process.client();
+    let predict = "/v1/models/lists:predict";
+    let body = json!({"inputs": {"values": [1.0, 2.0, 3.0, 4.0, 5.0], "lengths": [2, 3]}});
+    let reply = post(&mut client, predict, &body);
+    assert_eq!(reply, json!({"outputs": {"count": 5, "sum": [3.0, 12.0]}}));
+    let body = json!({"instances": [{"values": 1.0, "lengths": 1}]}).to_string();
+    let error = client.post(predict, &[], body).error(400);
+    assert!(error.contains("'count'") && error.contains("'inputs'"), "{error}");
 }
 
 #[test]

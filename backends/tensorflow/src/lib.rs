@@ -16,6 +16,7 @@ mod library;
 mod model;
 mod native;
 mod saved_model;
+mod state;
 
 use std::{path::PathBuf, sync::Arc};
 

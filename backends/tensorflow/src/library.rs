@@ -1,19 +1,22 @@
 //! Where TensorFlow's library is, and opening it: once per process, when the first SavedModel is loaded.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use backend::BackendError;
 
-use crate::native::Table;
+use crate::{native::Table, state::writers};
 
 /// The library that is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     pub(crate) table: Arc<Table>,
+    /// Operations that leave something behind for later runs.
+    pub(crate) writers: BTreeSet<String>,
 }
 
 /// A process can hold one TensorFlow, whose operators register themselves. Guards the opening too: nobody opens a
@@ -51,7 +54,8 @@ pub(crate) fn open(wanted: Option<&Path>, model: &Path) -> Result<Arc<Opened>, B
         ))
     })?;
     tracing::debug!(library = %path.display(), version = table.version(), "TensorFlow is open");
-    let opened = Arc::new(Opened { path, table: Arc::new(table) });
+    let writers = writers(&table)?;
+    let opened = Arc::new(Opened { path, table: Arc::new(table), writers });
     *open = Some(opened.clone());
     Ok(opened)
 }

@@ -25,6 +25,8 @@ struct Shared {
     feeds: Vec<Endpoint>,
     fetches: Vec<Endpoint>,
     session: Session,
+    /// Does a run change what later runs see?
+    changes_state: bool,
 }
 
 impl TensorFlowModel {
@@ -46,8 +48,9 @@ impl TensorFlowModel {
         let (graph, tags) = graph_of(&file, settings.tag.as_deref()).map_err(refused)?;
         let signature = signature_of(graph, settings.signature.as_deref()).map_err(refused)?;
         drop(file);
-        let table = open()?.table.clone();
-        let session = Session::load(&table, folder, &tags, &settings.config());
+        let library = open()?;
+        let changes_state = !library.writers.is_disjoint(&signature.operations);
+        let session = Session::load(&library.table, folder, &tags, &settings.config());
         let session = session.map_err(|it| error::of_load(folder, &it))?;
         let endpoint = |name: &String| {
             let found = session.endpoint(name);
@@ -55,7 +58,8 @@ impl TensorFlowModel {
         };
         let feeds = signature.feeds.iter().map(endpoint).collect::<Result<_, _>>()?;
         let fetches = signature.fetches.iter().map(endpoint).collect::<Result<_, _>>()?;
-        Ok(TensorFlowModel { shared: Arc::new(Shared { signature, feeds, fetches, session }) })
+        let shared = Shared { signature, feeds, fetches, session, changes_state };
+        Ok(TensorFlowModel { shared: Arc::new(shared) })
     }
 }
 
@@ -65,7 +69,7 @@ impl Model for TensorFlowModel {
     }
 
     fn keeps_state(&self) -> bool {
-        self.shared.signature.changes_state
+        self.shared.changes_state
     }
 
     fn instantiate(&self, _: Device) -> Result<Box<dyn Instance>, BackendError> {
@@ -75,7 +79,7 @@ impl Model for TensorFlowModel {
 
 impl Instance for TensorFlowModel {
     fn execute(&mut self, batch: &Batch<'_>) -> Result<Vec<NamedTensor>, BackendError> {
-        let Shared { signature, feeds, fetches, session } = &*self.shared;
+        let Shared { signature, feeds, fetches, session, .. } = &*self.shared;
         if batch.stop.is_stopped() {
             return Err(BackendError::Execute("the run was stopped".to_owned()));
         }
@@ -105,8 +109,7 @@ impl Instance for TensorFlowModel {
             })
         };
         let outputs = batch.outputs.iter().map(output).collect::<Result<Vec<_>, _>>()?;
-        // A graph with state may write again into the memory of an output that it has given.
-        let tensors = session.run(&inputs, &outputs, !signature.changes_state);
+        let tensors = session.run(&inputs, &outputs);
         let tensors = tensors.map_err(|it| error::of_run(&it))?;
         let named =
             |(name, tensor): (&Arc<str>, Tensor)| NamedTensor { name: name.clone(), tensor };

@@ -16,8 +16,8 @@ pub struct Signature {
     /// Most rows in one run. 0: the model has no batch dimension, and shapes are exactly `dims`;
     /// else the shape of every input and output is `[rows]` followed by `dims`.
     pub max_batch_size: usize,
-    /// Does a run itself look at the shapes of its inputs? Then the protocols of TensorFlow Serving and SageMaker, which
-    /// state none, leave them to it.
+    /// Does a run itself look at the shapes of its inputs? Then the protocols of TensorFlow Serving and SageMaker leave
+    /// to it what they do not state.
     pub graph_checks_shapes: bool,
     /// Most rows in one request of a model with a batch dimension; `None` for any number, as it is run in parts.
     pub most_rows: Option<usize>,

@@ -24,6 +24,7 @@ pub(super) fn predictions(
     let mut out = b"{\"predictions\":".to_vec();
     match (response.outputs.as_slice(), rows_of(signature, response)) {
         ([only], Some(_)) => value(&mut out, only)?,
+        (_, None) if signature.graph_checks_shapes => return Err(no_rows(response)),
         (_, rows) => {
             let mut columns = split_outputs(response, rows)?;
             out.push(b'[');
@@ -174,18 +175,29 @@ pub(super) fn typed(media: Media, body: Vec<Bytes>) -> EncodedReply {
 ///
 /// Without a batch dimension, outputs of two dimensions or more that agree in the first are rows: the model
 /// was made for a matrix. So are outputs of any shape that begin with the number of the request's rows, where the
-/// model takes any number of them: what comes out decides, files may declare another shape.
+/// model takes any number of them: what comes out decides, files may declare another shape. Of a graph that looks at
+/// shapes itself all outputs are rows that agree in the first dimension, as in TensorFlow Serving.
 pub(super) fn rows_of(signature: &Signature, response: &InferenceResponse) -> Option<usize> {
     let mut outputs = response.outputs.iter().map(|it| it.tensor.shape());
     let asked = response.rows.filter(|_| signature.takes_any_rows());
     if asked.is_some() && outputs.all(|it| it.rows() == asked) {
         return asked;
     }
-    let least_rank = if signature.batches() { 1 } else { 2 };
+    let least_rank = if signature.batches() || signature.graph_checks_shapes { 1 } else { 2 };
     let mut shapes = response.outputs.iter().map(|it| it.tensor.shape());
     let rows = shapes.next().filter(|it| it.dims().len() >= least_rank)?.rows()?;
     let agree = |it: &Shape| it.dims().len() >= least_rank && it.rows() == Some(rows);
     shapes.all(agree).then_some(rows)
+}
+
+/// TensorFlow Serving's refusal to make rows of outputs that do not agree in their number.
+fn no_rows(response: &InferenceResponse) -> Error {
+    let shapes = response.outputs.iter().map(|it| format!("'{}' {}", it.name, it.tensor.shape()));
+    let shapes = shapes.collect::<Vec<_>>().join(", ");
+    Error::InvalidRequest(format!(
+        "instances: the outputs do not agree in the number of rows: {shapes}; send 'inputs', which is answered with \
+         whole outputs, or name outputs that do"
+    ))
 }
 
 /// The next row as JSON: the value of the only output, or an object by output.

@@ -103,8 +103,8 @@ impl Session {
         exists.then_some(Endpoint(TfOutput { operation, index }))
     }
 
-    /// Runs the graph: one tensor for each of `fetches`. `may_keep`: outputs may stay where TensorFlow made them, as
-    /// no later run writes there.
+    /// Runs the graph: one tensor for each of `fetches`, copied from where TensorFlow made it, as a later run may write
+    /// there again: an output may be a variable.
     ///
     /// # Errors
     /// TensorFlow's, and an output of a type that cannot be served.
@@ -112,7 +112,6 @@ impl Session {
         &self,
         feeds: &[(Endpoint, &Tensor)],
         fetches: &[Endpoint],
-        may_keep: bool,
     ) -> Result<Vec<Tensor>, Failure> {
         let values = feeds.iter().map(|(_, tensor)| Value::of(&self.table, tensor));
         let values: Few<Value> = values.collect::<Result<_, _>>()?;
@@ -144,7 +143,7 @@ impl Session {
         let results: Few<Option<Value>> = results.into_iter().map(own).collect();
         status.check()?;
         let tensor = |it: Option<Value>| match it {
-            Some(value) => value.into_tensor(may_keep),
+            Some(value) => value.to_tensor(),
             None => Err(Failure::ours("the graph gave no tensor for an output")),
         };
         results.into_iter().map(tensor).collect()

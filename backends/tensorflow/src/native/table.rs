@@ -3,6 +3,7 @@
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
     path::Path,
+    slice,
 };
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -84,6 +85,9 @@ macro_rules! table {
 table! {
     version = "TF_Version": fn() -> *const c_char;
 
+    all_operations = "TF_GetAllOpList": fn() -> *mut TfBuffer;
+    delete_buffer = "TF_DeleteBuffer": fn(*mut TfBuffer);
+
     new_status = "TF_NewStatus": fn() -> *mut TfStatus;
     delete_status = "TF_DeleteStatus": fn(*mut TfStatus);
     get_code = "TF_GetCode": fn(*const TfStatus) -> c_int;
@@ -132,6 +136,23 @@ impl Table {
     pub(crate) fn version(&self) -> String {
         // SAFETY: the text ends with a NUL and lives as long as the library.
         unsafe { CStr::from_ptr((self.version)()) }.to_string_lossy().into_owned()
+    }
+}
+
+impl Table {
+    /// The operations that the library has, as a serialized `OpList`.
+    pub(crate) fn operations(&self) -> Vec<u8> {
+        // SAFETY: the buffer is made for us; its bytes are copied before it is deleted, once.
+        unsafe {
+            let buffer = (self.all_operations)();
+            let bytes = match buffer.as_ref() {
+                Some(it) if it.length != 0 => slice::from_raw_parts(it.data.cast(), it.length),
+                _ => &[],
+            };
+            let bytes = bytes.to_vec();
+            (self.delete_buffer)(buffer);
+            bytes
+        }
     }
 }
 

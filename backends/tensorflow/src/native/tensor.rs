@@ -44,9 +44,6 @@ pub(crate) fn from_element(number: i32) -> Option<DataType> {
     DataType::ALL.into_iter().find(|&it| to_element(it) == number)
 }
 
-/// Outputs below this many bytes are copied out: that costs less than keeping what TensorFlow made.
-const COPIED: usize = 4096;
-
 /// TensorFlow copies what does not lie on such a multiple.
 const ALIGNMENT: usize = 64;
 
@@ -55,9 +52,6 @@ pub(crate) struct Value {
     pointer: NonNull<TfTensor>,
     table: Arc<Table>,
 }
-
-// SAFETY: a tensor belongs to no thread, and through `&Value` its memory is only read.
-unsafe impl Send for Value {}
 
 /// The deallocator of a tensor over a request's bytes: its argument is what keeps them.
 ///
@@ -134,11 +128,11 @@ impl Value {
         self.pointer.as_ptr()
     }
 
-    /// What a run has made: where it lies if it is worth keeping and `may_keep`, else a copy.
+    /// A copy of what a run has made.
     ///
     /// # Errors
     /// A type that cannot be served.
-    pub(super) fn into_tensor(self, may_keep: bool) -> Result<Tensor, Failure> {
+    pub(super) fn to_tensor(&self) -> Result<Tensor, Failure> {
         let (table, pointer) = (&self.table, self.pointer.as_ptr());
         // SAFETY: the tensor is alive, and dimensions are asked for below its rank.
         let (number, dims) = unsafe {
@@ -150,24 +144,21 @@ impl Value {
         let dtype = from_element(number)
             .ok_or_else(|| Failure::ours(format!("came out as TensorFlow's type {number}")))?;
         let shape = Shape::new(&dims);
-        let length = self.as_ref().len();
-        let data = if dtype == DataType::Bytes {
-            // SAFETY: as many strings lie there as there is memory for.
-            let text = unsafe {
-                strings::read(table, (table.tensor_data)(pointer).cast(), length / strings::SIZE)
-            };
-            text.ok_or_else(|| Failure::ours("has a string of 4 GiB or more"))?
-        } else if may_keep && COPIED <= length {
-            Bytes::from_owner(self)
-        } else {
-            Bytes::copy_from_slice(self.as_ref())
+        let data = match dtype {
+            DataType::Bytes => {
+                let count = self.bytes().len() / strings::SIZE;
+                // SAFETY: as many strings lie there as there is memory for.
+                let text =
+                    unsafe { strings::read(table, (table.tensor_data)(pointer).cast(), count) };
+                text.ok_or_else(|| Failure::ours("has a string of 4 GiB or more"))?
+            }
+            _ => Bytes::copy_from_slice(self.bytes()),
         };
         Tensor::new(dtype, shape, data).map_err(|it| Failure::ours(it.to_string()))
     }
-}
 
-impl AsRef<[u8]> for Value {
-    fn as_ref(&self) -> &[u8] {
+    /// Its memory.
+    fn bytes(&self) -> &[u8] {
         let pointer = self.pointer.as_ptr();
         // SAFETY: as many bytes lie there as TensorFlow says, for as long as the tensor lives.
         unsafe {

@@ -1,40 +1,15 @@
 //! Which operations stand behind the outputs of a signature. Pure.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::proto::{Attribute, Graph, Node};
 
-/// Beginnings of operations that leave something behind for later runs: variables, tables, queues, stacks.
-const WRITERS: [&str; 22] = [
-    "Apply",
-    "Assign",
-    "Barrier",
-    "CountUpTo",
-    "LookupTableImport",
-    "LookupTableInsert",
-    "LookupTableRemove",
-    "MapStage",
-    "OrderedMapStage",
-    "Queue",
-    "ResourceApply",
-    "ResourceCountUpTo",
-    "ResourceScatter",
-    "Rng",
-    "ScatterAdd",
-    "ScatterNdAdd",
-    "ScatterNdSub",
-    "ScatterNdUpdate",
-    "ScatterSub",
-    "ScatterUpdate",
-    "Stack",
-    "Stateful",
-];
-
-/// It leaves nothing behind by itself: the operations of the function that it calls are looked at.
-const CALL: &str = "StatefulPartitionedCall";
-
-/// Does a run that gives those outputs change what later runs see? `outputs` are names as signatures write them.
-pub(super) fn changes_state<'a>(graph: &'a Graph, outputs: impl Iterator<Item = &'a str>) -> bool {
+/// The operations that a run executes which gives those outputs, each once: functions that are called are looked into,
+/// and are none themselves. `outputs` are names as signatures write them.
+pub(super) fn operations<'a>(
+    graph: &'a Graph,
+    outputs: impl Iterator<Item = &'a str>,
+) -> BTreeSet<String> {
     let nodes: HashMap<&str, &Node> = graph.nodes.iter().map(|it| (it.name.as_str(), it)).collect();
     let library = graph.library.iter().flat_map(|it| &it.functions);
     let functions: HashMap<&str, &[Node]> = library
@@ -43,36 +18,34 @@ pub(super) fn changes_state<'a>(graph: &'a Graph, outputs: impl Iterator<Item = 
     let mut names: Vec<&str> = outputs.map(node_of).collect();
     let mut calls: Vec<&str> = Vec::new();
     let (mut seen, mut called) = (HashSet::new(), HashSet::new());
+    let mut operations = BTreeSet::new();
     while let Some(name) = names.pop() {
         let Some(node) = nodes.get(name).filter(|_| seen.insert(name)) else { continue };
-        if is_writer(&node.op) {
-            return true;
-        }
         names.extend(node.inputs.iter().map(|it| node_of(it)));
-        calls.extend(called_by(node, &functions));
+        look_at(node, &functions, &mut operations, &mut calls);
     }
     // All of a function is run, whatever of it is asked for.
     while let Some(name) = calls.pop() {
         let Some(nodes) = functions.get(name).filter(|_| called.insert(name)) else { continue };
-        if nodes.iter().any(|it| is_writer(&it.op)) {
-            return true;
-        }
-        calls.extend(nodes.iter().flat_map(|it| called_by(it, &functions)));
+        nodes.iter().for_each(|it| look_at(it, &functions, &mut operations, &mut calls));
     }
-    false
+    operations
 }
 
-fn is_writer(op: &str) -> bool {
-    op != CALL && WRITERS.iter().any(|it| op.starts_with(it))
-}
-
-/// Functions that a node calls: named in its attributes, or by its operation itself.
-fn called_by<'a>(
+/// Notes the node's operation, and the functions that it calls: named in its attributes, or by its operation itself.
+fn look_at<'a>(
     node: &'a Node,
     functions: &HashMap<&'a str, &'a [Node]>,
-) -> impl Iterator<Item = &'a str> + use<'a> {
-    let own = functions.contains_key(node.op.as_str()).then_some(node.op.as_str());
-    own.into_iter().chain(node.attributes.values().flat_map(named))
+    operations: &mut BTreeSet<String>,
+    calls: &mut Vec<&'a str>,
+) {
+    match functions.contains_key(node.op.as_str()) {
+        true => calls.push(&node.op),
+        false => {
+            operations.insert(node.op.clone());
+        }
+    }
+    calls.extend(node.attributes.values().flat_map(named));
 }
 
 fn named(attribute: &Attribute) -> impl Iterator<Item = &str> {
@@ -105,6 +78,12 @@ mod tests {
         Function { signature: Some(FunctionName { name: name.into() }), nodes }
     }
 
+    #[track_caller]
+    fn check(graph: &Graph, outputs: &[&str], expected: &[&str]) {
+        let found = operations(graph, outputs.iter().copied());
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    }
+
     #[test]
     fn what_an_output_does_not_reach_does_not_count() {
         let graph = Graph {
@@ -116,8 +95,8 @@ mod tests {
             ],
             library: None,
         };
-        assert!(!changes_state(&graph, ["y:0"].into_iter()));
-        assert!(changes_state(&graph, ["y:0", "restore"].into_iter()));
+        check(&graph, &["y:0"], &["Add", "NoOp", "Placeholder"]);
+        check(&graph, &["restore"], &["AssignVariableOp", "Placeholder"]);
     }
 
     #[test]
@@ -128,14 +107,15 @@ mod tests {
                 "inner",
                 vec![node("b", "AssignAddVariableOp", &[], ""), node("c", "While", &[], "outer")],
             ),
-            function("pure", vec![node("d", "If", &[], "pure")]),
         ];
         let nodes = vec![
             node("counts", "StatefulPartitionedCall", &["counts"], "outer"),
-            node("adds", "StatefulPartitionedCall", &[], "pure"),
+            node("calls", "inner", &[], ""),
         ];
         let graph = Graph { nodes, library: Some(Library { functions }) };
-        assert!(changes_state(&graph, ["counts:0"].into_iter()));
-        assert!(!changes_state(&graph, ["adds:0"].into_iter()));
+        let call = "StatefulPartitionedCall";
+        let counts = ["AssignAddVariableOp", "PartitionedCall", call, "While"];
+        check(&graph, &["counts:0"], &counts);
+        check(&graph, &["calls"], &["AssignAddVariableOp", "PartitionedCall", "While"]);
     }
 }

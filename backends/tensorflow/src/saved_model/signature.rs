@@ -1,5 +1,7 @@
 //! Which signature is served, and what it takes and gives. Pure.
 
+use std::collections::BTreeSet;
+
 use backend::{ModelSpec, TensorSpec};
 
 use super::{
@@ -22,8 +24,8 @@ pub(crate) struct Signature {
     /// Names in the graph, in the order of the inputs and outputs.
     pub(crate) feeds: Vec<String>,
     pub(crate) fetches: Vec<String>,
-    /// Does a run change what later runs see?
-    pub(crate) changes_state: bool,
+    /// The operations that a run executes.
+    pub(crate) operations: BTreeSet<String>,
 }
 
 /// The signature of that name; where none is asked for, `serving_default`, else the only one.
@@ -67,10 +69,10 @@ fn read(graph: &MetaGraph, name: &str, signature: &SignatureDef) -> Result<Signa
     };
     let fetches: Vec<String> = signature.outputs.values().map(|it| it.name.clone()).collect();
     let nodes = graph.graph.as_ref();
-    let changes_state =
-        nodes.is_some_and(|it| reach::changes_state(it, fetches.iter().map(String::as_str)));
+    let operations = nodes.map(|it| reach::operations(it, fetches.iter().map(String::as_str)));
+    let operations = operations.unwrap_or_default();
     let feeds = signature.inputs.values().map(|it| it.name.clone()).collect();
-    Ok(Signature { name: name.to_owned(), spec, feeds, fetches, changes_state })
+    Ok(Signature { name: name.to_owned(), spec, feeds, fetches, operations })
 }
 
 fn spec(name: &str, info: &TensorInfo) -> Result<TensorSpec, String> {

@@ -1,6 +1,7 @@
 //! Estimators of scikit-learn: pickles, files of joblib, and archives of skops, to documents. Pure.
 //!
-//! All three hold the same objects. [`objects`] is what they have in common, and estimators are read from that alone.
+//! All three hold the same objects. The module `objects` is what they have in common, and estimators are read from that
+//! alone.
 
 mod boosting;
 mod estimator;

@@ -208,7 +208,11 @@ fn fill_from_model(
     if !all_given {
         let may_batch =
             raw.max_batch_size.is_none() && batches(spec, raw) && !whole_shapes_given(raw, spec);
-        if may_batch && defaults.rows == RowsKnown::Dependent {
+        // A graph that looks at shapes itself may do anything with them: what a row is has to be said.
+        let is_whole = engine.graph_checks_shapes
+            && raw.scheduling_choice.is_none()
+            && !defaults.dynamic_batching;
+        if may_batch && (is_whole || defaults.rows == RowsKnown::Dependent) {
             unbatch(raw, spec);
         } else if may_batch {
             raw.max_batch_size = Some(defaults.max_batch_size.try_into().unwrap_or(i32::MAX));

@@ -59,7 +59,7 @@ pub fn prepare(
                 port.dtype,
             )));
         }
-        if leaves_shapes && !fits(signature, port, tensor.shape()) {
+        if leaves_shapes && lacks_only_a_one(signature, port, tensor.shape()) {
             // Only requests of the same shapes may share a batch.
             tensor.shape().hash(&mut key);
             varies = true;
@@ -154,9 +154,13 @@ fn is_item(port: &Port, item: &[usize]) -> bool {
         && item.iter().zip(&port.dims).all(|(given, dim)| dim.is_none_or(|it| it == *given))
 }
 
-/// Is it a shape of that port, to the letter? What has no rows fits no port that has some, and is not left to a graph.
-fn fits(signature: &Signature, port: &Port, shape: &Shape) -> bool {
-    item_of(signature, shape.dims()).is_none_or(|it| is_item(port, it))
+/// Is it a shape of that port without a last dimension of 1, as the first example of TensorFlow Serving's documentation
+/// sends it? Other ranks than the model's are left to no graph: there are kernels that end the process at one.
+fn lacks_only_a_one(signature: &Signature, port: &Port, shape: &Shape) -> bool {
+    let Some((Some(1), rest)) = port.dims.split_last() else { return false };
+    let fits = |(given, dim): (&usize, &Option<usize>)| dim.is_none_or(|it| it == *given);
+    item_of(signature, shape.dims())
+        .is_some_and(|it| it.len() == rest.len() && it.iter().zip(rest).all(fits))
 }
 
 /// The dimensions of one item, the batch dimension taken off, checked against the port.

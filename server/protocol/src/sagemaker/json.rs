@@ -39,6 +39,7 @@ pub(super) fn look(signature: &Signature, options: &Options, body: &[u8]) -> Res
         let input = signature.input(&key).is_some();
         kind = match &*key {
             "inputs" if holds_tensors(reader) => Some(Kind::KserveV2),
+            "inputs" if signature.graph_checks_shapes => Some(Kind::Tfs),
             "inputs" => habits.inputs.or_else(|| Some(inputs(signature, reader))),
             "instances" if habits.instances.is_some() => habits.instances,
             "instances" if builtin::is_list(signature, reader) => Some(Kind::Instances),
