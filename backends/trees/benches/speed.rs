@@ -1,0 +1,167 @@
+//! What a call on a forest costs, beside the libraries that wrote its file.
+//!
+//!     MUSTER_PYTHON=python3 cargo bench -p backend-trees --bench speed
+//!
+//! `MUSTER_PYTHON` names a Python with xgboost, lightgbm and NumPy, which makes the models: binary classification with
+//! 30 features, `small` of 100 trees of depth 6, `large` of 1,000 of depth 8. Both sides are measured in turns, on one
+//! thread, by processor time; a call is one of the engine, tensors included, or one of the library's C interface.
+
+use std::{
+    fs,
+    hint::black_box,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use backend::{
+    Backend, Batch, DataType, Device, Instance, ModelSource, NamedTensor, Shape, Stop, Tensor,
+};
+use backend_trees::Trees;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Turns of each side; the median of the ratios counts.
+const TURNS: usize = 9;
+const FEATURES: usize = 30;
+
+/// The largest share of the library's time that is a success, by library, model and rows.
+const GOALS: [(&str, &str, usize, f64); 8] = [
+    ("xgboost", "small", 1, 0.07),
+    ("xgboost", "large", 1, 0.25),
+    ("xgboost", "small", 256, 1.0),
+    ("xgboost", "large", 256, 0.8),
+    ("lightgbm", "small", 1, 0.4),
+    ("lightgbm", "large", 1, 0.4),
+    ("lightgbm", "small", 256, 0.4),
+    ("lightgbm", "large", 256, 0.4),
+];
+
+/// The libraries, which `peer.py` calls.
+struct Peer {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(python: &Path, folder: &Path) -> Peer {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peer.py");
+        let mut process = Command::new(python)
+            .args([script.as_ref(), folder.as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the Python that was named");
+        let input = process.stdin.take().expect("it is piped");
+        let output = BufReader::new(process.stdout.take().expect("it is piped"));
+        let mut peer = Peer { process, input, output };
+        println!("{}; CPU in µs a call", peer.line());
+        peer
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("the peer answers");
+        line.trim().to_owned()
+    }
+
+    fn microseconds(&mut self, library: &str, model: &str, rows: usize) -> f64 {
+        writeln!(self.input, "{library} {model} {rows}").expect("the peer listens");
+        self.line().parse().expect("microseconds")
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What this thread has computed so far. Other processes do not count.
+fn computed() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Inputs of one call, with rows that differ from call to call.
+fn blocks(rows: &[f32], count: usize, dtype: DataType) -> Vec<NamedTensor> {
+    let shape = Shape::new(&[count, FEATURES]);
+    let tensor = |values: &[f32]| match dtype {
+        DataType::Fp64 => {
+            Tensor::from_vec(shape.clone(), values.iter().map(|it| f64::from(*it)).collect())
+        }
+        _ => Tensor::from_vec(shape.clone(), values.to_vec()),
+    };
+    let blocks = rows.chunks_exact(count * FEATURES).take(200);
+    blocks
+        .map(|it| NamedTensor { name: "input__0".into(), tensor: tensor(it).expect("its size") })
+        .collect()
+}
+
+/// The tenth part of the fastest calls, in microseconds.
+fn ours(instance: &mut dyn Instance, blocks: &[NamedTensor], rows: usize) -> f64 {
+    let (outputs, stop) = (["output__0".into()], Stop::new());
+    let call = |input: &NamedTensor| {
+        let inputs = std::slice::from_ref(input);
+        let batch = Batch { inputs, outputs: &outputs, rows, stop: &stop };
+        let begin = computed();
+        black_box(instance.execute(&batch)).expect("an answer");
+        (computed() - begin).as_secs_f64() * 1e6
+    };
+    let mut times: Vec<f64> = blocks.iter().map(call).collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 10]
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> ExitCode {
+    let Some(python) = std::env::var_os("MUSTER_PYTHON").map(PathBuf::from) else {
+        println!(
+            "nothing to compare with: MUSTER_PYTHON names a Python with xgboost, lightgbm and NumPy"
+        );
+        return ExitCode::SUCCESS;
+    };
+    let folder = std::env::temp_dir().join(format!("muster-trees-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let mut peer = Peer::start(&python, &folder);
+    let bytes = fs::read(folder.join("rows.bin")).expect("the rows that the peer has written");
+    let rows: Vec<f32> = bytes
+        .chunks_exact(4)
+        .map(|it| f32::from_le_bytes(it.try_into().expect("four bytes")))
+        .collect();
+    println!(
+        "{:<10} {:<6} {:>5} {:>9} {:>9} {:>7} {:>6}",
+        "library", "model", "rows", "library", "muster", "share", "goal"
+    );
+    let mut missed = 0;
+    for (library, model, count, goal) in GOALS {
+        let (ending, dtype) = match library {
+            "xgboost" => ("ubj", DataType::Fp32),
+            _ => ("txt", DataType::Fp64),
+        };
+        let source = ModelSource::new(model, folder.join(format!("{model}.{ending}")));
+        let loaded = Trees.load(&source).expect("the file of the library");
+        let mut instance = loaded.instantiate(Device::Cpu).expect("an instance");
+        let blocks = blocks(&rows, count, dtype);
+        let turns = (0..TURNS).map(|_| {
+            (peer.microseconds(library, model, count), ours(&mut *instance, &blocks, count))
+        });
+        let (theirs, ours): (Vec<f64>, Vec<f64>) = turns.unzip();
+        let share = median(ours.iter().zip(&theirs).map(|(a, b)| a / b).collect());
+        let verdict = if share <= goal { "" } else { "  MISSED" };
+        missed += usize::from(goal < share);
+        let (theirs, ours) = (median(theirs), median(ours));
+        println!(
+            "{library:<10} {model:<6} {count:>5} {theirs:>9.2} {ours:>9.2} {share:>7.3} {goal:>6}{verdict}"
+        );
+    }
+    let _ = fs::remove_dir_all(&folder);
+    println!("{}", if missed == 0 { "every goal is met" } else { "some goals are missed" });
+    ExitCode::SUCCESS
+}
