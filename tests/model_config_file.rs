@@ -159,11 +159,13 @@ fn a_model_without_a_name_is_called_default_and_directories_need_not_be_followed
 }
 
 #[test]
-fn a_saved_model_says_how_to_convert_it() {
-    let repository = Repository::new().file("half/00000001/saved_model.pb", "x");
+fn a_saved_model_without_tensorflows_library_says_how_to_convert_it() {
+    let model = "tests/fixtures/savedmodels/half_plus_two/1";
+    let repository = Repository::new().copy("half/00000001", model);
     let text = config(&repository, &[("half", "half", "")]);
     let repository = repository.file("models.config", text);
-    let server = start(&repository, &["--strict-readiness=false"]).run();
+    let nowhere = "--tensorflow-library=/nowhere/libtensorflow_cc.so.2";
+    let server = start(&repository, &["--strict-readiness=false", nowhere]).run();
     let status = wait_for("the failure", || {
         let index = server.post("/v2/repository/index", "").text();
         index.contains("UNAVAILABLE").then_some(index)

@@ -631,8 +631,8 @@ fn a_platform_starts_it_with_variables_alone_and_memory_is_back_when_an_unload_i
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         onnx_file::dense(&path, layers, width, 1).unwrap();
     };
-    // 100 MiB of weights; and one that has the library opened before memory is measured.
-    dense("k/model/1/model.onnx", 25, 1024);
+    // 240 MiB of weights; and one that has the library opened before memory is measured.
+    dense("k/model/1/model.onnx", 60, 1024);
     dense("small/model/model.onnx", 1, 64);
     let variables = [
         ("SAGEMAKER_MULTI_MODEL", "true"),
@@ -652,11 +652,12 @@ fn a_platform_starts_it_with_variables_alone_and_memory_is_back_when_an_unload_i
     for _ in 0..3 {
         platform.load_as("k", "models/k/model", &[(TARGET, "big.tar.gz")]).expect(200);
         let loaded = resident(&process);
-        assert!(before + 90 < loaded, "{before} MiB before, {loaded} MiB loaded");
+        assert!(before + 220 < loaded, "{before} MiB before, {loaded} MiB loaded");
         platform.unload("k").expect(200);
         let after = resident(&process);
         println!("{before} MiB before, {loaded} MiB loaded, {after} MiB after");
-        assert!(after < before + 50, "{before} MiB before, {after} MiB after");
+        // glibc keeps the free end of a heap that is not the first, which is 64 MiB at most.
+        assert!(after < before + 100, "{before} MiB before, {after} MiB after");
     }
     platform.invoke_as("k", &[(TARGET, "big.tar.gz")], 1).error(404);
     let rejected = process.wait_for_line("request rejected");

@@ -74,6 +74,9 @@ fn zero_configuration() {
     check_file("xgboost-model", "xgboost-3.2.0", "logistic.ubj", "model");
     check_file("model.ubj", "xgboost-3.4.1", "softprob.ubj", "model");
     check_file("fraud.json", "xgboost-1.7.6", "softmax.json", "fraud");
+    // What SageMaker's older images wrote: legacy binaries, and pickles before.
+    check_file("xgboost-model", "xgboost-1.7.6", "logistic.bin", "model");
+    check_file("xgboost-model", "xgboost-1.7.6", "logistic.pkl", "model");
 }
 
 #[test]
@@ -250,4 +253,22 @@ fn sagemaker_as_it_is() {
     let scores = json["predictions"].as_array().unwrap().iter();
     let scores: Vec<f32> = scores.map(|it| it["score"].as_f64().unwrap() as f32).collect();
     assert_eq!(bits(&scores), bits(&expected));
+}
+
+#[test]
+fn short_rows() {
+    let fixture = format!("{FORESTS}/xgboost-3.2.0/logistic.ubj");
+    let repository = Repository::new().copy("xgboost-model", &fixture);
+    let server = Start::command(&["serve", &repository.at("xgboost-model")]).run();
+    let headers = [("content-type", "text/csv")];
+    let ask = |body: &str| server.client().post("/invocations", &headers, body);
+    let written_out = ask("1,2,3,4,5,6,7,\n7,6,5,4,3,2,1,\n").expect(200).text();
+    assert_eq!(ask("1,2,3,4,5,6,7\n7,6,5,4,3,2,1\n").expect(200).text(), written_out);
+    let error = ask("1,2,3,4,5,6,7,8,9\n").error(400);
+    assert!(error.contains("record 1 has 9 values, the model takes 8"), "{error}");
+    // KServe's shapes are the model's.
+    let body = json!({"inputs": [{
+        "name": "input__0", "datatype": "FP32", "shape": [1, 7], "data": [1, 2, 3, 4, 5, 6, 7],
+    }]});
+    server.client().post("/v2/models/model/infer", &[], body.to_string()).error(400);
 }

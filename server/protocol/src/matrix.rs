@@ -101,6 +101,39 @@ impl<'s> Matrix<'s> {
         Ok(())
     }
 
+    /// Ends a row whose last numbers may be left out: what the model takes beyond it is missing.
+    ///
+    /// # Errors
+    /// When it has more numbers than the model takes, the rows become too large, the input's type has no value that
+    /// means missing, or the model takes any number and it has not as many as the first one.
+    pub(super) fn end_short_row(&mut self) -> Result<(), String> {
+        let given = self.builder.count().saturating_sub(self.ended);
+        let Some(width) = self.width() else { return self.end_row() };
+        let Some(left_out) = width.checked_sub(given) else {
+            return Err(format!("has {given} values, the model takes {width}"));
+        };
+        if 0 < left_out {
+            self.check_growth(left_out)?;
+            self.push_missing(left_out, MissingValue::Nan)?;
+        }
+        self.end_row()
+    }
+
+    /// That so many numbers more are not too many for a body of this length.
+    fn check_growth(&self, more: usize) -> Result<(), String> {
+        let size = self.port.dtype.size().unwrap_or(1);
+        let length = self.builder.count().saturating_add(more).saturating_mul(size);
+        if length <= self.most {
+            return Ok(());
+        }
+        let most = self.most;
+        Err(format!(
+            "would make the rows {length} bytes of {} with all that are absent, more than the {most} that a body of this \
+             length may become: send fewer rows",
+            self.port.dtype
+        ))
+    }
+
     /// Has a batch no room for another row? Then it is refused in the end, and its rows need only be counted.
     fn is_full(&self) -> bool {
         self.most_rows().is_some_and(|it| it <= self.rows)
@@ -126,16 +159,7 @@ impl<'s> Matrix<'s> {
             self.rows += 1;
             return Ok(());
         }
-        let size = self.port.dtype.size().unwrap_or(1);
-        let length = self.builder.count().saturating_add(width).saturating_mul(size);
-        if self.most < length {
-            let most = self.most;
-            return Err(format!(
-                "would make the rows {length} bytes of {} with all that are absent, more than the {most} that a body of \
-                 this length may become: send fewer rows",
-                self.port.dtype
-            ));
-        }
+        self.check_growth(width)?;
         // Such a row is not added first: only one like the first row takes memory.
         if self.rows > 0 && width != self.columns {
             return Err(format!("has {width} values, expected {} as the first", self.columns));

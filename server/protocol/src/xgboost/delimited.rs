@@ -17,11 +17,12 @@ const LOOKED_AT: usize = 512;
 /// The inputs in a text without a header.
 ///
 /// A record is a line of numbers, with that character between them that the first line tells. Blanks around a
-/// number are not part of it, and a field with nothing in it is NaN. Lines within the text are all records.
+/// number are not part of it, and a field with nothing in it is NaN. So is what the model takes beyond the last field
+/// of the records. Lines within the text are all records.
 ///
 /// # Errors
-/// When a field is no number, or a record has not as many fields as the first: [`Error::InvalidRequest`], which
-/// names the record, counted from 1. When there are not the model's columns: [`Error::InvalidInput`].
+/// When a field is no number, or a record has not as many fields as the first: [`Error::InvalidRequest`]. When it has
+/// more than the model takes: [`Error::InvalidInput`]. Both name the record, counted from 1.
 pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTensor>, Error> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let offset = error.valid_up_to();
@@ -32,10 +33,19 @@ pub(super) fn decode(signature: &Signature, body: &[u8]) -> Result<Vec<NamedTens
     // A tab at the end of the text has an empty field behind it; line ends have not.
     let text = text.trim_matches(['\r', '\n']);
     if !text.trim_ascii().is_empty() {
-        let delimiter = delimiter(text);
+        let (delimiter, mut columns) = (delimiter(text), None);
         for (record, line) in (1..).zip(text.split('\n')) {
-            read(&mut matrix, line.strip_suffix('\r').unwrap_or(line), delimiter)
-                .map_err(|it| Error::InvalidRequest(format!("CSV record {record}{it}")))?;
+            let refused = |it| Error::InvalidRequest(format!("CSV record {record}{it}"));
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            let given = read(&mut matrix, line, delimiter).map_err(refused)?;
+            if given != *columns.get_or_insert(given) {
+                let expected = columns.unwrap_or_default();
+                let problem = format!(" has {given} values, expected {expected} as the first");
+                return Err(refused(problem));
+            }
+            let problem = matrix.end_short_row();
+            let in_record = |it| Error::input(matrix.name(), format!("CSV record {record} {it}"));
+            problem.map_err(in_record)?;
         }
     }
     matrix.finish(FORMAT)
@@ -49,7 +59,9 @@ fn delimiter(text: &str) -> char {
     DELIMITERS.into_iter().find(|it| present.contains(it)).unwrap_or(',')
 }
 
-fn read(matrix: &mut Matrix<'_>, line: &str, delimiter: char) -> Result<(), String> {
+/// Adds the fields of a line to the row that is being read. Returns their number.
+fn read(matrix: &mut Matrix<'_>, line: &str, delimiter: char) -> Result<usize, String> {
+    let mut given = 0;
     let field = |matrix: &mut Matrix<'_>, column: usize, text: &str| {
         matrix.text(text).map_err(|it| format!(", column {column}: {it}"))
     };
@@ -58,15 +70,17 @@ fn read(matrix: &mut Matrix<'_>, line: &str, delimiter: char) -> Result<(), Stri
         ' ' => {
             for (column, text) in (1..).zip(line.split_ascii_whitespace()) {
                 field(matrix, column, text)?;
+                given = column;
             }
         }
         _ => {
             for (column, text) in (1..).zip(line.split(delimiter)) {
                 field(matrix, column, text)?;
+                given = column;
             }
         }
     }
-    matrix.end_row().map_err(|it| format!(" {it}"))
+    Ok(given)
 }
 
 #[cfg(test)]
@@ -109,11 +123,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_record_leaves_out_at_its_end_is_missing() {
+        let inputs = decode(&model(8, &["x FP32 [3]"], &[]), b"1\n4\n").unwrap();
+        assert_eq!(show_inputs(&inputs).trim_end(), "x FP32 [2,3] [1.0,NaN,NaN,4.0,NaN,NaN]");
+        let error = decode(&model(8, &["x INT32 [3]"], &[]), b"1").unwrap_err().to_string();
+        assert!(error.contains("record 1") && error.contains("INT32"), "{error}");
+        let wide = model(0, &["x FP32 [-1,1000000]"], &[]);
+        let error = decode(&wide, b"1\n1\n").unwrap_err().to_string();
+        assert!(error.contains("record 2") && error.contains("send fewer rows"), "{error}");
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_record_and_column() {
         refused("1,2\n3,x", "CSV record 2, column 2: expected a number for FP32, found 'x'");
         refused("a,b\n1,2", "CSV record 1, column 1: expected a number for FP32, found 'a'");
         refused("1,2\n3", "CSV record 2 has 1 values, expected 2 as the first");
-        refused("1,2,3", "input 'x': expected shape [-1,2], the CSV body has [1,3]");
+        refused("1,2,3", "input 'x': CSV record 1 has 3 values, the model takes 2");
         refused("\n \n", "the CSV body has no records");
         refused("1\u{e9},2", "CSV record 1, column 1: expected a number for FP32, found '1\u{e9}'");
     }

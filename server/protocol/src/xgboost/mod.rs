@@ -64,7 +64,14 @@ pub fn decode(
 pub fn expanded(signature: &Signature, media: Media, body: &[u8], loose: usize) -> Option<usize> {
     matrix::numbers(signature)?;
     match media {
-        Media::Csv => Some(expansion::of_rows(signature, Separators::Fields, body, loose)),
+        Media::Csv => {
+            // What records leave out at their ends is made up for.
+            let rows = 1 + expansion::count(body, |it| it == b'\n');
+            let completed = matrix::width_of(signature)
+                .map_or(0, |width| matrix::expanded(signature, body.len(), rows, width));
+            let given = expansion::of_rows(signature, Separators::Fields, body, loose);
+            Some(given.max(completed))
+        }
         Media::Libsvm => Some(libsvm::expanded(signature, body)),
         Media::RecordIo => Some(recordio::expanded(signature, body)),
         Media::Json | Media::JsonLines(_) | Media::Npy | Media::Npz | Media::Binary => None,
